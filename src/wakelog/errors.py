@@ -1,0 +1,82 @@
+"""Every exception wakelog raises, as one tree.
+
+    WakelogError
+    ├── UsageError          the caller asked for something that cannot be
+    │   ├── BadId           a name or id outside the grammar
+    │   └── BadQuery        search text that cannot be understood
+    ├── NotFound            no such session or entry
+    ├── Conflict            another writer was there first; read again, then decide
+    │   └── LeaseLost       another worker runs this session now
+    └── StoreError          the storage itself failed or is damaged
+        ├── Damaged         what is stored cannot be what was written
+        └── NewerFormat     written by a newer wakelog than this one
+
+Failures of the outside world (a model, a tool, a network) are entries in the log and never
+exceptions; these are for callers' mistakes and for storage. A message says what happened, a hint
+says what to do, each in one line.
+"""
+
+
+class WakelogError(Exception):
+    """The root of the tree: catch it to catch everything wakelog raises."""
+
+    kind = "error"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(WakelogError):
+    """The caller asked for something that cannot be."""
+
+    kind = "usage"
+
+
+class BadId(UsageError):
+    """An id or name outside the strict grammar."""
+
+    kind = "bad_id"
+
+
+class BadQuery(UsageError):
+    """Search text that cannot be understood."""
+
+    kind = "bad_query"
+
+
+class NotFound(WakelogError):
+    """No such session or entry."""
+
+    kind = "not_found"
+
+
+class Conflict(WakelogError):
+    """Another writer was there first: read what it wrote, then decide again."""
+
+    kind = "conflict"
+
+
+class LeaseLost(Conflict):
+    """The right to run this session has passed to another worker."""
+
+    kind = "lease_lost"
+
+
+class StoreError(WakelogError):
+    """The storage failed; what was not acknowledged may or may not be kept."""
+
+    kind = "store"
+
+
+class Damaged(StoreError):
+    """What is stored cannot be what was written."""
+
+    kind = "damaged"
+
+
+class NewerFormat(StoreError):
+    """The log was written in a newer format than this wakelog reads."""
+
+    kind = "newer_format"

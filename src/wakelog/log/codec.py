@@ -1,0 +1,168 @@
+"""Entry ⇄ JSON line. The one file that knows the JSON library.
+
+Writing: `encode` gives the line without seq and h; the store seals those around it (`chain.py`).
+Reading: `decode` gives the typed value or says why it cannot; the caller keeps the bytes either way.
+A line this version does not understand is never an accident of the decoder: an unknown type is an
+`Unknown`, an unknown part is an `UnknownPart`, an older version is upcast in the value only.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from wakelog.errors import UsageError
+from wakelog.log.content import AnyPart, JsonObject, Part
+from wakelog.log.entry import FACT_TYPES, FORMAT_VERSION, LINK_TYPES, Body, Known, Session, Unknown
+from wakelog.log.ids import is_id
+
+LINE_MAX_BYTES = 16 * 1024 * 1024
+Upcaster: TypeAlias = Callable[[JsonObject], JsonObject]
+# Version n → n + 1, on the plain JSON object. Version 1 is the first, so there is nothing to lift yet.
+UPCASTERS: Mapping[int, Upcaster] = {}
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Known)
+_plain = msgspec.json.Decoder()
+_PART_TYPES = frozenset(str(part.__struct_config__.tag) for part in Part.__subclasses__())
+_BOM = b"\xef\xbb\xbf"
+# Every escape is matched, so that an escaped backslash before a `u` is never taken for one.
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+)
+
+
+class _Identified(msgspec.Struct):
+    id: str
+
+
+_identified = msgspec.json.Decoder(_Identified)
+
+
+class Undecodable(Exception):
+    """A line that is not an entry, or one of which only the envelope could be read."""
+
+    def __init__(self, reason: str, envelope: Unknown | None = None, *, newer: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.envelope = envelope
+        self.newer = newer
+
+
+def encode(value: Known) -> bytes:
+    """The line of a stamped body, without seq and h."""
+    try:
+        line = _encoder.encode(value)
+    except (UnicodeEncodeError, TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"a {value.type} entry cannot be written as JSON: {error}") from error
+    if len(line) > LINE_MAX_BYTES - 1024:
+        raise UsageError(
+            f"a {value.type} entry of {len(line):,} bytes is too long for one line",
+            hint="put large content into a blob and name it",
+        )
+    return line
+
+
+def canonical(value: Any) -> bytes:
+    """JSON with sorted keys and no spaces: equal values give equal bytes. What digests are taken of."""
+    return msgspec.json.encode(value, order="sorted")
+
+
+def id_of(line: bytes) -> str | None:
+    """The id in an encoded line, whatever else it holds."""
+    try:
+        return _identified.decode(line).id
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def plain(value: Any) -> Any:
+    """A typed value as plain dicts and lists, with the names of the JSON."""
+    return msgspec.to_builtins(value)
+
+
+def decode(raw: bytes) -> Body:
+    """The typed value of one line (without its LF), or `Undecodable`."""
+    try:
+        value: Known = _decoder.decode(raw)
+    except msgspec.ValidationError:
+        return decode_patiently(raw)
+    except msgspec.DecodeError as error:
+        mended = _mended(raw)
+        if mended == raw:
+            raise Undecodable(f"not JSON: {error}") from None
+        return decode_patiently(mended)
+    except RecursionError:
+        raise Undecodable("nested too deep") from None
+    if not is_id(value.id) or (value.v is not None and value.v != FORMAT_VERSION):
+        return decode_patiently(raw)
+    if type(value) is Session and value.version not in (None, FORMAT_VERSION):
+        return decode_patiently(raw)
+    return value
+
+
+def decode_patiently(raw: bytes, upcasters: Mapping[int, Upcaster] = UPCASTERS) -> Body:
+    """The slow way, for lines that are not plainly ours: step by step, with a reason for each no."""
+    line = _object(raw)
+    try:
+        envelope = msgspec.convert(line, Unknown)
+    except msgspec.ValidationError as error:
+        raise Undecodable(f"not an entry: {error}") from None
+    if not is_id(envelope.id):
+        raise Undecodable("not an entry: its id is outside the grammar")
+    version = _version(line, envelope)
+    if version > FORMAT_VERSION:
+        reason = f"written in format {version}; this wakelog reads up to {FORMAT_VERSION}"
+        raise Undecodable(reason, envelope, newer=version)
+    for lift in range(version, FORMAT_VERSION):
+        if lift in upcasters:
+            line = upcasters[lift](line)
+    if line["type"] not in LINK_TYPES and line["type"] not in FACT_TYPES:
+        return envelope
+    try:
+        return msgspec.convert(_with_unknown_parts(line), Known)  # type: ignore[no-any-return]
+    except msgspec.ValidationError as error:
+        raise Undecodable(f"{envelope.type}: {error}", envelope) from None
+
+
+def _object(raw: bytes) -> JsonObject:
+    try:
+        line = _plain.decode(raw)
+    except msgspec.DecodeError as error:
+        raise Undecodable(f"not JSON: {error}") from None
+    except RecursionError:
+        raise Undecodable("nested too deep") from None
+    if not isinstance(line, dict):
+        raise Undecodable("not an entry: not an object")
+    return line
+
+
+def _version(line: JsonObject, envelope: Unknown) -> int:
+    said = line.get("version") if envelope.type == "session" else None
+    return max(envelope.v if envelope.v is not None else FORMAT_VERSION, said if isinstance(said, int) else 0)
+
+
+def _mended(raw: bytes) -> bytes:
+    """`raw` without a byte order mark, and with lone surrogate escapes shown as U+FFFD."""
+    return _ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], raw.removeprefix(_BOM))
+
+
+def _with_unknown_parts(line: JsonObject) -> JsonObject:
+    """`line` with every content part that would not decode wrapped as an unknown one."""
+    line = dict(line)
+    if isinstance(line.get("message"), dict):
+        line["message"] = _with_unknown_parts(line["message"])
+    if isinstance(line.get("content"), list):
+        line["content"] = [part if _is_part(part) else {"type": "unknown", "part": part} for part in line["content"]]
+    return line
+
+
+def _is_part(part: Any) -> bool:
+    if not isinstance(part, dict) or part.get("type") not in _PART_TYPES:
+        return False
+    try:
+        msgspec.convert(part, AnyPart)
+    except msgspec.ValidationError:
+        return False
+    return True

@@ -1,0 +1,72 @@
+"""Where a log ends: all that the next append needs to know, as a fold over its lines.
+
+Stores keep one of these per open log and feed it what others have appended. It is a function of the
+log's bytes and nothing else; when in doubt a store throws it away and reads again.
+"""
+
+from wakelog.errors import Conflict
+from wakelog.log.codec import id_of
+from wakelog.log.lines import Line, Reader
+from wakelog.log.seal import Chain, seal_of, seq_of, unsealed
+
+
+class End:
+    """The last seq, the running end of the chain, and the torn tail if there is one."""
+
+    def __init__(self) -> None:
+        self.seq = -1
+        self.size = 0
+        self.torn = b""
+        self._chain = Chain()
+        self._ragged = False
+        self._sealed = False
+
+    def take(self, line: Line) -> None:
+        """Goes over one more line."""
+        self.size = line.offset + len(line.raw) + line.ended
+        self._ragged, self.torn = not line.ended, b""
+        h, seq = seal_of(line.raw), seq_of(line.raw)
+        self._sealed = line.whole and h is not None and seq is not None
+        if self._sealed and h is not None and seq is not None:
+            self.seq, self._chain = seq, Chain(h)
+            return
+        self._chain.skip(line.bytes)
+        reader = Reader(next_seq=self.seq + 1)
+        found = reader.feed(line)
+        self.seq = reader.next_seq - 1
+        if self._ragged and not found:
+            self.torn = line.raw
+
+    def seal(self, body: bytes) -> bytes:
+        """The bytes to append for an encoded entry: sealed, ended by LF, on a line of its own."""
+        opening = b"\n" if self._ragged else b""
+        if self._ragged and not self._sealed:
+            self._chain.skip(opening)
+        sealed = self._chain.seal(body, self.seq + 1)
+        return opening + sealed + b"\n"
+
+    def advance(self, written: bytes) -> int:
+        """What `seal` gave has been written: the log ends behind it now. Gives the new entry's seq."""
+        self.seq += 1
+        self.size += len(written)
+        self.torn, self._ragged, self._sealed = b"", False, True
+        return self.seq
+
+
+def check_place(end: End, *, after: int, behind: int) -> bool:
+    """Whether an append that knows the log up to `after`, torn tail included, may go behind this end."""
+    return end.seq == after and len(end.torn) == behind
+
+
+def already_there(body: bytes, added: list[Line]) -> Line | None:
+    """The line among those added since that is this very entry: its append was acknowledged by nobody, but done.
+
+    The same id with other bytes is somebody's mistake, and a `Conflict`.
+    """
+    wanted = id_of(body)
+    for line in added:
+        if id_of(line.raw) == wanted:
+            if unsealed(line.raw) == body:
+                return line
+            raise Conflict(f"an entry with the id {wanted} but other content is already there")
+    return None

@@ -1,0 +1,403 @@
+"""The entry: one immutable line of a session, an envelope and a body of one of a closed set of types.
+
+Rule 1: a type here is either a *link* (it chains: `parentId` is the link before it) or a *fact*
+(`parentId` names the one link it speaks about). Nothing else about the tree is decided here.
+Rule 2: a body is made without an envelope; `session.py` stamps id, parent and time, the store seals
+seq and h around the encoded bytes. Nothing read from a store is ever encoded again.
+Rule 3: types are short words we own; a type we do not know is an `Unknown` with its bytes.
+`docs/format.md` is the source of truth for each field.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from wakelog.log.content import AnyMessage, BlobRef, Content, JsonObject, Usage, Value
+
+FORMAT_VERSION = 1
+
+
+class Envelope(Value, frozen=True, kw_only=True, tag_field="type"):
+    """What every entry carries. Blank in a body that has not been appended yet."""
+
+    id: str = ""
+    parent_id: str | None = None
+    timestamp: str = ""
+    turn_id: str | None = None
+    v: int | None = None
+    seq: int | None = None
+
+    @property
+    def type(self) -> str:
+        """The entry's tag."""
+        return str(self.__struct_config__.tag)
+
+
+class Link(Envelope, frozen=True, kw_only=True):
+    """An entry that chains: a branch is the walk over links."""
+
+
+class Fact(Envelope, frozen=True, kw_only=True):
+    """An entry that speaks about one link; never a parent, never moves the head (but for `head`)."""
+
+
+# ── links ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Origin(Value, frozen=True, kw_only=True):
+    """Where a session came from: the entry of another session that its own history goes on from."""
+
+    session: str
+    entry: str
+    h: str | None = None
+    kind: Literal["fork", "subagent", "import"] = "fork"
+
+
+class Session(Link, frozen=True, kw_only=True, tag="session"):
+    """The first line. Its id is the session's id."""
+
+    version: int | None = None
+    cwd: str = ""
+    agent: str = ""
+    sender: str = ""
+    number: int | None = None
+    app: str = ""
+    title: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    settings: JsonObject = {}
+    parent: Origin | None = None
+
+
+class Source(Value, frozen=True, kw_only=True):
+    """One instruction file that was, or could not be, loaded."""
+
+    kind: str = ""
+    path: str = ""
+    scope: str = ""
+    hash: str = ""
+    bytes: int = 0
+    truncated: bool = False
+    error: str | None = None
+
+
+class ContextRecord(Link, frozen=True, kw_only=True, tag="context"):
+    """What is in force from here on: instructions, tools, parameters, policy. Texts are blobs."""
+
+    sources: tuple[Source, ...] = ()
+    environment: JsonObject = {}
+    system: BlobRef | None = None
+    tools: BlobRef | None = None
+    params: JsonObject = {}
+    policy: JsonObject = {}
+
+
+class Message(Link, frozen=True, kw_only=True, tag="message"):
+    """A prompt, a reply, a tool result, or an extension's note."""
+
+    message: AnyMessage
+
+
+class ModelChange(Link, frozen=True, kw_only=True, tag="model_change"):
+    """Which model answers from here on."""
+
+    model: str
+    provider: str | None = None
+
+
+class Setting(Link, frozen=True, kw_only=True, tag="setting"):
+    """One run setting, from here on."""
+
+    key: str
+    value: Any = None
+
+
+class Cancelled(Link, frozen=True, kw_only=True, tag="cancelled"):
+    """The turn was ended by a person."""
+
+    reason: str = ""
+
+
+class FaultReport(Value, frozen=True, kw_only=True):
+    """What the outside world did wrong."""
+
+    kind: str = ""
+    message: str = ""
+    retryable: bool = False
+    delay_ms: int | None = None
+
+
+class Failed(Link, frozen=True, kw_only=True, tag="failed"):
+    """A model call, or the turn, ended in a fault."""
+
+    reason: str = ""
+    error: FaultReport | None = None
+    call_id: str | None = None
+
+
+class Custom(Link, frozen=True, kw_only=True, tag="custom"):
+    """An extension's entry. The model sees `content`, and only if `inContext`."""
+
+    custom_type: str
+    data: Any = None
+    in_context: bool = False
+    content: Content = ()
+
+
+# ── facts ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Call(Fact, frozen=True, kw_only=True, tag="call"):
+    """Written before each request to the model. Hangs on the last link the request contains."""
+
+    call_id: str
+    reply_id: str
+    purpose: Literal["reply", "compaction", "title"] = "reply"
+    context_id: str | None = None
+    model: str | None = None
+    provider: str | None = None
+    strategy: str = "full"
+    from_id: str | None = msgspec.field(default=None, name="from")
+    context_digest: str | None = None
+    request_digest: str | None = None
+    injected: tuple[BlobRef, ...] = ()
+    channels: tuple[str, ...] = ()
+    tokens_estimate: int | None = None
+
+
+class Partial(Fact, frozen=True, kw_only=True, tag="partial"):
+    """A reply that was cut off, as far as it had come."""
+
+    reply_id: str
+    content: Content = ()
+
+
+class Resumed(Fact, frozen=True, kw_only=True, tag="resumed"):
+    """How a cut reply is being made good."""
+
+    reply_id: str
+    strategy: Literal["resume", "replace"] = "replace"
+    prior_chars: int = 0
+
+
+class ToolStarted(Fact, frozen=True, kw_only=True, tag="tool_started"):
+    """Durable before the tool's effect begins. Hangs on the reply that asked for it."""
+
+    reply_id: str
+    tool_call_id: str
+    name: str = ""
+    input_digest: str | None = None
+    replay: Literal["safe", "receipt", "never"] = "never"
+    attempt: int = 1
+
+
+class Sent(Fact, frozen=True, kw_only=True, tag="sent"):
+    """A channel has flushed this reply."""
+
+    reply_id: str
+    channel: str = ""
+
+
+class Head(Fact, frozen=True, kw_only=True, tag="head"):
+    """A person moved the place where the next link goes."""
+
+    target_id: str
+
+
+class Label(Fact, frozen=True, kw_only=True, tag="label"):
+    """A person named an entry. An empty label takes the name away."""
+
+    target_id: str
+    label: str = ""
+
+
+class SessionRenamed(Fact, frozen=True, kw_only=True, tag="session_renamed"):
+    """The session's title, from now on."""
+
+    title: str
+
+
+class SessionArchived(Fact, frozen=True, kw_only=True, tag="session_archived"):
+    """The session is put away, or brought back."""
+
+    archived: bool = True
+
+
+class Queued(Fact, frozen=True, kw_only=True, tag="queued"):
+    """Said while the agent was busy; taken up by a message that names this entry."""
+
+    message: AnyMessage | None = None
+    mode: Literal["steer", "followUp", "cancel"] = "followUp"
+
+
+class Attention(Fact, frozen=True, kw_only=True, tag="attention"):
+    """A person is needed."""
+
+    reason: str = ""
+    refs: tuple[str, ...] = ()
+    reply_id: str | None = None
+    tool_call_id: str | None = None
+
+
+class AttentionResolved(Fact, frozen=True, kw_only=True, tag="attention_resolved"):
+    """A person has decided."""
+
+    attention_id: str
+    decision: str = ""
+    result: Content | None = None
+
+
+class Spawned(Fact, frozen=True, kw_only=True, tag="spawned"):
+    """A sub-agent's session is about to exist; hangs on the reply that asked for it."""
+
+    child_session: str
+    reply_id: str
+    tool_call_id: str
+
+
+class Activity(Fact, frozen=True, kw_only=True, tag="activity"):
+    """A worker took the session up, or left it. The seq of the taking is the worker's fence."""
+
+    holder: str = ""
+    event: Literal["attached", "left"] = "attached"
+    fence: int | None = None
+
+
+class DamageNote(Fact, frozen=True, kw_only=True, tag="damage"):
+    """Unreadable bytes before this line are known: `torn` was never acknowledged, `lost` may have been."""
+
+    offset: int = 0
+    bytes: int = 0
+    digest: str = ""
+    reason: Literal["torn", "lost"] = "torn"
+
+
+class Terminated(Fact, frozen=True, kw_only=True, tag="terminated"):
+    """The session is over for good."""
+
+    reason: str = ""
+
+
+# ── the fold ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class Owed(Value, frozen=True, kw_only=True):
+    """A reply that a channel has not been given yet."""
+
+    reply_id: str
+    channel: str
+
+
+class FoldState(Value, frozen=True, kw_only=True):
+    """Everything a reader would need from before a compaction, so that reading can stop there.
+
+    Session-wide values are those of the whole log before the compaction; branch values those of
+    the branch the compaction stands on. `head` is the session's head just before it.
+    """
+
+    head: str
+    title: str | None = None
+    archived: bool = False
+    terminated: bool = False
+    uptime_ms: int = 0
+    attached_at: str | None = None
+    calls: int = 0
+    usage: Usage = Usage(cost_micros=0)
+    messages: int = 0
+    model: str | None = None
+    provider: str | None = None
+    answered_model: str | None = None
+    answered_provider: str | None = None
+    settings: JsonObject = {}
+    context: ContextRecord | None = None
+    queue: tuple[Queued, ...] = ()
+    attention: tuple[Attention, ...] = ()
+    owed: tuple[Owed, ...] = ()
+
+
+class Compaction(Link, frozen=True, kw_only=True, tag="compaction"):
+    """Stands for everything before `first_kept_entry_id` in the context. Deletes nothing.
+
+    `summary` is, word for word, the user message it becomes. Without a first kept entry nothing
+    older than the compaction is kept.
+    """
+
+    summary: str
+    first_kept_entry_id: str | None = None
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+    trigger: str = "manual"
+    state: FoldState | None = None
+    call_id: str | None = None
+    usage: Usage | None = None
+
+
+AnyLink: TypeAlias = (
+    Session | ContextRecord | Message | ModelChange | Setting | Compaction | Cancelled | Failed | Custom
+)
+AnyFact: TypeAlias = (
+    Call
+    | Partial
+    | Resumed
+    | ToolStarted
+    | Sent
+    | Head
+    | Label
+    | SessionRenamed
+    | SessionArchived
+    | Queued
+    | Attention
+    | AttentionResolved
+    | Spawned
+    | Activity
+    | DamageNote
+    | Terminated
+)
+Known: TypeAlias = AnyLink | AnyFact
+
+LINK_TYPES = frozenset(str(cls.__struct_config__.tag) for cls in Link.__subclasses__())
+FACT_TYPES = frozenset(str(cls.__struct_config__.tag) for cls in Fact.__subclasses__())
+
+
+class Unknown(Value, frozen=True, kw_only=True):
+    """An envelope whose body this version does not understand; the entry keeps the bytes."""
+
+    type: str
+    id: str
+    parent_id: str | None = None
+    timestamp: str = ""
+    turn_id: str | None = None
+    v: int | None = None
+    seq: int | None = None
+
+
+Body: TypeAlias = Known | Unknown
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """One entry as it was read: its bytes and their typed value.
+
+    `seq` is its place in the session, also where the line itself did not say; `offset` and `line`
+    say where its bytes stand (line 0: not counted, the log was not read from its beginning).
+    """
+
+    raw: bytes
+    value: Body
+    seq: int
+    offset: int = 0
+    line: int = 0
+
+    @property
+    def id(self) -> str:
+        """The entry's id."""
+        return self.value.id
+
+    @property
+    def type(self) -> str:
+        """The entry's tag."""
+        return self.value.type
+
+    @property
+    def is_link(self) -> bool:
+        """Whether it chains. A known link type whose body would not decode still does."""
+        return isinstance(self.value, Link) or self.value.type in LINK_TYPES

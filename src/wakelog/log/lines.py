@@ -1,0 +1,178 @@
+"""From bytes to entries: lines split at LF, decoded, and whatever cannot be read reported, never dropped.
+
+Rule 1: lines end at LF and nowhere else; U+2028, CR, VT and friends are ordinary bytes.
+Rule 2: damage costs only itself. A bad line is reported with its place and reason, complete records
+glued together are all read, and a record behind a torn fragment is found again.
+Rule 3: every loop here is bounded, whatever a line holds; a line over the limit is stepped over in slices.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from wakelog.log.codec import LINE_MAX_BYTES, Undecodable, decode
+from wakelog.log.entry import Body, DamageNote, Entry
+from wakelog.log.seal import seq_of
+
+DamageKind: TypeAlias = Literal[
+    "torn", "unreadable", "glued", "too long", "newer", "repeated", "bridged", "orphan", "origin"
+]
+# Where a record may begin behind a fragment, and how many bytes may be tried in search of one.
+_RECORD_START = b'{"'
+_SEARCH_BYTES_MAX = 64 * 1024 * 1024
+
+
+class Line(msgspec.Struct, frozen=True, gc=False):
+    """One line as stored. `whole` is false for each slice of a line that is over the limit."""
+
+    raw: bytes
+    offset: int = 0
+    number: int = 0
+    ended: bool = True
+    whole: bool = True
+
+    @property
+    def bytes(self) -> bytes:
+        """The bytes as stored, LF included."""
+        return self.raw + b"\n" if self.ended else self.raw
+
+
+class Damage(msgspec.Struct, frozen=True):
+    """Something in a log that is not as it should be: where, and why."""
+
+    kind: DamageKind
+    line: int
+    offset: int
+    size: int
+    reason: str
+
+    @property
+    def hides(self) -> bool:
+        """Whether an entry that was acknowledged may have stood here."""
+        return self.kind in ("unreadable", "too long", "newer")
+
+
+class Torn(msgspec.Struct, frozen=True):
+    """Bytes at the end of a log that are no line: an append that was cut short and never acknowledged."""
+
+    offset: int
+    raw: bytes
+
+
+def split(blocks: Iterable[bytes], *, offset: int = 0, number: int = 1) -> Iterator[Line]:
+    """Cuts a stream of blocks into lines, holding at most one line (up to the limit) in memory.
+
+    A number of 0 leaves the lines uncounted, for a stream that does not begin at the beginning.
+    """
+    rest, slicing = b"", False
+    for block in blocks:
+        *lines, rest = (rest + block if rest else block).split(b"\n")
+        for raw in lines:
+            yield Line(raw, offset, number, True, not slicing and len(raw) <= LINE_MAX_BYTES)
+            offset += len(raw) + 1
+            number += number > 0
+            slicing = False
+        if len(rest) > LINE_MAX_BYTES:
+            yield Line(rest, offset, number, False, False)
+            offset, rest, slicing = offset + len(rest), b"", True
+    if rest:
+        yield Line(rest, offset, number, False, not slicing)
+
+
+class Reader:
+    """A fold over lines: entries come out, damage is collected. Feed it in the order of the log."""
+
+    def __init__(self, *, next_seq: int = 0) -> None:
+        self.next_seq = next_seq
+        self.damage: list[Damage] = []
+        self.noted: list[Damage] = []
+        self.torn: Torn | None = None
+
+    def feed(self, line: Line) -> list[Entry]:
+        """The entries of one line: one, mostly; none if it is blank or damaged; several if glued."""
+        if not line.whole:
+            self._step_over(line)
+            return []
+        if line.raw == b"":
+            return []
+        try:
+            return [self._entry(decode(line.raw), line.raw, line.offset, line.number)]
+        except Undecodable as error:
+            return self._pieces(line, error) if line.raw.strip() else []
+
+    def feed_all(self, lines: Iterable[Line]) -> list[Entry]:
+        """The entries of many lines."""
+        return [entry for line in lines for entry in self.feed(line)]
+
+    def _entry(self, value: Body, raw: bytes, offset: int, number: int) -> Entry:
+        seq = self.next_seq if value.seq is None else value.seq
+        self.next_seq = seq + 1
+        if type(value) is DamageNote and value.reason == "torn":
+            self._note(value)
+        return Entry(raw, value, seq, offset, number)
+
+    def _note(self, note: DamageNote) -> None:
+        """A torn tail that a later append has noted is known, and no longer news."""
+        known = [hurt for hurt in self.damage if (hurt.offset, hurt.size) == (note.offset, note.bytes)]
+        self.noted += known
+        self.damage = [hurt for hurt in self.damage if hurt not in known]
+
+    def _step_over(self, line: Line) -> None:
+        size = len(line.raw)
+        if self.damage and self.damage[-1].kind == "too long" and self.damage[-1].line == line.number:
+            before = self.damage.pop()
+            line, size = Line(b"", before.offset, before.line), before.size + size
+        reason = f"a line over {LINE_MAX_BYTES:,} bytes is not read"
+        self.damage.append(Damage("too long", line.number, line.offset, size, reason))
+
+    def _pieces(self, line: Line, error: Undecodable) -> list[Entry]:
+        """What a line that is not one entry still holds."""
+        if error.envelope is not None:
+            self._report(line, "newer" if error.newer else "unreadable", error.reason)
+            return [self._entry(error.envelope, line.raw, line.offset, line.number)]
+        found, fragment = glued_records(line.raw)
+        if fragment:
+            kind: DamageKind = "unreadable" if line.ended or found else "torn"
+            what = "a line cut short" if kind == "torn" else error.reason
+            self.damage.append(Damage(kind, line.number, line.offset, len(fragment), what))
+            self._count_unreadable(fragment, acknowledged=kind != "torn")
+            if kind == "torn":
+                self.torn = Torn(line.offset, line.raw)
+        else:
+            self._report(line, "glued", f"{len(found)} records on one line")
+        return [self._entry(value, raw, line.offset + at, line.number) for at, raw, value in found]
+
+    def _count_unreadable(self, fragment: bytes, *, acknowledged: bool) -> None:
+        """A sealed line that was damaged later keeps its place: nobody else may get its seq."""
+        seq = seq_of(fragment)
+        if acknowledged and seq is not None:
+            self.next_seq = seq + 1
+
+    def _report(self, line: Line, kind: DamageKind, reason: str) -> None:
+        self.damage.append(Damage(kind, line.number, line.offset, len(line.raw), reason))
+
+
+def glued_records(raw: bytes) -> tuple[list[tuple[int, bytes, Body]], bytes]:
+    """Complete records at the end of a line, as (offset, bytes, value), and the fragment before them.
+
+    Going from the right, every place where a record could begin is tried. What decodes up to the end
+    is a record: a nested object never is, since its parents' closing brackets follow it.
+    """
+    found: list[tuple[int, bytes, Body]] = []
+    end = limit = len(raw)
+    budget = _SEARCH_BYTES_MAX
+    while budget > 0 and (at := raw.rfind(_RECORD_START, 0, limit)) >= 0:
+        limit, budget = at + 1, budget - (end - at) - 1_000
+        value = _record(raw[at:end])
+        if value is not None:
+            found.append((at, raw[at:end], value))
+            end = at
+    return found[::-1], raw[:end]
+
+
+def _record(raw: bytes) -> Body | None:
+    try:
+        return decode(raw)
+    except Undecodable as error:
+        return error.envelope

@@ -1,0 +1,66 @@
+"""The seal of a line: its seq in front, its h behind, and the running end of the chain they make.
+
+A sealed line is `{"v":1,"seq":N,` + the encoded body + `,"h":"…"}`. Its h is the SHA-256 of the last
+sealed line's h and every byte after that line's LF up to this line's `,"h":`. So unsealed lines,
+torn fragments and lines added by hand are covered by the next seal. Sealing encodes nothing again.
+"""
+
+import hashlib
+import re
+
+from wakelog.log.entry import FORMAT_VERSION
+
+_OPENING = re.compile(rb'\{"v":[0-9]+,"seq":([0-9]{1,18}),')
+_SEAL = re.compile(rb',"h":"([0-9a-f]{64})"\}\Z')
+SEAL_BYTES = 72
+
+
+class Chain:
+    """The running end of a chain: the last h, and a hash of everything since. It only goes forward."""
+
+    def __init__(self, h: str = "") -> None:
+        self._go_on_from(h)
+
+    def _go_on_from(self, h: str) -> None:
+        self.h = h
+        self._hash = hashlib.sha256(h.encode())
+
+    def skip(self, raw: bytes) -> None:
+        """Takes in bytes that carry no seal: they belong to the next one."""
+        self._hash.update(raw)
+
+    def seal(self, body: bytes, seq: int) -> bytes:
+        """The sealed line of an encoded body; the chain now ends there."""
+        head = b'{"v":%d,"seq":%d,%b' % (FORMAT_VERSION, seq, body[1:-1])
+        self._hash.update(head)
+        h = self._hash.hexdigest()
+        self._go_on_from(h)
+        return b'%b,"h":"%b"}' % (head, h.encode())
+
+    def accept(self, raw: bytes) -> bool:
+        """Takes in a sealed line (without LF) and says whether its seal is right. Goes on from the h it reads."""
+        self._hash.update(raw[:-SEAL_BYTES])
+        h = raw[-66:-2].decode()
+        right = self._hash.hexdigest() == h
+        self._go_on_from(h)
+        return right
+
+
+def seal_of(raw: bytes) -> str | None:
+    """The h of a sealed line, or None."""
+    found = _SEAL.search(raw, max(0, len(raw) - SEAL_BYTES))
+    return found[1].decode() if found else None
+
+
+def seq_of(raw: bytes) -> int | None:
+    """The seq of a line we sealed, read without decoding it; None for any other line."""
+    found = _OPENING.match(raw)
+    return int(found[1]) if found else None
+
+
+def unsealed(raw: bytes) -> bytes:
+    """The encoded body inside a sealed line; any other line as it is."""
+    opening = _OPENING.match(raw)
+    if opening is None or seal_of(raw) is None:
+        return raw
+    return b"{" + raw[opening.end() : -SEAL_BYTES] + b"}"

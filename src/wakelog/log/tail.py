@@ -1,0 +1,155 @@
+"""Reading a log from its end: one pass backwards, so that time does not grow with the log.
+
+The pass finds the head, follows parents to the first compaction on that path which carries state,
+then on to its first kept entry. What it read is trusted only where every line is a sound entry and
+seq descends by one; anything else (damage nobody has noted, foreign lines, repeated lines, an open
+matter about a link further back) and the whole log is read instead. So for every log, each view of
+the tail equals the view of the whole.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from wakelog.log.codec import Undecodable, decode
+from wakelog.log.entry import Attention, Compaction, DamageNote, Entry, Head, Queued
+from wakelog.log.lines import Line
+from wakelog.log.tree import Tree
+
+
+class Tail(msgspec.Struct, frozen=True):
+    """The end of a log, oldest first. Without a `fold` it is the whole log."""
+
+    entries: tuple[Entry, ...]
+    fold: str | None = None
+    head: str | None = None
+
+
+def read_tail(backwards: Iterable[Line], *, at: str | None = None) -> Tail | None:
+    """The part of a log that its views need, read from the end; None where only the whole will do.
+
+    `at` asks for the branch of that entry instead of the head's.
+    """
+    search = _Search(at)
+    for entry in _sound(backwards):
+        if entry is None or search.is_stateless:
+            return None
+        if search.is_over:
+            return search.found()
+        search.meet(entry)
+    if search.is_stateless:
+        return None
+    return search.found() if search.is_over else Tail(search.entries())
+
+
+def tree_of(tail: Tail, session: Entry) -> Tree:
+    """The tree of a tail. `session` is the log's first entry, which every branch begins with."""
+    fold = next((entry.value for entry in tail.entries if entry.id == tail.fold), None)
+    if not isinstance(fold, Compaction):
+        return Tree().add_all(tail.entries)
+    tree = Tree(partial=True, carried=fold.state, fold=fold.id)
+    tree.add_all(entry for entry in (session, *tail.entries) if entry.seq or entry is session)
+    tree.head = tree.find(tail.head) if tail.head else tree.head
+    return tree
+
+
+class _Search:
+    """What the backward pass has met, and what it still looks for."""
+
+    def __init__(self, at: str | None) -> None:
+        self.is_over = False
+        self.is_stateless = False
+        self._met: list[Entry] = []
+        self._by_id: dict[str, Entry] = {}
+        self._head = at
+        self._want: str | None = at
+        self._fold: Compaction | None = None
+        self._kept: str | None = None
+
+    def meet(self, entry: Entry) -> None:
+        self._met.append(entry)
+        self._by_id[entry.id] = entry
+        if self._head is None:
+            self._find_head(entry)
+        while self._want is not None and self._want in self._by_id:
+            self._step(self._by_id[self._want])
+
+    def _find_head(self, entry: Entry) -> None:
+        """The head is known from the newest entry that says where it was; later links move it on."""
+        value = entry.value
+        if isinstance(value, Head):
+            head = value.target_id
+        elif isinstance(value, Compaction) and value.state is not None:
+            head = value.id if value.parent_id == value.state.head else value.state.head
+        else:
+            return
+        for later in reversed(self._met[:-1]):
+            if later.is_link and self._link(later.value.parent_id) == self._link(head):
+                head = later.id
+        self._head = self._want = head
+
+    def _link(self, name: str | None) -> str | None:
+        """The link that an id names; a fact names the link it speaks about."""
+        while name in self._by_id and not self._by_id[name].is_link:
+            name = self._by_id[name].value.parent_id
+        return name
+
+    def _step(self, entry: Entry) -> None:
+        """One step up the path: the wanted entry has been met."""
+        value = entry.value
+        self._want = value.parent_id
+        if self._fold is None and isinstance(value, Compaction):
+            self._fold = value
+            self._kept = value.first_kept_entry_id or value.id
+            self.is_stateless = value.state is None
+            self.is_over = self._kept == value.id
+        elif self._fold is not None and self._kept is None:
+            self.is_over = True
+        if entry.id == self._kept:
+            # Its parent is read too: the call that made the first kept reply hangs there.
+            self._kept = None
+        if self.is_over:
+            self._want = None
+
+    def entries(self) -> tuple[Entry, ...]:
+        return tuple(reversed(self._met))
+
+    def found(self) -> Tail | None:
+        assert self._fold is not None
+        return None if any(map(self._reaches_back, self._met)) else Tail(self.entries(), self._fold.id, self._head)
+
+    def _reaches_back(self, entry: Entry) -> bool:
+        """Whether an open matter hangs on a link that was not read: nobody here can tell on which branches."""
+        value = entry.value
+        return isinstance(value, Queued | Attention) and self._link(value.parent_id) not in self._by_id
+
+
+def _sound(backwards: Iterable[Line]) -> Iterator[Entry | None]:
+    """Entries from the last to the first; None, and no more, at the first line that cannot be trusted."""
+    below: int | None = None
+    note: DamageNote | None = None
+    for line in backwards:
+        noted, note = note, None
+        if noted is not None and (line.offset, len(line.raw)) == (noted.offset, noted.bytes):
+            continue
+        entry = _entry(line)
+        rootless = entry is not None and entry.is_link and entry.seq > 0 and entry.value.parent_id is None
+        if entry is None or rootless or (below is not None and entry.seq != below - 1):
+            yield None
+            return
+        below = entry.seq
+        if isinstance(entry.value, DamageNote) and entry.value.reason == "torn":
+            note = entry.value
+        yield entry
+    if below != 0:
+        yield None
+
+
+def _entry(line: Line) -> Entry | None:
+    if not line.whole:
+        return None
+    try:
+        value = decode(line.raw)
+    except Undecodable:
+        return None
+    return Entry(line.raw, value, value.seq, line.offset) if value.seq is not None else None

@@ -1,0 +1,220 @@
+"""The tree of a session: links by parent, facts joined to their links, and the head. It only grows.
+
+Rule 1: entries are added in the order of the log, and a parent stands before its children, so the
+tree has no cycle by construction and every prefix of a log is a tree.
+Rule 2: the head is a fold. A link whose parent is the head becomes the head; a `head` entry sets it;
+a link elsewhere leaves it. In lines without seq, the last link is the head.
+Rule 3: nothing readable is lost. A link whose parent cannot be read hangs on the nearest readable
+link before it; that bridge is reported.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from wakelog.errors import NotFound
+from wakelog.log.entry import Entry, FoldState, Head, Session
+from wakelog.log.lines import Damage, DamageKind
+
+
+class Branch(msgspec.Struct, frozen=True):
+    """The path from the root to one link, and the facts of its links. What every view is a function of.
+
+    The first `inherited` links belong to the session this one was forked from, and `inherited_facts`
+    are what that session says about them. Where only the tail was read, `carried` is the state
+    written into `fold`, the compaction that reading stopped at. `scar` is the offset of the last
+    unreadable line: what stands before it may have gone on in a way nobody can read any more.
+    """
+
+    links: tuple[Entry, ...]
+    facts: tuple[Entry, ...] = ()
+    inherited: int = 0
+    inherited_facts: tuple[Entry, ...] = ()
+    carried: FoldState | None = None
+    fold: str | None = None
+    scar: int = -1
+
+    @property
+    def session(self) -> Entry | None:
+        """The session entry this branch belongs to: the last one, since a fork begins with its parent's links."""
+        return next((link for link in reversed(self.links) if type(link.value) is Session), None)
+
+    @property
+    def tip(self) -> Entry | None:
+        """The last link."""
+        return self.links[-1] if self.links else None
+
+
+class Tree:
+    """Every link by id. Made from a whole log, or (`partial`) from its tail."""
+
+    def __init__(self, *, partial: bool = False, carried: FoldState | None = None, fold: str | None = None) -> None:
+        self.partial = partial
+        self.carried = carried
+        self.fold = fold
+        self.links: dict[str, Entry] = {}
+        self.root: str | None = None
+        self.head: str | None = None
+        self.last_seq = -1
+        self.damage: list[Damage] = []
+        self.scar = -1
+        self._parents: dict[str, str | None] = {}
+        self._children: dict[str, list[str]] = {}
+        self._facts: dict[str, list[Entry]] = {}
+        self._speaks_of: dict[str, str] = {}
+        self._last_link: str | None = None
+        self._inherited: frozenset[str] = frozenset()
+
+    # ── growing ──────────────────────────────────────────────────────────────────────────────────
+
+    def add(self, entry: Entry) -> None:
+        """Takes in the next entry of the log."""
+        self.last_seq = max(self.last_seq, entry.seq)
+        if entry.id in self.links or entry.id in self._speaks_of:
+            self._report(entry, "repeated", f"the id {entry.id} stands here a second time")
+        elif entry.is_link:
+            self._add_link(entry)
+        else:
+            self._add_fact(entry)
+
+    def add_all(self, entries: Iterable[Entry]) -> "Tree":
+        """Takes in many entries; gives back itself."""
+        for entry in entries:
+            self.add(entry)
+        return self
+
+    def inherit(self, branch: Branch) -> None:
+        """Begins with another session's branch: this session's first line then hangs on its tip."""
+        for link in branch.links:
+            self._place(link, self._last_link)
+        for fact in (*branch.inherited_facts, *branch.facts):
+            self._join(fact, self._resolve(fact.value.parent_id) or self.root)
+        self._inherited = frozenset((*self.links, *self._speaks_of))
+        self.carried, self.fold = branch.carried, branch.fold
+
+    def mark_unreadable(self, damage: Iterable[Damage]) -> None:
+        """Remembers where entries may be missing."""
+        self.scar = max([self.scar, *(hurt.offset for hurt in damage if hurt.hides)])
+
+    def _add_link(self, entry: Entry) -> None:
+        parent = self._parent_of(entry)
+        if self.head is None or parent == self.head or entry.value.seq is None:
+            self.head = entry.id
+        self._place(entry, parent)
+
+    def _place(self, entry: Entry, parent: str | None) -> None:
+        if self.root is None:
+            self.root = entry.id
+        self.links[entry.id] = entry
+        self._parents[entry.id] = parent
+        if parent is not None:
+            self._children.setdefault(parent, []).append(entry.id)
+        self._last_link = entry.id
+
+    def _parent_of(self, entry: Entry) -> str | None:
+        named = entry.value.parent_id
+        if named is None:
+            return self._last_link
+        found = self._resolve(named)
+        if found is None and self.partial:
+            return self.root
+        if found is None:
+            self._report(entry, "bridged", f"its parent {named} cannot be read")
+            return self._last_link
+        return found
+
+    def _add_fact(self, entry: Entry) -> None:
+        named = entry.value.parent_id
+        link = self._resolve(named) or self.root
+        if named is not None and link != self._resolve(named) and not self.partial:
+            self._report(entry, "orphan", f"it speaks of {named}, which does not stand before it")
+        self._join(entry, link)
+        if type(entry.value) is Head:
+            self._move_head(entry, entry.value.target_id)
+
+    def _join(self, fact: Entry, link: str | None) -> None:
+        """A fact about nothing that can be read is kept with the session itself."""
+        self._speaks_of[fact.id] = link or ""
+        if link is not None:
+            self._facts.setdefault(link, []).append(fact)
+
+    def _move_head(self, entry: Entry, target: str) -> None:
+        found = self._resolve(target)
+        if found is not None:
+            self.head = found
+        elif not self.partial:
+            self._report(entry, "orphan", f"it moves the head to {target}, which does not stand before it")
+
+    def _resolve(self, name: str | None) -> str | None:
+        """The link that an id names: itself, or the link that a fact speaks about."""
+        if name is None:
+            return None
+        return name if name in self.links else self._speaks_of.get(name) or None
+
+    def _report(self, entry: Entry, kind: DamageKind, reason: str) -> None:
+        self.damage.append(Damage(kind, entry.line, entry.offset, len(entry.raw), reason))
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────────────
+
+    def find(self, entry_id: str) -> str:
+        """The link that an id names, or `NotFound`."""
+        found = self._resolve(entry_id)
+        if found is None:
+            raise NotFound(f"no entry {entry_id} in this session")
+        return found
+
+    def entry(self, entry_id: str) -> Entry | None:
+        """A link or fact by its id."""
+        facts = self._facts.get(self._speaks_of.get(entry_id, ""), ())
+        return self.links.get(entry_id) or next((fact for fact in facts if fact.id == entry_id), None)
+
+    def branch(self, at: str | None = None) -> Branch:
+        """The branch that ends at a link (default: the head)."""
+        at = self.find(at) if at is not None else self.head
+        path = tuple(self._walk(at))[::-1]
+        facts = [fact for link in path for fact in self._facts.get(link.id, ())]
+        folded = any(link.id == self.fold for link in path)
+        return Branch(
+            links=path,
+            facts=tuple(sorted((fact for fact in facts if fact.id not in self._inherited), key=_seq)),
+            inherited=sum(link.id in self._inherited for link in path),
+            inherited_facts=tuple(fact for fact in facts if fact.id in self._inherited),
+            carried=self.carried if folded else None,
+            fold=self.fold if folded else None,
+            scar=self.scar,
+        )
+
+    def parent(self, link: str) -> str | None:
+        """The link before this one on its branch."""
+        return self._parents[link]
+
+    def children(self, link: str) -> tuple[str, ...]:
+        """The links under this one, oldest first."""
+        return tuple(self._children.get(link, ()))
+
+    def leaves(self) -> tuple[str, ...]:
+        """Links without children, oldest first."""
+        return tuple(link for link in self.links if link not in self._children)
+
+    def facts(self, link: str) -> tuple[Entry, ...]:
+        """What is said about a link, oldest first."""
+        return tuple(self._facts.get(link, ()))
+
+    def is_inherited(self, link: str) -> bool:
+        """Whether a link belongs to the session this one was forked from."""
+        return link in self._inherited
+
+    def own(self) -> list[Entry]:
+        """Every entry of this session itself that the tree holds, in the order of the log."""
+        facts = (fact for facts in self._facts.values() for fact in facts)
+        entries = (entry for entry in (*self.links.values(), *facts) if entry.id not in self._inherited)
+        return sorted(entries, key=_seq)
+
+    def _walk(self, at: str | None) -> Iterator[Entry]:
+        while at is not None:
+            yield self.links[at]
+            at = self._parents[at]
+
+
+def _seq(entry: Entry) -> int:
+    return entry.seq

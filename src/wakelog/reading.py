@@ -1,0 +1,122 @@
+"""From a store to a log: lines become entries, entries a tree, and damage a report. Nothing is written.
+
+`read_log` reads everything that ever happened; `read_active` only what the views of the head need,
+from the end. A session forked from another begins with that one's branch, read through by reference.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from wakelog.errors import NewerFormat, WakelogError
+from wakelog.log.codec import Undecodable, decode
+from wakelog.log.entry import FORMAT_VERSION, Entry, Origin, Session
+from wakelog.log.lines import Damage, Reader, Torn
+from wakelog.log.seal import seal_of
+from wakelog.log.tail import read_tail, tree_of
+from wakelog.log.tree import Branch, Tree
+from wakelog.ports import Store
+
+_ANCESTORS_MAX = 64
+
+
+class Log(msgspec.Struct):
+    """A session as read: its own entries, the tree they make, and what could not be read."""
+
+    name: str
+    entries: tuple[Entry, ...]
+    tree: Tree
+    damage: tuple[Damage, ...] = ()
+    noted: tuple[Damage, ...] = ()
+    next_seq: int = 0
+    torn: Torn | None = None
+
+    @property
+    def session(self) -> Entry | None:
+        """The session's own first entry."""
+        return next((entry for entry in self.entries if type(entry.value) is Session), None)
+
+    @property
+    def id(self) -> str:
+        """The session's id; its name where the first line cannot be read."""
+        return self.session.id if self.session else self.name
+
+
+def read_log(store: Store, session: str) -> Log:
+    """The whole of a session."""
+    return _read_whole(store, session, ())
+
+
+def read_active(store: Store, session: str) -> Log:
+    """As much of a session as the views of its head need; the whole where its end cannot be trusted."""
+    first = _first_entry(store, session)
+    tail = read_tail(store.tail(session)) if first is not None else None
+    if tail is None or first is None:
+        return read_log(store, session)
+    name = store.name(session)
+    if tail.fold is None:
+        return _log(store, name, tail.entries, Reader(next_seq=tail.entries[-1].seq + 1), ())
+    return Log(name, (first, *tail.entries), tree_of(tail, first), next_seq=tail.entries[-1].seq + 1)
+
+
+def _read_whole(store: Store, session: str, children: tuple[str, ...]) -> Log:
+    reader = Reader()
+    entries = reader.feed_all(store.load(session))
+    _check_version(reader, entries)
+    return _log(store, store.name(session), entries, reader, children)
+
+
+def _log(store: Store, name: str, entries: Iterable[Entry], reader: Reader, children: tuple[str, ...]) -> Log:
+    entries = tuple(entries)
+    tree, damage = Tree(), list(reader.damage)
+    first = entries[0].value if entries else None
+    if isinstance(first, Session) and first.parent is not None and first.parent.kind == "fork":
+        damage += _inherit(store, tree, first.parent, (*children, first.id))
+    tree.add_all(entries)
+    tree.mark_unreadable(reader.damage)
+    damage = sorted((*damage, *tree.damage), key=lambda hurt: hurt.offset)
+    return Log(name, entries, tree, tuple(damage), tuple(reader.noted), reader.next_seq, reader.torn)
+
+
+def _inherit(store: Store, tree: Tree, origin: Origin, children: tuple[str, ...]) -> list[Damage]:
+    """Begins a fork with its parent's branch. What is missing or has changed is reported like damage."""
+    try:
+        branch = _branch_of_parent(store, origin, children)
+    except WakelogError as error:
+        reason = f"its parent session {origin.session} cannot be read: {error}"
+        return [Damage("origin", 1, 0, 0, reason)]
+    tree.inherit(branch)
+    tip = branch.tip
+    if origin.h is not None and (tip is None or seal_of(tip.raw) != origin.h):
+        reason = f"its parent session {origin.session} has changed since the fork at {origin.entry}"
+        return [Damage("origin", 1, 0, 0, reason)]
+    return []
+
+
+def _branch_of_parent(store: Store, origin: Origin, children: tuple[str, ...]) -> Branch:
+    if origin.session in children or len(children) > _ANCESTORS_MAX:
+        raise WakelogError("it is its own ancestor, or has too many")
+    first = _first_entry(store, origin.session)
+    tail = read_tail(store.tail(origin.session), at=origin.entry) if first is not None else None
+    if tail is not None and tail.fold is not None and first is not None:
+        return tree_of(tail, first).branch(origin.entry)
+    return _read_whole(store, origin.session, children).tree.branch(origin.entry)
+
+
+def _first_entry(store: Store, session: str) -> Entry | None:
+    """The session entry, if the first line is one we can read."""
+    first = next(iter(store.load(session)), None)
+    if first is None or not first.whole:
+        return None
+    try:
+        value = decode(first.raw)
+    except Undecodable:
+        return None
+    return Entry(first.raw, value, 0, 0, 1) if type(value) is Session else None
+
+
+def _check_version(reader: Reader, entries: list[Entry]) -> None:
+    """A log that was begun in a newer format is not ours to interpret; one newer line is reported like damage."""
+    begun = next((hurt for hurt in reader.damage if hurt.kind == "newer" and hurt.line == 1), None)
+    if begun is not None and entries and entries[0].type == "session":
+        raise NewerFormat(begun.reason, hint=f"upgrade wakelog: this one reads format {FORMAT_VERSION}")

@@ -1,0 +1,348 @@
+"""The only writer: every entry a log gets is stamped here and appended through its store.
+
+Rule 1: what people say goes to the head, which is read again whenever another writer was faster; what
+a worker writes goes under the link it has seen, and is a `Conflict` if another link stands there.
+Rule 2: nothing is kept here but a tree that is a function of the log's bytes; it is brought up to date
+before every append.
+Rule 3: an append may be tried again with the same entry id and is then done once.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from wakelog.clock import SystemClock
+from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, UsageError
+from wakelog.log.codec import encode
+from wakelog.log.content import AnyMessage, Prompt, Text
+from wakelog.log.digest import digest_of
+from wakelog.log.entry import (
+    FORMAT_VERSION,
+    Activity,
+    AnyFact,
+    AnyLink,
+    Compaction,
+    DamageNote,
+    Entry,
+    Head,
+    Known,
+    Label,
+    Link,
+    Message,
+    Origin,
+    Queued,
+    SessionArchived,
+    SessionRenamed,
+    Terminated,
+)
+from wakelog.log.entry import Session as SessionEntry
+from wakelog.log.ids import RANDOM_BYTES, checked_id, new_id, slug
+from wakelog.log.lines import Damage, Reader
+from wakelog.log.seal import unsealed
+from wakelog.log.times import iso
+from wakelog.log.tree import Branch, Tree
+from wakelog.ports import Clock, Lease, Sealed, Store
+from wakelog.reading import Log, read_active, read_log
+from wakelog.version import APP
+from wakelog.views.pending import open_calls
+from wakelog.views.state import fold_state
+
+# What a crash of the machine may take: these can be told again from what stands around them.
+UNSYNCED_TYPES = frozenset({"call", "partial", "resumed", "activity"})
+_SESSION_WIDE = (SessionRenamed, SessionArchived, Activity, Terminated, DamageNote)
+_TRIES_MAX = 10_000
+
+
+class Session:
+    """One session of one store: read it, say something, branch it. Cheap to make, safe to throw away."""
+
+    def __init__(self, store: Store, session: str, *, clock: Clock | None = None) -> None:
+        self.store = store
+        self.name = store.name(session)
+        self.clock = clock or SystemClock()
+        self._log = read_active(store, self.name)
+        self.id = self._log.id
+        self._refuse_newer(self._log.damage)
+
+    @classmethod
+    def create(
+        cls,
+        store: Store,
+        *,
+        agent: str = "agent",
+        sender: str = "user",
+        cwd: str = "",
+        title: str | None = None,
+        model: str | None = None,
+        provider: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        parent: Origin | None = None,
+        session_id: str | None = None,
+        clock: Clock | None = None,
+    ) -> "Session":
+        """Makes a session durable. One that exists under this id is opened as it is."""
+        clock = clock or SystemClock()
+        now_ms = clock.now_ms()
+        entry = SessionEntry(
+            id=checked_id(session_id) if session_id else new_id(now_ms, clock.chance(RANDOM_BYTES)),
+            timestamp=iso(now_ms),
+            version=FORMAT_VERSION,
+            cwd=cwd,
+            agent=agent,
+            sender=sender,
+            app=APP,
+            title=title,
+            provider=provider,
+            model=model,
+            settings=dict(settings or {}),
+            parent=parent,
+        )
+        store.create(entry.id, agent, sender, lambda number: encode(msgspec.structs.replace(entry, number=number)))
+        if title:
+            store.entitle(entry.id, title)
+        return cls(store, entry.id, clock=clock)
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+    def read(self) -> Log:
+        """Everything that ever happened, read afresh."""
+        return read_log(self.store, self.name)
+
+    @property
+    def tree(self) -> Tree:
+        """The tree as far as the head's views need it, up to date."""
+        self._catch_up()
+        return self._log.tree
+
+    def branch(self, at: str | None = None) -> Branch:
+        """The branch of an entry (default: the head)."""
+        tree = self.tree
+        if at is not None and tree.partial:
+            tree = self.read().tree
+        return tree.branch(at)
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────
+
+    def append(
+        self,
+        body: AnyLink | AnyFact,
+        *,
+        at: str | None = None,
+        fork: bool = False,
+        lease: Lease | None = None,
+    ) -> Entry:
+        """Appends a body. A link goes to the head, or under `at`; a fact speaks about `at`, or the head.
+
+        Under an entry that has a child already it is a `Conflict`, unless a `fork` is asked for. A body
+        that carries an id is appended once, however often it is tried.
+        """
+        entry_id = checked_id(body.id) if body.id else self._new_id()
+        return self._append(lambda: self._stamped(body, entry_id, self._found(at), fork=fork), lease)
+
+    def _found(self, entry: str | None) -> str | None:
+        """The link an id names; what is not in the tail is looked up in the whole log."""
+        if entry is None or entry in self._log.tree.links:
+            return entry
+        return self._whole_tree().find(entry)
+
+    def say(self, message: AnyMessage | str, *, mode: Literal["steer", "followUp"] = "followUp") -> Entry:
+        """What a person says: a message at the head, or queued while the agent is busy."""
+        said: AnyMessage = Prompt(content=(Text(text=message),)) if isinstance(message, str) else message
+        entry_id = self._new_id()
+
+        def compose() -> Known:
+            busy = self.store.held(self.name) is not None or bool(open_calls(self._log.tree.branch()))
+            if not busy:
+                return self._stamped(Message(message=said), entry_id)
+            if not isinstance(said, Prompt):
+                raise Conflict("the session is busy: only a user's message can wait", hint="try again when it rests")
+            return self._stamped(Queued(message=said, mode=mode), entry_id)
+
+        return self._append(compose)
+
+    def compact(self, summary: str, *, first_kept: str | None = None, trigger: str = "manual") -> Entry:
+        """Lets a summary stand for everything before `first_kept` on the head's branch. Deletes nothing."""
+        if not summary.strip():
+            raise UsageError("an empty summary would forget everything", hint="say what the summary is")
+        entry_id = self._new_id()
+
+        def compose() -> Known:
+            tree = self._log.tree
+            if first_kept is not None and first_kept not in {link.id for link in tree.branch().links}:
+                raise UsageError(f"{first_kept} is not on the active branch")
+            assert tree.head is not None
+            body = Compaction(
+                summary=summary,
+                first_kept_entry_id=first_kept,
+                trigger=trigger,
+                state=fold_state(tree, tree.head),
+            )
+            return self._stamped(body, entry_id)
+
+        return self._append(compose)
+
+    def move_head(self, entry: str) -> Entry:
+        """The next link goes under `entry`."""
+        target = self._found(entry) or entry
+        return self.append(Head(target_id=target), at=target)
+
+    def label(self, entry: str, text: str) -> Entry:
+        """Names an entry; an empty text takes the name away."""
+        target = self._found(entry) or entry
+        return self.append(Label(target_id=target, label=text), at=target)
+
+    def rename(self, title: str) -> Entry:
+        """Gives the session a title."""
+        entry = self.append(SessionRenamed(title=title))
+        self.store.entitle(self.name, title)
+        return entry
+
+    def archive(self, *, archived: bool = True) -> Entry:
+        """Puts the session away, or brings it back."""
+        return self.append(SessionArchived(archived=archived))
+
+    # ── the lease ────────────────────────────────────────────────────────────────────────────────
+
+    def acquire(self, holder: str, *, ttl_s: float) -> Lease:
+        """Takes the right to run the session. `Conflict` while another holder has it."""
+        entry_id = self._new_id()
+        for _ in range(_TRIES_MAX):
+            self._catch_up()
+            self._note_torn_tail()
+            held = self.store.held(self.name)
+            if held is not None:
+                raise Conflict(f"{self.name} is being run by {held.holder}")
+            body = encode(self._stamped(Activity(holder=holder), entry_id))
+            with contextlib.suppress(Conflict):
+                after = self._log.next_seq - 1
+                return self.store.acquire(self.name, body, after=after, holder=holder, ttl_s=ttl_s)
+        raise Conflict(f"{self.name} is too busy to be taken over")
+
+    def release(self, lease: Lease) -> None:
+        """Leaves the session and gives the lease up. One that was lost already is gone."""
+        try:
+            self.append(Activity(holder=lease.holder, event="left", fence=lease.fence), lease=lease)
+        except LeaseLost:
+            return
+        self.store.release(lease)
+
+    # ── the one way to append ────────────────────────────────────────────────────────────────────
+
+    def _append(self, compose: Callable[[], Known], lease: Lease | None = None) -> Entry:
+        """Composes and appends; if another writer was faster, reads what it wrote and does so again."""
+        for _ in range(_TRIES_MAX):
+            self._note_torn_tail()
+            value = compose()
+            before = self._appended_before(value)
+            try:
+                sealed = self.store.append(
+                    self.name,
+                    unsealed(before.raw) if before else encode(value),
+                    after=before.seq - 1 if before else self._log.next_seq - 1,
+                    fence=lease.fence if lease else None,
+                    durable=value.type not in UNSYNCED_TYPES,
+                )
+            except LeaseLost:
+                raise
+            except Conflict:
+                self._catch_up()
+                continue
+            return before or self._take(value, sealed)
+        raise Conflict(f"{self.name} is too busy: {_TRIES_MAX} tries were overtaken")
+
+    def _take(self, value: Known, sealed: Sealed) -> Entry:
+        """An acknowledged entry joins the tree without being read back."""
+        if sealed.seq != self._log.next_seq:
+            self._catch_up()
+            return self._log.tree.entry(value.id) or Entry(sealed.line.raw, value, sealed.seq, sealed.line.offset)
+        placed = msgspec.structs.replace(value, v=FORMAT_VERSION, seq=sealed.seq)
+        entry = Entry(sealed.line.raw, placed, sealed.seq, sealed.line.offset)
+        self._log.tree.add(entry)
+        self._log.next_seq = sealed.seq + 1
+        return entry
+
+    def _appended_before(self, value: Known) -> Entry | None:
+        """This very entry, if an earlier try of its append got through after all."""
+        entry = self._log.tree.entry(value.id)
+        if entry is None:
+            return None
+        stood = entry.value
+        again = msgspec.structs.replace(
+            value, parent_id=stood.parent_id, timestamp=stood.timestamp, turn_id=stood.turn_id
+        )
+        if encode(again) != unsealed(entry.raw):
+            raise Conflict(f"an entry with the id {value.id} but other content is already there")
+        return entry
+
+    def _stamped(self, body: Known, entry_id: str, at: str | None = None, *, fork: bool = False) -> Known:
+        """The body with its envelope: id, parent, time, turn."""
+        tree = self._log.tree
+        if tree.head is None:
+            raise Damaged(f"{self.name} has no entry that can be read", hint="see `wakelog doctor`")
+        is_wide = isinstance(body, _SESSION_WIDE)
+        parent = self._session_link() if is_wide else at or tree.head
+        if at is not None and isinstance(body, Link) and not fork and tree.entry(entry_id) is None:
+            self._check_free(parent)
+        is_prompt = isinstance(body, Message) and isinstance(body.message, Prompt)
+        link = tree.links.get(parent)
+        turn = entry_id if is_prompt else body.turn_id or (link.value.turn_id if link else None)
+        return msgspec.structs.replace(
+            body,
+            id=entry_id,
+            parent_id=parent,
+            timestamp=iso(self.clock.now_ms()),
+            turn_id=None if is_wide else turn,
+        )
+
+    def _check_free(self, parent: str) -> None:
+        # Children stand behind their parent, so a tail that holds the one holds the others.
+        tree = self._log.tree
+        in_tail = parent in tree.links and parent != tree.root
+        if (tree if in_tail else self._whole_tree()).children(parent):
+            raise Conflict(f"another entry already follows {parent}", hint="ask for a fork, or read again")
+
+    def _session_link(self) -> str:
+        own = self._log.session
+        return own.id if own is not None else self._log.tree.root or ""
+
+    def _note_torn_tail(self) -> None:
+        """Writes down that the bytes at the end are a cut append, before anything stands behind them."""
+        torn = self._log.torn
+        if torn is None:
+            return
+        note = DamageNote(offset=torn.offset, bytes=len(torn.raw), digest=digest_of(torn.raw))
+        body = encode(self._stamped(note, self._new_id()))
+        with contextlib.suppress(Conflict):
+            self.store.append(self.name, body, after=self._log.next_seq - 1, behind=len(torn.raw))
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Takes in what was appended since, by whomever."""
+        log, reader = self._log, Reader(next_seq=self._log.next_seq)
+        log.tree.add_all(reader.feed_all(self.store.load(self.name, after=log.next_seq - 1)))
+        log.tree.mark_unreadable(reader.damage)
+        log.next_seq, log.torn = reader.next_seq, reader.torn
+        self._refuse_newer(reader.damage)
+
+    def _refuse_newer(self, damage: Iterable[Damage]) -> None:
+        if any(hurt.kind == "newer" for hurt in damage):
+            raise NewerFormat(
+                f"{self.name} has entries in a newer format than {FORMAT_VERSION}, which this wakelog writes",
+                hint="upgrade wakelog",
+            )
+
+    def _whole_tree(self) -> Tree:
+        return self.read().tree if self._log.tree.partial else self._log.tree
+
+    def _new_id(self) -> str:
+        return new_id(self.clock.now_ms(), self.clock.chance(RANDOM_BYTES))
+
+
+def latest(store: Store, agent: str, sender: str) -> str | None:
+    """The name of the newest session of (agent, sender): the one with the highest number."""
+    prefix = f"{slug(agent)}_{slug(sender)}_"
+    numbers = [stat.name.removeprefix(prefix) for stat in store.sessions() if stat.name.startswith(prefix)]
+    newest = max((int(number) for number in numbers if number.isdigit()), default=None)
+    return None if newest is None else f"{prefix}{newest}"

@@ -1,0 +1,209 @@
+"""A folder of session files and what may be done in it: the system calls under the JSONL store.
+
+Rule 1: every name is checked against the grammar and opened relative to the folder's descriptor
+without following links, so no name on the way in or out can leave the folder.
+Rule 2: files are 0600 in folders 0700; a folder that belongs to somebody else is not written to.
+Rule 3: what the system refuses becomes one `StoreError` that says what to do.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+
+from wakelog.errors import BadId, NotFound, StoreError
+from wakelog.log.codec import LINE_MAX_BYTES
+from wakelog.log.ids import is_id
+from wakelog.log.lines import Line
+
+LOG_SUFFIX = ".jsonl"
+BLOCK_BYTES = 1024 * 1024
+_TAIL_BLOCK_BYTES = 64 * 1024
+_HINTS = {
+    errno.ENOSPC: "the disk is full: free some space and try again",
+    errno.EDQUOT: "the quota is used up: free some space and try again",
+    errno.EFBIG: "the file may not grow any further: raise the limit",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "check who owns the folder and its permissions",
+    errno.EPERM: "check who owns the folder and its permissions",
+    errno.EIO: "the disk reported an error; what was acknowledged before is kept",
+    errno.ELOOP: "symbolic links are not followed inside a store",
+    errno.ENOTDIR: "the store must be a folder",
+    errno.EMFILE: "too many files are open: raise `ulimit -n`",
+}
+
+
+@contextlib.contextmanager
+def storage(what: str) -> Iterator[None]:
+    """Turns an `OSError` into a `StoreError` that says what was being done and what to do now."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise StoreError(f"cannot {what}: {reason}", hint=_HINTS.get(error.errno or 0, "")) from error
+
+
+class Folder:
+    """One store's folder. Made on the first write, never on a read."""
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+
+    # ── opening ──────────────────────────────────────────────────────────────────────────────────
+
+    def make(self, *parts: str) -> str:
+        """A folder of the store, made if it is not there; refused if it is somebody else's."""
+        path = os.path.join(self.path, *parts)
+        with storage(f"make the folder {path}"):
+            os.makedirs(path, mode=0o700, exist_ok=True)
+            owner = os.stat(path).st_uid
+        if owner != os.geteuid():
+            raise StoreError(f"the folder {path} belongs to another user", hint="choose another store with --store")
+        return path
+
+    def open_log(self, name: str, *, write: bool = False) -> int:
+        """A descriptor of a session's file."""
+        path = self.log_path(name)
+        mode = os.O_RDWR | os.O_APPEND if write else os.O_RDONLY
+        try:
+            descriptor = os.open(path, mode | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise NotFound(f"no session {name} in {self.path}") from None
+        except OSError as error:
+            hint = _HINTS.get(error.errno or 0, "")
+            raise StoreError(f"cannot open {path}: {os.strerror(error.errno or 0)}", hint=hint) from error
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise StoreError(f"{path} is not a file", hint="a session is a regular file")
+        return descriptor
+
+    def log_path(self, name: str) -> str:
+        """Where a session's file is."""
+        return os.path.join(self.path, checked_name(name) + LOG_SUFFIX)
+
+    def log_names(self) -> Iterator[os.DirEntry[str]]:
+        """The session files of the folder. Links and names outside the grammar are none."""
+        try:
+            entries = os.scandir(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        with entries:
+            for entry in entries:
+                if entry.name.endswith(LOG_SUFFIX) and is_id(entry.name) and entry.is_file(follow_symlinks=False):
+                    yield entry
+
+    # ── small files beside the logs ──────────────────────────────────────────────────────────────
+
+    def read_small(self, *parts: str) -> bytes | None:
+        """The content of a small file, or None."""
+        try:
+            descriptor = os.open(os.path.join(self.path, *parts), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        try:
+            return os.read(descriptor, BLOCK_BYTES)
+        finally:
+            os.close(descriptor)
+
+    def replace_small(self, content: bytes, *parts: str) -> None:
+        """Replaces a small file as a whole, so that no reader sees half of it."""
+        folder = self.make(*parts[:-1])
+        path = os.path.join(folder, parts[-1])
+        fresh = f"{path}.{os.getpid()}.new"
+        with storage(f"write {path}"):
+            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                write_all(descriptor, content)
+            finally:
+                os.close(descriptor)
+            os.replace(fresh, path)
+
+    # ── the append lock ──────────────────────────────────────────────────────────────────────────
+
+    def open_lock(self, name: str, *, make: bool) -> int | None:
+        """A descriptor of the file that a session's append lock is taken on. It is never unlinked."""
+        if make:
+            self.make(".locks")
+        path = os.path.join(self.path, ".locks", checked_name(name) + ".lock")
+        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_CREAT if make else 0)
+        try:
+            return os.open(path, flags, 0o600)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            if not make:
+                return None
+            raise
+
+    def settled_size(self, name: str, descriptor: int) -> int:
+        """The size of a log that no append is in the middle of.
+
+        A last byte other than LF may be a write under way: it is looked at again under the shared lock.
+        """
+        size = os.fstat(descriptor).st_size
+        if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n":
+            return size
+        lock = self.open_lock(name, make=False)
+        if lock is None:
+            return size
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            return os.fstat(descriptor).st_size
+        finally:
+            os.close(lock)
+
+
+def checked_name(name: str) -> str:
+    """`name` itself if it may be a file name here, or `BadId`."""
+    if not is_id(name) or len(name) > 240 or ".." in name:
+        raise BadId(f"not a session name: {name[:60]!r}", hint="names are letters, digits, dot, dash and underscore")
+    return name
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """One write; more only if the system took less than all of it."""
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def sync_folder(path: str) -> None:
+    """Makes the names in a folder durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def blocks(descriptor: int, start: int, end: int) -> Iterator[bytes]:
+    """The bytes of a file from `start` to `end`, block by block."""
+    while start < end:
+        block = os.pread(descriptor, min(BLOCK_BYTES, end - start), start)
+        if not block:
+            return
+        yield block
+        start += len(block)
+
+
+def lines_backwards(descriptor: int, end: int) -> Iterator[Line]:
+    """The lines of a file from the last to the first. A line over the limit ends the walk as one that is not whole."""
+    rest, start, block_bytes, ended = b"", end, _TAIL_BLOCK_BYTES, False
+    while start > 0:
+        size = min(block_bytes, start)
+        start -= size
+        block_bytes = min(2 * block_bytes, BLOCK_BYTES)
+        chunk = os.pread(descriptor, size, start) + rest
+        rest, *lines = chunk.split(b"\n")
+        at = start + len(chunk)
+        for raw in reversed(lines):
+            at -= len(raw)
+            if raw or ended:
+                yield Line(raw, at, 0, ended, len(raw) <= LINE_MAX_BYTES)
+            at -= 1
+            ended = True
+        if len(rest) > LINE_MAX_BYTES:
+            yield Line(b"", start, 0, ended, whole=False)
+            return
+    if rest or ended:
+        yield Line(rest, 0, 0, ended)

@@ -1,0 +1,201 @@
+"""The reference store: sessions in memory, as the bytes a file would hold. The others are judged against it.
+
+Nothing here outlives the process, so nothing is synced; everything else a store promises, it keeps.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from wakelog.errors import Conflict, LeaseLost, NotFound
+from wakelog.log.end import End, already_there, check_place
+from wakelog.log.ids import checked_id, slug
+from wakelog.log.lines import Line, Reader, split
+from wakelog.ports import Lease, News, Piece, Sealed, Stat
+
+
+class _Log(msgspec.Struct):
+    id: str
+    data: bytearray
+    end: End
+    lease: Lease | None = None
+    expires: float = 0.0
+    journals: dict[str, list[bytes]] = {}
+
+
+class MemoryStore:
+    """A store that forgets. `now` is the clock leases expire by."""
+
+    def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._logs: dict[str, _Log] = {}
+        self._changed = threading.Condition()
+
+    def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
+        """See `ports.Store`."""
+        checked_id(session)
+        with self._changed:
+            for name, log in self._logs.items():
+                if log.id == session:
+                    return name
+            number = 1
+            while (name := f"{slug(agent)}_{slug(sender)}_{number}") in self._logs:
+                number += 1
+            self._logs[name] = _Log(session, bytearray(End().seal(first_line(number))), End())
+            return name
+
+    def append(
+        self,
+        session: str,
+        body: bytes,
+        *,
+        after: int,
+        behind: int = 0,
+        fence: int | None = None,
+        durable: bool = True,  # noqa: ARG002 - memory has nothing to sync
+    ) -> Sealed:
+        """See `ports.Store`."""
+        with self._changed:
+            log = self._log(session)
+            self._check_fence(log, fence)
+            sealed = self._append(log, body, after=after, behind=behind)
+            self._changed.notify_all()
+            return sealed
+
+    def _append(self, log: _Log, body: bytes, *, after: int, behind: int) -> Sealed:
+        end = self._end(log)
+        if not check_place(end, after=after, behind=behind):
+            there = already_there(body, list(self._lines(log, after)))
+            if there is None:
+                raise Conflict(f"the session has moved on to entry {end.seq}")
+            return Sealed(_seq(there), there)
+        written = end.seal(body)
+        log.data += written
+        raw = written.strip(b"\n")
+        return Sealed(end.advance(written), Line(raw, end.size - len(raw) - 1))
+
+    def _end(self, log: _Log) -> End:
+        if log.end.size != len(log.data):
+            log.end = End()
+            for line in split([bytes(log.data)]):
+                log.end.take(line)
+        return log.end
+
+    def load(self, session: str, *, after: int = -1) -> Iterator[Line]:
+        """See `ports.Store`."""
+        with self._changed:
+            lines = list(self._lines(self._log(session), after))
+        return iter(lines)
+
+    def _lines(self, log: _Log, after: int) -> Iterator[Line]:
+        reader = Reader()
+        for line in split([bytes(log.data)]):
+            if reader.next_seq > after:
+                yield line
+            reader.feed(line)
+
+    def tail(self, session: str) -> Iterator[Line]:
+        """See `ports.Store`."""
+        return reversed(list(self.load(session)))
+
+    def sessions(self) -> Iterator[Stat]:
+        """See `ports.Store`."""
+        with self._changed:
+            stats = [Stat(name, len(log.data), len(log.data)) for name, log in self._logs.items()]
+        return iter(stats)
+
+    def name(self, session: str) -> str:
+        """See `ports.Store`."""
+        by_id = {log.id: name for name, log in self._logs.items()}
+        if session in by_id or session in self._logs:
+            return by_id.get(session, session)
+        raise NotFound(f"no session {session}")
+
+    def entitle(self, session: str, title: str) -> None:
+        """See `ports.Store`; nobody browses memory."""
+
+    # ── leases ───────────────────────────────────────────────────────────────────────────────────
+
+    def acquire(self, session: str, body: bytes, *, after: int, behind: int = 0, holder: str, ttl_s: float) -> Lease:
+        """See `ports.Store`."""
+        with self._changed:
+            log = self._log(session)
+            if log.lease is not None and log.expires > self._now():
+                raise Conflict(f"the session is being run by {log.lease.holder}")
+            sealed = self._append(log, body, after=after, behind=behind)
+            log.lease, log.expires = Lease(log.id, holder, sealed.seq), self._now() + ttl_s
+            self._changed.notify_all()
+            return log.lease
+
+    def renew(self, lease: Lease, *, ttl_s: float) -> None:
+        """See `ports.Store`."""
+        with self._changed:
+            log = self._log(lease.session)
+            self._check_fence(log, lease.fence)
+            log.expires = self._now() + ttl_s
+
+    def release(self, lease: Lease) -> None:
+        """See `ports.Store`."""
+        with self._changed:
+            log = self._log(lease.session)
+            if log.lease == lease:
+                log.expires = 0.0
+
+    def held(self, session: str) -> Lease | None:
+        """See `ports.Store`."""
+        with self._changed:
+            log = self._log(session)
+            return log.lease if log.lease is not None and log.expires > self._now() else None
+
+    def _check_fence(self, log: _Log, fence: int | None) -> None:
+        if fence is not None and (log.lease is None or log.lease.fence != fence):
+            raise LeaseLost("another worker has taken this session over")
+
+    # ── live ─────────────────────────────────────────────────────────────────────────────────────
+
+    def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> News:
+        """See `ports.Store`."""
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            while True:
+                log = self._log(session)
+                fresh = tuple(
+                    Piece(reply_id, at, journal[at])
+                    for reply_id, journal in log.journals.items()
+                    for at in range(pieces.get(reply_id, 0), len(journal))
+                )
+                news = News(tuple(self._lines(log, after)), fresh)
+                left = deadline - time.monotonic()
+                if news.lines or news.pieces or left <= 0:
+                    return news
+                self._changed.wait(left)
+
+    def journal(self, session: str, reply_id: str, piece: bytes) -> None:
+        """See `ports.Store`."""
+        with self._changed:
+            self._log(session).journals.setdefault(checked_id(reply_id), []).append(piece)
+            self._changed.notify_all()
+
+    def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:
+        """See `ports.Store`."""
+        with self._changed:
+            return {reply_id: tuple(pieces) for reply_id, pieces in self._log(session).journals.items()}
+
+    def drop(self, session: str, reply_id: str) -> None:
+        """See `ports.Store`."""
+        with self._changed:
+            self._log(session).journals.pop(reply_id, None)
+
+    def close(self) -> None:
+        """See `ports.Store`; memory stays as it is."""
+
+    def _log(self, session: str) -> _Log:
+        return self._logs[self.name(session)]
+
+
+def _seq(line: Line) -> int:
+    end = End()
+    end.take(line)
+    return end.seq

@@ -1,0 +1,106 @@
+"""The card of a session: who, where, what, how much, and in which state. What a list shows of each."""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from wakelog.log.content import Prompt, Reply, ToolResult, Usage
+from wakelog.log.entry import Attention, Cancelled, Entry, Failed, Message, Queued, Session
+from wakelog.log.tree import Branch, Tree
+from wakelog.views.pending import Pending, pending
+from wakelog.views.state import branch_state, session_state
+
+StateWord: TypeAlias = Literal["rest", "running", "owes", "waiting", "failed", "damaged", "terminated"]
+
+
+class Overview(msgspec.Struct, frozen=True):
+    """Everything about a session that is not its text."""
+
+    id: str
+    agent: str
+    sender: str
+    number: int | None
+    cwd: str
+    title: str | None
+    created: str
+    entries: int
+    messages: int
+    head: str | None
+    model: str | None
+    provider: str | None
+    settings: dict[str, object]
+    archived: bool
+    uptime_ms: int
+    calls: int
+    usage: Usage
+    open_calls: int
+    queue: tuple[Queued, ...]
+    attention: tuple[Attention, ...]
+    state: StateWord
+
+
+def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overview:
+    """The card of a session, from its whole tree or its tail.
+
+    `held`: a worker has it; `damaged`: reading it found damage.
+    """
+    branch = tree.branch()
+    session, here, open_work = session_state(tree), branch_state(branch), pending(branch)
+    first = branch.session.value if branch.session else None
+    card = first if isinstance(first, Session) else Session()
+    return Overview(
+        id=card.id,
+        agent=card.agent,
+        sender=card.sender,
+        number=card.number,
+        cwd=card.cwd,
+        title=session.title,
+        created=card.timestamp,
+        entries=tree.last_seq + 1,
+        messages=session.messages,
+        head=tree.head,
+        model=here.model,
+        provider=here.provider,
+        settings=here.settings,
+        archived=session.archived,
+        uptime_ms=session.uptime_ms,
+        calls=session.calls,
+        usage=session.usage,
+        open_calls=len(open_work.open_calls),
+        queue=open_work.queue,
+        attention=open_work.attention,
+        state=_state(branch, open_work, held=held, terminated=session.terminated, damaged=damaged),
+    )
+
+
+def _state(branch: Branch, open_work: Pending, *, held: bool, terminated: bool, damaged: bool) -> StateWord:
+    if terminated:
+        return "terminated"
+    if damaged:
+        return "damaged"
+    if held:
+        return "running"
+    if open_work.attention:
+        return "waiting"
+    last = _last_said(branch)
+    if isinstance(last, Failed):
+        return "failed"
+    if open_work.open_calls or open_work.owed or open_work.cut or open_work.queue or _owes_answer(last):
+        return "owes"
+    return "rest"
+
+
+def _last_said(branch: Branch) -> object:
+    """The last link that is part of the talk: settings and notes are looked past."""
+    return next((link.value for link in reversed(branch.links) if _is_talk(link)), None)
+
+
+def _is_talk(link: Entry) -> bool:
+    value = link.value
+    return isinstance(value, Cancelled | Failed) or (
+        isinstance(value, Message) and isinstance(value.message, Prompt | Reply | ToolResult)
+    )
+
+
+def _owes_answer(last: object) -> bool:
+    return isinstance(last, Message) and not isinstance(last.message, Reply)

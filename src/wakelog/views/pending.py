@@ -1,0 +1,127 @@
+"""Work that is still open on a branch: read from the log, never recorded beside it.
+
+A tool call is (reply, call id): provider ids repeat between replies. It is open until a result
+answers it. What stands before the last fold is not pending: the model will never see its result.
+"""
+
+import msgspec
+
+from wakelog.log.content import Reply, ToolCall, ToolResult
+from wakelog.log.entry import (
+    Attention,
+    AttentionResolved,
+    Call,
+    Entry,
+    Message,
+    Owed,
+    Queued,
+    Spawned,
+    ToolStarted,
+)
+from wakelog.log.tree import Branch
+from wakelog.views.active import active
+from wakelog.views.state import branch_state
+
+
+class OpenCall(msgspec.Struct, frozen=True):
+    """A tool call without its result."""
+
+    reply_id: str
+    call: ToolCall
+    ours: bool
+    """Whether a call of this very session made the reply: only then may the tool be run."""
+    started: int = 0
+    """How often it was begun: the number of `tool_started` facts."""
+    doubtful: bool = False
+    """Whether unreadable bytes stand behind the reply: it then counts as begun."""
+    waits: str | None = None
+    """The `attention` entry that asks a person about it."""
+    decided: str | None = None
+    """The `attention_resolved` entry that answers."""
+    child: str | None = None
+    """The session of the sub-agent that runs it."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether the tool may have had an effect."""
+        return self.started > 0 or self.doubtful
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """Everything a branch still owes somebody."""
+
+    open_calls: tuple[OpenCall, ...] = ()
+    owed: tuple[Owed, ...] = ()
+    cut: str | None = None
+    """The `call` entry whose reply never came."""
+    queue: tuple[Queued, ...] = ()
+    attention: tuple[Attention, ...] = ()
+
+
+def pending(branch: Branch) -> Pending:
+    """Reads what is open at the end of a branch."""
+    state = branch_state(branch)
+    return Pending(open_calls(branch), state.owed, _cut(branch), state.queue, state.attention)
+
+
+def open_calls(branch: Branch) -> tuple[OpenCall, ...]:
+    """The tool calls of the active stretch that have no result, in the order they were asked."""
+    asked: list[tuple[Entry, ToolCall]] = []
+    for link in active(branch).links:
+        if not isinstance(link.value, Message):
+            continue
+        said = link.value.message
+        if isinstance(said, Reply):
+            asked += [(link, call) for call in said.calls]
+        elif isinstance(said, ToolResult):
+            _close(asked, said)
+    return tuple(_open_call(branch, reply, call) for reply, call in asked)
+
+
+def _close(asked: list[tuple[Entry, ToolCall]], result: ToolResult) -> None:
+    """Takes the call that a result answers off the list; one that names no reply answers the latest."""
+    for at in range(len(asked) - 1, -1, -1):
+        reply, call = asked[at]
+        if call.id == result.tool_call_id and result.reply_id in (None, reply.id):
+            del asked[at]
+            return
+
+
+def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
+    waits = decided = child = None
+    started, ours = 0, False
+    for fact in branch.facts:
+        match fact.value:
+            case Call(reply_id=made, parent_id=parent):
+                ours = ours or (made == reply.id and parent == reply.value.parent_id)
+            case ToolStarted(reply_id=reply.id, tool_call_id=call.id):
+                started += 1
+            case Attention(reply_id=reply.id, tool_call_id=call.id):
+                waits = fact.id
+            case AttentionResolved(attention_id=answered) if answered == waits:
+                decided = fact.id
+            case Spawned(reply_id=reply.id, tool_call_id=call.id, child_session=session):
+                child = session
+    inherited = reply.id in {link.id for link in branch.links[: branch.inherited]}
+    return OpenCall(
+        reply_id=reply.id,
+        call=call,
+        ours=ours and not inherited,
+        started=started,
+        doubtful=not inherited and reply.offset < branch.scar,
+        waits=waits,
+        decided=decided,
+        child=child,
+    )
+
+
+def _cut(branch: Branch) -> str | None:
+    """The last call for a reply that nothing has followed: it hangs on the last link."""
+    if branch.tip is None:
+        return None
+    calls = [
+        fact
+        for fact in branch.facts
+        if isinstance(fact.value, Call) and fact.value.purpose == "reply" and fact.value.parent_id == branch.tip.id
+    ]
+    return calls[-1].id if calls else None

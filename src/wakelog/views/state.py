@@ -1,0 +1,231 @@
+"""The state of a branch and of a session: a fold over entries in the order of the log.
+
+What is folded here is what a compaction carries (`FoldState`), so that a reader who stops there
+knows the same as one who read on to the beginning. Adding a value means adding it in three places
+that stand together: the field in `FoldState`, its step here, and the test that compares both reads.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from wakelog.log.content import JsonObject, Prompt, Reply, Usage
+from wakelog.log.entry import (
+    Activity,
+    Attention,
+    AttentionResolved,
+    Call,
+    Compaction,
+    ContextRecord,
+    Entry,
+    FoldState,
+    Message,
+    ModelChange,
+    Owed,
+    Queued,
+    Sent,
+    Session,
+    SessionArchived,
+    SessionRenamed,
+    Setting,
+    Terminated,
+)
+from wakelog.log.times import elapsed_ms
+from wakelog.log.tree import Branch, Tree
+
+# ── branch ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class BranchState(msgspec.Struct):
+    """What holds at the end of a branch."""
+
+    said_model: str | None = None
+    said_provider: str | None = None
+    answered_model: str | None = None
+    answered_provider: str | None = None
+    settings: JsonObject = {}
+    context: ContextRecord | None = None
+    queue: tuple[Queued, ...] = ()
+    attention: tuple[Attention, ...] = ()
+    owed: tuple[Owed, ...] = ()
+
+    @property
+    def model(self) -> str | None:
+        """The model in force; a log that never says it still says which one answered last."""
+        return self.said_model or self.answered_model
+
+    @property
+    def provider(self) -> str | None:
+        """The provider in force, by the same rule."""
+        return self.said_provider or self.answered_provider
+
+
+def branch_state(branch: Branch) -> BranchState:
+    """Folds a branch: settings from all its links, what is open from this session's own entries."""
+    state, after = BranchState(), -1
+    if branch.carried is not None:
+        state, after = _carried(branch.carried), _fold_at(branch)
+    for link in branch.links[after + 1 :]:
+        _step_settings(state, link)
+    own = branch.links[max(branch.inherited, after + 1) :]
+    since = branch.links[after].seq if after >= branch.inherited else -1
+    facts = [fact for fact in branch.facts if fact.seq > since]
+    _fold_open(state, sorted((*own, *facts), key=lambda entry: entry.seq))
+    return state
+
+
+def _carried(fold: FoldState) -> BranchState:
+    return BranchState(
+        said_model=fold.model,
+        said_provider=fold.provider,
+        answered_model=fold.answered_model,
+        answered_provider=fold.answered_provider,
+        settings=fold.settings,
+        context=fold.context,
+        queue=fold.queue,
+        attention=fold.attention,
+        owed=fold.owed,
+    )
+
+
+def _fold_at(branch: Branch) -> int:
+    return next(at for at, link in enumerate(branch.links) if link.id == branch.fold)
+
+
+def _step_settings(state: BranchState, link: Entry) -> None:
+    match link.value:
+        case Session(model=model, provider=provider, settings=settings):
+            # A fork starts from what was in force where it left its parent.
+            state.said_model = model or state.said_model
+            state.said_provider = provider or state.said_provider
+            state.settings = {**state.settings, **settings}
+        case ModelChange(model=model, provider=provider):
+            state.said_model, state.said_provider = model, provider or state.said_provider
+        case Message(message=Reply(model=str() as model, provider=provider)):
+            state.answered_model, state.answered_provider = model, provider
+        case Setting(key=key, value=value):
+            state.settings = {**state.settings, key: value}
+        case ContextRecord() as record:
+            state.context = record
+
+
+def _fold_open(state: BranchState, entries: Iterable[Entry]) -> None:
+    calls: dict[str, Call] = {}
+    queue = {entry.id: entry for entry in state.queue}
+    attention = {entry.id: entry for entry in state.attention}
+    owed = dict.fromkeys((debt.reply_id, debt.channel) for debt in state.owed)
+    for entry in entries:
+        match entry.value:
+            case Queued() as queued:
+                queue[entry.id] = queued
+            case Message(message=Prompt(queued_id=str() as taken)):
+                queue.pop(taken, None)
+            case Attention() as raised:
+                attention[entry.id] = raised
+            case AttentionResolved(attention_id=resolved):
+                attention.pop(resolved, None)
+            case Call() as call:
+                calls[call.reply_id] = call
+            case Message(message=Reply()) as reply:
+                owed.update(dict.fromkeys((reply.id, channel) for channel in _channels(reply, calls.get(reply.id))))
+            case Sent(reply_id=reply_id, channel=channel):
+                owed.pop((reply_id, channel), None)
+    state.queue = tuple(queue.values())
+    state.attention = tuple(attention.values())
+    state.owed = tuple(Owed(reply_id=reply_id, channel=channel) for reply_id, channel in owed)
+
+
+def _channels(reply: Message, call: Call | None) -> tuple[str, ...]:
+    """Whom a reply is owed to: the channels of the call that made it, which stands on the same link."""
+    return call.channels if call is not None and call.parent_id == reply.parent_id else ()
+
+
+# ── session ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class SessionState(msgspec.Struct):
+    """What holds for the whole session, whatever the branch."""
+
+    title: str | None = None
+    archived: bool = False
+    terminated: bool = False
+    uptime_ms: int = 0
+    attached_at: str | None = None
+    calls: int = 0
+    usage: Usage = Usage(cost_micros=0)
+    messages: int = 0
+
+
+def session_state(tree: Tree) -> SessionState:
+    """Folds every entry of the session's own, on all branches."""
+    state, since = SessionState(), -1
+    fold = tree.links.get(tree.fold) if tree.fold and not tree.is_inherited(tree.fold) else None
+    if tree.carried is not None and fold is not None:
+        state, since = _carried_session(tree.carried), fold.seq - 1
+    for entry in tree.own():
+        if entry.seq > since:
+            _step_session(state, entry)
+    return state
+
+
+def _carried_session(fold: FoldState) -> SessionState:
+    return SessionState(
+        fold.title,
+        fold.archived,
+        fold.terminated,
+        fold.uptime_ms,
+        fold.attached_at,
+        fold.calls,
+        fold.usage,
+        fold.messages,
+    )
+
+
+def _step_session(state: SessionState, entry: Entry) -> None:
+    match entry.value:
+        case Session(title=str() as title):
+            state.title = title
+        case SessionRenamed(title=title):
+            state.title = title or None
+        case SessionArchived(archived=archived):
+            state.archived = archived
+        case Terminated():
+            state.terminated = True
+        case Activity() as activity:
+            _step_uptime(state, activity)
+        case Message(message=Reply(usage=Usage() as usage)) | Compaction(usage=Usage() as usage):
+            state.calls += 1
+            state.usage = state.usage + usage
+    state.messages += isinstance(entry.value, Message)
+
+
+def _step_uptime(state: SessionState, activity: Activity) -> None:
+    if state.attached_at is not None:
+        state.uptime_ms += elapsed_ms(state.attached_at, activity.timestamp)
+    state.attached_at = activity.timestamp if activity.event == "attached" else None
+
+
+def fold_state(tree: Tree, at: str) -> FoldState:
+    """What a compaction appended under `at` has to carry."""
+    branch, session = branch_state(tree.branch(at)), session_state(tree)
+    assert tree.head is not None
+    return FoldState(
+        head=tree.head,
+        title=session.title,
+        archived=session.archived,
+        terminated=session.terminated,
+        uptime_ms=session.uptime_ms,
+        attached_at=session.attached_at,
+        calls=session.calls,
+        usage=session.usage,
+        messages=session.messages,
+        model=branch.said_model,
+        provider=branch.said_provider,
+        answered_model=branch.answered_model,
+        answered_provider=branch.answered_provider,
+        settings=branch.settings,
+        context=branch.context,
+        queue=branch.queue,
+        attention=branch.attention,
+        owed=branch.owed,
+    )

@@ -1,0 +1,182 @@
+"""The session as people read it: rows, one for each thing said or done, shared by terminal, web and export.
+
+Only text and words here, no colours and no markup: each face dresses the rows itself, and each must
+treat every string in them as hostile.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from wakelog.log.content import AnyPart, Image, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult
+from wakelog.log.entry import (
+    Cancelled,
+    Compaction,
+    ContextRecord,
+    Custom,
+    Entry,
+    Failed,
+    Label,
+    Message,
+    ModelChange,
+    Session,
+    Setting,
+)
+from wakelog.log.tree import Branch
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of a transcript. `kind` says which of the other fields mean anything."""
+
+    kind: str
+    """session, prompt, reply, thinking, call, result, fold, change, ended, note or unknown."""
+    entry_id: str
+    seq: int
+    timestamp: str
+    text: str = ""
+    name: str = ""
+    input: object = None
+    status: str = ""
+    duration_ms: int | None = None
+    truncated: bool = False
+    labels: tuple[str, ...] = ()
+
+
+def transcript(branch: Branch) -> tuple[Row, ...]:
+    """The rows of a branch. A tool call's row holds its result, if there is one."""
+    results = _results(branch.links)
+    labels = _labels(branch)
+    shown: set[str] = set()
+    rows: list[Row] = []
+    for link in branch.links:
+        rows += _rows(link, results, shown, labels.get(link.id, ()))
+    return tuple(rows)
+
+
+def _results(links: tuple[Entry, ...]) -> dict[tuple[str, str], Entry]:
+    """Which entry answers which call: (reply, call id) → result."""
+    open_ids: dict[str, str] = {}
+    found: dict[tuple[str, str], Entry] = {}
+    for link in links:
+        match link.value:
+            case Message(message=Reply() as reply):
+                open_ids.update((call.id, link.id) for call in reply.calls)
+            case Message(message=ToolResult(tool_call_id=call_id, reply_id=named)):
+                reply_id = named or open_ids.get(call_id, "")
+                found.setdefault((reply_id, call_id), link)
+    return found
+
+
+def _labels(branch: Branch) -> dict[str, tuple[str, ...]]:
+    named: dict[str, str] = {}
+    for fact in (*branch.inherited_facts, *branch.facts):
+        if isinstance(fact.value, Label):
+            named[fact.value.target_id] = fact.value.label
+    return {target: (label,) for target, label in named.items() if label}
+
+
+def _rows(
+    link: Entry, results: dict[tuple[str, str], Entry], shown: set[str], labels: tuple[str, ...]
+) -> Iterator[Row]:
+    for row in _rows_of(link, results, shown):
+        yield msgspec.structs.replace(row, labels=labels)
+        labels = ()
+
+
+def _rows_of(link: Entry, results: dict[tuple[str, str], Entry], shown: set[str]) -> Iterator[Row]:
+    match link.value:
+        case Message(message=Reply() as reply):
+            yield from _reply_rows(link, reply, results, shown)
+        case Message(message=ToolResult() as result):
+            if link.id not in shown:
+                yield _result_row(link, result)
+        case Message(message=Prompt() as said):
+            yield _row(link, "prompt", text=show_parts(said.parts))
+        case Message(message=Note() as said):
+            yield _row(link, "note", text=show_parts(said.parts), name=said.custom_type)
+        case _:
+            yield _plain_row(link)
+
+
+def _plain_row(link: Entry) -> Row:
+    """The one row of a link that is not a message."""
+    match link.value:
+        case Session(title=title, agent=agent):
+            return _row(link, "session", text=title or "", name=agent)
+        case Compaction(summary=summary):
+            return _row(link, "fold", text=summary)
+        case ModelChange(model=model):
+            return _row(link, "change", name="model", text=model)
+        case Setting(key=key, value=value):
+            return _row(link, "change", name=key, input=value)
+        case ContextRecord(sources=sources):
+            return _row(link, "change", name="context", text=", ".join(source.path for source in sources))
+        case Cancelled(reason=reason):
+            return _row(link, "ended", status="cancelled", text=reason)
+        case Failed(reason=reason, error=error):
+            detail = error.message if error else ""
+            return _row(link, "ended", status="failed", text=": ".join(filter(None, (reason, detail))))
+        case Custom() as custom:
+            return _row(
+                link, "note", name=custom.custom_type, text=show_parts(_custom_parts(custom)), input=custom.data
+            )
+    return _row(link, "unknown", name=link.type)
+
+
+def _reply_rows(link: Entry, reply: Reply, results: dict[tuple[str, str], Entry], shown: set[str]) -> Iterator[Row]:
+    for part in reply.parts:
+        if isinstance(part, Thinking):
+            yield _row(link, "thinking", text=part.thinking)
+        elif isinstance(part, ToolCall):
+            yield _call_row(link, part, results.get((link.id, part.id)), shown)
+        else:
+            yield _row(link, "reply", text=show_parts((part,)), name=reply.model or "")
+
+
+def _call_row(link: Entry, call: ToolCall, answer: Entry | None, shown: set[str]) -> Row:
+    result = answer.value.message if answer is not None and isinstance(answer.value, Message) else None
+    if answer is None or not isinstance(result, ToolResult):
+        return _row(link, "call", name=call.name, input=call.input, status="open")
+    shown.add(answer.id)
+    return msgspec.structs.replace(
+        _result_row(answer, result), kind="call", entry_id=link.id, name=call.name, input=call.input
+    )
+
+
+def _result_row(link: Entry, result: ToolResult) -> Row:
+    return _row(
+        link,
+        "result",
+        name=result.tool_name,
+        text=show_parts(result.parts),
+        status=result.settled,
+        duration_ms=result.duration_ms,
+        truncated=result.truncated,
+    )
+
+
+def _row(link: Entry, kind: str, **said: object) -> Row:
+    place = {"entry_id": link.id, "seq": link.seq, "timestamp": link.value.timestamp}
+    return msgspec.convert({"kind": kind, **place, **said}, Row)
+
+
+def _custom_parts(custom: Custom) -> tuple[AnyPart, ...]:
+    return (Text(text=custom.content),) if isinstance(custom.content, str) else custom.content
+
+
+def show_parts(parts: tuple[AnyPart, ...]) -> str:
+    """Parts as plain text; what is not text is named in brackets."""
+    return "".join(_show(part) for part in parts)
+
+
+def _show(part: AnyPart) -> str:
+    match part:
+        case Text():
+            return part.text
+        case Thinking():
+            return part.thinking
+        case Image():
+            return f"[image {part.mime_type}]"
+        case ToolCall():
+            return f"[call {part.name}]"
+    return "[unknown part]"
