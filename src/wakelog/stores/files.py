@@ -57,9 +57,15 @@ class Folder:
         """A folder of the store, made if it is not there; refused if it is somebody else's."""
         path = os.path.join(self.path, *parts)
         with storage(f"make the folder {path}"):
-            os.makedirs(path, mode=0o700, exist_ok=True)
-            owner = os.stat(path).st_uid
-        if owner != os.geteuid():
+            if not os.path.isdir(path):
+                os.makedirs(os.path.dirname(self.path), exist_ok=True)
+                for depth in range(len(parts) + 1):
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(os.path.join(self.path, *parts[:depth]), 0o700)
+            found = os.stat(path, follow_symlinks=not parts)
+        if not stat.S_ISDIR(found.st_mode):
+            raise StoreError(f"{path} is not a folder", hint="symbolic links are not followed inside a store")
+        if found.st_uid != os.geteuid():
             raise StoreError(f"the folder {path} belongs to another user", hint="choose another store with --store")
         return path
 

@@ -1,0 +1,93 @@
+"""The file store passes the suite; what is its own (files, links, modes) is shown below it."""
+
+import os
+import stat
+
+import pytest
+
+from wakelog.stores.jsonl import JsonlStore
+from wakelog.testing.store_suite import StoreSuite, body, make
+
+
+class JsonlRig:
+    def __init__(self, path):
+        self.now = 1000.0
+        self.path = str(path)
+        self.store = self.again()
+
+    def again(self):
+        return JsonlStore(self.path, now=lambda: self.now)
+
+    def advance(self, seconds):
+        self.now += seconds
+
+    def plant(self, session, raw):
+        with open(self.store.folder.log_path(self.store.name(session)), "ab") as file:
+            file.write(raw)
+
+
+class TestJsonlStore(StoreSuite):
+    @pytest.fixture
+    def rig(self, tmp_path):
+        return JsonlRig(tmp_path / "store")
+
+
+def test_names_and_modes(tmp_path):
+    """ST-2: `{agent}_{sender}_{n}.jsonl`, 0600 in folders 0700, and by-id beside it."""
+    store = JsonlStore(str(tmp_path / "store"))
+    make(store)
+    store.append("s", body("m1"), after=0)
+    for folder, _, files in os.walk(tmp_path / "store"):
+        assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+        for file in files:
+            found = os.lstat(os.path.join(folder, file))
+            assert stat.S_ISLNK(found.st_mode) or stat.S_IMODE(found.st_mode) == 0o600
+    assert (tmp_path / "store" / "crab_user_1.jsonl").is_file()
+    assert os.readlink(tmp_path / "store" / "by-id" / "s") == "../crab_user_1.jsonl"
+
+
+def test_titles_are_links(tmp_path):
+    """ST-2: a title is browsable as a file name, the log keeps its own, and only the last title stands."""
+    store = JsonlStore(str(tmp_path))
+    make(store)
+    store.entitle("s", "First, try!")
+    store.entitle("s", "Fix the /tests/ ☃")
+    assert os.listdir(tmp_path / "by-title") == ["fix-the-tests--crab_user_1.jsonl"]
+    assert (tmp_path / "by-title" / "fix-the-tests--crab_user_1.jsonl").read_bytes() == b"".join(
+        line.bytes for line in store.load("s")
+    )
+
+
+def test_by_id_is_only_a_hint(tmp_path):
+    """Law 2: without by-id, or with a wrong one, every session is still found."""
+    store = JsonlStore(str(tmp_path))
+    make(store, "a")
+    make(store, "b")
+    os.unlink(tmp_path / "by-id" / "a")
+    os.unlink(tmp_path / "by-id" / "b")
+    os.symlink("../crab_user_1.jsonl", tmp_path / "by-id" / "b")
+    fresh = JsonlStore(str(tmp_path))
+    assert (fresh.name("a"), fresh.name("b")) == ("crab_user_1", "crab_user_2")
+
+
+def test_a_replaced_file_is_opened_anew(tmp_path):
+    """Law 4: an append never goes into a file that nobody can find any more."""
+    store = JsonlStore(str(tmp_path))
+    make(store)
+    store.append("s", body("m1"), after=0)
+    path = tmp_path / "crab_user_1.jsonl"
+    copy = path.read_bytes()
+    path.unlink()
+    path.write_bytes(copy)
+    store.append("s", body("m2"), after=1)
+    assert b'"m2"' in path.read_bytes()
+
+
+def test_many_open_logs(tmp_path):
+    """A bound on everything: more sessions than descriptors we keep open."""
+    store = JsonlStore(str(tmp_path))
+    for number in range(150):
+        make(store, f"s{number}")
+        store.append(f"s{number}", body("m1"), after=0)
+    assert len(store._open) <= 64
+    assert all(store.append(f"s{number}", body("m2"), after=1).seq == 2 for number in range(150))

@@ -1,0 +1,27 @@
+"""The reference store passes its own suite."""
+
+import pytest
+
+from wakelog.stores.memory import MemoryStore
+from wakelog.testing.store_suite import StoreSuite
+
+
+class MemoryRig:
+    def __init__(self):
+        self.now = 0.0
+        self.store = MemoryStore(now=lambda: self.now)
+
+    def again(self):
+        return self.store
+
+    def advance(self, seconds):
+        self.now += seconds
+
+    def plant(self, session, raw):
+        self.store._log(session).data.extend(raw)
+
+
+class TestMemoryStore(StoreSuite):
+    @pytest.fixture
+    def rig(self):
+        return MemoryRig()
