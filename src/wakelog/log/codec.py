@@ -26,6 +26,8 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Known)
 _plain = msgspec.json.Decoder()
 _PART_TYPES = frozenset(str(part.__struct_config__.tag) for part in Part.__subclasses__())
+# Invalid UTF-8 in a tag comes out of the JSON library as an error of its own.
+_NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError)
 _BOM = b"\xef\xbb\xbf"
 # Every escape is matched, so that an escaped backslash before a `u` is never taken for one.
 _ESCAPE = re.compile(
@@ -73,7 +75,7 @@ def id_of(line: bytes) -> str | None:
     """The id in an encoded line, whatever else it holds."""
     try:
         return _identified.decode(line).id
-    except (msgspec.DecodeError, RecursionError):
+    except (*_NOT_JSON, RecursionError):
         return None
 
 
@@ -88,7 +90,7 @@ def decode(raw: bytes) -> Body:
         value: Known = _decoder.decode(raw)
     except msgspec.ValidationError:
         return decode_patiently(raw)
-    except msgspec.DecodeError as error:
+    except _NOT_JSON as error:
         mended = _mended(raw)
         if mended == raw:
             raise Undecodable(f"not JSON: {error}") from None
@@ -129,7 +131,7 @@ def decode_patiently(raw: bytes, upcasters: Mapping[int, Upcaster] = UPCASTERS) 
 def _object(raw: bytes) -> JsonObject:
     try:
         line = _plain.decode(raw)
-    except msgspec.DecodeError as error:
+    except _NOT_JSON as error:
         raise Undecodable(f"not JSON: {error}") from None
     except RecursionError:
         raise Undecodable("nested too deep") from None

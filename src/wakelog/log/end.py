@@ -32,10 +32,10 @@ class End:
             return
         self._chain.skip(line.bytes)
         reader = Reader(next_seq=self.seq + 1)
-        found = reader.feed(line)
+        reader.feed(line)
         self.seq = reader.next_seq - 1
-        if self._ragged and not found:
-            self.torn = line.raw
+        # Loose blanks, or the end of a line over the limit, are nobody's cut append: readers do not call them torn.
+        self.torn = reader.torn.raw if reader.torn else b""
 
     def seal(self, body: bytes) -> bytes:
         """The bytes to append for an encoded entry: sealed, ended by LF, on a line of its own."""

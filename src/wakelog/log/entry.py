@@ -308,6 +308,7 @@ class FoldState(Value, frozen=True, kw_only=True):
     provider: str | None = None
     answered_model: str | None = None
     answered_provider: str | None = None
+    ends_in: str | None = None
     settings: JsonObject = {}
     context: ContextRecord | None = None
     queue: tuple[Queued, ...] = ()

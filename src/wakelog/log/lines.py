@@ -13,7 +13,7 @@ import msgspec
 
 from wakelog.log.codec import LINE_MAX_BYTES, Undecodable, decode
 from wakelog.log.entry import Body, DamageNote, Entry
-from wakelog.log.seal import seq_of
+from wakelog.log.seal import seal_of, seq_of
 
 DamageKind: TypeAlias = Literal[
     "torn", "unreadable", "glued", "too long", "newer", "repeated", "bridged", "orphan", "origin"
@@ -78,6 +78,20 @@ def split(blocks: Iterable[bytes], *, offset: int = 0, number: int = 1) -> Itera
             offset, rest, slicing = offset + len(rest), b"", True
     if rest:
         yield Line(rest, offset, number, False, not slicing)
+
+
+def lines_after(lines: Iterable[Line], after: int) -> Iterator[Line]:
+    """The lines behind the entry with that seq, damage included; a line that tells no seq is counted."""
+    reader = Reader()
+    for line in lines:
+        if reader.next_seq > after:
+            yield line
+            continue
+        seq = seq_of(line.raw) if line.whole and line.ended else None
+        if seq is not None:
+            reader.next_seq = seq + 1
+        else:
+            reader.feed(line)
 
 
 class Reader:
@@ -157,7 +171,8 @@ def glued_records(raw: bytes) -> tuple[list[tuple[int, bytes, Body]], bytes]:
     """Complete records at the end of a line, as (offset, bytes, value), and the fragment before them.
 
     Going from the right, every place where a record could begin is tried. What decodes up to the end
-    is a record: a nested object never is, since its parents' closing brackets follow it.
+    is a record, unless it may be a part of the fragment before it: a line cut behind a tool call, or
+    behind an entry that a fold carries, ends in a whole object.
     """
     found: list[tuple[int, bytes, Body]] = []
     end = limit = len(raw)
@@ -165,10 +180,16 @@ def glued_records(raw: bytes) -> tuple[list[tuple[int, bytes, Body]], bytes]:
     while budget > 0 and (at := raw.rfind(_RECORD_START, 0, limit)) >= 0:
         limit, budget = at + 1, budget - (end - at) - 1_000
         value = _record(raw[at:end])
-        if value is not None:
+        if value is not None and not _may_be_nested(raw, at, end):
             found.append((at, raw[at:end], value))
             end = at
     return found[::-1], raw[:end]
+
+
+def _may_be_nested(raw: bytes, at: int, end: int) -> bool:
+    """Whether the object at `at` stands where JSON wants a value. One with a seal of its own is a record anyway."""
+    before = raw[max(0, at - 16) : at].rstrip()
+    return before.endswith((b":", b",", b"[")) and seal_of(raw[at:end]) is None
 
 
 def _record(raw: bytes) -> Body | None:

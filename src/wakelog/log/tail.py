@@ -44,12 +44,11 @@ def read_tail(backwards: Iterable[Line], *, at: str | None = None) -> Tail | Non
 
 def tree_of(tail: Tail, session: Entry) -> Tree:
     """The tree of a tail. `session` is the log's first entry, which every branch begins with."""
-    fold = next((entry.value for entry in tail.entries if entry.id == tail.fold), None)
-    if not isinstance(fold, Compaction):
+    if tail.fold is None:
         return Tree().add_all(tail.entries)
-    tree = Tree(partial=True, carried=fold.state, fold=fold.id)
-    tree.add_all(entry for entry in (session, *tail.entries) if entry.seq or entry is session)
-    tree.head = tree.find(tail.head) if tail.head else tree.head
+    tree = Tree(partial=True).add_all((session, *(entry for entry in tail.entries if entry.seq > 0)))
+    if tail.head is not None:
+        tree.set_head(tree.find(tail.head), tree.last_seq)
     return tree
 
 

@@ -3,9 +3,9 @@
 Rule 1: entries are added in the order of the log, and a parent stands before its children, so the
 tree has no cycle by construction and every prefix of a log is a tree.
 Rule 2: the head is a fold. A link whose parent is the head becomes the head; a `head` entry sets it;
-a link elsewhere leaves it. In lines without seq, the last link is the head.
+a compaction says where it was; a link elsewhere leaves it. In lines without seq, the last link is it.
 Rule 3: nothing readable is lost. A link whose parent cannot be read hangs on the nearest readable
-link before it; that bridge is reported.
+link before it, and takes the head along if the head's own trace is lost; that bridge is reported.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,19 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from wakelog.errors import NotFound
-from wakelog.log.entry import Entry, FoldState, Head, Session
+from wakelog.log.entry import (
+    AttentionResolved,
+    Body,
+    Compaction,
+    Entry,
+    Head,
+    Partial,
+    Resumed,
+    Sent,
+    Session,
+    Spawned,
+    ToolStarted,
+)
 from wakelog.log.lines import Damage, DamageKind
 
 
@@ -21,17 +33,15 @@ class Branch(msgspec.Struct, frozen=True):
     """The path from the root to one link, and the facts of its links. What every view is a function of.
 
     The first `inherited` links belong to the session this one was forked from, and `inherited_facts`
-    are what that session says about them. Where only the tail was read, `carried` is the state
-    written into `fold`, the compaction that reading stopped at. `scar` is the offset of the last
-    unreadable line: what stands before it may have gone on in a way nobody can read any more.
+    are what that session says about them. `scar` is the offset of the last unreadable line: what
+    stands before it may have gone on in a way nobody can read any more. Where only the tail of a log
+    was read, the session entry is followed at once by what the last compaction kept.
     """
 
     links: tuple[Entry, ...]
     facts: tuple[Entry, ...] = ()
     inherited: int = 0
     inherited_facts: tuple[Entry, ...] = ()
-    carried: FoldState | None = None
-    fold: str | None = None
     scar: int = -1
 
     @property
@@ -48,16 +58,16 @@ class Branch(msgspec.Struct, frozen=True):
 class Tree:
     """Every link by id. Made from a whole log, or (`partial`) from its tail."""
 
-    def __init__(self, *, partial: bool = False, carried: FoldState | None = None, fold: str | None = None) -> None:
+    def __init__(self, *, partial: bool = False) -> None:
         self.partial = partial
-        self.carried = carried
-        self.fold = fold
         self.links: dict[str, Entry] = {}
         self.root: str | None = None
         self.head: str | None = None
         self.last_seq = -1
         self.damage: list[Damage] = []
         self.scar = -1
+        self._head_seq = -1
+        self._gap_seq = -1
         self._parents: dict[str, str | None] = {}
         self._children: dict[str, list[str]] = {}
         self._facts: dict[str, list[Entry]] = {}
@@ -69,6 +79,8 @@ class Tree:
 
     def add(self, entry: Entry) -> None:
         """Takes in the next entry of the log."""
+        if entry.seq > self.last_seq + 1:
+            self._gap_seq = entry.seq - 1
         self.last_seq = max(self.last_seq, entry.seq)
         if entry.id in self.links or entry.id in self._speaks_of:
             self._report(entry, "repeated", f"the id {entry.id} stands here a second time")
@@ -88,19 +100,34 @@ class Tree:
         for link in branch.links:
             self._place(link, self._last_link)
         for fact in (*branch.inherited_facts, *branch.facts):
-            self._join(fact, self._resolve(fact.value.parent_id) or self.root)
+            self._join(fact, self._resolve(_subject(fact.value)) or self._resolve(fact.value.parent_id) or self.root)
         self._inherited = frozenset((*self.links, *self._speaks_of))
-        self.carried, self.fold = branch.carried, branch.fold
 
     def mark_unreadable(self, damage: Iterable[Damage]) -> None:
         """Remembers where entries may be missing."""
         self.scar = max([self.scar, *(hurt.offset for hurt in damage if hurt.hides)])
 
+    def set_head(self, link: str, seq: int) -> None:
+        """The next link goes under this one, as the entry with that seq says."""
+        self.head, self._head_seq = link, seq
+
     def _add_link(self, entry: Entry) -> None:
         parent = self._parent_of(entry)
-        if self.head is None or parent == self.head or entry.value.seq is None:
-            self.head = entry.id
+        head = self._head_after(entry, parent)
         self._place(entry, parent)
+        if head is not None:
+            self.set_head(head, entry.seq)
+
+    def _head_after(self, entry: Entry, parent: str | None) -> str | None:
+        """Where a link leaves the head, if it moves it."""
+        value = entry.value
+        if isinstance(value, Compaction) and value.state is not None:
+            return entry.id if value.parent_id == value.state.head else self._resolve(value.state.head)
+        if self.head is None or value.seq is None:
+            return entry.id
+        is_bridged = value.parent_id is not None and self._resolve(value.parent_id) is None
+        moves = self._gap_seq > self._head_seq if is_bridged else parent == self.head
+        return entry.id if moves else None
 
     def _place(self, entry: Entry, parent: str | None) -> None:
         if self.root is None:
@@ -125,8 +152,8 @@ class Tree:
 
     def _add_fact(self, entry: Entry) -> None:
         named = entry.value.parent_id
-        link = self._resolve(named) or self.root
-        if named is not None and link != self._resolve(named) and not self.partial:
+        link = self._resolve(_subject(entry.value)) or self._resolve(named) or self.root
+        if named is not None and self._resolve(named) is None and not self.partial:
             self._report(entry, "orphan", f"it speaks of {named}, which does not stand before it")
         self._join(entry, link)
         if type(entry.value) is Head:
@@ -141,7 +168,7 @@ class Tree:
     def _move_head(self, entry: Entry, target: str) -> None:
         found = self._resolve(target)
         if found is not None:
-            self.head = found
+            self.set_head(found, entry.seq)
         elif not self.partial:
             self._report(entry, "orphan", f"it moves the head to {target}, which does not stand before it")
 
@@ -173,14 +200,11 @@ class Tree:
         at = self.find(at) if at is not None else self.head
         path = tuple(self._walk(at))[::-1]
         facts = [fact for link in path for fact in self._facts.get(link.id, ())]
-        folded = any(link.id == self.fold for link in path)
         return Branch(
             links=path,
             facts=tuple(sorted((fact for fact in facts if fact.id not in self._inherited), key=_seq)),
             inherited=sum(link.id in self._inherited for link in path),
             inherited_facts=tuple(fact for fact in facts if fact.id in self._inherited),
-            carried=self.carried if folded else None,
-            fold=self.fold if folded else None,
             scar=self.scar,
         )
 
@@ -214,6 +238,16 @@ class Tree:
         while at is not None:
             yield self.links[at]
             at = self._parents[at]
+
+
+def _subject(value: Body) -> str | None:
+    """What a fact names besides its parent, and speaks about wherever it hangs: a tool that was begun is begun."""
+    match value:
+        case ToolStarted(reply_id=named) | Spawned(reply_id=named) | Sent(reply_id=named):
+            return named
+        case Partial(reply_id=named) | Resumed(reply_id=named) | AttentionResolved(attention_id=named):
+            return named
+    return None
 
 
 def _seq(entry: Entry) -> int:

@@ -24,7 +24,7 @@ from wakelog.errors import BadId, Conflict, LeaseLost, NotFound, UsageError
 from wakelog.log.codec import id_of
 from wakelog.log.end import End, already_there, check_place
 from wakelog.log.ids import checked_id, is_id, slug
-from wakelog.log.lines import Line, Reader, split
+from wakelog.log.lines import Line, lines_after, split
 from wakelog.log.seal import seal_of, seq_of
 from wakelog.ports import Lease, News, Piece, Sealed, Stat
 from wakelog.stores.files import (
@@ -322,11 +322,7 @@ class JsonlStore:
                 yield from split(blocks(log, start, size), offset=start, number=0)
                 return
         # Lines without seq stand at the end: their places are only known by counting from the start.
-        reader = Reader()
-        for line in split(blocks(log, 0, size)):
-            if reader.next_seq > after:
-                yield line
-            reader.feed(line)
+        yield from lines_after(split(blocks(log, 0, size)), after)
 
     # ── leases ───────────────────────────────────────────────────────────────────────────────────
 

@@ -12,7 +12,7 @@ import msgspec
 from wakelog.errors import Conflict, LeaseLost, NotFound
 from wakelog.log.end import End, already_there, check_place
 from wakelog.log.ids import checked_id, slug
-from wakelog.log.lines import Line, Reader, split
+from wakelog.log.lines import Line, lines_after, split
 from wakelog.ports import Lease, News, Piece, Sealed, Stat
 
 
@@ -90,11 +90,7 @@ class MemoryStore:
         return iter(lines)
 
     def _lines(self, log: _Log, after: int) -> Iterator[Line]:
-        reader = Reader()
-        for line in split([bytes(log.data)]):
-            if reader.next_seq > after:
-                yield line
-            reader.feed(line)
+        return lines_after(split([bytes(log.data)]), after)
 
     def tail(self, session: str) -> Iterator[Line]:
         """See `ports.Store`."""

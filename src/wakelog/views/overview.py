@@ -4,11 +4,11 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from wakelog.log.content import Prompt, Reply, ToolResult, Usage
-from wakelog.log.entry import Attention, Cancelled, Entry, Failed, Message, Queued, Session
-from wakelog.log.tree import Branch, Tree
+from wakelog.log.content import Usage
+from wakelog.log.entry import Attention, Queued, Session
+from wakelog.log.tree import Tree
 from wakelog.views.pending import Pending, pending
-from wakelog.views.state import branch_state, session_state
+from wakelog.views.state import BranchState, branch_state, session_state
 
 StateWord: TypeAlias = Literal["rest", "running", "owes", "waiting", "failed", "damaged", "terminated"]
 
@@ -69,11 +69,11 @@ def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overvi
         open_calls=len(open_work.open_calls),
         queue=open_work.queue,
         attention=open_work.attention,
-        state=_state(branch, open_work, held=held, terminated=session.terminated, damaged=damaged),
+        state=_state(here, open_work, held=held, terminated=session.terminated, damaged=damaged),
     )
 
 
-def _state(branch: Branch, open_work: Pending, *, held: bool, terminated: bool, damaged: bool) -> StateWord:
+def _state(here: BranchState, open_work: Pending, *, held: bool, terminated: bool, damaged: bool) -> StateWord:
     if terminated:
         return "terminated"
     if damaged:
@@ -82,25 +82,7 @@ def _state(branch: Branch, open_work: Pending, *, held: bool, terminated: bool, 
         return "running"
     if open_work.attention:
         return "waiting"
-    last = _last_said(branch)
-    if isinstance(last, Failed):
+    if here.ends_in == "failed":
         return "failed"
-    if open_work.open_calls or open_work.owed or open_work.cut or open_work.queue or _owes_answer(last):
-        return "owes"
-    return "rest"
-
-
-def _last_said(branch: Branch) -> object:
-    """The last link that is part of the talk: settings and notes are looked past."""
-    return next((link.value for link in reversed(branch.links) if _is_talk(link)), None)
-
-
-def _is_talk(link: Entry) -> bool:
-    value = link.value
-    return isinstance(value, Cancelled | Failed) or (
-        isinstance(value, Message) and isinstance(value.message, Prompt | Reply | ToolResult)
-    )
-
-
-def _owes_answer(last: object) -> bool:
-    return isinstance(last, Message) and not isinstance(last.message, Reply)
+    owes = open_work.open_calls or open_work.owed or open_work.cut or open_work.queue
+    return "owes" if owes or here.ends_in in ("prompt", "result") else "rest"

@@ -1,23 +1,26 @@
 """The state of a branch and of a session: a fold over entries in the order of the log.
 
-What is folded here is what a compaction carries (`FoldState`), so that a reader who stops there
-knows the same as one who read on to the beginning. Adding a value means adding it in three places
-that stand together: the field in `FoldState`, its step here, and the test that compares both reads.
+A compaction carries that state (`FoldState`), and the fold begins at the last one that does: so a
+reader who stops there knows what one knows who read on, and where older lines were damaged since,
+what the log said when it was whole still holds. Adding a value means adding it in three places that
+stand together: the field in `FoldState`, its step here, and the test that compares both ways.
 """
 
 from collections.abc import Iterable
 
 import msgspec
 
-from wakelog.log.content import JsonObject, Prompt, Reply, Usage
+from wakelog.log.content import JsonObject, Prompt, Reply, ToolResult, Usage
 from wakelog.log.entry import (
     Activity,
     Attention,
     AttentionResolved,
     Call,
+    Cancelled,
     Compaction,
     ContextRecord,
     Entry,
+    Failed,
     FoldState,
     Message,
     ModelChange,
@@ -43,6 +46,8 @@ class BranchState(msgspec.Struct):
     said_provider: str | None = None
     answered_model: str | None = None
     answered_provider: str | None = None
+    ends_in: str | None = None
+    """What the talk ends in: prompt, reply, result, cancelled or failed. Settings and notes are looked past."""
     settings: JsonObject = {}
     context: ContextRecord | None = None
     queue: tuple[Queued, ...] = ()
@@ -62,34 +67,52 @@ class BranchState(msgspec.Struct):
 
 def branch_state(branch: Branch) -> BranchState:
     """Folds a branch: settings from all its links, what is open from this session's own entries."""
-    state, after = BranchState(), -1
-    if branch.carried is not None:
-        state, after = _carried(branch.carried), _fold_at(branch)
-    for link in branch.links[after + 1 :]:
+    state, start, since = BranchState(), 0, -1
+    for at in range(len(branch.links) - 1, -1, -1):
+        value = branch.links[at].value
+        if isinstance(value, Compaction) and value.state is not None:
+            own = at >= branch.inherited
+            state, start = _carried(value.state, own=own), at + 1
+            since = branch.links[at].seq if own else -1
+            break
+    for link in branch.links[start:]:
         _step_settings(state, link)
-    own = branch.links[max(branch.inherited, after + 1) :]
-    since = branch.links[after].seq if after >= branch.inherited else -1
-    facts = [fact for fact in branch.facts if fact.seq > since]
-    _fold_open(state, sorted((*own, *facts), key=lambda entry: entry.seq))
+        state.ends_in = _talk(link) or state.ends_in
+    own_links = branch.links[max(branch.inherited, start) :]
+    facts = (fact for fact in branch.facts if fact.seq > since)
+    _fold_open(state, sorted((*own_links, *facts), key=lambda entry: entry.seq))
     return state
 
 
-def _carried(fold: FoldState) -> BranchState:
+def _carried(fold: FoldState, *, own: bool) -> BranchState:
+    """Where a fold begins. What a parent session still owed is not its fork's to settle."""
     return BranchState(
         said_model=fold.model,
         said_provider=fold.provider,
         answered_model=fold.answered_model,
         answered_provider=fold.answered_provider,
+        ends_in=fold.ends_in,
         settings=fold.settings,
         context=fold.context,
-        queue=fold.queue,
-        attention=fold.attention,
-        owed=fold.owed,
+        queue=fold.queue if own else (),
+        attention=fold.attention if own else (),
+        owed=fold.owed if own else (),
     )
 
 
-def _fold_at(branch: Branch) -> int:
-    return next(at for at, link in enumerate(branch.links) if link.id == branch.fold)
+def _talk(link: Entry) -> str | None:
+    match link.value:
+        case Message(message=Prompt()):
+            return "prompt"
+        case Message(message=Reply()):
+            return "reply"
+        case Message(message=ToolResult()):
+            return "result"
+        case Cancelled():
+            return "cancelled"
+        case Failed():
+            return "failed"
+    return None
 
 
 def _step_settings(state: BranchState, link: Entry) -> None:
@@ -157,14 +180,16 @@ class SessionState(msgspec.Struct):
 
 
 def session_state(tree: Tree) -> SessionState:
-    """Folds every entry of the session's own, on all branches."""
-    state, since = SessionState(), -1
-    fold = tree.links.get(tree.fold) if tree.fold and not tree.is_inherited(tree.fold) else None
-    if tree.carried is not None and fold is not None:
-        state, since = _carried_session(tree.carried), fold.seq - 1
-    for entry in tree.own():
-        if entry.seq > since:
-            _step_session(state, entry)
+    """Folds every entry of the session's own, on all branches, from the last compaction with state on."""
+    entries = tree.own()
+    state, start = SessionState(), 0
+    for at in range(len(entries) - 1, -1, -1):
+        value = entries[at].value
+        if isinstance(value, Compaction) and value.state is not None:
+            state, start = _carried_session(value.state), at
+            break
+    for entry in entries[start:]:
+        _step_session(state, entry)
     return state
 
 
@@ -223,6 +248,7 @@ def fold_state(tree: Tree, at: str) -> FoldState:
         provider=branch.said_provider,
         answered_model=branch.answered_model,
         answered_provider=branch.answered_provider,
+        ends_in=branch.ends_in,
         settings=branch.settings,
         context=branch.context,
         queue=branch.queue,

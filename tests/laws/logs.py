@@ -1,0 +1,222 @@
+"""Random logs: a strategy that tells stories through the real session, and ways to damage their bytes.
+
+A generator that only ever makes straight lines proves nothing about trees: `test_generator.py` counts
+what comes out of this one and fails if forks, interleaved branches, folds or odd facts become rare.
+"""
+
+from hypothesis import strategies as st
+
+from wakelog.log.content import Prompt, Reply, Text, ToolResult, Usage
+from wakelog.log.entry import (
+    Activity,
+    Attention,
+    AttentionResolved,
+    Call,
+    Cancelled,
+    Custom,
+    Failed,
+    Label,
+    Message,
+    ModelChange,
+    Partial,
+    Queued,
+    Sent,
+    SessionArchived,
+    SessionRenamed,
+    Setting,
+    Terminated,
+    ToolStarted,
+)
+from wakelog.stores.memory import MemoryStore
+from wakelog.testing.builders import Story
+from wakelog.views.pending import open_calls
+
+_FACTS = (
+    "label",
+    "queued",
+    "steer",
+    "attention",
+    "resolve",
+    "call",
+    "sent",
+    "started",
+    "partial",
+    "renamed",
+    "archived",
+    "attached",
+    "left",
+    "terminated",
+)
+_AT = st.integers(0, 30)
+STEPS = st.one_of(
+    st.tuples(st.just("user"), _AT),
+    st.tuples(st.just("reply"), st.integers(0, 3)),
+    st.tuples(st.just("result"), _AT),
+    st.tuples(st.just("fork"), _AT),
+    st.tuples(st.just("fork_reply"), _AT),
+    st.tuples(st.just("head"), _AT),
+    st.tuples(st.just("compact"), _AT),
+    st.tuples(st.just("compact"), st.none()),
+    st.tuples(st.just("take"), _AT),
+    st.tuples(st.just("model"), st.sampled_from(["m1", "m2"])),
+    st.tuples(st.just("setting"), st.sampled_from(["a", "b"])),
+    st.tuples(st.just("end"), st.sampled_from(["cancelled", "failed", "custom"])),
+    st.tuples(st.sampled_from(_FACTS), _AT),
+)
+STORIES = st.lists(STEPS, min_size=10, max_size=40)
+
+
+def tell(steps):
+    """The story that a list of steps tells."""
+    story = Story(MemoryStore())
+    for verb, detail in steps:
+        _Teller(story).tell(verb, detail)
+    return story
+
+
+class _Teller:
+    def __init__(self, story):
+        self.story = story
+        self.session = story.session
+        self.tree = story.session.tree
+        self.links = list(self.tree.links.values())
+        self.replies = [link for link in self.links if _is_reply(link)]
+
+    def tell(self, verb, detail):
+        act = getattr(self, f"_{verb}", None)
+        if act is not None:
+            act(detail)
+        else:
+            self.session.append(self._fact(verb, detail), at=self._link(detail).id)
+
+    def _link(self, at):
+        return self.links[at % len(self.links)]
+
+    def _user(self, detail):
+        self.story.user(f"prompt {detail}")
+
+    def _reply(self, calls):
+        asked = [(f"t{number}", "bash", {"n": number}) for number in range(calls)]
+        self.story.reply(f"reply {calls}", calls=asked, usage=Usage(input_tokens=calls + 1, cost_micros=calls))
+
+    def _result(self, at):
+        waiting = open_calls(self.tree.branch())
+        if waiting:
+            call = waiting[at % len(waiting)]
+            self.session.append(
+                Message(message=ToolResult(tool_call_id=call.call.id, reply_id=call.reply_id, content="done"))
+            )
+
+    def _fork(self, at):
+        self.story.user(f"fork {at}", at=self._link(at).id)
+
+    def _fork_reply(self, at):
+        self.story.reply(f"forked reply {at}", at=self._link(at).id, calls=[("t0", "bash", {})] * (at % 2))
+
+    def _head(self, at):
+        self.session.move_head(self._link(at).id)
+
+    def _compact(self, at):
+        branch = self.tree.branch().links
+        kept = None if at is None else branch[at % len(branch)].id
+        self.session.compact(f"summary {at}", first_kept=kept)
+
+    def _take(self, at):
+        queued = [entry for entry in self.tree.own() if isinstance(entry.value, Queued)]
+        if queued:
+            taken = queued[at % len(queued)].id
+            self.session.append(Message(message=Prompt(content=(Text(text="taken up"),), queued_id=taken)))
+
+    def _model(self, model):
+        self.session.append(ModelChange(model=model))
+
+    def _setting(self, key):
+        self.session.append(Setting(key=key, value=len(self.links)))
+
+    def _end(self, how):
+        bodies = {"cancelled": Cancelled(), "failed": Failed(reason="x"), "custom": Custom(custom_type="x")}
+        self.session.append(bodies[how])
+
+    def _fact(self, verb, at):
+        reply = self.replies[at % len(self.replies)].id if self.replies else "never"
+        raised = [entry.id for entry in self.tree.own() if isinstance(entry.value, Attention)]
+        facts = {
+            "label": Label(target_id=self._link(at).id, label=f"label {at}"),
+            "queued": Queued(message=Prompt(content=f"queued {at}")),
+            "steer": Queued(message=Prompt(content=f"steer {at}"), mode="steer"),
+            "attention": Attention(reason="look", reply_id=reply, tool_call_id="t0"),
+            "resolve": AttentionResolved(attention_id=raised[at % len(raised)] if raised else "never"),
+            "call": Call(call_id=f"c{at}", reply_id=reply, channels=("terminal", "bot")[: at % 3]),
+            "sent": Sent(reply_id=reply, channel=("terminal", "bot")[at % 2]),
+            "started": ToolStarted(reply_id=reply, tool_call_id=f"t{at % 3}"),
+            "partial": Partial(reply_id=reply, content="cut"),
+            "renamed": SessionRenamed(title=f"title {at}"),
+            "archived": SessionArchived(archived=at % 2 == 0),
+            "attached": Activity(holder="w"),
+            "left": Activity(holder="w", event="left"),
+            "terminated": Terminated(),
+        }
+        return facts[verb]
+
+
+def _is_reply(link):
+    return isinstance(link.value, Message) and isinstance(link.value.message, Reply)
+
+
+# ── damage ───────────────────────────────────────────────────────────────────────────────────────
+
+DAMAGE = st.lists(
+    st.tuples(
+        st.sampled_from(["drop", "repeat", "garbage", "swap", "cut", "glue", "foreign", "flip", "blank"]),
+        st.integers(0, 60),
+    ),
+    max_size=3,
+)
+
+
+def damaged(raw, hurts):
+    """A log's bytes after some accidents."""
+    for how, at in hurts:
+        lines = [line for line in raw.split(b"\n") if line] or [b"{}"]
+        at %= len(lines)
+        raw = b"".join(line + b"\n" for line in _hurt(lines, how, at))
+        if how == "cut":
+            raw = raw[: len(raw) - 1 - at]
+    return raw
+
+
+def _hurt(lines, how, at):
+    line = lines[at]
+    match how:
+        case "drop":
+            return lines[:at] + lines[at + 1 :]
+        case "repeat":
+            return [*lines, line]
+        case "garbage":
+            return [*lines[:at], b"\x00garbage", *lines[at:]]
+        case "swap":
+            return [*lines[:at], *lines[at : at + 2][::-1], *lines[at + 2 :]]
+        case "glue":
+            return [*lines[:at], b"".join(lines[at : at + 2]), *lines[at + 2 :]]
+        case "foreign":
+            return [*lines, b'{"type":"message","id":"f%d","message":{"role":"user","content":"x"}}' % len(lines)]
+        case "flip":
+            middle = len(line) // 2
+            return [*lines[:at], line[:middle] + bytes([line[middle] ^ 1]) + line[middle + 1 :], *lines[at + 1 :]]
+        case "blank":
+            return [*lines[:at], b"", *lines[at:]]
+    return lines
+
+
+def store_of(raw):
+    """A store that holds one session, `s`, of just these bytes."""
+    store = MemoryStore()
+    store.create("s", "crab", "user", lambda _: b"{}")
+    log = store._log("s")
+    log.data[:] = raw
+    return store
+
+
+def bytes_of(story):
+    """The bytes of a story's log."""
+    return b"".join(line.bytes for line in story.store.load(story.session.id))

@@ -1,0 +1,59 @@
+"""The generator of random logs is itself watched: straight lines would prove nothing."""
+
+from collections import Counter
+
+from hypothesis import HealthCheck, Phase, given, settings
+
+from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, store_of, tell
+from wakelog.log.entry import Compaction, Fact, Head
+from wakelog.reading import read_log
+
+
+def _features(log):
+    tree = log.tree
+    path = {link.id for link in tree.branch().links}
+    links = [entry for entry in log.entries if entry.is_link]
+    compactions = [entry for entry in links if isinstance(entry.value, Compaction)]
+    yield "forks" if any(len(tree.children(link.id)) > 1 for link in links) else "straight"
+    on_path = [entry.id in path for entry in links]
+    if any(not a and b for a, b in zip(on_path, on_path[1:], strict=False)) and len(tree.leaves()) > 1:
+        yield "interleaved"
+    if any(isinstance(entry.value, Head) for entry in log.entries):
+        yield "head moved"
+    if len(compactions) > 1:
+        yield "folded twice"
+    if any(entry.id not in path for entry in compactions):
+        yield "fold elsewhere"
+    if any(isinstance(e.value, Fact) and e.value.parent_id and e.value.parent_id not in path for e in log.entries):
+        yield "fact elsewhere"
+    if log.damage:
+        yield "damage"
+
+
+def test_the_generator_makes_trees():
+    """Of 300 random logs enough are trees with forks, interleaving, folds, odd facts and damage."""
+    seen = Counter()
+
+    @settings(
+        max_examples=300,
+        deadline=None,
+        phases=[Phase.generate],
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(STORIES, DAMAGE)
+    def sample(steps, hurts):
+        seen["all"] += 1
+        seen.update(_features(read_log(store_of(damaged(bytes_of(tell(steps)), hurts)), "s")))
+
+    sample()
+    for feature, least in [
+        ("forks", 0.3),
+        ("interleaved", 0.1),
+        ("head moved", 0.3),
+        ("folded twice", 0.1),
+        ("fold elsewhere", 0.03),
+        ("fact elsewhere", 0.1),
+        ("damage", 0.3),
+    ]:
+        assert seen[feature] / seen["all"] >= least, (feature, dict(seen))

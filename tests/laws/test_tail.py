@@ -1,0 +1,79 @@
+"""DESIGN 3: for every log and head, each view of the tail equals the view of the whole."""
+
+from collections import Counter
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, store_of, tell
+from wakelog.errors import WakelogError
+from wakelog.reading import read_active, read_log
+from wakelog.views.context import build_context
+from wakelog.views.overview import overview
+from wakelog.views.pending import pending
+
+STRATEGIES = ["full", "window:3", "window:8", "budget:12", "budget:60"]
+
+
+def _views(log):
+    branch = log.tree.branch()
+    return {
+        "head": log.tree.head,
+        "next": log.next_seq,
+        "contexts": [build_context(branch, strategy) for strategy in STRATEGIES],
+        "pending": pending(branch),
+        "overview": overview(log.tree),
+    }
+
+
+def _compare(raw, seen):
+    store = store_of(raw)
+    try:
+        whole = read_log(store, "s")
+    except WakelogError as error:
+        seen[type(error).__name__] += 1
+        return
+    active = read_active(store, "s")
+    seen["partial" if active.tree.partial else "whole"] += 1
+    assert _views(active) == _views(whole)
+
+
+def test_tail_equals_whole():
+    """Every prefix of every story, undamaged: what is read from the end means what the whole means."""
+    seen = Counter()
+
+    @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(STORIES, st.data())
+    def check(steps, data):
+        lines = bytes_of(tell(steps)).split(b"\n")[:-1]
+        for length in {len(lines), data.draw(st.integers(1, len(lines))), data.draw(st.integers(1, len(lines)))}:
+            _compare(b"".join(line + b"\n" for line in lines[:length]), seen)
+
+    check()
+    assert seen["partial"] > seen["whole"] / 10, seen
+
+
+def test_tail_equals_whole_with_damage():
+    """The same after accidents: where the end cannot be trusted, the whole is read."""
+    seen = Counter()
+
+    @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(STORIES, DAMAGE)
+    def check(steps, hurts):
+        _compare(damaged(bytes_of(tell(steps)), hurts), seen)
+
+    check()
+    assert seen["partial"] > 20, seen
+
+
+def test_tail_after_a_noted_torn_tail():
+    """A torn tail that a later append has noted does not cost the short way."""
+    story = tell([("user", 1), ("reply", 0), ("compact", None), ("user", 2)])
+    store, session = story.store, story.session.id
+    store._log(session).data.extend(b'{"v":1,"seq":5,"type":"mes')
+    again = type(story.session)(store, session, clock=story.session.clock)
+    again.say("after the crash")
+    log = read_active(store, session)
+    assert log.tree.partial
+    assert _views(log) == _views(read_log(store, session))
+    assert [hurt.kind for hurt in read_log(store, session).noted] == ["unreadable"]

@@ -1,0 +1,107 @@
+"""The case table: hand-made logs with what must come out of them, written down by hand and never computed.
+
+Each case is two files: `NN-name.jsonl`, the bytes of a log, and `NN-name.json`, what they mean. Views and
+decisions must satisfy all of them; a bug that is found becomes a case.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.laws.logs import store_of
+from wakelog.log.content import Text, ToolCall
+from wakelog.reading import read_active, read_log
+from wakelog.views.context import build_context
+from wakelog.views.memory import memory
+from wakelog.views.overview import overview
+from wakelog.views.pending import pending
+from wakelog.views.transcript import transcript
+
+CASES = sorted(Path(__file__).parent.glob("cases/*.jsonl"))
+FIELDS = {"about", "defends", "head", "branch", "context", "pending", "damage", "noted", "decision"}
+EXTRAS = {"leaves", "memory", "model", "provider", "settings", "title", "archived", "uptimeMs", "state"}
+
+
+def _expected(path):
+    return json.loads(path.with_suffix(".json").read_text())
+
+
+def _text(message):
+    shown = []
+    for part in message.content:
+        if isinstance(part, Text):
+            shown.append(part.text)
+        elif isinstance(part, ToolCall):
+            shown.append(f"call:{part.id}:{part.name}")
+    said = " ".join(shown)
+    return f"{message.tool_call_id}:{said}" if message.role == "toolResult" else said
+
+
+def _open_call(call):
+    found = {"reply": call.reply_id, "call": call.call.id, "ours": call.ours}
+    named = {name: getattr(call, name) for name in ("started", "doubtful", "waits", "decided", "child")}
+    return {**found, **{name: value for name, value in named.items() if value}}
+
+
+def _pending(branch):
+    open_work = pending(branch)
+    found = {
+        "open": [_open_call(call) for call in open_work.open_calls],
+        "owed": [[debt.reply_id, debt.channel] for debt in open_work.owed],
+        "cut": open_work.cut,
+        "queue": [queued.id for queued in open_work.queue],
+        "attention": [raised.id for raised in open_work.attention],
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def test_there_are_enough_cases():
+    """Issue of the spine: at least forty, each with both files and every field."""
+    assert len(CASES) >= 40
+    for path in CASES:
+        expected = _expected(path)
+        assert set(expected) >= FIELDS
+        assert set(expected) <= FIELDS | EXTRAS, path
+        assert expected["decision"], path
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("read", [read_log, read_active], ids=["whole", "tail"])
+def test_case(path, read):
+    """LOG, TREE, VIEW and RUN rows: what each log means, however it is read."""
+    expected = _expected(path)
+    log = read(store_of(path.read_bytes()), "s")
+    branch = log.tree.branch()
+    assert log.tree.head == expected["head"]
+    assert [link.id for link in branch.links] == expected["branch"]
+    assert [[message.role, _text(message)] for message in build_context(branch).messages] == expected["context"]
+    assert _pending(branch) == expected["pending"]
+    assert transcript(branch)
+    card = overview(log.tree)
+    found = {
+        "leaves": list(log.tree.leaves()),
+        "memory": list(memory(branch)),
+        "model": card.model,
+        "provider": card.provider,
+        "settings": card.settings,
+        "title": card.title,
+        "archived": card.archived,
+        "uptimeMs": card.uptime_ms,
+        "state": card.state,
+    }
+    assert {name: found[name] for name in EXTRAS & set(expected)} == {
+        name: expected[name] for name in EXTRAS & set(expected)
+    }
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_damage_of_case(path):
+    """LOG-9, law 9: what is damaged is reported, and nothing else is."""
+    expected = _expected(path)
+    raw = path.read_bytes()
+    store = store_of(raw)
+    log = read_log(store, "s")
+    assert [hurt.kind for hurt in log.damage] == expected["damage"], log.damage
+    assert [hurt.kind for hurt in log.noted] == expected["noted"]
+    assert b"".join(line.bytes for line in store.load("s")) == raw
