@@ -71,14 +71,14 @@ def _log(store: Store, name: str, entries: Iterable[Entry], reader: Reader, chil
     tree, damage = Tree(), list(reader.damage)
     first = entries[0].value if entries else None
     if isinstance(first, Session) and first.parent is not None and first.parent.kind == "fork":
-        damage += _inherit(store, tree, first.parent, (*children, first.id))
+        damage += inherit(store, tree, first.parent, (*children, first.id))
     tree.add_all(entries)
     tree.mark_unreadable(reader.damage)
     damage = sorted((*damage, *tree.damage), key=lambda hurt: hurt.offset)
     return Log(name, entries, tree, tuple(damage), tuple(reader.noted), reader.next_seq, reader.torn)
 
 
-def _inherit(store: Store, tree: Tree, origin: Origin, children: tuple[str, ...]) -> list[Damage]:
+def inherit(store: Store, tree: Tree, origin: Origin, children: tuple[str, ...]) -> list[Damage]:
     """Begins a fork with its parent's branch. What is missing or has changed is reported like damage."""
     try:
         branch = _branch_of_parent(store, origin, children)

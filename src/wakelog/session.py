@@ -116,6 +116,11 @@ class Session:
         self._catch_up()
         return self._log.tree
 
+    @property
+    def damage(self) -> tuple[Damage, ...]:
+        """What could not be read when the session was opened, as far as it was looked at."""
+        return self._log.damage
+
     def branch(self, at: str | None = None) -> Branch:
         """The branch of an entry (default: the head)."""
         tree = self.tree

@@ -84,6 +84,12 @@ def plain(value: Any) -> Any:
     return msgspec.to_builtins(value)
 
 
+def amended(raw: bytes, changes: JsonObject, *, without: tuple[str, ...] = ()) -> bytes:
+    """A line with some of its keys changed or taken away; keys that nobody here knows stay, in their order."""
+    line = {key: value for key, value in _object(_mended(raw)).items() if key not in without}
+    return _encoder.encode({**line, **changes})
+
+
 def decode(raw: bytes) -> Body:
     """The typed value of one line (without its LF), or `Undecodable`."""
     try:
@@ -147,7 +153,15 @@ def _version(line: JsonObject, envelope: Unknown) -> int:
 
 def _mended(raw: bytes) -> bytes:
     """`raw` without a byte order mark, and with lone surrogate escapes shown as U+FFFD."""
-    return _ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], raw.removeprefix(_BOM))
+    raw = raw.removeprefix(_BOM)
+    if b"\\ud" not in raw and b"\\uD" not in raw:
+        return raw
+    # Both escapes have the same length, so they are put in place one by one: a line of nothing else costs one copy.
+    mended = bytearray(raw)
+    for found in _ESCAPE.finditer(raw):
+        if found[1]:
+            mended[found.start() : found.end()] = b"\\ufffd"
+    return bytes(mended)
 
 
 def _with_unknown_parts(line: JsonObject) -> JsonObject:

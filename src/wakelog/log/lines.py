@@ -21,6 +21,8 @@ DamageKind: TypeAlias = Literal[
 # Where a record may begin behind a fragment, and how many bytes may be tried in search of one.
 _RECORD_START = b'{"'
 _SEARCH_BYTES_MAX = 64 * 1024 * 1024
+# No session gets this far: a line that says so was not sealed by us, and is counted by its place.
+_SEQ_LIMIT = 10**15
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):
@@ -120,7 +122,7 @@ class Reader:
         return [entry for line in lines for entry in self.feed(line)]
 
     def _entry(self, value: Body, raw: bytes, offset: int, number: int) -> Entry:
-        seq = self.next_seq if value.seq is None else value.seq
+        seq = value.seq if value.seq is not None and 0 <= value.seq < _SEQ_LIMIT else self.next_seq
         self.next_seq = seq + 1
         if type(value) is DamageNote and value.reason == "torn":
             self._note(value)

@@ -17,6 +17,7 @@ from wakelog.log.entry import (
     AttentionResolved,
     Body,
     Compaction,
+    DamageNote,
     Entry,
     Head,
     Partial,
@@ -158,6 +159,9 @@ class Tree:
         self._join(entry, link)
         if type(entry.value) is Head:
             self._move_head(entry, entry.value.target_id)
+        elif type(entry.value) is DamageNote and entry.value.reason == "lost":
+            # What stood here went missing before this copy was made: it hides as much as an unreadable line.
+            self.scar = max(self.scar, entry.offset)
 
     def _join(self, fact: Entry, link: str | None) -> None:
         """A fact about nothing that can be read is kept with the session itself."""

@@ -260,7 +260,13 @@ class StoreSuite:
     def test_unknown_sessions(self, store: Store) -> None:
         """Bad input: a session that is not there is `NotFound`, and asking makes nothing."""
         make(store)
-        for ask in (store.name, store.held, store.journals, lambda s: list(store.load(s)), lambda s: list(store.tail(s))):
+        for ask in (
+            store.name,
+            store.held,
+            store.journals,
+            lambda s: list(store.load(s)),
+            lambda s: list(store.tail(s)),
+        ):
             with pytest.raises(NotFound):
                 ask("nobody")
         with pytest.raises(NotFound):

@@ -1,0 +1,65 @@
+"""The command line: what people type and what they see.
+
+Rule 1: stdout is data, stderr is everything else; `--json` shapes are a promise (`docs/cli.md`).
+Rule 2: a module is loaded when it is asked for. Here, and in `stores/__init__`, modules are loaded by
+name; nowhere else. This file imports next to nothing, so that `--version` costs next to nothing.
+Rule 3: every stored string goes through `safe` before a terminal gets it.
+Read in this order: group, options, failures, places, addresses, safe, output, draw, then the commands.
+"""
+
+import importlib
+import sys
+from types import ModuleType
+
+from wakelog.version import VERSION
+
+# Every command: where it lives and what it does, in the order and under the headings of `--help`.
+SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    "Write": {
+        "new": ("write", "Begin a session."),
+        "append": ("write", "Say something at the head of a session."),
+        "compact": ("write", "Let a summary stand for what came before."),
+        "rename": ("marks", "Give a session a title."),
+        "label": ("marks", "Name an entry."),
+        "archive": ("marks", "Put a session away, or bring it back."),
+    },
+    "Branch": {
+        "tree": ("trees", "Draw every branch of a session."),
+        "head": ("branch", "Show or move the place where the next entry goes."),
+        "fork": ("branch", "Branch from an entry, here or into a new session."),
+    },
+    "Read": {
+        "ls": ("listing", "List sessions, the newest first."),
+        "show": ("read", "Show what was said and done."),
+        "context": ("read", "Show what the model would see."),
+        "tail": ("tail", "Show the last entries, and follow."),
+        "search": ("listing", "Search the text of all sessions."),
+        "usage": ("read", "Add up tokens and cost, each call once."),
+        "export": ("export", "Write a session out as JSONL, Markdown or JSON."),
+    },
+    "Check": {
+        "verify": ("check", "Prove that nobody touched a log."),
+        "doctor": ("check", "Explain damage; write a clean copy."),
+        "du": ("disk", "Show what takes up space."),
+    },
+    "More": {
+        "demo": ("demo", "Take a tour in a store of its own."),
+        "completions": ("completions", "Print a completion script for your shell."),
+    },
+}
+COMMANDS = {name: place for section in SECTIONS.values() for name, place in section.items()}
+ALIASES = {"list": "ls"}
+
+
+def load(module: str) -> ModuleType:
+    """A module by its full name, when it is needed."""
+    return importlib.import_module(module)
+
+
+def main() -> int:
+    """Runs the command line of this process; gives its exit code."""
+    if sys.argv[1:] in (["--version"], ["-V"]):
+        sys.stdout.write(f"wakelog {VERSION}\n")
+        return 0
+    code: int = load("wakelog.cli.group").run(sys.argv[1:])
+    return code

@@ -1,0 +1,166 @@
+"""From what people type to a session and an entry.
+
+A session: the path of a log file, `@latest`, an id, a name, or a unique beginning of either. An entry: its
+id, its number in the session, its label, or a unique beginning of its id. `SESSION:ENTRY` names both. What
+could mean two things is a usage error that lists them; it is never guessed.
+"""
+
+import os
+
+import msgspec
+
+from wakelog.cli.options import Asked
+from wakelog.cli.places import Place
+from wakelog.errors import BadId, NotFound, UsageError
+from wakelog.log.entry import Entry, Label
+from wakelog.log.ids import is_id
+from wakelog.log.tree import Tree
+from wakelog.ports import Store
+from wakelog.reading import Log
+from wakelog.stores import open_store
+
+LOG_SUFFIX = ".jsonl"
+_LISTED = 5
+_SHORT_ID = 8
+
+
+class Address(msgspec.Struct, frozen=True):
+    """A session of a store and, if one was named, an entry of it as it was typed."""
+
+    store: Store
+    name: str
+    entry: str | None = None
+
+
+# ── sessions ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def find(asked: Asked, typed: str, entry: str | None = None) -> Address:
+    """The session (and entry) that was typed. An `entry` of its own may not contradict `SESSION:ENTRY`."""
+    session, named = _parted(typed)
+    if named is not None and entry is not None and named != entry:
+        raise UsageError(f"two entries are named: {named} and {entry}", hint="name one")
+    entry = _entry_part(entry) if entry is not None else named
+    if _is_path(session):
+        store, name = _at_path(session)
+        return Address(store, name, entry)
+    place = Place(asked.store_url)
+    return Address(place.store, _name(place, session), entry)
+
+
+def _parted(typed: str) -> tuple[str, str | None]:
+    if "\0" in typed:
+        raise BadId("a session's name cannot hold a NUL", hint="see `wakelog ls`")
+    session, colon, entry = typed.rpartition(":")
+    if not colon or "/" in entry or entry.endswith(LOG_SUFFIX):
+        return typed, None
+    if not session or not entry:
+        raise UsageError(f"{typed!r} is not SESSION:ENTRY", hint="see `wakelog ls`")
+    return session, entry
+
+
+def _entry_part(typed: str) -> str:
+    """The entry of an address that may name its session too."""
+    return typed.rpartition(":")[2]
+
+
+def _is_path(session: str) -> bool:
+    return "/" in session or session.endswith(LOG_SUFFIX)
+
+
+def _at_path(path: str) -> tuple[Store, str]:
+    """The store in a log file's folder, and the file's name there. Links are resolved first."""
+    real = os.path.realpath(path)
+    folder, file = os.path.split(real)
+    if not os.path.lexists(real):
+        raise NotFound(f"there is no file {path[:200]}")
+    if os.path.isdir(real):
+        raise UsageError(f"{path[:200]} is a folder", hint="name a log file, or use --store for a folder of them")
+    if not file.endswith(LOG_SUFFIX) or not is_id(file):
+        raise BadId(
+            f"{file[:200]} is not the name of a log",
+            hint="a log is named NAME.jsonl, of letters, digits, dot, dash and underscore",
+        )
+    return open_store(f"jsonl:{folder}"), file.removesuffix(LOG_SUFFIX)
+
+
+def _name(place: Place, session: str) -> str:
+    if session == "@latest":
+        newest = place.index.rows(limit=1)
+        if not newest:
+            raise NotFound("there is no session yet", hint="`wakelog new` begins one")
+        return newest[0].name
+    if not is_id(session):
+        raise BadId(f"{session[:60]!r} is not a session", hint="see `wakelog ls`")
+    try:
+        return place.store.name(session)
+    except NotFound:
+        return _by_beginning(place, session)
+
+
+def _by_beginning(place: Place, session: str) -> str:
+    rows = place.index.find(session)
+    if not rows:
+        raise NotFound(f"no session {session} in {place.url}", hint="`wakelog ls` lists them")
+    if len(rows) > 1:
+        names = ", ".join(row.name for row in rows[:_LISTED]) + (", …" if len(rows) > _LISTED else "")
+        raise UsageError(f"{session} could be {len(rows)} sessions: {names}", hint="type more of it")
+    return rows[0].name
+
+
+# ── entries ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def find_entry(log: Log, typed: str) -> str:
+    """The id of the entry that was typed: by id, by number, by label, by the beginning of its id."""
+    entries = _every_entry(log)
+    if typed in entries:
+        return typed
+    for way in (_by_number, _by_label, _by_id_beginning):
+        found = way(log, typed, entries)
+        if len(found) > 1:
+            listed = ", ".join(found[:_LISTED]) + (", …" if len(found) > _LISTED else "")
+            raise UsageError(f"{typed} could be {len(found)} entries: {listed}", hint="type more of it")
+        if found:
+            return found[0]
+    raise NotFound(f"no entry {typed[:60]} in {log.name}", hint=f"`wakelog tree {log.name}` shows them")
+
+
+def find_link(log: Log, typed: str | None) -> str | None:
+    """The link that a typed entry is, or speaks about; None for none."""
+    return None if typed is None else log.tree.find(find_entry(log, typed))
+
+
+def short(tree: Tree, entry: Entry) -> str:
+    """What to type for an entry: its id if that is short, else its number; what is inherited has none here."""
+    if len(entry.id) <= _SHORT_ID:
+        return entry.id
+    return entry.id[:18] if tree.is_inherited(entry.id) else str(entry.seq)
+
+
+def labels(tree: Tree) -> dict[str, str]:
+    """What people have named: the link, and its name now."""
+    named: dict[str, str] = {}
+    for link in tree.links:
+        for fact in tree.facts(link):
+            if isinstance(fact.value, Label):
+                named[link] = fact.value.label
+    return {link: label for link, label in named.items() if label}
+
+
+def _every_entry(log: Log) -> dict[str, Entry]:
+    return {entry.id: entry for entry in (*log.tree.links.values(), *log.entries)}
+
+
+def _by_number(log: Log, typed: str, entries: dict[str, Entry]) -> list[str]:  # noqa: ARG001
+    if not (typed.isascii() and typed.isdigit()) or (typed[0] == "0" and typed != "0"):
+        return []
+    return [entry.id for entry in log.entries if str(entry.seq) == typed][:1]
+
+
+def _by_label(log: Log, typed: str, entries: dict[str, Entry]) -> list[str]:  # noqa: ARG001
+    return [link for link, label in labels(log.tree).items() if label == typed]
+
+
+def _by_id_beginning(log: Log, typed: str, entries: dict[str, Entry]) -> list[str]:  # noqa: ARG001
+    return [entry_id for entry_id in entries if entry_id.startswith(typed)]

@@ -1,0 +1,79 @@
+"""Commands that choose where a session goes on: `head`, `fork`. Nothing is copied and nothing is lost."""
+
+import click
+
+from wakelog.cli.addresses import find, find_link
+from wakelog.cli.failures import note, note_damage, stop_if_damaged
+from wakelog.cli.options import Asked, command, session_argument
+from wakelog.cli.output import put, put_json
+from wakelog.cli.write import put_entry
+from wakelog.errors import UsageError
+from wakelog.forking import fork as fork_session
+from wakelog.log.entry import Session as SessionEntry
+from wakelog.reading import Log, read_active, read_log
+from wakelog.session import Session
+
+
+@command(
+    "head",
+    examples="""
+    wakelog head crab_user_3                 where the next entry goes
+    wakelog head crab_user_3 12              go on from entry 12
+    wakelog head crab_user_3:works           go on from what is labelled so
+    """,
+)
+@session_argument
+@click.argument("entry", required=False, metavar="[ENTRY]")
+def head(asked: Asked, session: str, entry: str | None) -> None:
+    """Show or move the place where the next entry goes. The branch that is left stays as it is."""
+    address = find(asked, session, entry)
+    if address.entry is not None:
+        log = read_log(address.store, address.name)
+        _move(asked, Session(address.store, address.name), log, address.entry)
+        return
+    log = read_active(address.store, address.name)
+    put_json({"head": log.tree.head}) if asked.json else put(log.tree.head or "")
+    stop_if_damaged(log.name, log.damage)
+
+
+@command(
+    "fork",
+    examples="""
+    wakelog fork crab_user_3 --at 12         the next append branches off behind entry 12
+    wakelog fork crab_user_3 --new-session   go on from its head in a session of its own
+    wakelog fork crab_user_3:12 --new-session --json
+    """,
+)
+@session_argument
+@click.option("--at", metavar="ENTRY", help="Where to branch off. [default with --new-session: the head]")
+@click.option("--new-session", is_flag=True, help="Go on in a new session that refers to this one.")
+def fork(asked: Asked, session: str, at: str | None, *, new_session: bool) -> None:
+    """Branch from an entry: inside the session, by moving its head there, or into a new session."""
+    address = find(asked, session, at)
+    if address.entry is None and not new_session:
+        raise UsageError("a fork needs an entry", hint="say which with --at, or ask for a --new-session")
+    opened = Session(address.store, address.name)
+    log = read_log(address.store, address.name)
+    if not new_session:
+        assert address.entry is not None
+        _move(asked, opened, log, address.entry)
+        return
+    child = fork_session(opened, find_link(log, address.entry))
+    first = child.branch().session
+    card = first.value if first is not None and isinstance(first.value, SessionEntry) else SessionEntry()
+    if asked.json:
+        put_json({"id": child.id, "name": child.name, "parent": card.parent})
+    else:
+        put(child.name)
+    note_damage(log.name, log.damage)
+
+
+def _move(asked: Asked, opened: Session, log: Log, typed: str) -> None:
+    """Moves the head, and says how to come back."""
+    target = find_link(log, typed)
+    assert target is not None
+    before = log.tree.head
+    put_entry(asked, opened.move_head(target))
+    if before is not None and before != target:
+        note(f"the next entry goes behind {target}; `wakelog head {log.name} {before}` goes back")
+    note_damage(log.name, log.damage)

@@ -1,0 +1,223 @@
+"""Commands that look for harm: `verify` proves, `doctor` explains. Neither ever changes a log.
+
+`verify` says whether a log is what was written; `doctor` says what each fault means, what was kept and
+what to do, and can write a clean copy into a new file.
+"""
+
+from collections.abc import Iterator
+
+import click
+import msgspec
+
+from wakelog.cli.addresses import Address, find
+from wakelog.cli.draw import Look, look, wrap
+from wakelog.cli.export import write_new
+from wakelog.cli.failures import DAMAGED, note
+from wakelog.cli.harm import find_harm, place
+from wakelog.cli.options import Asked, command, session_argument
+from wakelog.cli.output import put, put_json
+from wakelog.cli.places import Place
+from wakelog.cli.safe import visible
+from wakelog.cli.store_checks import check_store
+from wakelog.cli.times import plural, size
+from wakelog.errors import UsageError
+from wakelog.exchange.jsonl import standalone
+from wakelog.log.entry import DamageNote
+from wakelog.log.proof import Proof, prove
+from wakelog.log.salvage import Salvaged
+from wakelog.log.seal import seal_of
+from wakelog.reading import Log, read_log
+
+# ── verify ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What `verify` answers."""
+
+    ok: bool
+    entries: int
+    damage: list[dict[str, object]]
+    broken: list[dict[str, object]]
+    unsealed: int
+    noted: list[dict[str, object]]
+    head: str
+    anchored: bool | None
+
+
+@command(
+    "verify",
+    examples="""
+    wakelog verify @latest
+    wakelog verify crab_user_3 --json | jq .head       keep this digest elsewhere …
+    wakelog verify crab_user_3 --head DIGEST           … and find a cut tail with it
+    """,
+)
+@session_argument
+@click.option("--head", "kept", metavar="DIGEST", help="A digest that was kept: it must still be in the chain.")
+def verify(asked: Asked, session: str, kept: str | None) -> None:
+    """Prove that nobody touched a log: every line readable, every seal right. Exit code 4 if not."""
+    address = find(asked, session)
+    log = read_log(address.store, address.name)
+    verdict = _judge(log, prove(address.store.load(address.name)), anchored=_anchored(address, kept))
+    if asked.json:
+        put_json(verdict)
+    else:
+        for line in _verdict_lines(look(asked.color), log, verdict):
+            put(line)
+    if not verdict.ok:
+        raise click.exceptions.Exit(DAMAGED)
+
+
+def _anchored(address: Address, kept: str | None) -> bool | None:
+    """Whether a digest that was kept elsewhere is one of the chain's."""
+    if kept is None:
+        return None
+    return any(seal_of(line.raw) == kept for line in address.store.load(address.name) if line.whole)
+
+
+def _judge(log: Log, proof: Proof, *, anchored: bool | None) -> Verdict:
+    lost = [
+        {
+            "line": entry.line,
+            "offset": entry.offset,
+            "reason": "lines were lost before this copy was made",
+            "kind": "lost",
+        }
+        for entry in log.entries
+        if isinstance(entry.value, DamageNote) and entry.value.reason == "lost"
+    ]
+    return Verdict(
+        ok=not (log.damage or proof.broken or proof.unsealed or anchored is False),
+        entries=len(log.entries),
+        damage=[place(hurt) for hurt in log.damage],
+        broken=[{"line": line, "offset": offset} for line, offset in proof.broken],
+        unsealed=proof.unsealed,
+        noted=[*(place(hurt) for hurt in log.noted), *lost],
+        head=proof.head,
+        anchored=anchored,
+    )
+
+
+def _verdict_lines(seen: Look, log: Log, verdict: Verdict) -> Iterator[str]:
+    word = seen.paint("good", "ok") if verdict.ok else seen.paint("bad", "NOT OK")
+    yield f"{log.name}: {word}, {plural(verdict.entries, 'entry', 'entries')}"
+    for hurt in verdict.damage:
+        yield f"  damage   line {hurt['line']}, byte {hurt['offset']}: {visible(str(hurt['reason']))}"
+    for seal in verdict.broken:
+        yield f"  broken   line {seal['line']}, byte {seal['offset']}: this line, or what stands before it, was changed"
+    if verdict.unsealed:
+        yield f"  unsealed {plural(verdict.unsealed, 'line')} at the end without a seal"
+    for hurt in verdict.noted:
+        yield seen.paint(
+            "dim", f"  known    line {hurt['line']}, byte {hurt['offset']}: {visible(str(hurt['reason']))}"
+        )
+    if verdict.anchored is not None:
+        found = "is in the chain" if verdict.anchored else "is NOT in the chain: the log was cut or rewritten"
+        yield f"  anchor   the digest you kept {found}"
+    if verdict.head:
+        yield seen.paint("dim", f"  head     {verdict.head}")
+    else:
+        yield seen.paint("dim", "  head     no line has a seal: there is nothing to prove yet")
+    if not verdict.ok:
+        yield f"  `wakelog doctor {log.name}` explains"
+
+
+# ── doctor ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "doctor",
+    examples="""
+    wakelog doctor                           check the store itself
+    wakelog doctor crab_user_3               explain what is wrong with a session
+    wakelog doctor crab_user_3 --salvage clean.jsonl
+    """,
+)
+@click.argument("session", required=False, metavar="[SESSION]")
+@click.option("--salvage", metavar="FILE", help="Write a clean copy into a new file; the log stays as it is.")
+def doctor(asked: Asked, session: str | None, salvage: str | None) -> None:
+    """Explain what is damaged, what was kept and what to do; without a session, check the store."""
+    if session is None:
+        if salvage is not None:
+            raise UsageError("a copy is made of one session", hint="wakelog doctor SESSION --salvage FILE")
+        _doctor_store(asked)
+        return
+    address = find(asked, session)
+    log = read_log(address.store, address.name)
+    findings = list(find_harm(log, prove(address.store.load(address.name))))
+    saved = _salvaged(address, log, salvage) if salvage is not None else None
+    if asked.json:
+        put_json({"session": log.id, "name": log.name, "ok": not findings, "findings": findings, "salvage": saved})
+    else:
+        for line in _doctor_lines(look(asked.color), log, findings, saved):
+            put(line)
+    if findings:
+        raise click.exceptions.Exit(DAMAGED)
+
+
+def _salvaged(address: Address, log: Log, path: str) -> dict[str, object]:
+    copy: Salvaged = standalone(log, address.store.load(address.name))
+    if not copy.lines:
+        raise UsageError(f"nothing in {log.name} can be read", hint="there is nothing to make a copy of")
+    write_new(path, copy.content)
+    return {
+        "file": path,
+        "entries": copy.kept,
+        "mended": copy.mended,
+        "lost": copy.lost,
+        "leftOut": [place(hurt) for hurt in copy.left_out],
+    }
+
+
+def _doctor_lines(
+    seen: Look, log: Log, findings: list[dict[str, object]], saved: dict[str, object] | None
+) -> Iterator[str]:
+    kept = plural(len(log.entries), "entry", "entries")
+    if not findings:
+        yield f"{log.name}: {seen.paint('good', 'healthy')}, {kept} read"
+    else:
+        yield f"{log.name}: {seen.paint('bad', plural(len(findings), 'finding'))}, {kept} read and served"
+    for finding in findings:
+        yield ""
+        where = f"line {finding['line']}, byte {finding['offset']}" if finding["line"] else "at the end"
+        yield f"  {seen.paint('bad', str(finding['kind']))} {where}: {visible(str(finding['reason']))}"
+        for text in (str(finding["meaning"]), str(finding["advice"])):
+            yield from (f"    {line}" for line in wrap(text, seen.columns - 4))
+    for hurt in log.noted:
+        yield seen.paint("dim", f"  known: line {hurt.line}, byte {hurt.offset}: {visible(hurt.reason)}")
+    if saved is not None:
+        yield ""
+        yield from _saved_lines(saved)
+    elif findings:
+        yield ""
+        yield f"  The log is never changed. A clean copy: wakelog doctor {log.name} --salvage FILE"
+
+
+def _saved_lines(saved: dict[str, object]) -> Iterator[str]:
+    entries = saved["entries"]
+    assert isinstance(entries, int)
+    yield f"  wrote {visible(str(saved['file']))}: {plural(entries, 'entry', 'entries')}, sealed anew"
+    if saved["mended"]:
+        yield f"    {saved['mended']} hang on another entry than they name, as the log shows them too"
+    if saved["lost"]:
+        yield f"    {saved['lost']} places say that something may have been lost there"
+
+
+def _doctor_store(asked: Asked) -> None:
+    """The store itself: where it is, what lies in it, who may read it, and which sessions are damaged."""
+    report = check_store(Place(asked.store_url))
+    if asked.json:
+        put_json(report)
+        return
+    seen = look(asked.color)
+    put(f"store     {visible(report.store)}")
+    put(f"sessions  {report.sessions}, {size(report.bytes)}")
+    put(f"index     {visible(report.index)} ({size(report.index_bytes)}, may be deleted at any time)")
+    for problem in report.problems:
+        put(f"{seen.paint('warn', 'problem')}   {visible(problem)}")
+    for name in report.damaged:
+        put(f"{seen.paint('bad', 'damaged')}   {visible(name)}; see `wakelog doctor {visible(name)}`")
+    if not report.problems and not report.damaged:
+        put(seen.paint("good", "nothing to complain about"))
+    elif report.damaged:
+        note(f"{plural(len(report.damaged), 'damaged session')}")

@@ -1,0 +1,33 @@
+"""The command `completions`: a script for a shell, so that commands, options and session names complete.
+
+The script asks `wakelog` itself for what fits; session names come from the index.
+"""
+
+import click
+from click.shell_completion import get_completion_class
+
+from wakelog.cli.options import Asked, command
+from wakelog.cli.output import put
+from wakelog.errors import UsageError
+
+_VARIABLE = "_WAKELOG_COMPLETE"
+
+
+@command(
+    "completions",
+    examples="""
+    wakelog completions bash > ~/.local/share/bash-completion/completions/wakelog
+    wakelog completions zsh > ~/.zfunc/_wakelog
+    wakelog completions fish > ~/.config/fish/completions/wakelog.fish
+    """,
+    json=False,
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completions(ctx: click.Context, asked: Asked, shell: str) -> None:  # noqa: ARG001
+    """Print a completion script for your shell."""
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise UsageError(f"no completion for {shell}")
+    root = ctx.find_root()
+    put(kind(root.command, {}, "wakelog", _VARIABLE).source())

@@ -1,0 +1,104 @@
+"""What a command line says when something goes wrong: one line, what happened, what to do, and a code.
+
+Exit codes, the first that applies: 130 interrupted, 2 usage, 3 not found, 5 conflict or lease lost,
+1 failed, 4 damaged (the output is still given), 0. Whatever a user can do, a traceback is never the
+answer; `WAKELOG_TRACEBACK=1` asks for one.
+"""
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from wakelog.cli.safe import json_line, visible
+from wakelog.errors import Conflict, NotFound, UsageError, WakelogError
+from wakelog.log.lines import Damage
+
+INTERRUPTED = 130
+USAGE = 2
+NOT_FOUND = 3
+CONFLICT = 5
+FAILED = 1
+DAMAGED = 4
+# What a shell reports for a process that SIGPIPE ended.
+PIPE_CLOSED = 141
+
+_DAMAGE_SHOWN = 5
+
+
+def exit_code(error: BaseException) -> int:
+    """The exit code that an exception stands for."""
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, click.UsageError | UsageError):
+        return USAGE
+    if isinstance(error, NotFound):
+        return NOT_FOUND
+    return CONFLICT if isinstance(error, Conflict) else FAILED
+
+
+def report(error: BaseException, *, as_json: bool) -> int:
+    """Says on stderr what went wrong; gives the exit code."""
+    code = exit_code(error)
+    if code == INTERRUPTED:
+        return code
+    if os.environ.get("WAKELOG_TRACEBACK"):
+        traceback.print_exception(error)
+    kind, message, hint = _words(error)
+    if as_json:
+        problem = {"kind": kind, "message": visible(message), "hint": visible(hint)}
+        _write(json_line({"error": problem}).decode())
+    else:
+        _write(f"wakelog: {visible('; '.join(filter(None, (message, hint))))}\n")
+    return code
+
+
+def _words(error: BaseException) -> tuple[str, str, str]:
+    """The kind, the message and the hint of an exception."""
+    if isinstance(error, WakelogError):
+        return error.kind, error.message, error.hint
+    if isinstance(error, click.UsageError):
+        path = error.ctx.command_path if error.ctx else "wakelog"
+        return "usage", error.format_message().rstrip("."), f"see `{path} --help`"
+    if isinstance(error, click.ClickException):
+        return "error", error.format_message(), ""
+    if isinstance(error, OSError):
+        what = os.strerror(error.errno) if error.errno else str(error)
+        return "store", f"{error.filename}: {what}" if error.filename else what, ""
+    if isinstance(error, MemoryError | RecursionError):
+        return "error", f"this is too large for one process ({type(error).__name__})", ""
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return "bug", f"wakelog failed in a way it should not: {said}", "set WAKELOG_TRACEBACK=1 to see where"
+
+
+def note(text: str) -> None:
+    """Says something on stderr, on one line."""
+    _write(f"wakelog: {visible(text)}\n")
+
+
+def note_damage(name: str, damage: Sequence[Damage]) -> None:
+    """Says on stderr what could not be read, and where."""
+    for hurt in damage[:_DAMAGE_SHOWN]:
+        where = f"line {hurt.line}, byte {hurt.offset}" if hurt.line else f"byte {hurt.offset}"
+        note(f"{name}: {where}: {hurt.reason}")
+    if damage:
+        places = "one damaged place" if len(damage) == 1 else f"{len(damage)} damaged places"
+        note(f"{name} has {places}; the rest is served; `wakelog doctor {name}` explains")
+
+
+def stop_if_damaged(name: str, damage: Sequence[Damage]) -> None:
+    """Ends a command that read a damaged session: its output was given, its exit code says so."""
+    note_damage(name, damage)
+    if damage:
+        raise click.exceptions.Exit(DAMAGED)
+
+
+def _write(text: str) -> None:
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        # Nobody can be told that nobody can be told.
+        return

@@ -1,0 +1,133 @@
+"""The command `wakelog` itself: finds a command by its name, and turns whatever it raises into an exit code."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from wakelog.cli import ALIASES, COMMANDS, SECTIONS, load
+from wakelog.cli.failures import FAILED, PIPE_CLOSED, exit_code, report
+from wakelog.cli.options import COLOR, PAGER, STORE
+from wakelog.version import VERSION
+
+_EXAMPLES = """\
+  wakelog new --title "Fix the tests"        begin a session
+  wakelog append @latest "Where do we stand?"
+  wakelog show @latest                       read it
+  wakelog tree @latest                       see its branches
+  wakelog search "flaky test"                find it again
+  wakelog demo                               take a tour\
+"""
+_ABOUT = "wakelog keeps agent sessions as append-only, branching logs and derives everything else from them."
+_SESSIONS = """\
+A session is named by its id, a unique beginning of it, its name (crab_user_3), @latest, or the path of a
+log file; an entry by its number, its id, a unique beginning of it, or its label. SESSION:ENTRY names both.\
+"""
+
+
+class Commands(click.Group):
+    """The commands by name. None is loaded before it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Every command, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command of a name or of its alias."""
+        name = ALIASES.get(cmd_name, cmd_name)
+        if name not in COMMANDS:
+            return None
+        command: click.Command = getattr(load(f"wakelog.cli.{COMMANDS[name][0]}"), name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that was typed; for a word that is none, the ones that look like it."""
+        word = args[0]
+        if word.startswith("-") or self.get_command(ctx, word) is not None:
+            return super().resolve_command(ctx, args)
+        close = load("difflib").get_close_matches(word, [*COMMANDS, *ALIASES], n=2)
+        meant = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise click.UsageError(f"there is no command {word!r}{meant}", ctx)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Examples first, then the commands under their headings."""
+        formatter.write(f"{_ABOUT}\n\nExamples:\n{_EXAMPLES}\n")
+        for section, commands in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(name, summary) for name, (_, summary) in commands.items()])
+        self.format_options(ctx, formatter)
+        formatter.write(f"\n{_SESSIONS}\n`wakelog COMMAND --help` begins with examples of that command.\n")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The options alone: the commands stand before them."""
+        rows = [row for param in self.get_params(ctx) if (row := param.get_help_record(ctx)) is not None]
+        with formatter.section("Options"):
+            formatter.write_dl(rows)
+
+    def main(self, args: Sequence[str] | None = None, *_: Any, **__: Any) -> Any:
+        """Runs a command line and exits with its code."""
+        sys.exit(run(list(sys.argv[1:] if args is None else args)))
+
+    def answer(self, args: list[str]) -> int:
+        """Runs a command line; raises what went wrong."""
+        code = super().main(args, prog_name="wakelog", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+
+
+def run(args: list[str]) -> int:
+    """Runs a command line: the answer, or one line that says why there is none."""
+    # A terminal that cannot show a sign gets its number; an answer never stops at a character.
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        return wakelog.answer(args or ["--help"])
+    except BrokenPipeError:
+        _let_go_of_stdout()
+        return PIPE_CLOSED
+    except (click.ClickException, click.Abort, OSError, KeyboardInterrupt) as error:
+        return report(error, as_json=_wants_json(args))
+    except Exception as error:  # noqa: BLE001 - a user must never meet a traceback
+        return report(error, as_json=_wants_json(args)) if exit_code(error) else FAILED
+
+
+def _wants_json(args: list[str]) -> bool:
+    return "--json" in (args[: args.index("--")] if "--" in args else args)
+
+
+def _let_go_of_stdout() -> None:
+    """Whoever read our output has left: what is still buffered must not be written at exit."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        return
+
+
+def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001, FBT001
+    if value:
+        click.echo(f"wakelog {VERSION}")
+        ctx.exit()
+
+
+wakelog = Commands(
+    "wakelog",
+    params=[
+        STORE,
+        COLOR,
+        PAGER,
+        click.Option(
+            ["-V", "--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_show_version,
+            help="Show the version.",
+        ),
+    ],
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)

@@ -1,0 +1,75 @@
+"""What each kind of damage means, in words, and what to do about it. `doctor` says it; nothing here decides."""
+
+from collections.abc import Iterator
+
+from wakelog.cli.times import plural
+from wakelog.log.lines import Damage, DamageKind
+from wakelog.log.proof import Proof
+from wakelog.reading import Log
+
+_MEANINGS: dict[DamageKind, str] = {
+    "torn": """
+        An append was cut short, by a crash or a full disk. It was never acknowledged, so nothing that was said to
+        be kept is missing.
+    """,
+    "unreadable": """
+        These bytes are no entry, or none any more. If one stood here it is lost; the bytes stay where they are.
+        Tool calls before this place count as begun, since nobody can tell.
+    """,
+    "glued": """
+        Several complete records stand on one line, as two writers without a lock leave them. All of them were read.
+    """,
+    "too long": "A line is longer than any entry may be. It was stepped over.",
+    "newer": """
+        This line was written by a newer wakelog. Its place in the tree is known, its content is not. Nothing is
+        damaged.
+    """,
+    "repeated": "An entry with this id was read before. The first one counts.",
+    "bridged": """
+        The entry before this one on its branch cannot be read, so it hangs on the nearest readable one before it.
+    """,
+    "orphan": "This entry speaks about one that cannot be read. It is kept with the session itself.",
+    "origin": """
+        This session was forked from another one that is missing or was changed. Its own entries are all served.
+    """,
+}
+_ADVICE: dict[DamageKind, str] = {
+    "torn": "Nothing to do: the next append goes on a line of its own and notes this one.",
+    "unreadable": "Look at the bytes if they matter. A copy made with --salvage leaves them out and says so.",
+    "glued": "Nothing is lost. A copy made with --salvage has each on its own line.",
+    "too long": "A copy made with --salvage leaves it out and says so.",
+    "newer": "Upgrade wakelog.",
+    "repeated": "Nothing is lost if they are equal. A copy made with --salvage keeps the first.",
+    "bridged": "Check that the talk still makes sense here. A copy made with --salvage keeps it there.",
+    "orphan": "Nothing to do.",
+    "origin": "Bring the parent's log back, or make a copy with --salvage that stands alone.",
+}
+_BROKEN = """
+    The seal of this line does not fit: the line, or something between it and the seal before it, was changed, removed
+    or put in after it was written.
+"""
+_BROKEN_ADVICE = "Compare with a copy you trust. A copy made with --salvage keeps what can be read, sealed anew."
+_LOOSE = "Lines at the end carry no seal: something other than wakelog wrote them."
+_LOOSE_ADVICE = "The next append seals them. If you did not add them by hand, find out who did."
+
+
+def place(hurt: Damage) -> dict[str, object]:
+    """Where a damage is, and what it is."""
+    return {"line": hurt.line, "offset": hurt.offset, "reason": hurt.reason, "kind": hurt.kind}
+
+
+def find_harm(log: Log, proof: Proof) -> Iterator[dict[str, object]]:
+    """Everything that is wrong with a log: where, what, what it means, what to do."""
+    for hurt in log.damage:
+        yield {**place(hurt), "size": hurt.size, **_told(_MEANINGS[hurt.kind], _ADVICE[hurt.kind])}
+    for line, offset in proof.broken:
+        seal = {"line": line, "offset": offset, "reason": "the seal does not fit", "kind": "broken", "size": 0}
+        yield {**seal, **_told(_BROKEN, _BROKEN_ADVICE)}
+    if proof.unsealed:
+        reason = f"{plural(proof.unsealed, 'line')} without a seal"
+        loose = {"line": 0, "offset": 0, "reason": reason, "kind": "unsealed", "size": 0}
+        yield {**loose, **_told(_LOOSE, _LOOSE_ADVICE)}
+
+
+def _told(meaning: str, advice: str) -> dict[str, object]:
+    return {"meaning": " ".join(meaning.split()), "advice": advice}

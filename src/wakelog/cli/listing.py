@@ -1,0 +1,189 @@
+"""Commands over all sessions: `ls`, `search`. Both answer from the index and open no log.
+
+Whether a session is being run is not in any log: it is asked of the store for the rows that are shown,
+and only where a log says that somebody attached.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from wakelog.cli.draw import Cell, Column, Look, clip, look, table, wrap
+from wakelog.cli.failures import note
+from wakelog.cli.options import Asked, command
+from wakelog.cli.output import put, put_bytes, put_pages
+from wakelog.cli.places import Place
+from wakelog.cli.safe import first_line, json_line, visible
+from wakelog.cli.times import ago, now_ms, plural
+from wakelog.errors import UsageError
+from wakelog.ports import Hit, Store
+from wakelog.stores.index import SessionRow
+
+_SHOWN_ON_TERMINAL = 30
+_STATES = {"running": "mark", "owes": "warn", "waiting": "warn", "failed": "bad", "damaged": "bad"}
+
+# ── ls ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "ls",
+    examples="""
+    wakelog ls
+    wakelog ls --agent crab --cwd .
+    wakelog ls --all --limit 100
+    wakelog ls --json | jq -r 'select(.state == "owes") | .name'
+    """,
+)
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="How many. [default: 30 on a terminal, else all]"
+)
+@click.option("--agent", metavar="NAME", help="Only of this agent.")
+@click.option("--sender", metavar="NAME", help="Only of this sender.")
+@click.option("--cwd", metavar="DIR", help="Only those that work in this folder.")
+@click.option("--archived", "which", flag_value="archived", help="Only what was archived.")
+@click.option("--all", "which", flag_value="all", help="Also what was archived.")
+def ls(
+    asked: Asked, limit: int | None, agent: str | None, sender: str | None, cwd: str | None, which: str | None
+) -> None:
+    """List sessions, the newest first."""
+    place = Place(asked.store_url)
+    filters: dict[str, Any] = {
+        "archived": {"archived": True, "all": None}.get(which or "", False),
+        "agent": agent,
+        "sender": sender,
+        "cwd": os.path.abspath(cwd) if cwd is not None else None,
+    }
+    if limit is None and sys.stdout.isatty() and not asked.json:
+        limit = _SHOWN_ON_TERMINAL
+    rows = [_with_state(place.store, row) for row in place.index.rows(limit=limit, **filters)]
+    if asked.json:
+        put_bytes(b"".join(json_line(_plain(row)) for row in rows))
+    else:
+        _draw(look(asked.color), rows)
+    _say_the_rest(place, rows, filters, limit)
+
+
+def _with_state(store: Store, row: SessionRow) -> SessionRow:
+    """A row with what only the store knows: that somebody runs the session."""
+    if not row.attached or row.state in ("terminated", "damaged") or store.held(row.name) is None:
+        return row
+    return msgspec.structs.replace(row, state="running")
+
+
+def _plain(row: SessionRow) -> dict[str, object]:
+    first = ("id", "name", "agent", "sender", "title", "updated", "entries", "state")
+    rest = ("created", "messages", "size", "model", "cwd", "number", "archived", "damage", "prompt", "origin")
+    return {key: getattr(row, key) for key in (*first, *rest)}
+
+
+def _draw(seen: Look, rows: Sequence[SessionRow]) -> None:
+    columns = (
+        Column("NAME", gives=True, cap=40),
+        Column("STATE"),
+        Column("ENTRIES", right=True),
+        Column("UPDATED", right=True),
+        Column("TITLE", gives=True),
+    )
+    now = now_ms()
+    # The title gives way first: it stands last among the columns that give, and is cut before the name is.
+    drawn = [_cells(row, now) for row in rows]
+    for line in table(seen, columns, drawn, headed=bool(seen.width)) if rows else ():
+        put(line)
+
+
+def _cells(row: SessionRow, now: int) -> list[Cell]:
+    title = (first_line(row.title), "") if row.title else (first_line(row.prompt), "dim")
+    state = "archived" if row.archived and row.state == "rest" else row.state
+    return [
+        (visible(row.name), "name"),
+        (visible(state), _STATES.get(row.state, "dim")),
+        (str(row.entries), ""),
+        (ago(row.updated, now), "dim"),
+        title,
+    ]
+
+
+def _say_the_rest(place: Place, rows: Sequence[SessionRow], filters: dict[str, Any], limit: int | None) -> None:
+    """What the list does not show, on stderr: that there is more, that there is nothing, that something is damaged."""
+    if limit is not None and len(rows) == limit:
+        more = place.index.count(**filters) - len(rows)
+        if more > 0:
+            note(f"{plural(more, 'more session')}; `--limit {len(rows) + more}` shows all")
+    if not rows:
+        hint = "no session matches" if place.index.count(archived=None) else "no session yet; `wakelog new` begins one"
+        note(f"{hint} (in {place.url})")
+    _note_damaged(row.name for row in rows if row.damage)
+
+
+def _note_damaged(names: Iterable[str]) -> None:
+    damaged = list(names)
+    if damaged:
+        listed = ", ".join(damaged[:3]) + (", …" if len(damaged) > 3 else "")
+        note(f"{plural(len(damaged), 'damaged session')}: {listed}; `wakelog doctor {damaged[0]}` explains")
+
+
+# ── search ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "search",
+    examples="""
+    wakelog search "flaky test"
+    wakelog search parser --limit 5 --json
+    wakelog search parser --names | xargs -n1 wakelog export -f md
+    """,
+    paged=True,
+)
+@click.argument("query", nargs=-1, required=True, metavar="QUERY")
+@click.option("--limit", type=click.IntRange(min=1), default=50, metavar="N", help="How many hits. [default: 50]")
+@click.option("-l", "--names", is_flag=True, help="Only the names of the sessions.")
+def search(asked: Asked, query: tuple[str, ...], limit: int, *, names: bool) -> None:
+    """Search the text of all sessions: prompts, replies, tool calls and results, summaries."""
+    words = " ".join(query)
+    if not words.strip():
+        raise UsageError("there is nothing to search for", hint="give a word, or a phrase in quotes")
+    place = Place(asked.store_url)
+    hits = place.index.search(words, limit=limit)
+    if names:
+        for name in dict.fromkeys(hit.name for hit in hits):
+            put(name)
+    elif asked.json:
+        put_bytes(b"".join(json_line(hit) for hit in hits))
+    else:
+        put_pages(asked, _hit_lines(look(asked.color), hits))
+    if not hits:
+        note("nothing found")
+    found = [row for name in dict.fromkeys(hit.name for hit in hits) for row in place.index.find(name)]
+    _note_damaged(row.name for row in found if row.damage)
+
+
+def _hit_lines(seen: Look, hits: Sequence[Hit]) -> Iterator[str]:
+    """Hits under the session they stand in, in the order of the first."""
+    now = now_ms()
+    for name in dict.fromkeys(hit.name for hit in hits):
+        yield seen.paint("name", visible(name))
+        for hit in hits:
+            if hit.name == name:
+                yield from _hit(seen, hit, now)
+        yield ""
+
+
+def _hit(seen: Look, hit: Hit, now: int) -> Iterator[str]:
+    words = (f"{visible(hit.name)}:{visible(hit.entry)}", visible(hit.type), ago(hit.timestamp, now))
+    yield "  " + seen.paint("dim", clip(seen, "  ".join(filter(None, words)), seen.columns - 2))
+    excerpt = visible(hit.excerpt.replace("\n", " "))
+    for line in wrap(excerpt, max(20, seen.width - 4) if seen.width else 0):
+        yield "    " + _marked(seen, line)
+
+
+def _marked(seen: Look, line: str) -> str:
+    """What matched in bold where there are colours; else the marks stay."""
+    if not seen.colour:
+        return line
+    head, *rest = line.split("«")
+    pieces = [part.partition("»") for part in rest]
+    return head + "".join(seen.paint("mark", found) + after for found, _, after in pieces)

@@ -1,0 +1,73 @@
+"""Commands that say something about a session or an entry: `rename`, `label`, `archive`. Each is one new entry."""
+
+import click
+
+from wakelog.cli.addresses import find, find_link
+from wakelog.cli.failures import note_damage
+from wakelog.cli.options import Asked, command, session_argument
+from wakelog.cli.write import put_entry
+from wakelog.errors import UsageError
+from wakelog.reading import read_log
+from wakelog.session import Session
+
+
+@command(
+    "rename",
+    examples="""
+    wakelog rename crab_user_3 "The parser, second try"
+    wakelog rename @latest ""                take the title away
+    """,
+)
+@session_argument
+@click.argument("title", metavar="TITLE")
+def rename(asked: Asked, session: str, title: str) -> None:
+    """Give a session a title. The log keeps its name; `by-title/` in the store links to it."""
+    opened = _open(asked, session)
+    put_entry(asked, opened.rename(title))
+    note_damage(opened.name, opened.damage)
+
+
+@command(
+    "archive",
+    examples="""
+    wakelog archive crab_user_3
+    wakelog archive crab_user_3 --undo
+    wakelog ls --archived
+    """,
+)
+@session_argument
+@click.option("--undo", is_flag=True, help="Bring it back.")
+def archive(asked: Asked, session: str, *, undo: bool) -> None:
+    """Put a session away: lists leave it out, nothing is deleted."""
+    opened = _open(asked, session)
+    put_entry(asked, opened.archive(archived=not undo))
+    note_damage(opened.name, opened.damage)
+
+
+@command(
+    "label",
+    examples="""
+    wakelog label crab_user_3 12 works
+    wakelog label crab_user_3:12 ""          take the name away
+    wakelog show crab_user_3:works
+    """,
+)
+@session_argument
+@click.argument("words", nargs=-1, required=True, metavar="[ENTRY] TEXT")
+def label(asked: Asked, session: str, words: tuple[str, ...]) -> None:
+    """Name an entry, so that it can be found and addressed by that name."""
+    if len(words) > 2:
+        raise UsageError("a label is one word, or words in quotes", hint="wakelog label SESSION ENTRY TEXT")
+    address = find(asked, session, words[0] if len(words) == 2 else None)
+    if address.entry is None:
+        raise UsageError("no entry is named", hint="wakelog label SESSION ENTRY TEXT")
+    log = read_log(address.store, address.name)
+    target = find_link(log, address.entry)
+    assert target is not None
+    put_entry(asked, Session(address.store, address.name).label(target, words[-1]))
+    note_damage(log.name, log.damage)
+
+
+def _open(asked: Asked, session: str) -> Session:
+    address = find(asked, session)
+    return Session(address.store, address.name)

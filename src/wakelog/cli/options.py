@@ -1,0 +1,95 @@
+"""What commands have in common: the shared options, the shape of their help, and what was asked for.
+
+An option stands on `wakelog` and on each command alike, since people write it in either place; the one
+nearer to the command wins. Commands get one `Asked` and never look at options of another command.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from wakelog.cli.places import session_names
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class Asked(msgspec.Struct):
+    """What the shared options say."""
+
+    store_url: str | None = None
+    color: str = "auto"
+    pager: bool = True
+    json: bool = False
+
+
+def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    """Keeps the value of a shared option; one that was not given leaves what is there."""
+    asked = ctx.ensure_object(Asked)
+    if value is not None:
+        setattr(asked, str(param.name), value)
+    return value
+
+
+def _shared(*names: str, **more: Any) -> click.Option:
+    return click.Option(list(names), expose_value=False, callback=_remember, default=None, **more)
+
+
+STORE = _shared(
+    "--store",
+    "store_url",
+    metavar="URL",
+    help="Where sessions are kept: a folder or jsonl:DIR. [default: $WAKELOG_STORE, else the XDG data folder]",
+)
+COLOR = _shared("--color", type=click.Choice(["auto", "always", "never"]), help="Whether to colour. [default: auto]")
+PAGER = _shared("--pager/--no-pager", is_flag=True, help="Whether to use $PAGER on a terminal.")
+JSON = _shared("--json", is_flag=True, flag_value=True, help="Answer in JSON.")
+
+
+class Command(click.Command):
+    """A command whose help begins with examples."""
+
+    def __init__(self, *args: Any, examples: str = "", shared: tuple[click.Option, ...] = (), **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.examples = examples
+        self.params += [*shared, STORE, COLOR]
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Examples, usage, what it does, options."""
+        with formatter.section("Examples"):
+            for line in self.examples.strip().splitlines():
+                formatter.write(f"  {line.strip()}\n")
+        formatter.write_paragraph()
+        super().format_help(ctx, formatter)
+
+
+def command(
+    name: str, *, examples: str, json: bool = True, paged: bool = False
+) -> Callable[[Callable[..., Any]], Command]:
+    """Makes a command of a function that takes `Asked` and its own options."""
+    shared = (*((JSON,) if json else ()), *((PAGER,) if paged else ()))
+
+    def make(function: Callable[..., Any]) -> Command:
+        made = click.command(name, cls=Command, examples=examples, shared=shared)(click.pass_obj(function))
+        assert isinstance(made, Command)
+        return made
+
+    return make
+
+
+def session_argument(function: _Function) -> _Function:
+    """The session a command is about."""
+    return click.argument("session", metavar="SESSION", shell_complete=_complete_session)(function)
+
+
+def at_option(function: _Function) -> _Function:
+    """The entry whose branch a command is about."""
+    return click.option("--at", metavar="ENTRY", help="The branch that ends at this entry. [default: the head]")(
+        function
+    )
+
+
+def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    asked = ctx.ensure_object(Asked)
+    return session_names(asked.store_url, incomplete)

@@ -1,0 +1,125 @@
+"""What lies in a store's folder, counted and looked over without opening a log. Used by `doctor` and `du`.
+
+A folder other than the default store's knows nothing of this: for a store that is no folder the answers
+are empty. Nothing here repairs: it says what a person may want to know.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+
+import msgspec
+
+from wakelog.cli.places import Place
+from wakelog.log.ids import is_id
+from wakelog.stores.files import LOG_SUFFIX
+from wakelog.stores.index import index_path
+from wakelog.stores.jsonl import JsonlStore
+
+_OURS = frozenset({"by-id", "by-title", ".locks", ".journals", "blobs"})
+_PROBLEMS_MAX = 20
+
+
+class StoreReport(msgspec.Struct, frozen=True, rename="camel"):
+    """What `doctor` says about a store."""
+
+    store: str
+    sessions: int
+    bytes: int
+    index: str
+    index_bytes: int
+    damaged: list[str]
+    problems: list[str]
+
+
+def check_store(place: Place) -> StoreReport:
+    """Looks a store over."""
+    stats = list(place.store.sessions())
+    path = index_path(place.url)
+    damaged = [row.name for row in place.index.rows(archived=None) if row.damage]
+    folder = folder_of(place)
+    return StoreReport(
+        store=folder or place.url,
+        sessions=len(stats),
+        bytes=sum(found.size for found in stats),
+        index=path,
+        index_bytes=index_bytes(place),
+        damaged=damaged,
+        problems=list(_some(_problems(folder))) if folder else [],
+    )
+
+
+def folder_of(place: Place) -> str | None:
+    """The folder of a store of files."""
+    return place.store.folder.path if isinstance(place.store, JsonlStore) else None
+
+
+def index_bytes(place: Place) -> int:
+    """What the index takes up."""
+    path = index_path(place.url)
+    return sum(os.path.getsize(path + end) for end in ("", "-wal", "-shm", ".lock") if os.path.isfile(path + end))
+
+
+def bytes_under(path: str) -> int:
+    """The sizes of all files below a folder, links not followed; 0 if there is none."""
+    total = 0
+    for folder, _, files in os.walk(path):
+        for file in files:
+            try:
+                total += os.lstat(os.path.join(folder, file)).st_size
+            except FileNotFoundError:
+                continue
+    return total
+
+
+def _some(problems: Iterator[str]) -> Iterator[str]:
+    for number, problem in enumerate(problems):
+        if number == _PROBLEMS_MAX:
+            yield "and more"
+            return
+        yield problem
+
+
+def _problems(folder: str) -> Iterator[str]:
+    if not os.path.isdir(folder):
+        yield f"{folder} is not there yet; `wakelog new` makes it"
+        return
+    yield from _mode_problems(folder, folder)
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            yield from _entry_problems(entry)
+    yield from _dangling(os.path.join(folder, "by-id"))
+    yield from _dangling(os.path.join(folder, "by-title"))
+
+
+def _entry_problems(entry: os.DirEntry[str]) -> Iterator[str]:
+    if entry.name in _OURS:
+        return
+    if entry.name.startswith(".new-"):
+        yield f"{entry.name} is left from a session that was being created; it may be removed"
+    elif entry.is_symlink():
+        yield f"{entry.name} is a link; links are not followed inside a store"
+    elif not entry.name.endswith(LOG_SUFFIX) or not is_id(entry.name) or not entry.is_file():
+        yield f"{entry.name} is no log and is not looked at"
+    else:
+        yield from _mode_problems(entry.path, entry.name)
+
+
+def _mode_problems(path: str, name: str) -> Iterator[str]:
+    found = os.lstat(path)
+    if found.st_uid != os.geteuid():
+        yield f"{name} belongs to another user"
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        private = "700" if stat.S_ISDIR(found.st_mode) else "600"
+        yield f"{name} can be read by others; `chmod {private}` makes it private"
+
+
+def _dangling(folder: str) -> Iterator[str]:
+    try:
+        names = sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name in names:
+        path = os.path.join(folder, name)
+        if os.path.islink(path) and not os.path.exists(path):
+            yield f"{os.path.basename(folder)}/{name} points at a log that is not there"

@@ -1,0 +1,53 @@
+"""Times, sizes and counts as people say them. What machines read is never written this way."""
+
+import time
+
+from wakelog.log.times import parse_ms
+
+_STEPS = ((60, "s"), (60, "m"), (24, "h"), (14, "d"))
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+def now_ms() -> int:
+    """The time to count from."""
+    return time.time_ns() // 1_000_000
+
+
+def ago(timestamp: str, now: int) -> str:
+    """How long ago a timestamp was: `now`, `5m`, `3d`, then its date; empty if it is no time."""
+    then = parse_ms(timestamp)
+    if then is None:
+        return ""
+    span = (now - then) // 1_000
+    if span < 0:
+        return timestamp[:10]
+    if span < 5:
+        return "now"
+    for size, unit in _STEPS:
+        if span < size:
+            return f"{span}{unit}"
+        span //= size
+    return timestamp[:10]
+
+
+def lasted(duration_ms: int) -> str:
+    """A duration: `40 ms`, `3.2 s`, `12 min`."""
+    if duration_ms < 1_000:
+        return f"{duration_ms} ms"
+    seconds = duration_ms / 1_000
+    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def size(count: int) -> str:
+    """A number of bytes: `812 B`, `4.1 kB`."""
+    amount = float(count)
+    for unit in _UNITS[:-1]:
+        if amount < 1_000:
+            return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1_000
+    return f"{amount:.1f} {_UNITS[-1]}"
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """`1 entry`, `2 entries`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -1,0 +1,160 @@
+"""Rows of a transcript → lines of a terminal. The words are the log's; only the dress is made here.
+
+An entry has a heading (its address, who, when, its label) and its text beneath. Tool output is folded to
+a few lines, with a count of what is left out: `--full` unfolds it, and what goes into a pipe is never
+folded. Thinking is dim. Every string of a row goes through `safe`.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from wakelog.cli.draw import Look, cells, clip, wrap
+from wakelog.cli.safe import first_line, visible, visible_lines
+from wakelog.cli.times import ago, lasted
+from wakelog.log.codec import canonical
+from wakelog.views.transcript import Row
+
+FOLDED_LINES = 4
+_FOLDED_SUMMARY_LINES = 12
+_TELLING = ("command", "cmd", "path", "file_path", "file", "pattern", "query", "url", "prompt")
+_STATUS = {"ok": "good", "open": "warn", "skipped": "warn", "interrupted": "warn", "unknown": "warn"}
+
+
+class Dress(msgspec.Struct, frozen=True):
+    """How a transcript is drawn: the look, the time to count from, folded or not, the address of each entry."""
+
+    look: Look
+    now: int
+    full: bool = True
+    addresses: dict[str, str] = {}
+
+    @property
+    def gutter(self) -> int:
+        """The width of the column that addresses stand in."""
+        return max([3, *(cells(address) for address in self.addresses.values())])
+
+
+def draw_rows(dress: Dress, rows: Iterable[Row]) -> Iterator[str]:
+    """The lines of a transcript, a blank one between two entries."""
+    last = None
+    gutter = dress.gutter
+    for row in rows:
+        if row.entry_id != last:
+            if last is not None:
+                yield ""
+            yield _heading(dress, gutter, row)
+            last = row.entry_id
+        elif row.kind in ("reply", "thinking") and row.text:
+            yield ""
+        for line in _body(dress, row, gutter + 2):
+            yield " " * (gutter + 2) + line if line else ""
+
+
+def who(row: Row) -> tuple[str, str]:
+    """Who speaks in a row, and in which style."""
+    match row.kind:
+        case "prompt":
+            return "user", "user"
+        case "reply" | "thinking" | "call":
+            return visible(row.name) if row.kind == "reply" and row.name else "assistant", "model"
+        case "result":
+            return "tool", "tool"
+        case "fold":
+            return "compaction", "mark"
+        case "ended":
+            return visible(row.status), "bad"
+        case "note" | "unknown":
+            return visible(row.name) or row.kind, "dim"
+    return row.kind, "dim"
+
+
+def _heading(dress: Dress, gutter: int, row: Row) -> str:
+    look = dress.look
+    speaker, style = who(row)
+    words = [
+        " " * (gutter - cells(address)) + look.paint("dim", address)
+        for address in [visible(dress.addresses.get(row.entry_id, str(row.seq)))]
+    ]
+    words += ["", look.paint(style, clip(look, speaker, 40))]
+    when = ago(row.timestamp, dress.now)
+    if when:
+        words += [look.paint("dim", f"{look.sign('·', '-')} {when}")]
+    words += [look.paint("label", f"[{clip(look, visible(label), 40)}]") for label in row.labels]
+    return " ".join(words)
+
+
+def _body(dress: Dress, row: Row, indent: int) -> Iterator[str]:
+    look, width = dress.look, _room(dress, indent)
+    match row.kind:
+        case "call" | "result":
+            yield from _tool(dress, row, width)
+        case "thinking":
+            for line in _wrapped(row.text, width):
+                yield look.paint("dim", line)
+        case "fold":
+            yield from _folded(dress, _wrapped(row.text, width), _FOLDED_SUMMARY_LINES)
+        case "change":
+            value = row.text or (_compact(row.input) if row.input is not None else "")
+            yield look.paint("dim", clip(look, f"{visible(row.name)}: {first_line(value)}", look.columns - indent))
+        case "session":
+            if row.text:
+                yield look.paint("bold", clip(look, first_line(row.text), look.columns - indent))
+        case "note" if row.input is not None and not row.text:
+            yield look.paint("dim", clip(look, _compact(row.input), look.columns - indent))
+        case "unknown":
+            yield look.paint("dim", "an entry of a type that this wakelog does not know; `--json` shows its bytes")
+        case _:
+            yield from _wrapped(row.text, width)
+
+
+def _tool(dress: Dress, row: Row, width: int) -> Iterator[str]:
+    """A tool call as a box: what was asked, how it ended, what came back."""
+    look = dress.look
+    state = row.status + (f" {lasted(row.duration_ms)}" if row.duration_ms is not None else "")
+    asked = f"{visible(row.name)}  {telling(row.input)}" if row.kind == "call" else visible(row.name)
+    room = look.columns - dress.gutter - 6 - cells(state) - 2
+    asked = clip(look, asked.rstrip(), max(10, room)) if look.width else asked.rstrip()
+    name, _, rest = asked.partition("  ")
+    blank = " " * max(2, room - cells(asked) + 2) if look.width else "  "
+    style = _STATUS.get(row.status, "bad")
+    opening = look.paint("tool", look.sign("┌ ", "+ ") + name) + (f"  {rest}" if rest else "")
+    yield opening + blank + look.paint(style, state)
+    side = look.paint("tool", look.sign("│ ", "| "))
+    if row.text:
+        for line in _folded(dress, _wrapped(row.text.rstrip("\n"), max(1, width - 2) if width else 0), FOLDED_LINES):
+            yield side + line
+    if row.truncated:
+        yield side + look.paint("dim", "cut when it was appended")
+
+
+def _folded(dress: Dress, lines: list[str], most: int) -> Iterator[str]:
+    """A few lines and a count of the rest; one line too many is shown rather than counted."""
+    if dress.full or len(lines) <= most + 1:
+        yield from lines
+        return
+    yield from lines[:most]
+    more = f"{dress.look.sign('…', '...')} {len(lines) - most} more lines (--full)"
+    yield dress.look.paint("dim", more)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return [piece for line in visible_lines(text) for piece in wrap(line, width)]
+
+
+def _room(dress: Dress, indent: int) -> int:
+    """The width for text: none where lines are not cut."""
+    return max(20, dress.look.width - indent) if dress.look.width else 0
+
+
+def telling(arguments: object) -> str:
+    """The one argument of a tool call that says most, or all of them as JSON."""
+    if isinstance(arguments, dict):
+        for key in _TELLING:
+            if isinstance(arguments.get(key), str):
+                return first_line(arguments[key])
+    return "" if arguments in (None, {}) else _compact(arguments)
+
+
+def _compact(value: object) -> str:
+    return visible(canonical(value).decode()) if not isinstance(value, str) else visible(value)

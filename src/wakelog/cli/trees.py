@@ -1,0 +1,190 @@
+"""The command `tree`: every branch of a session, drawn with lines, the active one marked.
+
+A chain stays in its column; only a fork opens a new one, so that a session of ten thousand entries is a
+list and not a staircase. Side branches stand first, the branch that goes on (the active one where it
+passes) continues below them. Walked with a stack: a log may be deeper than any recursion.
+"""
+
+from collections.abc import Iterator
+
+import click
+import msgspec
+
+from wakelog.cli.addresses import find, labels, short
+from wakelog.cli.draw import Look, cells, clip, look
+from wakelog.cli.failures import stop_if_damaged
+from wakelog.cli.options import Asked, command, session_argument
+from wakelog.cli.output import put_json, put_pages
+from wakelog.cli.safe import first_line, visible
+from wakelog.cli.times import ago, now_ms
+from wakelog.cli.transcripts import telling, who
+from wakelog.log.content import Reply, ToolResult
+from wakelog.log.entry import Entry, Message
+from wakelog.log.tree import Branch, Tree
+from wakelog.reading import Log, read_log
+from wakelog.views.transcript import Row, transcript
+
+_GRAPH_MAX = 40
+_TEXT_MAX = 80
+
+
+@command(
+    "tree",
+    examples="""
+    wakelog tree @latest
+    wakelog tree crab_user_3 --facts
+    wakelog tree crab_user_3 --json | jq .head
+    """,
+    paged=True,
+)
+@session_argument
+@click.option("--facts", is_flag=True, help="Also show what is said about entries: labels, starts, deliveries.")
+def tree(asked: Asked, session: str, *, facts: bool) -> None:
+    """Draw every branch of a session. The active branch is marked, and so is the head."""
+    address = find(asked, session)
+    log = read_log(address.store, address.name)
+    if asked.json:
+        put_json({"head": log.tree.head, "entries": [_plain(log, entry) for entry in _all_entries(log)]})
+    else:
+        put_pages(asked, _Drawing(look(asked.color), log.tree, facts=facts).lines())
+    stop_if_damaged(log.name, log.damage)
+
+
+# ── as JSON ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _all_entries(log: Log) -> list[Entry]:
+    """What was inherited, in the order of its branch, then the session's own in the order of its log."""
+    inherited = [link for link in log.tree.links.values() if log.tree.is_inherited(link.id)]
+    return [*inherited, *log.tree.own()]
+
+
+def _plain(log: Log, entry: Entry) -> dict[str, object]:
+    link = entry.is_link
+    parent = log.tree.parent(entry.id) if link else log.tree.find(entry.id)
+    said: dict[str, object] = {
+        "id": entry.id,
+        "parentId": parent,
+        "type": entry.type,
+        "seq": entry.seq,
+        "timestamp": entry.value.timestamp,
+        "link": link,
+    }
+    if isinstance(entry.value, Message):
+        said["role"] = str(entry.value.message.__struct_config__.tag)
+        said["text"] = _words(entry)[:_TEXT_MAX]
+    if log.tree.is_inherited(entry.id):
+        said["inherited"] = True
+    return said
+
+
+# ── as a drawing ─────────────────────────────────────────────────────────────────────────────────
+
+
+class _Step(msgspec.Struct):
+    """A link to draw: with what stands left of it, and of what hangs below it."""
+
+    link: str
+    left: str
+    below: str
+
+
+class _Drawing:
+    """Draws one tree."""
+
+    def __init__(self, look: Look, tree: Tree, *, facts: bool) -> None:
+        self._look = look
+        self._tree = tree
+        self._facts = facts
+        self._now = now_ms()
+        self._labels = labels(tree)
+        self._active = {link.id for link in tree.branch().links} if tree.head else set()
+        self._gutter = max([1, *(cells(short(tree, link)) for link in tree.links.values())])
+
+    def lines(self) -> Iterator[str]:
+        """Every link, and its facts if they are wanted, from the root down."""
+        stack = [_Step(self._tree.root, "", "")] if self._tree.root else []
+        while stack:
+            step = stack.pop()
+            yield self._line(step)
+            yield from self._fact_lines(step)
+            stack += reversed(self._children(step))
+
+    def _children(self, step: _Step) -> list[_Step]:
+        """Side branches, each in a column of its own, then the one that goes on in this column."""
+        children = sorted(self._tree.children(step.link), key=self._active.__contains__)
+        if not children:
+            return []
+        *sides, on = children
+        branch, pipe = self._look.sign("├─", "|-"), self._look.sign("│ ", "| ")
+        drawn = [_Step(side, f"{step.below}{branch}", f"{step.below}{pipe}") for side in sides]
+        return [*drawn, _Step(on, step.below, step.below)]
+
+    def _line(self, step: _Step) -> str:
+        look, entry = self._look, self._tree.links[step.link]
+        active = entry.id in self._active
+        dot = look.sign("●", "*") if active else look.sign("○", "o")
+        address = look.paint("dim", f"{visible(short(self._tree, entry)):>{self._gutter}}")
+        graph = look.paint("dim", _graph(look, step.left)) + look.paint("mark" if active else "dim", dot)
+        speaker, style, text = _told(entry)
+        used = self._gutter + 1 + min(len(step.left), _GRAPH_MAX) + 2 + cells(speaker) + 2
+        marks, marks_width = self._marks(entry)
+        when = ago(entry.value.timestamp, self._now)
+        room = look.width - used - marks_width - (cells(when) + 2 if when else 0)
+        shown = clip(look, text, max(8, room)) if look.width else text
+        line = (
+            f"{address} {graph} {look.paint(style, speaker)}  {shown if active else look.paint('dim', shown)}".rstrip()
+        )
+        tail = look.paint("dim", when)
+        return f"{line}{marks}  {tail}".rstrip() if when else f"{line}{marks}"
+
+    def _marks(self, entry: Entry) -> tuple[str, int]:
+        """The label of a link and whether it is the head, with their width."""
+        words = []
+        if entry.id in self._labels:
+            words.append(("label", f"[{clip(self._look, visible(self._labels[entry.id]), 30)}]"))
+        if entry.id == self._tree.head:
+            words.append(("mark", self._look.sign("◀ head", "<- head")))
+        painted = "".join(f" {self._look.paint(style, word)}" for style, word in words)
+        return painted, sum(cells(word) + 1 for _, word in words)
+
+    def _fact_lines(self, step: _Step) -> Iterator[str]:
+        for fact in self._tree.facts(step.link) if self._facts else ():
+            graph = _graph(self._look, step.below) + self._look.sign("┊", ":")
+            text = f"{' ' * self._gutter} {graph} {visible(fact.type)} {visible(fact.id)}"
+            yield self._look.paint("dim", clip(self._look, text, self._look.columns))
+
+
+def _graph(look: Look, left: str) -> str:
+    """What stands left of a link; of a very deep one only the end."""
+    return left if len(left) <= _GRAPH_MAX else look.sign("… ", ".. ") + left[2 - _GRAPH_MAX :]
+
+
+def _told(entry: Entry) -> tuple[str, str, str]:
+    """Who speaks in a link, in which style, and its words on one line."""
+    row = next(iter(transcript(Branch((entry,)))), None)
+    if row is None:
+        return "assistant", "model", ""
+    speaker, style = who(row)
+    if row.kind == "session":
+        return "session", "name", _named(row)
+    return speaker, style, _words(entry)
+
+
+def _named(row: Row) -> str:
+    return "  ".join(filter(None, (visible(row.name), first_line(row.text))))
+
+
+def _words(entry: Entry) -> str:
+    """What a link says, on one line."""
+    value = entry.value
+    if isinstance(value, Message):
+        said = value.message
+        if isinstance(said, ToolResult):
+            return f"{visible(said.tool_name)} {said.settled}: {first_line(said.text)}"
+        if isinstance(said, Reply) and said.calls:
+            calls = ", ".join(f"{visible(call.name)}({telling(call.input)})" for call in said.calls)
+            return " ".join(filter(None, (first_line(said.text), calls)))
+        return first_line(said.text)
+    row = next(iter(transcript(Branch((entry,)))))
+    return first_line(": ".join(filter(None, (row.name if row.kind == "change" else "", row.text))))

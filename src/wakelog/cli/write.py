@@ -1,0 +1,132 @@
+"""Commands that add to the talk: `new`, `append`, `compact`. What they wrote is durable when they answer."""
+
+import contextlib
+import os
+import sys
+
+import click
+
+from wakelog.cli.addresses import find, find_link
+from wakelog.cli.failures import note, note_damage
+from wakelog.cli.options import Asked, command, session_argument
+from wakelog.cli.output import put, put_json, put_lines
+from wakelog.cli.places import Place
+from wakelog.errors import UsageError
+from wakelog.log.content import Prompt, Reply, Text
+from wakelog.log.entry import Entry
+from wakelog.reading import read_log
+from wakelog.session import Session
+
+
+@command(
+    "new",
+    examples="""
+    wakelog new
+    wakelog new --title "Fix the tests" --agent crab --sender tg-12345
+    wakelog new --json | jq -r .name
+    """,
+)
+@click.option("--agent", default="agent", metavar="NAME", help="Who answers. [default: agent]")
+@click.option("--sender", default="user", metavar="NAME", help="Who asks. [default: user]")
+@click.option("--title", metavar="TEXT", help="What it is about.")
+@click.option("--cwd", metavar="DIR", help="Where it works. [default: here]")
+@click.option("--model", metavar="NAME", help="Which model answers.")
+@click.option("--provider", metavar="NAME", help="Whose model it is.")
+@click.option("--id", "session_id", metavar="ID", help="Its id; a session that has it already is left as it is.")
+def new(
+    asked: Asked,
+    agent: str,
+    sender: str,
+    title: str | None,
+    cwd: str | None,
+    model: str | None,
+    provider: str | None,
+    session_id: str | None,
+) -> None:
+    """Begin a session and print its name."""
+    session = Session.create(
+        Place(asked.store_url).store,
+        agent=agent,
+        sender=sender,
+        cwd=os.path.abspath(cwd) if cwd is not None else _here(),
+        title=title,
+        model=model,
+        provider=provider,
+        session_id=session_id,
+    )
+    put_json({"id": session.id, "name": session.name}) if asked.json else put(session.name)
+
+
+def _here() -> str:
+    """The folder this runs in, as text that can be written; empty if it is gone."""
+    with contextlib.suppress(OSError):
+        return os.fsencode(os.getcwd()).decode(errors="replace")
+    return ""
+
+
+@command(
+    "append",
+    examples="""
+    wakelog append @latest "Fix the tests"
+    wakelog append crab_user_3 --role assistant "They pass now."
+    git diff | wakelog append crab_user_3 -
+    """,
+)
+@session_argument
+@click.argument("text", metavar="TEXT")
+@click.option("--role", type=click.Choice(["user", "assistant"]), default="user", help="Who says it. [default: user]")
+@click.option("--steer", is_flag=True, help="If the agent is busy: let it know at its next step, not when it is done.")
+def append(asked: Asked, session: str, text: str, role: str, *, steer: bool) -> None:
+    """Say something at the head of a session; TEXT of `-` is read from standard input. Prints the entry's id."""
+    address = find(asked, session)
+    if address.entry is not None:
+        raise UsageError("an append goes to the head", hint=f"`wakelog fork {session}` moves it there first")
+    words = (Text(text=_said(text)),)
+    opened = Session(address.store, address.name)
+    damage = opened.damage
+    entry = opened.say(
+        Prompt(content=words) if role == "user" else Reply(content=words), mode="steer" if steer else "followUp"
+    )
+    put_entry(asked, entry)
+    if entry.type == "queued":
+        note("the agent is busy: this waits in the queue and is taken up when it can be")
+    note_damage(opened.name, damage)
+
+
+def _said(text: str) -> str:
+    """The text, from standard input if it is a dash."""
+    if text == "-":
+        if sys.stdin.isatty():
+            note("type the message and end it with Ctrl-D")
+        try:
+            text = sys.stdin.buffer.read().decode().removesuffix("\n")
+        except UnicodeDecodeError:
+            raise UsageError("standard input is not UTF-8 text", hint="only text can be said") from None
+    if not text.strip():
+        raise UsageError("there is nothing to say", hint="give a text, or `-` to read it from standard input")
+    return text
+
+
+@command(
+    "compact",
+    examples="""
+    wakelog compact @latest --summary "We fixed the parser; the lexer is left."
+    wakelog compact crab_user_3 --summary "$(cat summary.txt)" --keep 40
+    """,
+)
+@session_argument
+@click.option("--summary", required=True, metavar="TEXT", help="What the model sees instead.")
+@click.option("--keep", metavar="ENTRY", help="Keep this entry and what follows it word for word.")
+def compact(asked: Asked, session: str, summary: str, keep: str | None) -> None:
+    """Let a summary stand for what came before, in the context only. Nothing is deleted."""
+    address = find(asked, session, keep)
+    first_kept = find_link(read_log(address.store, address.name), address.entry) if address.entry else None
+    opened = Session(address.store, address.name)
+    damage = opened.damage
+    put_entry(asked, opened.compact(summary, first_kept=first_kept))
+    note_damage(opened.name, damage)
+
+
+def put_entry(asked: Asked, entry: Entry) -> None:
+    """What was written: the entry as stored, or its id."""
+    put_lines([entry.raw]) if asked.json else put(entry.id)

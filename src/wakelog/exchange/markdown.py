@@ -1,0 +1,168 @@
+"""Markdown: the active branch of a session as a document for people.
+
+Rule 1: headings are ours, everything quoted was said. What people and models said stands in block quotes
+and what tools gave in fences longer than any inside them, so that no text can pass for another's.
+Rule 2: raw HTML is taken apart: a viewer that would run it gets text.
+Rule 3: `visible` makes control characters harmless; the caller hands it in, since it knows who looks.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+
+from wakelog.log.codec import canonical
+from wakelog.log.tree import Branch
+from wakelog.reading import Log
+from wakelog.views.overview import overview
+from wakelog.views.transcript import Row, transcript
+
+_TICKS = re.compile(r"`+")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&])")
+
+Visible = Callable[[str], str]
+
+
+def document(log: Log, branch: Branch, visible: Visible) -> str:
+    """The document of one branch."""
+    lines = [*_head(log, visible)]
+    last = ""
+    for row in transcript(branch):
+        if row.kind == "session":
+            continue
+        if row.entry_id != last:
+            lines += ["", _heading(row, visible), ""]
+            last = row.entry_id
+        lines += _body(row, visible)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _head(log: Log, visible: Visible) -> Iterator[str]:
+    card = overview(log.tree, damaged=bool(log.damage))
+    yield f"# {_inline(card.title or log.name, visible)}"
+    yield ""
+    facts = (
+        ("session", f"`{log.name}`"),
+        ("id", f"`{log.id}`"),
+        ("begun", _inline(card.created, visible)),
+        ("folder", _code(card.cwd, visible)),
+        ("model", _code(card.model or "", visible)),
+        ("messages", str(card.messages)),
+        ("damage", f"{len(log.damage)} places could not be read" if log.damage else ""),
+    )
+    for name, value in facts:
+        if value:
+            yield f"- {name}: {value}"
+
+
+def _heading(row: Row, visible: Visible) -> str:
+    when = _inline(row.timestamp.replace("T", " ")[:19], visible)
+    labels = "".join(f" ({_inline(label, visible)})" for label in row.labels)
+    return f"## {_who(row, visible)}{labels}" + (f" · {when}" if when else "")
+
+
+def _who(row: Row, visible: Visible) -> str:
+    match row.kind:
+        case "prompt":
+            return "User"
+        case "reply" | "thinking" | "call":
+            return f"Assistant ({_inline(row.name, visible)})" if row.kind == "reply" and row.name else "Assistant"
+        case "result":
+            return "Tool"
+        case "fold":
+            return "Compaction"
+        case "ended":
+            return _inline(row.status.capitalize(), visible)
+    return _inline(row.name or row.kind, visible)
+
+
+def _body(row: Row, visible: Visible) -> Iterator[str]:
+    match row.kind:
+        case "call" | "result":
+            yield from _tool(row, visible)
+        case "thinking":
+            yield "*thinking*"
+            yield ""
+            yield from _quote(row.text, visible)
+        case "change":
+            value = row.text or canonical(row.input).decode()
+            yield f"{_inline(row.name, visible)}: {_code(value, visible)}"
+        case "unknown":
+            yield "*an entry of a type that this version does not know*"
+        case _:
+            yield from _quote(row.text, visible)
+    yield ""
+
+
+def _tool(row: Row, visible: Visible) -> Iterator[str]:
+    yield f"**{_inline(row.name or 'tool', visible)}** — {_inline(row.status, visible)}"
+    yield ""
+    if row.kind == "call" and row.input not in (None, {}):
+        asked = row.input.get("command") if isinstance(row.input, dict) and len(row.input) == 1 else None
+        yield from _fence(asked if isinstance(asked, str) else canonical(row.input).decode(), visible)
+        yield ""
+    if row.text:
+        yield from _fence(row.text, visible)
+
+
+# ── making text harmless ─────────────────────────────────────────────────────────────────────────
+
+
+def _lines(text: str, visible: Visible) -> list[str]:
+    return [visible(line) for line in text.replace("\r\n", "\n").rstrip("\n").split("\n")]
+
+
+def _quote(text: str, visible: Visible) -> Iterator[str]:
+    """Text as a block quote. A fence left open inside ends with the quote."""
+    fence = ""
+    for line in _lines(text, visible):
+        mark = _FENCE.match(line)
+        if mark and not fence:
+            fence = mark[1]
+        elif mark and mark[1][0] == fence[0] and len(mark[1]) >= len(fence) and not line.strip(mark[1][0] + " "):
+            fence = ""
+        yield f"> {line if fence else _without_tags(line)}".rstrip()
+
+
+def _without_tags(line: str) -> str:
+    """A line outside fences, in which nothing begins a tag; code between ticks is left as it is."""
+    pieces = _split_code(line)
+    return "".join(piece if code else _TAG.sub("&lt;", piece) for code, piece in pieces)
+
+
+def _split_code(line: str) -> Iterator[tuple[bool, str]]:
+    """The pieces of a line, and whether each is a code span: ticks, up to as many ticks again."""
+    at = 0
+    while (opening := _TICKS.search(line, at)) is not None:
+        closing = next((tick for tick in _TICKS.finditer(line, opening.end()) if tick[0] == opening[0]), None)
+        yield False, line[at : opening.start()]
+        if closing is None:
+            yield False, line[opening.start() :]
+            return
+        yield True, line[opening.start() : closing.end()]
+        at = closing.end()
+    yield False, line[at:]
+
+
+def _fence(text: str, visible: Visible) -> Iterator[str]:
+    """Text in a fence that is longer than any row of ticks in it."""
+    longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=0)
+    mark = "`" * max(3, longest + 1)
+    yield mark
+    yield from _lines(text, visible)
+    yield mark
+
+
+def _code(text: str, visible: Visible) -> str:
+    """Text in a code span, on one line."""
+    if not text:
+        return ""
+    longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=0)
+    mark = "`" * (longest + 1)
+    shown = visible(text.replace("\n", " "))
+    return f"{mark} {shown} {mark}" if longest or shown != shown.strip() else f"{mark}{shown}{mark}"
+
+
+def _inline(text: str, visible: Visible) -> str:
+    """Text on one line in which no sign means anything."""
+    return _SPECIAL.sub(r"\\\1", visible(" ".join(text.split("\n")))).strip()

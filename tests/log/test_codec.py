@@ -1,0 +1,149 @@
+"""Lines to values and back: every refusal has a reason, and nothing a line can hold escapes as a traceback."""
+
+import msgspec
+import pytest
+
+from wakelog.errors import UsageError
+from wakelog.log.codec import Undecodable, canonical, decode, decode_patiently, encode, id_of
+from wakelog.log.content import Prompt, Text
+from wakelog.log.entry import Custom, Label, Message, Session, Setting, Unknown
+
+PROMPT = b'{"type":"message","id":"m1","message":{"role":"user","content":"hi"}}'
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"", "not JSON"),
+        (b"nonsense", "not JSON"),
+        (b'{"type":"message"', "not JSON"),
+        (b"[1,2]", "not an entry"),
+        (b'"text"', "not an entry"),
+        (b"{}", "not an entry"),
+        (b'{"type":"message"}', "not an entry"),
+        (b'{"id":"m1"}', "not an entry"),
+        (b'{"type":5,"id":"m1"}', "not an entry"),
+        (b'{"type":"label","id":"../../etc"}', "outside the grammar"),
+        (b'{"type":"label","id":""}', "outside the grammar"),
+        (b'{"type":"x","id":"m1","seq":1e999}', "not JSON"),
+        (b'{"type":"x","id":"m1","seq":NaN}', "not JSON"),
+        (b'{"type":"x","id":"m1","a":' + b"[" * 100_000, "nested too deep"),
+        (b'{"type":"x","id":"m1"}{"type":"x","id":"m2"}', "not JSON"),
+        (b'\xff\xfe{"type":"x","id":"m1"}', "not JSON"),
+    ],
+)
+def test_not_an_entry(line, reason):
+    """LOG-11: a line that will not decode says why."""
+    with pytest.raises(Undecodable) as caught:
+        decode(line)
+    assert reason in caught.value.reason
+    assert caught.value.envelope is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"type":"message","id":"m1"}',
+        b'{"type":"message","id":"m1","message":{"role":"wizard","content":"x"}}',
+        b'{"type":"message","id":"m1","message":{"role":"user","content":7}}',
+        b'{"type":"head","id":"m1","parentId":"s"}',
+        b'{"type":"compaction","id":"m1","summary":["no"]}',
+    ],
+)
+def test_only_the_envelope(line):
+    """LOG-11: a known type whose body will not decode keeps its place in the tree."""
+    with pytest.raises(Undecodable) as caught:
+        decode(line)
+    assert caught.value.envelope.id == "m1"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        PROMPT,
+        b"\xef\xbb\xbf" + PROMPT,
+        PROMPT + b"\r",
+        b"  " + PROMPT + b"\t",
+        PROMPT.replace(b'"id":"m1"', b'"id":"no","id":"m1"'),
+        PROMPT.replace(b"{", b'{"extra":123456789012345678901,', 1),
+    ],
+)
+def test_odd_but_right(line):
+    """LOG-2: BOM, CR, spaces, duplicate keys (the last wins) and long numbers are read for what they mean."""
+    assert decode(line) == Message(id="m1", message=Prompt(content="hi"))
+
+
+@pytest.mark.parametrize(
+    ("escaped", "shown"),
+    [
+        (rb"\ud800", "\ufffd"),
+        (rb"\udc00x", "\ufffdx"),
+        (rb"\ud83e\udd80", "🦀"),
+        (rb"\ud800\ud83e\udd80", "\ufffd🦀"),
+        (rb"\\ud800\ud800", "\\ud800\ufffd"),
+        (rb"\u0000\ud8ff", "\x00\ufffd"),
+    ],
+)
+def test_lone_surrogates(escaped, shown):
+    """LOG-11: half a character is shown as U+FFFD in the value; pairs and escaped backslashes are left alone."""
+    value = decode(b'{"type":"message","id":"m1","message":{"role":"user","content":"' + escaped + b'"}}')
+    assert value.message.content == shown
+
+
+def test_exact_numbers():
+    """LOG-8: 21 digits are 21 digits."""
+    assert decode(b'{"type":"setting","id":"x","key":"k","value":123456789012345678901}').value == 123456789012345678901
+
+
+def test_newer_lines_say_both_versions():
+    """LOG-7: a newer version than ours is a clear message that names both."""
+    for line in (b'{"v":7,"type":"label","id":"m1","targetId":"x"}', b'{"type":"session","id":"m1","version":7}'):
+        with pytest.raises(Undecodable) as caught:
+            decode(line)
+        assert caught.value.newer == 7
+        assert "format 7" in caught.value.reason
+        assert "up to 1" in caught.value.reason
+
+
+def test_older_lines_are_lifted():
+    """LOG-7: older versions are upcast in the value, step by step; the bytes are not touched."""
+    line = b'{"v":0,"type":"label","id":"m1","target":"x"}'
+    lifted = decode_patiently(line, {0: lambda old: {**old, "targetId": old["target"]}})
+    assert lifted == Label(id="m1", v=0, target_id="x")
+
+
+def test_unknown_types():
+    """LOG-8: an unknown type is an `Unknown`, not an error."""
+    assert decode(b'{"type":"hologram","id":"z","parentId":"m1"}') == Unknown(type="hologram", id="z", parent_id="m1")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        Custom(id="x", custom_type="\ud800"),
+        Setting(id="x", key="k", value=object()),
+        Message(id="x", message=Prompt(content=(Text(text="x" * 17 * 1024 * 1024),))),
+    ],
+)
+def test_what_cannot_be_written(body):
+    """Bad input: one clear error, before anything is stored."""
+    with pytest.raises(UsageError):
+        encode(body)
+
+
+def test_canonical():
+    """VIEW-9: equal values give equal bytes, whatever order they were made in."""
+    assert canonical({"b": 1, "a": {"d": [1.0, "é"], "c": None}}) == '{"a":{"c":null,"d":[1.0,"é"]},"b":1}'.encode()
+    assert canonical({"a": 1, "b": 2}) == canonical({"b": 2, "a": 1})
+
+
+def test_id_of():
+    assert id_of(PROMPT) == "m1"
+    assert id_of(b"x") is None
+    assert id_of(b'{"id":' + b"[" * 100_000) is None
+
+
+def test_the_decoder_reads_what_msgspec_reads():
+    """The session line is a struct of its own; its version is checked on the way in."""
+    assert decode(b'{"type":"session","id":"s","version":1}') == Session(id="s", version=1)
+    assert msgspec.json.decode(encode(Session(id="s", version=1))) == {"type": "session", "id": "s", "version": 1}

@@ -1,0 +1,62 @@
+"""Where a log ends: what the next append needs, from any beginning."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, tell
+from wakelog.errors import Conflict
+from wakelog.log.end import End, already_there, check_place
+from wakelog.log.lines import Line, Reader, split
+from wakelog.log.proof import prove
+
+NEXT = b'{"type":"label","id":"next","parentId":"s","targetId":"s"}'
+
+
+def end_of(raw):
+    end = End()
+    for line in split([raw]):
+        end.take(line)
+    return end
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(STORIES, DAMAGE)
+def test_the_next_line_is_always_readable(steps, hurts):
+    """LOG-9, law 3: behind any damage the next entry is read, has the next seq, and its seal holds."""
+    raw = damaged(bytes_of(tell(steps)), hurts)
+    reader, end = Reader(), end_of(raw)
+    reader.feed_all(split([raw]))
+    assert end.seq == reader.next_seq - 1
+    assert end.torn == (reader.torn.raw if reader.torn else b"")
+    after = raw + end.seal(NEXT)
+    again = Reader()
+    last = again.feed_all(split([after]))[-1]
+    assert (last.id, last.seq) == ("next", end.seq + 1)
+    broken = {offset for _, offset in prove(split([after])).broken}
+    assert last.offset not in broken
+
+
+def test_advance_is_taking():
+    """The end after an append is the end somebody else reads."""
+    end, raw = End(), b""
+    for number in range(3):
+        written = end.seal(b'{"type":"x","id":"e%d"}' % number)
+        raw += written
+        assert end.advance(written) == number
+        assert (end.seq, end.size, end.torn) == (end_of(raw).seq, len(raw), b"")
+    assert end_of(raw).seal(NEXT) == end.seal(NEXT)
+
+
+def test_places():
+    end = end_of(b'{"v":1,"seq":4,"type":"x","id":"a"}\n{"torn')
+    assert check_place(end, after=4, behind=6)
+    assert not check_place(end, after=4, behind=0)
+    assert not check_place(end, after=3, behind=6)
+
+
+def test_already_there():
+    there = Line(b'{"type":"x","id":"a"}')
+    assert already_there(b'{"type":"x","id":"a"}', [there]) is there
+    assert already_there(b'{"type":"x","id":"b"}', [there]) is None
+    with pytest.raises(Conflict):
+        already_there(b'{"type":"y","id":"a"}', [there])

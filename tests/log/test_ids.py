@@ -1,0 +1,71 @@
+"""Ids sort by time, and the grammar keeps paths, URLs and terminals safe."""
+
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wakelog.errors import BadId
+from wakelog.log.ids import RANDOM_BYTES, checked_id, is_id, new_id, slug
+
+CHANCE = st.binary(min_size=RANDOM_BYTES, max_size=RANDOM_BYTES)
+MOMENTS = st.integers(0, 2**48 - 1)
+
+
+@given(MOMENTS, CHANCE)
+def test_ids_are_uuids_of_version_7(moment, chance):
+    """LOG-3: an id is a UUIDv7 that says when it was made."""
+    made = uuid.UUID(new_id(moment, chance))
+    assert (made.version, made.variant) == (7, uuid.RFC_4122)
+    assert made.int >> 80 == moment
+
+
+@given(MOMENTS, MOMENTS, CHANCE, CHANCE)
+def test_ids_sort_by_time(one, other, chance, more):
+    """LOG-3: earlier ids come first, whatever chance says."""
+    if one != other:
+        assert (new_id(one, chance) < new_id(other, more)) == (one < other)
+
+
+@given(CHANCE, CHANCE)
+def test_chance_counts(one, other):
+    """Two ids of the same moment differ where their random bytes do, but for the bits a UUID has no room for."""
+    assert (new_id(1, one) == new_id(1, other)) == (_kept(one) == _kept(other))
+
+
+def _kept(chance):
+    bits = int.from_bytes(chance, "big")
+    return bits >> 68, bits & (2**62 - 1)
+
+
+@pytest.mark.parametrize(("moment", "chance"), [(-1, bytes(10)), (2**48, bytes(10)), (0, bytes(9)), (0, bytes(11))])
+def test_ids_need_what_they_need(moment, chance):
+    with pytest.raises(BadId):
+        new_id(moment, chance)
+
+
+@pytest.mark.parametrize("text", ["a", "A-1", "0.x_y", "x" * 128, "tg-12345"])
+def test_ids_that_are_read(text):
+    assert checked_id(text) == text
+
+
+@pytest.mark.parametrize("text", ["", ".", "..", "-a", "_a", "a/b", "a\\b", "a b", "a\n", "a\x00", "é", "x" * 129, "a\u202eb"])
+def test_ids_that_are_not(text):
+    """Law 13: nothing that could be a path, a control or a trick is an id."""
+    assert not is_id(text)
+    with pytest.raises(BadId):
+        checked_id(text)
+
+
+@given(st.text(max_size=200))
+def test_slugs_are_safe(text):
+    """ST-1, DESIGN 6: whatever a sender is called, the name is `[a-z0-9-]`, short and not empty."""
+    made = slug(text)
+    assert 0 < len(made) <= 48
+    assert set(made) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+    assert not made.startswith("-")
+
+
+def test_slugs_say_who():
+    assert [slug(text) for text in ("user", "tg:12345", "A  B", "../../etc", "☃")] == ["user", "tg-12345", "a-b", "etc", "x"]

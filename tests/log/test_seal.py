@@ -1,0 +1,82 @@
+"""The seal and the proof: what is sealed is found again, what was touched is found out."""
+
+import hashlib
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wakelog.log.end import End
+from wakelog.log.lines import split
+from wakelog.log.proof import prove
+from wakelog.log.seal import Chain, seal_of, seq_of, unsealed
+
+BODIES = st.lists(st.from_regex(rb'\{"type":"x","id":"[a-z]{1,8}"\}', fullmatch=True), min_size=1, max_size=8)
+
+
+def sealed(bodies):
+    chain = Chain()
+    return [chain.seal(body, seq) for seq, body in enumerate(bodies)]
+
+
+def proof_of(lines):
+    return prove(split([b"".join(line + b"\n" for line in lines)]))
+
+
+def test_the_seal_is_what_the_document_says():
+    """DESIGN 3: h covers the last h and every byte since, up to this line's own."""
+    first, second = sealed([b'{"type":"x","id":"a"}', b'{"type":"x","id":"b"}'])
+    h = hashlib.sha256(b'{"v":1,"seq":0,"type":"x","id":"a"').hexdigest()
+    assert first == b'{"v":1,"seq":0,"type":"x","id":"a","h":"' + h.encode() + b'"}'
+    assert seal_of(second) == hashlib.sha256(h.encode() + b'{"v":1,"seq":1,"type":"x","id":"b"').hexdigest()
+
+
+@given(BODIES)
+def test_sealing_encodes_nothing_again(bodies):
+    """Law 10: the body's bytes stand in the line as they were."""
+    for seq, (body, line) in enumerate(zip(bodies, sealed(bodies), strict=True)):
+        assert (unsealed(line), seq_of(line)) == (body, seq)
+    assert proof_of(sealed(bodies)).broken == ()
+
+
+@given(BODIES, st.data())
+def test_any_changed_byte_is_found(bodies, data):
+    """Audit: one byte changed anywhere, and the proof fails or the line is no entry."""
+    lines = sealed(bodies)
+    raw = bytearray(b"".join(line + b"\n" for line in lines))
+    at = data.draw(st.integers(0, len(raw) - 2))
+    raw[at] ^= data.draw(st.integers(1, 255))
+    proof = prove(split([bytes(raw)]))
+    assert proof.broken or proof.unsealed or proof.head != proof_of(lines).head
+
+
+def test_unsealed_lines_are_covered_by_the_next_seal():
+    """DESIGN 3: a foreign beginning, a torn fragment and a hand-added line are all bound in."""
+    end = End()
+    raw = b'{"type":"session","id":"s"}\nby hand\n'
+    for line in split([raw]):
+        end.take(line)
+    raw += end.seal(b'{"type":"x","id":"a"}')
+    assert prove(split([raw])).broken == ()
+    assert prove(split([raw.replace(b"by hand", b"by hanD")])).broken == ((3, 36),)
+
+
+def test_one_fault_one_report():
+    """DESIGN 3: after a break the proof goes on from the h it reads."""
+    lines = sealed([b'{"type":"x","id":"%d"}' % number for number in range(6)])
+    lines[2] = lines[2].replace(b'"id":"2"', b'"id":"9"')
+    assert [line for line, _ in proof_of(lines).broken] == [3]
+
+
+def test_a_last_line_without_a_seal():
+    """DESIGN 3: after the first sealed line, loose lines at the end are said to be loose."""
+    lines = sealed([b'{"type":"x","id":"a"}'])
+    assert proof_of([*lines, b'{"type":"x","id":"b"}', b"x"]).unsealed == 2
+    assert proof_of([b'{"type":"session","id":"s"}', b'{"type":"x","id":"b"}']).unsealed == 0
+
+
+def test_a_cut_tail_needs_a_kept_head():
+    """DESIGN 3: the chain alone does not see a cut tail; the last h, kept elsewhere, does."""
+    lines = sealed([b'{"type":"x","id":"a"}', b'{"type":"x","id":"b"}'])
+    cut = proof_of(lines[:1])
+    assert cut.broken == ()
+    assert cut.head != proof_of(lines).head

@@ -1,0 +1,83 @@
+"""Golden logs of version 1: never edited, always read, always meaning the same (law 10, law 11).
+
+`known.json` was written once, with the logs. If one of these tests fails, the change is wrong, not the file.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.laws.logs import store_of
+from wakelog.log.codec import encode
+from wakelog.log.entry import FACT_TYPES, LINK_TYPES, Unknown
+from wakelog.log.proof import prove
+from wakelog.log.seal import unsealed
+from wakelog.reading import read_active, read_log
+from wakelog.views.context import build_context
+from wakelog.views.overview import overview
+from wakelog.views.pending import Pending, pending
+
+FOLDER = Path(__file__).parent / "golden" / "v1"
+KNOWN = json.loads((FOLDER / "known.json").read_text())
+
+
+@pytest.fixture(params=sorted(KNOWN))
+def golden(request):
+    raw = (FOLDER / f"{request.param}.jsonl").read_bytes()
+    return raw, KNOWN[request.param], store_of(raw)
+
+
+def test_nobody_has_edited_them(golden):
+    """Law 1, for the test data itself."""
+    raw, known, _ = golden
+    assert hashlib.sha256(raw).hexdigest() == known["sha256"]
+
+
+def test_they_are_read_whole(golden):
+    """LOG-7, LOG-11: every entry decodes to its type, and nothing is damaged."""
+    _, known, store = golden
+    log = read_log(store, "s")
+    assert (len(log.entries), log.damage, log.noted) == (known["entries"], (), ())
+    assert not any(isinstance(entry.value, Unknown) for entry in log.entries)
+
+
+def test_their_chain_holds(golden):
+    """DESIGN 3: the seal of the last line is the one it always was."""
+    _, known, store = golden
+    proof = prove(store.load("s"))
+    assert (proof.broken, proof.unsealed, proof.head) == ((), 0, known["head"])
+
+
+@pytest.mark.parametrize("read", [read_log, read_active])
+def test_their_contexts_never_change(golden, read):
+    """VIEW-9: what the model would see has the digest it always had."""
+    _, known, store = golden
+    branch = read(store, "s").tree.branch()
+    assert {plan: build_context(branch, plan).digest for plan in known["contexts"]} == known["contexts"]
+
+
+def test_every_type_is_among_them():
+    """LOG-15: the golden logs hold each type at least once."""
+    raw = (FOLDER / "every-type.jsonl").read_bytes()
+    types = {entry.type for entry in read_log(store_of(raw), "s").entries}
+    assert types == LINK_TYPES | FACT_TYPES
+
+
+@pytest.mark.parametrize("name", ["story", "every-type"])
+def test_encoding_is_stable(name):
+    """Law 11: what we once wrote, we would write again, byte for byte."""
+    for entry in read_log(store_of((FOLDER / f"{name}.jsonl").read_bytes()), "s").entries:
+        assert encode(msgspec.structs.replace(entry.value, v=None, seq=None)) == unsealed(entry.raw)
+
+
+def test_a_foreign_log_opens_as_it_stands():
+    """LOG-6: lines without v, seq and h; three messages, one failed result, nothing pending, no damage."""
+    log = read_log(store_of((FOLDER / "foreign.jsonl").read_bytes()), "s")
+    branch = log.tree.branch()
+    assert [message.role for message in build_context(branch).messages] == ["user", "assistant", "toolResult"]
+    assert [message.is_error for message in build_context(branch).messages] == [False, False, True]
+    assert pending(branch) == Pending()
+    assert overview(log.tree).model == "some-model"

@@ -1,0 +1,62 @@
+"""The public surface, held by a test: adding or losing a name is a decision, not an accident."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import wakelog
+from wakelog import errors
+
+SOURCE = Path(wakelog.__file__).parent
+ROOMS = {"errors", "log", "views", "stores", "cli", "testing", "exchange"}
+
+
+def test_names_are_sorted_and_few():
+    assert wakelog.__all__ == sorted(wakelog.__all__)
+    assert len(wakelog.__all__) < 30
+
+
+@pytest.mark.parametrize("name", wakelog.__all__)
+def test_every_name_is_there(name):
+    """And is the very thing it says: no module of the package hides one of them."""
+    value = getattr(wakelog, name)
+    assert name == "__version__" or value.__name__ == name
+    assert not (SOURCE / f"{name}.py").exists()
+
+
+def test_type_checkers_see_the_same_names():
+    """What is imported for type checkers and what is looked up at run time cannot drift apart."""
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    (guard,) = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {
+        (alias.asname or alias.name, statement.module.removeprefix("wakelog."))
+        for statement in guard.body
+        for alias in statement.names
+    }
+    assert seen == set(wakelog._ROOM_OF.items())
+    assert {name for name, _ in seen} == set(wakelog.__all__)
+
+
+def test_importing_costs_nothing():
+    """DESIGN 9, start-up: the package itself loads neither msgspec nor click."""
+    code = "import sys, wakelog; print(any(name in sys.modules for name in ('msgspec', 'click', 'sqlite3', 'rich')))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout == "False\n"
+
+
+def test_the_error_tree_is_drawn():
+    """The tree at the top of errors.py is the tree."""
+    classes = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
+    drawn = [line.strip("│├└─ ").split()[0] for line in errors.__doc__.splitlines() if line.startswith("    ")]
+    assert sorted(drawn) == sorted(cls.__name__ for cls in classes)
+    assert all(issubclass(cls, errors.WakelogError) for cls in classes)
+    assert len({cls.kind for cls in classes}) == len(classes)
+
+
+def test_every_file_opens_with_its_law():
+    """House rule: each source file says what lives there."""
+    bare = [path for path in SOURCE.rglob("*.py") if not ast.get_docstring(ast.parse(path.read_text()))]
+    assert bare == []
