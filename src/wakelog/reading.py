@@ -81,26 +81,30 @@ def _log(store: Store, name: str, entries: Iterable[Entry], reader: Reader, chil
 def inherit(store: Store, tree: Tree, origin: Origin, children: tuple[str, ...]) -> list[Damage]:
     """Begins a fork with its parent's branch. What is missing or has changed is reported like damage."""
     try:
-        branch = _branch_of_parent(store, origin, children)
+        branch, damage = _branch_of_parent(store, origin, children)
     except WakelogError as error:
-        reason = f"its parent session {origin.session} cannot be read: {error}"
-        return [Damage("origin", 1, 0, 0, reason)]
+        return [_origin_damage(f"its parent session {origin.session} cannot be read: {error}")]
     tree.inherit(branch)
     tip = branch.tip
     if origin.h is not None and (tip is None or seal_of(tip.raw) != origin.h):
-        reason = f"its parent session {origin.session} has changed since the fork at {origin.entry}"
-        return [Damage("origin", 1, 0, 0, reason)]
-    return []
+        damage.append(_origin_damage(f"its parent session {origin.session} has changed since the fork"))
+    return damage
 
 
-def _branch_of_parent(store: Store, origin: Origin, children: tuple[str, ...]) -> Branch:
+def _origin_damage(reason: str) -> Damage:
+    return Damage("origin", 1, 0, 0, reason)
+
+
+def _branch_of_parent(store: Store, origin: Origin, children: tuple[str, ...]) -> tuple[Branch, list[Damage]]:
+    """The parent's branch, and what of its own origin could not be read."""
     if origin.session in children or len(children) > _ANCESTORS_MAX:
         raise WakelogError("it is its own ancestor, or has too many")
     first = _first_entry(store, origin.session)
     tail = read_tail(store.tail(origin.session), at=origin.entry) if first is not None else None
     if tail is not None and tail.fold is not None and first is not None:
-        return tree_of(tail, first).branch(origin.entry)
-    return _read_whole(store, origin.session, children).tree.branch(origin.entry)
+        return tree_of(tail, first).branch(origin.entry), []
+    parent = _read_whole(store, origin.session, children)
+    return parent.tree.branch(origin.entry), [hurt for hurt in parent.damage if hurt.kind == "origin"]
 
 
 def _first_entry(store: Store, session: str) -> Entry | None:

@@ -41,6 +41,7 @@ from wakelog.log.entry import Session as SessionEntry
 from wakelog.log.ids import RANDOM_BYTES, checked_id, new_id, slug
 from wakelog.log.lines import Damage, Reader
 from wakelog.log.seal import unsealed
+from wakelog.log.tail import outgrows
 from wakelog.log.times import iso
 from wakelog.log.tree import Branch, Tree
 from wakelog.ports import Clock, Lease, Sealed, Store
@@ -264,9 +265,15 @@ class Session:
             return self._log.tree.entry(value.id) or Entry(sealed.line.raw, value, sealed.seq, sealed.line.offset)
         placed = msgspec.structs.replace(value, v=FORMAT_VERSION, seq=sealed.seq)
         entry = Entry(sealed.line.raw, placed, sealed.seq, sealed.line.offset)
-        self._log.tree.add(entry)
-        self._log.next_seq = sealed.seq + 1
+        self._grow([entry], sealed.seq + 1)
         return entry
+
+    def _grow(self, entries: list[Entry], next_seq: int) -> None:
+        """New entries join the tree; a tail that they outgrow is read anew."""
+        self._log.tree.add_all(entries)
+        self._log.next_seq = next_seq
+        if any(outgrows(self._log.tree, entry) for entry in entries):
+            self._log = read_active(self.store, self.name)
 
     def _appended_before(self, value: Known) -> Entry | None:
         """This very entry, if an earlier try of its append got through after all."""
@@ -325,10 +332,11 @@ class Session:
 
     def _catch_up(self) -> None:
         """Takes in what was appended since, by whomever."""
-        log, reader = self._log, Reader(next_seq=self._log.next_seq)
-        log.tree.add_all(reader.feed_all(self.store.load(self.name, after=log.next_seq - 1)))
-        log.tree.mark_unreadable(reader.damage)
-        log.next_seq, log.torn = reader.next_seq, reader.torn
+        reader = Reader(next_seq=self._log.next_seq)
+        entries = reader.feed_all(self.store.load(self.name, after=self._log.next_seq - 1))
+        self._log.tree.mark_unreadable(reader.damage)
+        self._grow(entries, reader.next_seq)
+        self._log.torn = reader.torn
         self._refuse_newer(reader.damage)
 
     def _refuse_newer(self, damage: Iterable[Damage]) -> None:

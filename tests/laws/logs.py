@@ -66,9 +66,9 @@ STEPS = st.one_of(
 STORIES = st.lists(STEPS, min_size=10, max_size=40)
 
 
-def tell(steps):
-    """The story that a list of steps tells."""
-    story = Story(MemoryStore())
+def tell(steps, story=None):
+    """The story that a list of steps tells, or how it goes on."""
+    story = story or Story(MemoryStore())
     for verb, detail in steps:
         _Teller(story).tell(verb, detail)
     return story

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, store_of, tell
 from wakelog.errors import WakelogError
 from wakelog.reading import read_active, read_log
+from wakelog.session import Session
 from wakelog.views.context import build_context
 from wakelog.views.overview import overview
 from wakelog.views.pending import pending
@@ -77,3 +78,17 @@ def test_tail_after_a_noted_torn_tail():
     assert log.tree.partial
     assert _views(log) == _views(read_log(store, session))
     assert [hurt.kind for hurt in read_log(store, session).noted] == ["unreadable"]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(STORIES, STORIES)
+def test_a_living_session_equals_a_fresh_one(before, after):
+    """Law 2: what a session object holds is a function of the log, also when it began with a tail and others wrote."""
+    story = tell(before)
+    reader = Session(story.store, story.session.id)
+    story.session = Session(story.store, story.session.id, clock=story.session.clock)
+    tell(after, story)
+    whole = read_log(story.store, story.session.id)
+    for session in (story.session, reader):
+        assert session.tree.head == whole.tree.head
+        assert _views(session._log) == _views(whole)

@@ -52,6 +52,13 @@ def tree_of(tail: Tail, session: Entry) -> Tree:
     return tree
 
 
+def outgrows(tree: Tree, entry: Entry) -> bool:
+    """Whether an entry that joins a tail may speak of what was not read, so that the log must be read anew."""
+    value = entry.value
+    beyond = isinstance(value, Queued | Attention) and value.parent_id not in tree.links
+    return tree.partial and (beyond or isinstance(value, Head | Compaction))
+
+
 class _Search:
     """What the backward pass has met, and what it still looks for."""
 

@@ -1,0 +1,105 @@
+"""Forking into a session of its own: by reference, settled, reported when the parent is gone (TREE-4)."""
+
+import os
+
+import pytest
+
+from wakelog.errors import NotFound
+from wakelog.forking import fork
+from wakelog.reading import read_log
+from wakelog.session import Session
+from wakelog.stores.jsonl import JsonlStore
+from wakelog.testing.builders import Story
+from wakelog.views.context import build_context
+from wakelog.views.pending import pending
+
+
+def texts(session):
+    return [message.content[0].text for message in build_context(session.branch()).messages]
+
+
+@pytest.fixture
+def story(tmp_path):
+    return Story(JsonlStore(str(tmp_path)))
+
+
+def test_a_fork_goes_on_by_itself(story):
+    """TREE-4: two timelines run on independently, and nothing is copied."""
+    story.user("one")
+    story.reply("two")
+    child = fork(story.session)
+    story.user("parent")
+    child.say("child")
+    assert texts(story.session) == ["one", "two", "parent"]
+    assert texts(child) == ["one", "two", "child"]
+    assert [entry.type for entry in child.read().entries] == ["session", "message"]
+    origin = child.read().session.value.parent
+    assert (origin.session, origin.kind) == (story.session.id, "fork")
+
+
+def test_a_fork_of_a_fork(story):
+    """TREE-4: the back-link names the session that really holds the entry."""
+    first = story.user("one")
+    child = fork(story.session)
+    second = child.say("two")
+    deep, shallow = fork(child, second.id), fork(child, first.id)
+    deep.say("three")
+    assert texts(deep) == ["one", "two", "three"]
+    assert deep.read().session.value.parent.session == child.id
+    assert shallow.read().session.value.parent.session == story.session.id
+
+
+def test_a_fork_before_a_fold(story):
+    """TREE-5: a fork from before a compaction sees the full history, one from behind it the summary."""
+    story.user("one")
+    before = story.reply("two")
+    story.session.compact("sum")
+    after = story.user("three")
+    assert texts(fork(story.session, before.id)) == ["one", "two"]
+    assert texts(fork(story.session, after.id)) == ["sum", "three"]
+
+
+def test_open_calls_are_settled(story):
+    """DESIGN 3: a new session never runs its parent's calls."""
+    reply = story.reply("", calls=[("t1", "bash", {}), ("t2", "bash", {})])
+    story.started(reply, "t1")
+    result = story.result(reply, "t1", "done")
+    child = fork(story.session, reply.id)
+    assert pending(child.branch()).open_calls == ()
+    copied, skipped = (entry.value.message for entry in child.read().entries[1:])
+    assert (copied.copied_from, copied.text, copied.settled) == (result.id, "done", "ok")
+    assert (skipped.tool_call_id, skipped.settled) == ("t2", "skipped")
+    assert len(pending(story.session.branch()).open_calls) == 1
+
+
+def test_a_parent_that_is_gone(story):
+    """TREE-4: missing or changed is reported like damage; the fork's own entries are still served."""
+    story.user("one")
+    child = fork(story.session)
+    child.say("mine")
+    path = story.store.folder.log_path(story.session.name)
+    with open(path, "rb") as file:
+        raw = file.read()
+    with open(path, "wb") as file:
+        file.write(raw.replace(b'"one"', b'"ONE"').replace(b'"h":"', b'"h":"0', 2).replace(b'"h":"0', b'"h":"', 1))
+    assert [hurt.kind for hurt in read_log(story.store, child.id).damage] == ["origin"]
+    os.unlink(path)
+    store = JsonlStore(story.store.folder.path)
+    log = read_log(store, child.id)
+    assert [hurt.kind for hurt in log.damage] == ["origin"]
+    assert texts(Session(store, child.id)) == ["mine"]
+
+
+def test_a_fork_that_is_its_own_ancestor(tmp_path):
+    """Bad input: a circle is reported, not followed."""
+    line = b'{"type":"session","id":"%s","parent":{"session":"%s","entry":"%s"}}\n'
+    (tmp_path / "a.jsonl").write_bytes(line % (b"a", b"b", b"b"))
+    (tmp_path / "b.jsonl").write_bytes(line % (b"b", b"a", b"a"))
+    log = read_log(JsonlStore(str(tmp_path)), "a")
+    assert [hurt.kind for hurt in log.damage] == ["origin"]
+    assert len(log.entries) == 1
+
+
+def test_forking_from_nowhere(story):
+    with pytest.raises(NotFound):
+        fork(story.session, "nobody")

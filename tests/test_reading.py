@@ -1,0 +1,128 @@
+"""From a store to a log: everything, or as much as the head needs; damage reported, nothing written (law 9)."""
+
+import os
+
+import pytest
+
+from wakelog.errors import NewerFormat, NotFound
+from wakelog.log.entry import Message
+from wakelog.reading import read_active, read_log
+from wakelog.session import Session
+from wakelog.stores.jsonl import JsonlStore
+from wakelog.testing.builders import Story
+from wakelog.views.active import active
+
+
+class Counting(JsonlStore):
+    """A store that counts the bytes of the lines it was asked for."""
+
+    read = 0
+
+    def load(self, session, *, after=-1):
+        for line in super().load(session, after=after):
+            self.read += len(line.raw)
+            yield line
+
+    def tail(self, session):
+        for line in super().tail(session):
+            self.read += len(line.raw)
+            yield line
+
+
+@pytest.fixture
+def story(tmp_path):
+    return Story(Counting(str(tmp_path)))
+
+
+def test_entries_and_active(story):
+    """VIEW-3: two reads of one truth: all that ever happened, and what follows the last fold."""
+    for number in range(5):
+        story.user(f"p{number}")
+    kept = story.session.tree.head
+    story.session.compact("sum", first_kept=kept)
+    story.user("last")
+    log = story.session.read()
+    part = active(log.tree.branch())
+    assert len(log.entries) == 8
+    assert part.compaction.summary == "sum"
+    assert [link.value.message.text for link in part.links if isinstance(link.value, Message)] == ["p4", "last"]
+
+
+def test_reading_the_tail_reads_the_tail(story):
+    """DESIGN 9: what is read does not grow with the log."""
+
+    def cost():
+        fresh = Counting(story.store.folder.path)
+        log = read_active(fresh, story.session.id)
+        assert log.tree.partial
+        return fresh.read
+
+    for _ in range(3):
+        story.user("x" * 50)
+    story.session.compact("sum")
+    story.user("short")
+    before = cost()
+    story.session.move_head(story.session.id)
+    for _ in range(300):
+        story.user("y" * 500)
+    story.session.compact("sum")
+    story.user("short")
+    assert cost() < before * 1.2
+
+
+def test_a_log_without_a_fold_is_read_once(story):
+    """No detour: where there is nothing to stop at, the backward read is the whole read."""
+    for _ in range(50):
+        story.user("x")
+    size = os.path.getsize(story.store.folder.log_path(story.session.name))
+    fresh = Counting(story.store.folder.path)
+    log = read_active(fresh, story.session.id)
+    assert not log.tree.partial
+    assert len(log.entries) == 51
+    assert fresh.read < size * 1.1
+
+
+def test_newer_logs_name_both_versions(tmp_path):
+    """LOG-7: the version is validated on open."""
+    (tmp_path / "n.jsonl").write_bytes(b'{"type":"session","id":"n","version":3}\n')
+    for read in (read_log, read_active):
+        with pytest.raises(NewerFormat, match=r"format 3.* up to 1"):
+            read(JsonlStore(str(tmp_path)), "n")
+
+
+def test_reading_changes_nothing(story, tmp_path):
+    """Law 9: not a byte, not a file, not a folder."""
+    story.user("x")
+    story.session.compact("sum")
+    path = story.store.folder.log_path(story.session.name)
+    with open(path, "ab") as log:
+        log.write(b'garbage\n{"torn')
+
+    def seen():
+        return {
+            name: (os.lstat(name).st_size, os.lstat(name).st_mtime_ns)
+            for folder, folders, files in os.walk(tmp_path)
+            for name in [os.path.join(folder, item) for item in (*folders, *files)]
+        }
+
+    before = seen()
+    store = JsonlStore(str(tmp_path))
+    for read in (read_log, read_active):
+        assert [hurt.kind for hurt in read(store, story.session.id).damage] == ["unreadable", "torn"]
+    Session(store, story.session.id).branch()
+    list(store.sessions())
+    store.held(story.session.id)
+    store.journals(story.session.id)
+    assert seen() == before
+
+
+def test_a_session_without_its_first_line(tmp_path):
+    """Law 9: the session then goes by its name."""
+    (tmp_path / "hurt.jsonl").write_bytes(b'gone\n{"type":"message","id":"m","message":{"role":"user","content":"x"}}\n')
+    log = read_active(JsonlStore(str(tmp_path)), "hurt")
+    assert (log.id, log.session, len(log.entries)) == ("hurt", None, 1)
+
+
+def test_nobody(tmp_path):
+    with pytest.raises(NotFound):
+        read_log(JsonlStore(str(tmp_path)), "nobody")

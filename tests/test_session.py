@@ -1,0 +1,242 @@
+"""The only writer: stamping, placing, queueing, retrying (LOG-10, LOG-15, TREE-2, TREE-3, ST-1, ST-7)."""
+
+import pytest
+
+from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, NotFound, StoreError, UsageError
+from wakelog.log.content import Prompt, Reply, Text
+from wakelog.log.entry import Call, Label, Message, Setting
+from wakelog.session import Session, latest
+from wakelog.stores.jsonl import JsonlStore
+from wakelog.stores.memory import MemoryStore
+from wakelog.testing.builders import FixedClock, Story
+
+
+@pytest.fixture(params=["memory", "jsonl"])
+def store(request, tmp_path):
+    return MemoryStore() if request.param == "memory" else JsonlStore(str(tmp_path))
+
+
+@pytest.fixture
+def session(store):
+    return Session.create(store, agent="crab", sender="user", clock=FixedClock())
+
+
+def say(text):
+    return Message(message=Prompt(content=(Text(text=text),)))
+
+
+def test_the_first_line(store):
+    """LOG-4: the first line says who, where, with what and in which format."""
+    made = Session.create(store, agent="Crab", sender="tg:1", cwd="/repo", title="T", model="m", settings={"a": 1})
+    card = made.read().session.value
+    assert (card.agent, card.sender, card.number, card.cwd, card.version) == ("Crab", "tg:1", 1, "/repo", 1)
+    assert (card.title, card.model, card.settings, card.app.split("/")[0]) == ("T", "m", {"a": 1}, "wakelog")
+    assert made.id == card.id
+
+
+def test_creating_is_idempotent(store):
+    """ST-7: the same id twice is the same session."""
+    one = Session.create(store, session_id="fixed")
+    one.say("hi")
+    two = Session.create(store, session_id="fixed")
+    assert (two.id, two.name, len(two.read().entries)) == ("fixed", one.name, 2)
+
+
+def test_latest(store):
+    """ST-1, RUN-17: a new chat increments and deletes nothing."""
+    assert latest(store, "crab", "user") is None
+    for _ in range(11):
+        made = Session.create(store, agent="crab", sender="user")
+    Session.create(store, agent="crab", sender="user2")
+    assert latest(store, "crab", "user") == made.name == "crab_user_11"
+    assert len(list(store.sessions())) == 12
+
+
+def test_turns(session):
+    """LOG-15: every entry of a turn names the prompt it began with."""
+    prompt = session.say("go")
+    reply = session.append(Message(message=Reply(content="done")))
+    fact = session.append(Call(call_id="c", reply_id="r"), at=prompt.id)
+    other = session.say("more")
+    assert {entry.value.turn_id for entry in (prompt, reply, fact)} == {prompt.id}
+    assert other.value.turn_id == other.id
+    assert session.rename("T").value.turn_id is None
+
+
+def test_saying_at_the_head(session):
+    """TREE-2, TREE-3: what is said goes under the head, wherever that is."""
+    first = session.say("one")
+    session.say("two")
+    session.move_head(first.id)
+    third = session.say("three")
+    assert third.value.parent_id == first.id
+    assert [link.id for link in session.branch().links][1:] == [first.id, third.id]
+    assert len(session.read().tree.leaves()) == 2
+
+
+def test_under_is_a_conflict_where_something_stands(session):
+    """DESIGN 3: two writers never branch by accident."""
+    first = session.say("one")
+    session.append(say("two"), at=first.id)
+    before = len(session.read().entries)
+    with pytest.raises(Conflict):
+        session.append(say("three"), at=first.id)
+    assert len(session.read().entries) == before
+    session.append(say("three"), at=first.id, fork=True)
+    with pytest.raises(NotFound):
+        session.append(say("four"), at="nobody")
+
+
+def test_two_sessions_objects_see_each_other(store, session):
+    """LOG-10: a writer that was overtaken reads what the other wrote and goes on from there."""
+    other = Session(store, session.id)
+    chain = [session.say("a"), other.say("b"), session.say("c"), other.say("d")]
+    assert [entry.value.parent_id for entry in chain[1:]] == [entry.id for entry in chain[:-1]]
+    assert [entry.seq for entry in session.read().entries] == [0, 1, 2, 3, 4]
+
+
+def test_an_entry_with_an_id_is_appended_once(store, session):
+    """Law 4: a doubtful append is tried again by id."""
+    body = Message(id="mine", message=Prompt(content=(Text(text="once"),)))
+    first = session.append(body)
+    session.say("later")
+    for writer in (session, Session(store, session.id)):
+        again = writer.append(body)
+        assert (again.seq, again.raw) == (first.seq, first.raw)
+    with pytest.raises(Conflict, match="other content"):
+        session.append(Message(id="mine", message=Prompt(content=(Text(text="twice"),))))
+    assert len(session.read().entries) == 3
+
+
+class Doubtful(MemoryStore):
+    """A store whose append is done but not acknowledged, once."""
+
+    fails = 1
+
+    def append(self, *args, **given):
+        sealed = super().append(*args, **given)
+        if self.fails:
+            self.fails -= 1
+            raise StoreError("the sync failed")
+        return sealed
+
+
+def test_an_append_nobody_acknowledged():
+    """Law 4: after a failure the same entry is found by its id, and stands once."""
+    session = Session.create(Doubtful())
+    body = Message(id="mine", message=Prompt(content="x"))
+    with pytest.raises(StoreError):
+        session.append(body)
+    assert session.append(body).id == "mine"
+    assert [entry.id for entry in session.read().entries[1:]] == ["mine"]
+
+
+def test_people_are_queued_while_the_agent_is_busy(store, session):
+    """DESIGN 4: a message becomes queued while a lease is held or a call is open."""
+    lease = session.acquire("worker", ttl_s=60)
+    assert session.say("wait").type == "queued"
+    with pytest.raises(Conflict):
+        session.say(Reply(content="not a person"))
+    session.release(lease)
+    assert session.say("now").type == "message"
+    story = Story()
+    reply = story.reply(calls=[("t1", "bash", {})])
+    assert story.session.say("wait", mode="steer").value.mode == "steer"
+    story.result(reply, "t1")
+    assert story.session.say("now").type == "message"
+
+
+def test_leases(store, session):
+    """DESIGN 4, law 6: the fence is the seq of the entry that took the lease; a lost one cannot append."""
+    other = Session(store, session.id)
+    lease = session.acquire("one", ttl_s=60)
+    assert session.read().entries[lease.fence].value.holder == "one"
+    with pytest.raises(Conflict):
+        other.acquire("two", ttl_s=60)
+    session.release(lease)
+    second = other.acquire("two", ttl_s=60)
+    assert second.fence > lease.fence
+    with pytest.raises(LeaseLost):
+        session.append(say("stale"), lease=lease)
+    session.release(lease)
+    assert store.held(session.id).holder == "two"
+
+
+def test_compacting(store, session):
+    """VIEW-4: a fold says from where it keeps, and nothing is deleted."""
+    session.say("one")
+    kept = session.say("two")
+    before = [line.raw for line in store.load(session.id)]
+    with pytest.raises(UsageError):
+        session.compact("  ")
+    with pytest.raises(UsageError):
+        session.compact("sum", first_kept="nobody")
+    fold = session.compact("sum", first_kept=kept.id)
+    assert fold.value.state.head == kept.id
+    assert [line.raw for line in store.load(session.id)][: len(before)] == before
+    assert Session(store, session.id)._log.tree.partial
+
+
+def test_entries_behind_the_fold(store, session):
+    """TREE-5: from a tail, old entries can still be named, branched from and labelled."""
+    old = session.say("one")
+    session.say("two")
+    session.compact("sum")
+    fresh = Session(store, session.id)
+    assert fresh._log.tree.partial
+    assert fresh.label(old.id, "here").value.parent_id == old.id
+    with pytest.raises(Conflict):
+        fresh.append(say("x"), at=old.id)
+    fresh.move_head(old.id)
+    assert fresh.say("again").value.parent_id == old.id
+    assert [link.id for link in fresh.branch(old.id).links] == [session.id, old.id]
+
+
+def test_torn_tails_are_noted(tmp_path):
+    """LOG-9: the first append behind a torn tail says so; from then on it is known."""
+    store = JsonlStore(str(tmp_path))
+    session = Session.create(store)
+    session.say("one")
+    with open(store.folder.log_path(session.name), "ab") as log:
+        log.write(b'{"v":1,"seq":2,"type":"mess')
+    two = Session(store, session.id).say("two")
+    session.say("three")
+    log = session.read()
+    assert [entry.type for entry in log.entries] == ["session", "message", "damage", "message", "message"]
+    assert log.entries[2].value.bytes == 27
+    assert (log.damage, [hurt.size for hurt in log.noted]) == ((), [27])
+    assert two.seq == 3
+
+
+def test_a_log_nobody_can_read(tmp_path):
+    """LOG-9: with no readable entry there is nothing to append to, and that is said."""
+    (tmp_path / "x.jsonl").write_bytes(b"garbage\n")
+    session = Session(JsonlStore(str(tmp_path)), "x")
+    with pytest.raises(Damaged):
+        session.say("hi")
+    assert (tmp_path / "x.jsonl").read_bytes() == b"garbage\n"
+
+
+def test_newer_logs_are_not_written_to(tmp_path):
+    """LOG-7: what we cannot understand we do not add to."""
+    store = JsonlStore(str(tmp_path))
+    session = Session.create(store)
+    path = store.folder.log_path(session.name)
+    with open(path, "ab") as log:
+        log.write(b'{"v":2,"seq":1,"type":"message","id":"m1","parentId":"x"}\n')
+    with pytest.raises(NewerFormat, match="newer"):
+        session.say("hi")
+    with pytest.raises(NewerFormat):
+        Session(store, session.id)
+    (tmp_path / "new.jsonl").write_bytes(b'{"type":"session","id":"n","version":2}\n')
+    with pytest.raises(NewerFormat, match="format 2"):
+        Session(store, "new")
+
+
+def test_facts_and_settings(session):
+    """DESIGN 3: a fact hangs on what it speaks about and never moves the head."""
+    first = session.say("one")
+    setting = session.append(Setting(key="a", value=1))
+    label = session.append(Label(target_id=first.id, label="x"), at=first.id)
+    assert (setting.value.parent_id, label.value.parent_id) == (first.id, first.id)
+    assert session.tree.head == setting.id
