@@ -65,6 +65,7 @@ def test_reading_the_tail_reads_the_tail(story):
     story.session.move_head(story.session.id)
     for _ in range(300):
         story.user("y" * 500)
+    story.user("x" * 50)
     story.session.compact("sum")
     story.user("short")
     assert cost() < before * 1.2

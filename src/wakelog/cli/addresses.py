@@ -25,10 +25,14 @@ _SHORT_ID = 8
 
 
 class Address(msgspec.Struct, frozen=True):
-    """A session of a store and, if one was named, an entry of it as it was typed."""
+    """A session of a store and, if one was named, an entry of it as it was typed.
+
+    `ref` is what to type for the session: its name, or the path it was found at.
+    """
 
     store: Store
     name: str
+    ref: str
     entry: str | None = None
 
 
@@ -43,9 +47,10 @@ def find(asked: Asked, typed: str, entry: str | None = None) -> Address:
     entry = _entry_part(entry) if entry is not None else named
     if _is_path(session):
         store, name = _at_path(session)
-        return Address(store, name, entry)
+        return Address(store, name, session, entry)
     place = Place(asked.store_url)
-    return Address(place.store, _name(place, session), entry)
+    name = _name(place, session)
+    return Address(place.store, name, name, entry)
 
 
 def _parted(typed: str) -> tuple[str, str | None]:

@@ -2,8 +2,8 @@
 
 import click
 
-from wakelog.cli.addresses import find, find_link
-from wakelog.cli.failures import note, note_damage, stop_if_damaged
+from wakelog.cli.addresses import Address, find, find_link, short
+from wakelog.cli.failures import note, note_written, stop_if_damaged
 from wakelog.cli.options import Asked, command, session_argument
 from wakelog.cli.output import put, put_json
 from wakelog.cli.write import put_entry
@@ -29,11 +29,11 @@ def head(asked: Asked, session: str, entry: str | None) -> None:
     address = find(asked, session, entry)
     if address.entry is not None:
         log = read_log(address.store, address.name)
-        _move(asked, Session(address.store, address.name), log, address.entry)
+        _move(asked, address, log)
         return
     log = read_active(address.store, address.name)
     put_json({"head": log.tree.head}) if asked.json else put(log.tree.head or "")
-    stop_if_damaged(log.name, log.damage)
+    stop_if_damaged(address.ref, log.damage)
 
 
 @command(
@@ -52,28 +52,26 @@ def fork(asked: Asked, session: str, at: str | None, *, new_session: bool) -> No
     address = find(asked, session, at)
     if address.entry is None and not new_session:
         raise UsageError("a fork needs an entry", hint="say which with --at, or ask for a --new-session")
-    opened = Session(address.store, address.name)
     log = read_log(address.store, address.name)
     if not new_session:
-        assert address.entry is not None
-        _move(asked, opened, log, address.entry)
+        _move(asked, address, log)
         return
-    child = fork_session(opened, find_link(log, address.entry))
-    first = child.branch().session
-    card = first.value if first is not None and isinstance(first.value, SessionEntry) else SessionEntry()
+    child = fork_session(Session(address.store, address.name), find_link(log, address.entry))
     if asked.json:
+        first = child.read().session
+        card = first.value if first is not None and isinstance(first.value, SessionEntry) else SessionEntry()
         put_json({"id": child.id, "name": child.name, "parent": card.parent})
     else:
         put(child.name)
-    note_damage(log.name, log.damage)
+    note_written(address.ref, log.damage)
 
 
-def _move(asked: Asked, opened: Session, log: Log, typed: str) -> None:
+def _move(asked: Asked, address: Address, log: Log) -> None:
     """Moves the head, and says how to come back."""
-    target = find_link(log, typed)
+    target, before = find_link(log, address.entry), log.tree.head
     assert target is not None
-    before = log.tree.head
-    put_entry(asked, opened.move_head(target))
+    put_entry(asked, Session(address.store, address.name).move_head(target))
     if before is not None and before != target:
-        note(f"the next entry goes behind {target}; `wakelog head {log.name} {before}` goes back")
-    note_damage(log.name, log.damage)
+        here, back = (short(log.tree, log.tree.links[link]) for link in (target, before))
+        note(f"the next entry goes behind {here}; `wakelog head {address.ref} {back}` goes back")
+    note_written(address.ref, log.damage)

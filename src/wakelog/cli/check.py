@@ -62,7 +62,7 @@ def verify(asked: Asked, session: str, kept: str | None) -> None:
     if asked.json:
         put_json(verdict)
     else:
-        for line in _verdict_lines(look(asked.color), log, verdict):
+        for line in _verdict_lines(look(asked.color), address, verdict):
             put(line)
     if not verdict.ok:
         raise click.exceptions.Exit(DAMAGED)
@@ -98,9 +98,9 @@ def _judge(log: Log, proof: Proof, *, anchored: bool | None) -> Verdict:
     )
 
 
-def _verdict_lines(seen: Look, log: Log, verdict: Verdict) -> Iterator[str]:
+def _verdict_lines(seen: Look, address: Address, verdict: Verdict) -> Iterator[str]:
     word = seen.paint("good", "ok") if verdict.ok else seen.paint("bad", "NOT OK")
-    yield f"{log.name}: {word}, {plural(verdict.entries, 'entry', 'entries')}"
+    yield f"{visible(address.ref)}: {word}, {plural(verdict.entries, 'entry', 'entries')}"
     for hurt in verdict.damage:
         yield f"  damage   line {hurt['line']}, byte {hurt['offset']}: {visible(str(hurt['reason']))}"
     for seal in verdict.broken:
@@ -119,7 +119,7 @@ def _verdict_lines(seen: Look, log: Log, verdict: Verdict) -> Iterator[str]:
     else:
         yield seen.paint("dim", "  head     no line has a seal: there is nothing to prove yet")
     if not verdict.ok:
-        yield f"  `wakelog doctor {log.name}` explains"
+        yield f"  `wakelog doctor {visible(address.ref)}` explains"
 
 
 # ── doctor ───────────────────────────────────────────────────────────────────────────────────────
@@ -149,7 +149,7 @@ def doctor(asked: Asked, session: str | None, salvage: str | None) -> None:
     if asked.json:
         put_json({"session": log.id, "name": log.name, "ok": not findings, "findings": findings, "salvage": saved})
     else:
-        for line in _doctor_lines(look(asked.color), log, findings, saved):
+        for line in _doctor_lines(look(asked.color), address, log, findings, saved):
             put(line)
     if findings:
         raise click.exceptions.Exit(DAMAGED)
@@ -170,13 +170,14 @@ def _salvaged(address: Address, log: Log, path: str) -> dict[str, object]:
 
 
 def _doctor_lines(
-    seen: Look, log: Log, findings: list[dict[str, object]], saved: dict[str, object] | None
+    seen: Look, address: Address, log: Log, findings: list[dict[str, object]], saved: dict[str, object] | None
 ) -> Iterator[str]:
-    kept = plural(len(log.entries), "entry", "entries")
-    if not findings:
-        yield f"{log.name}: {seen.paint('good', 'healthy')}, {kept} read"
-    else:
-        yield f"{log.name}: {seen.paint('bad', plural(len(findings), 'finding'))}, {kept} read and served"
+    kept, ref = plural(len(log.entries), "entry", "entries"), visible(address.ref)
+    state = seen.paint("bad", plural(len(findings), "finding")) if findings else seen.paint("good", "healthy")
+    yield f"{ref}: {state}, {kept} read"
+    if saved is not None:
+        yield from _saved_lines(saved)
+        return
     for finding in findings:
         yield ""
         where = f"line {finding['line']}, byte {finding['offset']}" if finding["line"] else "at the end"
@@ -185,22 +186,18 @@ def _doctor_lines(
             yield from (f"    {line}" for line in wrap(text, seen.columns - 4))
     for hurt in log.noted:
         yield seen.paint("dim", f"  known: line {hurt.line}, byte {hurt.offset}: {visible(hurt.reason)}")
-    if saved is not None:
+    if findings:
         yield ""
-        yield from _saved_lines(saved)
-    elif findings:
-        yield ""
-        yield f"  The log is never changed. A clean copy: wakelog doctor {log.name} --salvage FILE"
+        yield f"  The log itself is never changed. A clean copy: wakelog doctor {ref} --salvage FILE"
 
 
 def _saved_lines(saved: dict[str, object]) -> Iterator[str]:
-    entries = saved["entries"]
-    assert isinstance(entries, int)
+    entries, mended, lost = (int(str(saved[key])) for key in ("entries", "mended", "lost"))
     yield f"  wrote {visible(str(saved['file']))}: {plural(entries, 'entry', 'entries')}, sealed anew"
-    if saved["mended"]:
-        yield f"    {saved['mended']} hang on another entry than they name, as the log shows them too"
-    if saved["lost"]:
-        yield f"    {saved['lost']} places say that something may have been lost there"
+    if mended:
+        yield f"    {plural(mended, 'entry', 'entries')} put under the nearest one that can be read"
+    if lost:
+        yield f"    {plural(lost, 'place')} where something may have been lost is marked in it"
 
 
 def _doctor_store(asked: Asked) -> None:

@@ -147,7 +147,7 @@ def wrap(line: str, width: int) -> list[str]:
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column of a table. One that `gives` is cut when the line would be too long for the terminal."""
+    """A column of a table. Those that `give` are cut, the last one first, where a line is too long for the terminal."""
 
     head: str
     right: bool = False
@@ -177,7 +177,7 @@ def _widths(look: Look, columns: Sequence[Column], rows: Sequence[Sequence[Cell]
         return widths
     widths = [min(width, column.cap) if column.cap else width for width, column in zip(widths, columns, strict=True)]
     over = sum(widths) + 2 * (len(widths) - 1) - look.width
-    for at, column in enumerate(columns):
+    for at, column in reversed(list(enumerate(columns))):
         if column.gives and over > 0:
             given = min(over, max(0, widths[at] - 10))
             widths[at], over = widths[at] - given, over - given

@@ -43,7 +43,7 @@ def export(asked: Asked, session: str, shape: str, output: str | None, at: str |
         write_new(output, content)
     if shape == "jsonl" and jsonl.is_fork(log) and sys.stderr.isatty():
         note("a fork is written out whole: its parent's branch, then its own entries")
-    stop_if_damaged(log.name, log.damage)
+    stop_if_damaged(address.ref, log.damage)
 
 
 def _content(address: Address, log: Log, shape: str) -> bytes:

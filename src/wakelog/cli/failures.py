@@ -7,14 +7,18 @@ answer; `WAKELOG_TRACEBACK=1` asks for one.
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
+from wakelog.cli import load
 from wakelog.cli.safe import json_line, visible
 from wakelog.errors import Conflict, NotFound, UsageError, WakelogError
-from wakelog.log.lines import Damage
+
+if TYPE_CHECKING:
+    # Help and usage errors read no log: they should not wait for the log room to be loaded.
+    from wakelog.log.lines import Damage
 
 INTERRUPTED = 130
 USAGE = 2
@@ -45,7 +49,7 @@ def report(error: BaseException, *, as_json: bool) -> int:
     if code == INTERRUPTED:
         return code
     if os.environ.get("WAKELOG_TRACEBACK"):
-        traceback.print_exception(error)
+        load("traceback").print_exception(error)
     kind, message, hint = _words(error)
     if as_json:
         problem = {"kind": kind, "message": visible(message), "hint": visible(hint)}
@@ -78,19 +82,26 @@ def note(text: str) -> None:
     _write(f"wakelog: {visible(text)}\n")
 
 
-def note_damage(name: str, damage: Sequence[Damage]) -> None:
-    """Says on stderr what could not be read, and where."""
-    for hurt in damage[:_DAMAGE_SHOWN]:
+def note_damage(session: str, damage: "Sequence[Damage]", *, brief: bool = False) -> None:
+    """Says on stderr what could not be read; where, unless it is to be brief."""
+    for hurt in () if brief else damage[:_DAMAGE_SHOWN]:
         where = f"line {hurt.line}, byte {hurt.offset}" if hurt.line else f"byte {hurt.offset}"
-        note(f"{name}: {where}: {hurt.reason}")
+        note(f"{session}: {where}: {hurt.reason}")
     if damage:
-        places = "one damaged place" if len(damage) == 1 else f"{len(damage)} damaged places"
-        note(f"{name} has {places}; the rest is served; `wakelog doctor {name}` explains")
+        places = "a damaged place" if len(damage) == 1 else f"{len(damage)} damaged places"
+        note(f"{session} has {places}, the rest is served; `wakelog doctor {session}` explains")
 
 
-def stop_if_damaged(name: str, damage: Sequence[Damage]) -> None:
+def note_written(session: str, damage: "Sequence[Damage]") -> None:
+    """Says on stderr, after something was appended, what the log was found to be like before."""
+    if any(hurt.kind == "torn" for hurt in damage):
+        note(f"{session} ended in a cut line that was never acknowledged; that is noted now")
+    note_damage(session, [hurt for hurt in damage if hurt.kind != "torn"], brief=True)
+
+
+def stop_if_damaged(session: str, damage: "Sequence[Damage]") -> None:
     """Ends a command that read a damaged session: its output was given, its exit code says so."""
-    note_damage(name, damage)
+    note_damage(session, damage)
     if damage:
         raise click.exceptions.Exit(DAMAGED)
 

@@ -59,14 +59,18 @@ def place(hurt: Damage) -> dict[str, object]:
 
 
 def find_harm(log: Log, proof: Proof) -> Iterator[dict[str, object]]:
-    """Everything that is wrong with a log: where, what, what it means, what to do."""
+    """Everything that is wrong with a log, each thing once: where, what, what it means, what to do."""
     for hurt in log.damage:
         yield {**place(hurt), "size": hurt.size, **_told(_MEANINGS[hurt.kind], _ADVICE[hurt.kind])}
+    hurt_lines = {hurt.line for hurt in log.damage}
     for line, offset in proof.broken:
+        if line in hurt_lines:
+            continue
         seal = {"line": line, "offset": offset, "reason": "the seal does not fit", "kind": "broken", "size": 0}
         yield {**seal, **_told(_BROKEN, _BROKEN_ADVICE)}
-    if proof.unsealed:
-        reason = f"{plural(proof.unsealed, 'line')} without a seal"
+    loose_lines = proof.unsealed - sum(hurt.kind == "torn" for hurt in log.damage)
+    if loose_lines > 0:
+        reason = f"{plural(loose_lines, 'line')} without a seal"
         loose = {"line": 0, "offset": 0, "reason": reason, "kind": "unsealed", "size": 0}
         yield {**loose, **_told(_LOOSE, _LOOSE_ADVICE)}
 

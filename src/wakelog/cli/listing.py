@@ -12,7 +12,7 @@ from typing import Any
 import click
 import msgspec
 
-from wakelog.cli.draw import Cell, Column, Look, clip, look, table, wrap
+from wakelog.cli.draw import Cell, Column, Look, look, table, wrap
 from wakelog.cli.failures import note
 from wakelog.cli.options import Asked, command
 from wakelog.cli.output import put, put_bytes, put_pages
@@ -89,7 +89,6 @@ def _draw(seen: Look, rows: Sequence[SessionRow]) -> None:
         Column("TITLE", gives=True),
     )
     now = now_ms()
-    # The title gives way first: it stands last among the columns that give, and is cut before the name is.
     drawn = [_cells(row, now) for row in rows]
     for line in table(seen, columns, drawn, headed=bool(seen.width)) if rows else ():
         put(line)
@@ -162,22 +161,21 @@ def search(asked: Asked, query: tuple[str, ...], limit: int, *, names: bool) -> 
 
 
 def _hit_lines(seen: Look, hits: Sequence[Hit]) -> Iterator[str]:
-    """Hits under the session they stand in, in the order of the first."""
+    """Hits with those of the same session, in the order of its best."""
     now = now_ms()
     for name in dict.fromkeys(hit.name for hit in hits):
-        yield seen.paint("name", visible(name))
         for hit in hits:
             if hit.name == name:
                 yield from _hit(seen, hit, now)
-        yield ""
 
 
 def _hit(seen: Look, hit: Hit, now: int) -> Iterator[str]:
-    words = (f"{visible(hit.name)}:{visible(hit.entry)}", visible(hit.type), ago(hit.timestamp, now))
-    yield "  " + seen.paint("dim", clip(seen, "  ".join(filter(None, words)), seen.columns - 2))
+    about = "  ".join(filter(None, (visible(hit.type), ago(hit.timestamp, now))))
+    yield f"{seen.paint('name', visible(hit.name))}:{visible(hit.entry)}  {seen.paint('dim', about)}"
     excerpt = visible(hit.excerpt.replace("\n", " "))
     for line in wrap(excerpt, max(20, seen.width - 4) if seen.width else 0):
         yield "    " + _marked(seen, line)
+    yield ""
 
 
 def _marked(seen: Look, line: str) -> str:

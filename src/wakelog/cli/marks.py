@@ -3,7 +3,7 @@
 import click
 
 from wakelog.cli.addresses import find, find_link
-from wakelog.cli.failures import note_damage
+from wakelog.cli.failures import note_written
 from wakelog.cli.options import Asked, command, session_argument
 from wakelog.cli.write import put_entry
 from wakelog.errors import UsageError
@@ -22,9 +22,11 @@ from wakelog.session import Session
 @click.argument("title", metavar="TITLE")
 def rename(asked: Asked, session: str, title: str) -> None:
     """Give a session a title. The log keeps its name; `by-title/` in the store links to it."""
-    opened = _open(asked, session)
+    address = find(asked, session)
+    opened = Session(address.store, address.name)
+    damage = opened.damage
     put_entry(asked, opened.rename(title))
-    note_damage(opened.name, opened.damage)
+    note_written(address.ref, damage)
 
 
 @command(
@@ -39,9 +41,11 @@ def rename(asked: Asked, session: str, title: str) -> None:
 @click.option("--undo", is_flag=True, help="Bring it back.")
 def archive(asked: Asked, session: str, *, undo: bool) -> None:
     """Put a session away: lists leave it out, nothing is deleted."""
-    opened = _open(asked, session)
+    address = find(asked, session)
+    opened = Session(address.store, address.name)
+    damage = opened.damage
     put_entry(asked, opened.archive(archived=not undo))
-    note_damage(opened.name, opened.damage)
+    note_written(address.ref, damage)
 
 
 @command(
@@ -65,9 +69,4 @@ def label(asked: Asked, session: str, words: tuple[str, ...]) -> None:
     target = find_link(log, address.entry)
     assert target is not None
     put_entry(asked, Session(address.store, address.name).label(target, words[-1]))
-    note_damage(log.name, log.damage)
-
-
-def _open(asked: Asked, session: str) -> Session:
-    address = find(asked, session)
-    return Session(address.store, address.name)
+    note_written(address.ref, log.damage)

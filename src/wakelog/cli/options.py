@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from wakelog.cli.places import session_names
+from wakelog.cli import load
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -92,4 +92,5 @@ def at_option(function: _Function) -> _Function:
 
 def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     asked = ctx.ensure_object(Asked)
-    return session_names(asked.store_url, incomplete)
+    names: list[str] = load("wakelog.cli.places").session_names(asked.store_url, incomplete)
+    return names

@@ -54,7 +54,7 @@ def show(asked: Asked, session: str, at: str | None, *, active: bool, full: bool
         put_lines(entry.raw for entry in (log.entries if whole else _in_order(branch, active=active)))
     else:
         put_pages(asked, _transcript(asked, address, log, branch, full=full))
-    stop_if_damaged(log.name, log.damage)
+    stop_if_damaged(address.ref, log.damage)
 
 
 def _read(address: Address, *, tail: bool) -> Log:
@@ -91,7 +91,7 @@ def _transcript(asked: Asked, address: Address, log: Log, branch: Branch, *, ful
     others = len(log.tree.leaves()) - 1
     if others > 0 and address.entry is None and not log.tree.partial:
         yield ""
-        hint = f"{plural(others, 'other branch', 'other branches')}: wakelog tree {log.name}"
+        hint = f"{plural(others, 'other branch', 'other branches')}: wakelog tree {visible(address.ref)}"
         yield seen.paint("dim", hint)
 
 
@@ -151,7 +151,7 @@ def context(asked: Asked, session: str, at: str | None, strategy: str) -> None:
         )
     else:
         put_pages(asked, _context_lines(asked, log, built))
-    stop_if_damaged(log.name, log.damage)
+    stop_if_damaged(address.ref, log.damage)
 
 
 def _context_lines(asked: Asked, log: Log, built: Context) -> Iterator[str]:
@@ -207,7 +207,7 @@ def usage(asked: Asked, session: str) -> None:
         put(_spent_line(log.name, total))
         for branch in branches if len(branches) > 1 else ():
             put(_spent_line(f"  branch {short(log.tree, log.tree.links[branch.leaf])}", branch.spent))
-    stop_if_damaged(log.name, log.damage)
+    stop_if_damaged(address.ref, log.damage)
 
 
 def _figures(spent: Spent) -> dict[str, int | None]:

@@ -44,7 +44,7 @@ def tail(asked: Asked, session: str, count: int, *, follow: bool) -> None:
     _put(asked, entries)
     if follow:
         _follow(asked, address, reader)
-    stop_if_damaged(address.name, reader.damage)
+    stop_if_damaged(address.ref, reader.damage)
 
 
 def _last_entries(address: Address, reader: Reader, count: int) -> list[Entry]:
@@ -72,7 +72,7 @@ def _follow(asked: Asked, address: Address, reader: Reader) -> None:
         pieces |= {piece.reply_id: piece.offset + 1 for piece in news.pieces}
         fresh = Reader(next_seq=next_seq)
         _put(asked, fresh.feed_all(news.lines))
-        note_damage(address.name, [hurt for hurt in fresh.damage if hurt.offset not in told])
+        note_damage(address.ref, [hurt for hurt in fresh.damage if hurt.offset not in told])
         told |= {hurt.offset for hurt in fresh.damage}
         if news.lines and fresh.next_seq == next_seq:
             # A torn tail is news for as long as it stands there: once told, it is not asked about at once.

@@ -57,7 +57,7 @@ def who(row: Row) -> tuple[str, str]:
         case "prompt":
             return "user", "user"
         case "reply" | "thinking" | "call":
-            return visible(row.name) if row.kind == "reply" and row.name else "assistant", "model"
+            return "assistant", "model"
         case "result":
             return "tool", "tool"
         case "fold":

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from wakelog.cli.addresses import find, labels, short
-from wakelog.cli.draw import Look, cells, clip, look
+from wakelog.cli.draw import Look, cells, clip, look, pad
 from wakelog.cli.failures import stop_if_damaged
 from wakelog.cli.options import Asked, command, session_argument
 from wakelog.cli.output import put_json, put_pages
@@ -26,6 +26,7 @@ from wakelog.views.transcript import Row, transcript
 
 _GRAPH_MAX = 40
 _TEXT_MAX = 80
+_SPEAKER = 10
 
 
 @command(
@@ -47,7 +48,7 @@ def tree(asked: Asked, session: str, *, facts: bool) -> None:
         put_json({"head": log.tree.head, "entries": [_plain(log, entry) for entry in _all_entries(log)]})
     else:
         put_pages(asked, _Drawing(look(asked.color), log.tree, facts=facts).lines())
-    stop_if_damaged(log.name, log.damage)
+    stop_if_damaged(address.ref, log.damage)
 
 
 # ── as JSON ──────────────────────────────────────────────────────────────────────────────────────
@@ -122,21 +123,26 @@ class _Drawing:
 
     def _line(self, step: _Step) -> str:
         look, entry = self._look, self._tree.links[step.link]
-        active = entry.id in self._active
-        dot = look.sign("●", "*") if active else look.sign("○", "o")
-        address = look.paint("dim", f"{visible(short(self._tree, entry)):>{self._gutter}}")
-        graph = look.paint("dim", _graph(look, step.left)) + look.paint("mark" if active else "dim", dot)
         speaker, style, text = _told(entry)
-        used = self._gutter + 1 + min(len(step.left), _GRAPH_MAX) + 2 + cells(speaker) + 2
         marks, marks_width = self._marks(entry)
         when = ago(entry.value.timestamp, self._now)
-        room = look.width - used - marks_width - (cells(when) + 2 if when else 0)
-        shown = clip(look, text, max(8, room)) if look.width else text
-        line = (
-            f"{address} {graph} {look.paint(style, speaker)}  {shown if active else look.paint('dim', shown)}".rstrip()
-        )
-        tail = look.paint("dim", when)
-        return f"{line}{marks}  {tail}".rstrip() if when else f"{line}{marks}"
+        used = self._gutter + min(len(step.left), _GRAPH_MAX) + _SPEAKER + 4 + marks_width + len(when) + 2
+        shown = clip(look, text, max(8, look.width - used)) if look.width else text
+        active = entry.id in self._active
+        words = pad(clip(look, speaker, _SPEAKER), _SPEAKER)
+        line = f"{self._stem(step, entry)} {look.paint(style if active else 'dim', words)} "
+        line += (shown if active else look.paint("dim", shown)) + marks
+        # On a terminal the times stand in a column of their own at the right.
+        blank = " " * max(2, look.width - used - cells(shown) + 2) if look.width else "  "
+        return f"{line}{blank}{look.paint('dim', when)}" if when else line
+
+    def _stem(self, step: _Step, entry: Entry) -> str:
+        """The address of a link and its place in the graph."""
+        look, active = self._look, entry.id in self._active
+        dot = look.sign("●", "*") if active else look.sign("○", "o")
+        address = pad(visible(short(self._tree, entry)), self._gutter, right=True)
+        graph = look.paint("dim", _graph(look, step.left)) + look.paint("mark" if active else "dim", dot)
+        return f"{look.paint('dim', address)} {graph}"
 
     def _marks(self, entry: Entry) -> tuple[str, int]:
         """The label of a link and whether it is the head, with their width."""
@@ -187,4 +193,6 @@ def _words(entry: Entry) -> str:
             return " ".join(filter(None, (first_line(said.text), calls)))
         return first_line(said.text)
     row = next(iter(transcript(Branch((entry,)))))
-    return first_line(": ".join(filter(None, (row.name if row.kind == "change" else "", row.text))))
+    if row.kind == "change":
+        return f"{visible(row.name)}: {first_line(row.text) or telling(row.input)}"
+    return first_line(row.text)

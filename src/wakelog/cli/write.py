@@ -7,7 +7,7 @@ import sys
 import click
 
 from wakelog.cli.addresses import find, find_link
-from wakelog.cli.failures import note, note_damage
+from wakelog.cli.failures import note, note_written
 from wakelog.cli.options import Asked, command, session_argument
 from wakelog.cli.output import put, put_json, put_lines
 from wakelog.cli.places import Place
@@ -90,7 +90,7 @@ def append(asked: Asked, session: str, text: str, role: str, *, steer: bool) -> 
     put_entry(asked, entry)
     if entry.type == "queued":
         note("the agent is busy: this waits in the queue and is taken up when it can be")
-    note_damage(opened.name, damage)
+    note_written(address.ref, damage)
 
 
 def _said(text: str) -> str:
@@ -124,7 +124,7 @@ def compact(asked: Asked, session: str, summary: str, keep: str | None) -> None:
     opened = Session(address.store, address.name)
     damage = opened.damage
     put_entry(asked, opened.compact(summary, first_kept=first_kept))
-    note_damage(opened.name, damage)
+    note_written(address.ref, damage)
 
 
 def put_entry(asked: Asked, entry: Entry) -> None:

@@ -31,7 +31,7 @@ def document(log: Log, branch: Branch, visible: Visible) -> str:
         if row.kind == "session":
             continue
         if row.entry_id != last:
-            lines += ["", _heading(row, visible), ""]
+            lines += [*([""] if lines[-1] else []), _heading(row, visible), ""]
             last = row.entry_id
         lines += _body(row, visible)
     return "\n".join(lines).rstrip("\n") + "\n"

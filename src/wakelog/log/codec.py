@@ -18,6 +18,9 @@ from wakelog.log.entry import FACT_TYPES, FORMAT_VERSION, LINK_TYPES, Body, Know
 from wakelog.log.ids import is_id
 
 LINE_MAX_BYTES = 16 * 1024 * 1024
+# How deep a line may be nested. The JSON library's own limit is what is left of the stack, so without this one
+# a line could be readable in one place and not in another.
+NESTING_MAX = 256
 Upcaster: TypeAlias = Callable[[JsonObject], JsonObject]
 # Version n → n + 1, on the plain JSON object. Version 1 is the first, so there is nothing to lift yet.
 UPCASTERS: Mapping[int, Upcaster] = {}
@@ -28,6 +31,9 @@ _plain = msgspec.json.Decoder()
 _PART_TYPES = frozenset(str(part.__struct_config__.tag) for part in Part.__subclasses__())
 # Invalid UTF-8 in a tag comes out of the JSON library as an error of its own.
 _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError)
+# A bracket, or a string whose escapes have been taken out; one that never ends is taken to the end of the line.
+_TOKEN = re.compile(rb'[\[\]{}]|"[^"]*"?')
+_STEP = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
 _BOM = b"\xef\xbb\xbf"
 # Every escape is matched, so that an escaped backslash before a `u` is never taken for one.
 _ESCAPE = re.compile(
@@ -58,6 +64,8 @@ def encode(value: Known) -> bytes:
         line = _encoder.encode(value)
     except (UnicodeEncodeError, TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"a {value.type} entry cannot be written as JSON: {error}") from error
+    if _is_deep(line):
+        raise UsageError(f"a {value.type} entry is nested deeper than {NESTING_MAX} levels")
     if len(line) > LINE_MAX_BYTES - 1024:
         raise UsageError(
             f"a {value.type} entry of {len(line):,} bytes is too long for one line",
@@ -103,7 +111,7 @@ def decode(raw: bytes) -> Body:
         return decode_patiently(mended)
     except RecursionError:
         raise Undecodable("nested too deep") from None
-    if not is_id(value.id) or (value.v is not None and value.v != FORMAT_VERSION):
+    if not is_id(value.id) or (value.v is not None and value.v != FORMAT_VERSION) or _is_deep(raw):
         return decode_patiently(raw)
     if type(value) is Session and value.version not in (None, FORMAT_VERSION):
         return decode_patiently(raw)
@@ -135,6 +143,8 @@ def decode_patiently(raw: bytes, upcasters: Mapping[int, Upcaster] = UPCASTERS) 
 
 
 def _object(raw: bytes) -> JsonObject:
+    if _is_deep(raw):
+        raise Undecodable(f"nested deeper than {NESTING_MAX} levels")
     try:
         line = _plain.decode(raw)
     except _NOT_JSON as error:
@@ -144,6 +154,18 @@ def _object(raw: bytes) -> JsonObject:
     if not isinstance(line, dict):
         raise Undecodable("not an entry: not an object")
     return line
+
+
+def _is_deep(raw: bytes) -> bool:
+    """Whether JSON is nested deeper than we go. Most lines are too short, or hold too few brackets, to be looked at."""
+    if len(raw) < 2 * NESTING_MAX or raw.count(b"[") + raw.count(b"{") <= NESTING_MAX:
+        return False
+    depth = 0
+    for token in _TOKEN.finditer(raw.replace(b"\\\\", b"").replace(b'\\"', b"")):
+        depth += _STEP.get(token[0], 0)
+        if depth > NESTING_MAX:
+            return True
+    return False
 
 
 def _version(line: JsonObject, envelope: Unknown) -> int:

@@ -23,7 +23,6 @@ from wakelog.log.entry import (
     Partial,
     Resumed,
     Sent,
-    Session,
     Spawned,
     ToolStarted,
 )
@@ -44,11 +43,6 @@ class Branch(msgspec.Struct, frozen=True):
     inherited: int = 0
     inherited_facts: tuple[Entry, ...] = ()
     scar: int = -1
-
-    @property
-    def session(self) -> Entry | None:
-        """The session entry this branch belongs to: the last one, since a fork begins with its parent's links."""
-        return next((link for link in reversed(self.links) if type(link.value) is Session), None)
 
     @property
     def tip(self) -> Entry | None:

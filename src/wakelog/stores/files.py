@@ -60,8 +60,11 @@ class Folder:
             if not os.path.isdir(path):
                 os.makedirs(os.path.dirname(self.path), exist_ok=True)
                 for depth in range(len(parts) + 1):
+                    fresh = os.path.join(self.path, *parts[:depth])
                     with contextlib.suppress(FileExistsError):
-                        os.mkdir(os.path.join(self.path, *parts[:depth]), 0o700)
+                        os.mkdir(fresh, 0o700)
+                        # What is created in a folder is durable only if the folder itself is.
+                        sync_folder(os.path.dirname(fresh))
             found = os.stat(path, follow_symlinks=not parts)
         if not stat.S_ISDIR(found.st_mode):
             raise StoreError(f"{path} is not a folder", hint="symbolic links are not followed inside a store")

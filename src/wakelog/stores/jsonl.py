@@ -20,29 +20,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from wakelog.errors import BadId, Conflict, LeaseLost, NotFound, UsageError
-from wakelog.log.codec import id_of
+from wakelog.errors import Conflict, LeaseLost
 from wakelog.log.end import End, already_there, check_place
-from wakelog.log.ids import checked_id, is_id, slug
 from wakelog.log.lines import Line, lines_after, split
 from wakelog.log.seal import seal_of, seq_of
 from wakelog.ports import Lease, News, Piece, Sealed, Stat
-from wakelog.stores.files import (
-    LOG_SUFFIX,
-    Folder,
-    blocks,
-    checked_name,
-    lines_backwards,
-    storage,
-    sync_folder,
-    write_all,
-)
+from wakelog.stores.files import LOG_SUFFIX, Folder, blocks, lines_backwards, storage, write_all
+from wakelog.stores.journal_files import JournalFiles
 from wakelog.stores.lease_file import Leases
+from wakelog.stores.naming import Naming
 
 _OPEN_MAX = 64
-_NUMBERS_MAX = 1_000_000
 _POLL_S = 0.02
-_FIRST_LINE_BYTES = 64 * 1024
 
 
 class _OpenLog:
@@ -68,101 +57,22 @@ class JsonlStore:
         self._leases = Leases(self.folder, now=now)
         self._open: dict[str, _OpenLog] = {}
         self._opening = threading.Lock()
-        self._names: dict[str, str] = {}
-        self._last_number: dict[str, int] = {}
+        self._naming = Naming(self.folder)
+        self._journals = JournalFiles(self.folder)
 
     # ── creating and finding ─────────────────────────────────────────────────────────────────────
 
     def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
         """See `ports.Store`."""
-        checked_id(session)
-        self.folder.make("by-id")
-        with contextlib.suppress(NotFound):
-            return self._linked_name(session)
-        prefix = f"{slug(agent)}_{slug(sender)}_"
-        draft = os.path.join(self.folder.path, f".new-{os.getpid()}-{session}")
-        for number in range(self._next_number(prefix), _NUMBERS_MAX):
-            name = f"{prefix}{number}"
-            with storage(f"create a session in {self.folder.path}"):
-                self._write_draft(draft, End().seal(first_line(number)))
-                self._link_by_id(session, name)
-                try:
-                    os.link(draft, self.folder.log_path(name))
-                except FileExistsError:
-                    continue
-                finally:
-                    os.unlink(draft)
-                sync_folder(self.folder.path)
-                sync_folder(os.path.join(self.folder.path, "by-id"))
-            self._last_number[prefix] = number
-            return name
-        raise Conflict(f"{prefix}N has no free number left")
-
-    def _next_number(self, prefix: str) -> int:
-        if prefix in self._last_number:
-            return self._last_number[prefix] + 1
-        taken = (entry.name[len(prefix) : -len(LOG_SUFFIX)] for entry in self._entries(prefix))
-        return 1 + max((int(number) for number in taken if number.isdigit()), default=0)
-
-    def _entries(self, prefix: str) -> Iterator[os.DirEntry[str]]:
-        return (entry for entry in self.folder.log_names() if entry.name.startswith(prefix))
-
-    def _write_draft(self, path: str, content: bytes) -> None:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            write_all(descriptor, content)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-    def _link_by_id(self, session: str, name: str) -> None:
-        """Points `by-id` at a name. It may point at a file that is not there yet, or never will be."""
-        path = os.path.join(self.folder.path, "by-id", session)
-        fresh = f"{path}.{os.getpid()}.new"
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(fresh)
-        os.symlink(f"../{name}{LOG_SUFFIX}", fresh)
-        os.replace(fresh, path)
+        return self._naming.create(session, agent, sender, lambda number: End().seal(first_line(number)))
 
     def name(self, session: str) -> str:
-        """See `ports.Store`. By `by-id` first, then as a name, then by reading the first line of every log."""
-        if session in self._names:
-            return self._names[session]
-        if not is_id(session):
-            raise BadId(f"not a session id or name: {session[:60]!r}")
-        for way in (self._linked_name, self._plain_name, self._searched_name):
-            with contextlib.suppress(NotFound):
-                self._names[session] = way(session)
-                return self._names[session]
-        raise NotFound(f"no session {session} in {self.folder.path}")
+        """See `ports.Store`."""
+        return self._naming.name(session)
 
-    def _linked_name(self, session: str) -> str:
-        try:
-            target = os.readlink(os.path.join(self.folder.path, "by-id", session))
-        except OSError:
-            raise NotFound(session) from None
-        name = target.removeprefix("../").removesuffix(LOG_SUFFIX)
-        if target != f"../{name}{LOG_SUFFIX}" or not is_id(name) or self._id_of(name) not in (session, None):
-            raise NotFound(session)
-        return self._plain_name(name)
-
-    def _plain_name(self, session: str) -> str:
-        os.close(self.folder.open_log(session))
-        return session
-
-    def _searched_name(self, session: str) -> str:
-        for entry in self.folder.log_names():
-            name = entry.name.removesuffix(LOG_SUFFIX)
-            if self._id_of(name) == session:
-                return name
-        raise NotFound(session)
-
-    def _id_of(self, name: str) -> str | None:
-        """The session id in a log's first line; None where that cannot be read."""
-        with contextlib.suppress(NotFound), self._reading(name) as (log, _):
-            first = os.pread(log, _FIRST_LINE_BYTES, 0).partition(b"\n")[0]
-            return id_of(first.removeprefix(b"\xef\xbb\xbf"))
-        return None
+    def entitle(self, session: str, title: str) -> None:
+        """See `ports.Store`."""
+        self._naming.entitle(self.name(session), title)
 
     def sessions(self) -> Iterator[Stat]:
         """See `ports.Store`."""
@@ -170,18 +80,6 @@ class JsonlStore:
             with contextlib.suppress(FileNotFoundError):
                 found = entry.stat(follow_symlinks=False)
                 yield Stat(entry.name.removesuffix(LOG_SUFFIX), found.st_size, found.st_mtime_ns)
-
-    def entitle(self, session: str, title: str) -> None:
-        """Keeps `by-title/` in step: a relative link named after the title."""
-        name = self.name(session)
-        with storage("link the title"):
-            folder = self.folder.make("by-title")
-            ending = f"--{name}{LOG_SUFFIX}"
-            for old in os.listdir(folder):
-                if old.endswith(ending):
-                    os.unlink(os.path.join(folder, old))
-            if title:
-                os.symlink(f"../{name}{LOG_SUFFIX}", os.path.join(folder, slug(title) + ending))
 
     # ── appending ────────────────────────────────────────────────────────────────────────────────
 
@@ -388,36 +286,15 @@ class JsonlStore:
 
     def journal(self, session: str, reply_id: str, piece: bytes) -> None:
         """See `ports.Store`."""
-        if b"\n" in piece:
-            raise UsageError("a journal piece is one line")
-        folder = self.folder.make(".journals", self.name(session))
-        path = os.path.join(folder, checked_name(reply_id))
-        with storage(f"write the journal of {reply_id}"):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(path, flags, 0o600)
-            try:
-                write_all(descriptor, piece + b"\n")
-            finally:
-                os.close(descriptor)
+        self._journals.add(self.name(session), reply_id, piece)
 
     def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:
-        """See `ports.Store`. A piece without its LF was never shown to anybody, and is none."""
-        folder = os.path.join(self.folder.path, ".journals", self.name(session))
-        found = {}
-        try:
-            replies = sorted(os.listdir(folder))
-        except FileNotFoundError:
-            return {}
-        for reply_id in replies:
-            with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, reply_id), "rb") as file:
-                found[reply_id] = tuple(file.read().split(b"\n")[:-1])
-        return found
+        """See `ports.Store`."""
+        return self._journals.read(self.name(session))
 
     def drop(self, session: str, reply_id: str) -> None:
         """See `ports.Store`."""
-        path = os.path.join(self.folder.path, ".journals", self.name(session), checked_name(reply_id))
-        with storage("drop a journal"), contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+        self._journals.drop(self.name(session), reply_id)
 
     def close(self) -> None:
         """See `ports.Store`."""
@@ -425,7 +302,7 @@ class JsonlStore:
             for log in self._open.values():
                 log.close()
             self._open.clear()
-            self._names.clear()
+            self._naming.forget()
 
 
 def _last_sealed(descriptor: int, size: int) -> End | None:

@@ -7,6 +7,7 @@ taken only where it must give what the long one would; anything unusual is `Rewr
 
 import hashlib
 from collections.abc import Iterable
+from itertools import pairwise
 
 import msgspec
 
@@ -192,28 +193,29 @@ class LogFold:
     # ── the answer ───────────────────────────────────────────────────────────────────────────────
 
     def _row(self, tree: Tree, damage: int) -> SessionRow:
-        card, name = overview(tree, damaged=damage > 0), self._stat.name
-        own = self._session()
+        view, name = overview(tree, damaged=damage > 0), self._stat.name
+        # A head on an inherited link makes the parent's card the branch's; the row is this session's own.
+        own = self._session() or Session(id=name)
         return SessionRow(
             name=name,
-            id=own.id if own else name,
-            agent=card.agent,
-            sender=card.sender,
-            number=card.number,
-            cwd=card.cwd,
-            title=card.title,
-            created=card.created,
+            id=own.id,
+            agent=own.agent,
+            sender=own.sender,
+            number=own.number,
+            cwd=own.cwd,
+            title=view.title,
+            created=own.timestamp,
             updated=self._updated(),
-            entries=card.entries,
-            messages=card.messages,
+            entries=view.entries,
+            messages=view.messages,
             size=self._stat.size,
-            model=card.model,
-            archived=card.archived,
+            model=view.model,
+            archived=view.archived,
             attached=session_state(tree).attached_at is not None,
-            state=card.state,
+            state=view.state,
             damage=damage,
             prompt=self._prompt,
-            origin=own.parent.session if own and own.parent else None,
+            origin=own.parent.session if own.parent else None,
         )
 
     def _session(self) -> Session | None:
@@ -228,7 +230,7 @@ class LogFold:
 
     def _next_bookmark(self, tree: Tree, fold: Compaction | None, row: SessionRow) -> Bookmark | None:
         session = self._session()
-        if fold is None or session is None or self._reader.torn is not None or not self._begins_once():
+        if fold is None or session is None or self._reader.torn is not None or not self._is_orderly():
             return None
         known = (
             self._bookmark.known if self._bookmark else _keys(link for link in tree.links if tree.is_inherited(link))
@@ -255,12 +257,12 @@ class LogFold:
         offset = self._bookmark.offset if self._bookmark else -1
         return sum(entry.offset <= offset for entry in self._entries)
 
-    def _begins_once(self) -> bool:
-        """Whether the log begins with its one session entry, as every log we write does."""
+    def _is_orderly(self) -> bool:
+        """Whether the log begins with its one session entry and counts upwards, as every log we write does."""
         if self._bookmark is not None:
             return True
-        places = [at for at, entry in enumerate(self._entries) if entry.type == "session"]
-        return places == [0]
+        sessions = [at for at, entry in enumerate(self._entries) if entry.type == "session"]
+        return sessions == [0] and all(before.seq < after.seq for before, after in pairwise(self._entries))
 
 
 def _fold_on(tree: Tree, link: Entry) -> Compaction:

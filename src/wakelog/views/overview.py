@@ -46,8 +46,7 @@ def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overvi
     """
     branch = tree.branch()
     session, here, open_work = session_state(tree), branch_state(branch), pending(branch)
-    first = branch.session.value if branch.session else None
-    card = first if isinstance(first, Session) else Session()
+    card = next((value for value in (entry.value for entry in tree.own()) if isinstance(value, Session)), Session())
     return Overview(
         id=card.id,
         agent=card.agent,
