@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -16,8 +17,8 @@ from wakelog.session import UNSYNCED_TYPES
 from wakelog.views.context import build_context
 
 TEXT = (Path(__file__).parent.parent / "docs" / "format.md").read_text()
-FENCES = re.findall(r"^```(\w+) (\w+)\n(.*?)^```$", TEXT, re.M | re.S)
-LOGS = [(log, json.loads(means)) for (_, kind, log), (_, _, means) in zip(FENCES, FENCES[1:], strict=False) if kind == "log"]
+FENCES = re.findall(r"^```(\w+) (\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+LOGS = [(log, json.loads(means)) for (_, kind, log), (_, _, means) in pairwise(FENCES) if kind == "log"]
 
 
 def _rows(title):

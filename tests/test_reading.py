@@ -119,7 +119,9 @@ def test_reading_changes_nothing(story, tmp_path):
 
 def test_a_session_without_its_first_line(tmp_path):
     """Law 9: the session then goes by its name."""
-    (tmp_path / "hurt.jsonl").write_bytes(b'gone\n{"type":"message","id":"m","message":{"role":"user","content":"x"}}\n')
+    (tmp_path / "hurt.jsonl").write_bytes(
+        b'gone\n{"type":"message","id":"m","message":{"role":"user","content":"x"}}\n'
+    )
     log = read_active(JsonlStore(str(tmp_path)), "hurt")
     assert (log.id, log.session, len(log.entries)) == ("hurt", None, 1)
 

@@ -9,6 +9,7 @@ from wakelog.session import Session, latest
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.builders import FixedClock, Story
+from wakelog.views.active import active
 
 
 @pytest.fixture(params=["memory", "jsonl"])
@@ -240,3 +241,14 @@ def test_facts_and_settings(session):
     label = session.append(Label(target_id=first.id, label="x"), at=first.id)
     assert (setting.value.parent_id, label.value.parent_id) == (first.id, first.id)
     assert session.tree.head == setting.id
+
+
+def test_compacting_with_what_is_behind_the_tail(store, session):
+    """VIEW-4: a later fold may keep more than an earlier one did."""
+    old = session.say("one")
+    session.compact("first")
+    fresh = Session(store, session.id)
+    assert fresh._log.tree.partial
+    fresh.compact("second", first_kept=old.id)
+    assert [link.id for link in active(fresh.branch()).links] == [old.id]
+    assert [link.id for link in active(Session(store, session.id).branch()).links] == [old.id]

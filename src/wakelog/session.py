@@ -2,8 +2,8 @@
 
 Rule 1: what people say goes to the head, which is read again whenever another writer was faster; what
 a worker writes goes under the link it has seen, and is a `Conflict` if another link stands there.
-Rule 2: nothing is kept here but a tree that is a function of the log's bytes; it is brought up to date
-before every append.
+Rule 2: nothing is kept here but a tree that is a function of the log's bytes. Every append names the last
+entry that tree knows, so a tree that has fallen behind is found out by the store and caught up.
 Rule 3: an append may be tried again with the same entry id and is then done once.
 """
 
@@ -57,7 +57,10 @@ _TRIES_MAX = 10_000
 
 
 class Session:
-    """One session of one store: read it, say something, branch it. Cheap to make, safe to throw away."""
+    """One session of one store: read it, say something, branch it. Cheap to make, safe to throw away.
+
+    An object of this class belongs to one thread; any number of them, anywhere, may share a session.
+    """
 
     def __init__(self, store: Store, session: str, *, clock: Clock | None = None) -> None:
         self.store = store
@@ -176,8 +179,8 @@ class Session:
 
         def compose() -> Known:
             tree = self._log.tree
-            if first_kept is not None and first_kept not in {link.id for link in tree.branch().links}:
-                raise UsageError(f"{first_kept} is not on the active branch")
+            if first_kept is not None and first_kept not in {link.id for link in self._whole_tree().branch().links}:
+                raise UsageError(f"{first_kept} is not on the active branch", hint="keep from an entry that is")
             assert tree.head is not None
             body = Compaction(
                 summary=summary,

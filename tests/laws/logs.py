@@ -178,10 +178,10 @@ def damaged(raw, hurts):
     """A log's bytes after some accidents."""
     for how, at in hurts:
         lines = [line for line in raw.split(b"\n") if line] or [b"{}"]
-        at %= len(lines)
-        raw = b"".join(line + b"\n" for line in _hurt(lines, how, at))
+        place = at % len(lines)
+        raw = b"".join(line + b"\n" for line in _hurt(lines, how, place))
         if how == "cut":
-            raw = raw[: len(raw) - 1 - at]
+            raw = raw[: len(raw) - 1 - place]
     return raw
 
 

@@ -1,6 +1,7 @@
 """The generator of random logs is itself watched: straight lines would prove nothing."""
 
 from collections import Counter
+from itertools import pairwise
 
 from hypothesis import HealthCheck, Phase, given, settings
 
@@ -16,7 +17,7 @@ def _features(log):
     compactions = [entry for entry in links if isinstance(entry.value, Compaction)]
     yield "forks" if any(len(tree.children(link.id)) > 1 for link in links) else "straight"
     on_path = [entry.id in path for entry in links]
-    if any(not a and b for a, b in zip(on_path, on_path[1:], strict=False)) and len(tree.leaves()) > 1:
+    if any(not a and b for a, b in pairwise(on_path)) and len(tree.leaves()) > 1:
         yield "interleaved"
     if any(isinstance(entry.value, Head) for entry in log.entries):
         yield "head moved"

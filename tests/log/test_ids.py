@@ -50,7 +50,9 @@ def test_ids_that_are_read(text):
     assert checked_id(text) == text
 
 
-@pytest.mark.parametrize("text", ["", ".", "..", "-a", "_a", "a/b", "a\\b", "a b", "a\n", "a\x00", "é", "x" * 129, "a\u202eb"])
+@pytest.mark.parametrize(
+    "text", ["", ".", "..", "-a", "_a", "a/b", "a\\b", "a b", "a\n", "a\x00", "é", "x" * 129, "a\u202eb"]
+)
 def test_ids_that_are_not(text):
     """Law 13: nothing that could be a path, a control or a trick is an id."""
     assert not is_id(text)
@@ -68,4 +70,10 @@ def test_slugs_are_safe(text):
 
 
 def test_slugs_say_who():
-    assert [slug(text) for text in ("user", "tg:12345", "A  B", "../../etc", "☃")] == ["user", "tg-12345", "a-b", "etc", "x"]
+    assert [slug(text) for text in ("user", "tg:12345", "A  B", "../../etc", "☃")] == [
+        "user",
+        "tg-12345",
+        "a-b",
+        "etc",
+        "x",
+    ]

@@ -43,7 +43,10 @@ def test_long_lines_are_stepped_over(monkeypatch):
     reader = Reader()
     found = reader.feed_all(split([raw[at : at + 700] for at in range(0, len(raw), 700)]))
     assert [entry.seq for entry in found] == [0, 1]
-    assert [(hurt.kind, hurt.line, hurt.size) for hurt in reader.damage] == [("too long", 2, 5000), ("too long", 4, 3000)]
+    assert [(hurt.kind, hurt.line, hurt.size) for hurt in reader.damage] == [
+        ("too long", 2, 5000),
+        ("too long", 4, 3000),
+    ]
 
 
 def test_glued_records():

@@ -28,7 +28,9 @@ def test_strategies_are_written_as_they_are_read(text):
     assert str(parse_strategy(text)) == text
 
 
-@pytest.mark.parametrize("text", ["", "all", "window", "window:", "window:0", "window:-1", "budget:1.5", "window:²", "full:1"])
+@pytest.mark.parametrize(
+    "text", ["", "all", "window", "window:", "window:0", "window:-1", "budget:1.5", "window:²", "full:1"]
+)
 def test_strategies_that_are_none(text):
     with pytest.raises(UsageError):
         parse_strategy(text)
@@ -49,7 +51,12 @@ def test_a_budget_drops_in_strides():
     story = Story()
     for _ in range(10):
         story.user("x" * 40)
-    assert [build_context(story.session.branch(), f"budget:{size}").tokens for size in (1000, 100, 60, 20)] == [100, 100, 40, 20]
+    assert [build_context(story.session.branch(), f"budget:{size}").tokens for size in (1000, 100, 60, 20)] == [
+        100,
+        100,
+        40,
+        20,
+    ]
 
 
 def test_the_summary_counts_towards_the_budget():

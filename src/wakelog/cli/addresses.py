@@ -128,7 +128,7 @@ def find_entry(log: Log, typed: str) -> str:
             raise UsageError(f"{typed} could be {len(found)} entries: {listed}", hint="type more of it")
         if found:
             return found[0]
-    raise NotFound(f"no entry {typed[:60]} in {log.name}", hint=f"`wakelog tree {log.name}` shows them")
+    raise NotFound(f"no entry {typed[:60]} in {log.name}", hint="`wakelog tree` shows them")
 
 
 def find_link(log: Log, typed: str | None) -> str | None:

@@ -113,7 +113,7 @@ def _branch(tour: _Tour) -> None:
 def _fold(tour: _Tour) -> None:
     tour.chapter(
         "It is folded",
-        "A compaction lets a summary stand for what came before. The model then sees the summary; the log keeps it all.",
+        "A compaction lets a summary stand for what came before. The model then sees the summary; the log keeps all.",
     )
     tour.run("compact", _SESSION, "--summary", "The flaky login test now allows a second of slack; 41 tests pass.")
     tour.run("append", _SESSION, "Why is one skipped?")

@@ -9,7 +9,7 @@ import click
 
 from wakelog.cli import ALIASES, COMMANDS, SECTIONS, load
 from wakelog.cli.failures import FAILED, PIPE_CLOSED, exit_code, report
-from wakelog.cli.options import COLOR, PAGER, STORE
+from wakelog.cli.options import COLOR, HELP, PAGER, STORE
 from wakelog.version import VERSION
 
 _EXAMPLES = """\
@@ -128,6 +128,8 @@ wakelog = Commands(
             callback=_show_version,
             help="Show the version.",
         ),
+        HELP,
     ],
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    add_help_option=False,
+    context_settings={"max_content_width": 100},
 )

@@ -47,13 +47,25 @@ PAGER = _shared("--pager/--no-pager", is_flag=True, help="Whether to use $PAGER 
 JSON = _shared("--json", is_flag=True, flag_value=True, help="Answer in JSON.")
 
 
+def _show_help(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001, FBT001
+    if value and not ctx.resilient_parsing:
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
+# The option that click would make looks for translations on disk at every start.
+HELP = click.Option(
+    ["-h", "--help"], is_flag=True, is_eager=True, expose_value=False, callback=_show_help, help="Show this help."
+)
+
+
 class Command(click.Command):
     """A command whose help begins with examples."""
 
     def __init__(self, *args: Any, examples: str = "", shared: tuple[click.Option, ...] = (), **more: Any) -> None:
-        super().__init__(*args, **more)
+        super().__init__(*args, **{**more, "add_help_option": False})
         self.examples = examples
-        self.params += [*shared, STORE, COLOR]
+        self.params += [*shared, STORE, COLOR, HELP]
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Examples, usage, what it does, options."""

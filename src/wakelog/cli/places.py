@@ -5,12 +5,16 @@ a question needs it and brought up to date then; it lives in the cache and may b
 """
 
 import os
+from typing import TYPE_CHECKING
 
+from wakelog.cli import load
 from wakelog.cli.progress import watched
 from wakelog.errors import WakelogError
 from wakelog.ports import Store
 from wakelog.stores import open_store
-from wakelog.stores.index import Index, index_path
+
+if TYPE_CHECKING:
+    from wakelog.stores.index import Index
 
 _NAMES_COMPLETED = 200
 
@@ -35,12 +39,19 @@ class Place:
         self._index: Index | None = None
 
     @property
-    def index(self) -> Index:
-        """The index, up to date."""
+    def index_path(self) -> str:
+        """Where the index is."""
+        path: str = load("wakelog.stores.index").index_path(self.url)
+        return path
+
+    @property
+    def index(self) -> "Index":
+        """The index, up to date. Most commands name a session outright and never need it."""
         if self._index is None:
-            self._index = Index(self.store, index_path(self.url))
+            index: Index = load("wakelog.stores.index").Index(self.store, self.index_path)
             with watched("Reading sessions") as progress:
-                self._index.refresh(progress=progress)
+                index.refresh(progress=progress)
+            self._index = index
         return self._index
 
 

@@ -5,6 +5,7 @@ the reading order, hides characters. None of that may come out of a log. Each su
 as a sign instead: `␛` for ESC, `⟨U+202E⟩` for what has no picture. Nothing else about a text changes.
 """
 
+import functools
 import re
 
 import msgspec
@@ -32,16 +33,22 @@ _HIDDEN = (
     (0x1D173, 0x1D17A),
     (0xE0000, 0xE0FFF),  # tags and variation selectors: a whole text can hide in them
 )
-_CLASS = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in _HIDDEN)
-# One U+FE0E or U+FE0F behind a sign picks its picture, as emoji do; a row of them hides something.
-HOSTILE = re.compile(f"[{_CLASS}]|(?<=[\ufe00-\ufe0f])[\ufe0e\ufe0f]|^[\ufe0e\ufe0f]")
 _TAB = "    "
-_SPACES = re.compile(" {2,}")
+
+
+@functools.cache
+def hostile() -> re.Pattern[str]:
+    """What matches a character that does more, or less, than be seen."""
+    signs = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in _HIDDEN)
+    # One U+FE0E or U+FE0F behind a sign picks its picture, as emoji do; a row of them hides something.
+    return re.compile(f"[{signs}]|(?<=[\ufe00-\ufe0f])[\ufe0e\ufe0f]|^[\ufe0e\ufe0f]")
 
 
 def visible(text: str) -> str:
     """A text on one line: what would break or bend the line is shown as a sign."""
-    return HOSTILE.sub(_sign, text.replace("\t", _TAB))
+    if text.isascii() and text.isprintable():
+        return text
+    return hostile().sub(_sign, text.replace("\t", _TAB))
 
 
 def visible_lines(text: str) -> list[str]:
@@ -52,13 +59,13 @@ def visible_lines(text: str) -> list[str]:
 def first_line(text: str) -> str:
     """The first line of a text that says anything, its spaces closed up."""
     line = next((line for line in text.split("\n") if line.strip()), "")
-    return _SPACES.sub(" ", visible(line[:2_000].rstrip("\r"))).strip()
+    return " ".join(word for word in visible(line[:2_000].rstrip("\r")).split(" ") if word)
 
 
 def json_line(value: object) -> bytes:
     """A value as one line of JSON, LF included, in which hostile characters are escaped: same value, tame bytes."""
     text = msgspec.json.encode(value).decode()
-    return HOSTILE.sub(_escape, text).encode() + b"\n"
+    return (text if text.isascii() and text.isprintable() else hostile().sub(_escape, text)).encode() + b"\n"
 
 
 def _sign(found: re.Match[str]) -> str:

@@ -13,7 +13,6 @@ import msgspec
 from wakelog.cli.places import Place
 from wakelog.log.ids import is_id
 from wakelog.stores.files import LOG_SUFFIX
-from wakelog.stores.index import index_path
 from wakelog.stores.jsonl import JsonlStore
 
 _OURS = frozenset({"by-id", "by-title", ".locks", ".journals", "blobs"})
@@ -35,14 +34,13 @@ class StoreReport(msgspec.Struct, frozen=True, rename="camel"):
 def check_store(place: Place) -> StoreReport:
     """Looks a store over."""
     stats = list(place.store.sessions())
-    path = index_path(place.url)
     damaged = [row.name for row in place.index.rows(archived=None) if row.damage]
     folder = folder_of(place)
     return StoreReport(
         store=folder or place.url,
         sessions=len(stats),
         bytes=sum(found.size for found in stats),
-        index=path,
+        index=place.index_path,
         index_bytes=index_bytes(place),
         damaged=damaged,
         problems=list(_some(_problems(folder))) if folder else [],
@@ -56,7 +54,7 @@ def folder_of(place: Place) -> str | None:
 
 def index_bytes(place: Place) -> int:
     """What the index takes up."""
-    path = index_path(place.url)
+    path = place.index_path
     return sum(os.path.getsize(path + end) for end in ("", "-wal", "-shm", ".lock") if os.path.isfile(path + end))
 
 

@@ -329,7 +329,7 @@ class StoreSuite:
             rig.plant("s", b'{"type":"message","id":"f%d","message":{"role":"user","content":"hi"}}\n' % number)
         assert store.append("s", body("m4"), after=3).seq == 4
         assert [entry.seq for entry in Reader().feed_all(store.load("s"))] == [0, 1, 2, 3, 4]
-        assert [line.raw[:20] for line in store.load("s", after=2)][0].startswith(b'{"type"')
+        assert next(iter(store.load("s", after=2))).raw.startswith(b'{"type"')
 
     # ── leases ───────────────────────────────────────────────────────────────────────────────────
 
