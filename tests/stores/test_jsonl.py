@@ -89,5 +89,5 @@ def test_many_open_logs(tmp_path):
     for number in range(150):
         make(store, f"s{number}")
         store.append(f"s{number}", body("m1"), after=0)
-    assert len(store._open) <= 64
+    assert len(store._logs._logs) <= 64
     assert all(store.append(f"s{number}", body("m2"), after=1).seq == 2 for number in range(150))

@@ -12,7 +12,7 @@ from wakelog.cli.options import Asked, at_option, command, session_argument
 from wakelog.cli.output import put, put_json, put_lines, put_pages
 from wakelog.cli.safe import first_line, visible
 from wakelog.cli.times import ago, now_ms, plural
-from wakelog.cli.transcripts import Dress, draw_rows
+from wakelog.cli.transcripts import draw_rows, dressed
 from wakelog.log.content import ToolCall, Usage
 from wakelog.log.entry import Entry
 from wakelog.log.tree import Branch
@@ -85,7 +85,7 @@ def _transcript(asked: Asked, address: Address, log: Log, branch: Branch, *, ful
     seen = look(asked.color)
     now = now_ms()
     addresses = {link.id: short(log.tree, link) for link in branch.links}
-    dress = Dress(seen, now, full or not seen.width, addresses)
+    dress = dressed(seen, now, addresses, full=full)
     yield from _card(seen, address, log, now)
     yield from draw_rows(dress, (row for row in transcript(branch) if row.kind != "session"))
     others = len(log.tree.leaves()) - 1

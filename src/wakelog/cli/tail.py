@@ -14,7 +14,7 @@ from wakelog.cli.options import Asked, command, session_argument
 from wakelog.cli.output import put, put_lines
 from wakelog.cli.safe import visible
 from wakelog.cli.times import now_ms
-from wakelog.cli.transcripts import Dress, draw_rows
+from wakelog.cli.transcripts import draw_rows, dressed
 from wakelog.log.entry import Entry
 from wakelog.log.lines import Line, Reader
 from wakelog.log.seal import seq_of
@@ -94,7 +94,7 @@ def _lines(asked: Asked, entry: Entry) -> Iterator[str]:
     """An entry as a transcript shows it; a fact on one line."""
     seen = look(asked.color)
     if entry.is_link:
-        dress = Dress(seen, now_ms(), not seen.width, {entry.id: str(entry.seq)})
+        dress = dressed(seen, now_ms(), {entry.id: str(entry.seq)})
         yield from draw_rows(dress, transcript(Branch((entry,))))
     else:
         text = f"{entry.seq:>3}  {visible(entry.type)} {seen.sign('→', '->')} {visible(entry.value.parent_id or '')}"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from wakelog.cli.draw import Look, cells, clip, wrap
+from wakelog.cli.draw import Look, cells, clip, pad, wrap
 from wakelog.cli.safe import first_line, visible, visible_lines
 from wakelog.cli.times import ago, lasted
 from wakelog.log.codec import canonical
@@ -26,29 +26,31 @@ class Dress(msgspec.Struct, frozen=True):
 
     look: Look
     now: int
-    full: bool = True
-    addresses: dict[str, str] = {}
+    full: bool
+    addresses: dict[str, str]
+    gutter: int
+    """The width of the column that addresses stand in."""
 
-    @property
-    def gutter(self) -> int:
-        """The width of the column that addresses stand in."""
-        return max([3, *(cells(address) for address in self.addresses.values())])
+
+def dressed(look: Look, now: int, addresses: dict[str, str], *, full: bool = False) -> Dress:
+    """The dress for entries with these addresses. What goes into a pipe is never folded."""
+    gutter = max([3, *(cells(address) for address in addresses.values())])
+    return Dress(look, now, full or not look.width, addresses, gutter)
 
 
 def draw_rows(dress: Dress, rows: Iterable[Row]) -> Iterator[str]:
     """The lines of a transcript, a blank one between two entries."""
     last = None
-    gutter = dress.gutter
     for row in rows:
         if row.entry_id != last:
             if last is not None:
                 yield ""
-            yield _heading(dress, gutter, row)
+            yield _heading(dress, row)
             last = row.entry_id
         elif row.kind in ("reply", "thinking") and row.text:
             yield ""
-        for line in _body(dress, row, gutter + 2):
-            yield " " * (gutter + 2) + line if line else ""
+        for line in _body(dress, row, dress.gutter + 2):
+            yield " " * (dress.gutter + 2) + line if line else ""
 
 
 def who(row: Row) -> tuple[str, str]:
@@ -69,17 +71,14 @@ def who(row: Row) -> tuple[str, str]:
     return row.kind, "dim"
 
 
-def _heading(dress: Dress, gutter: int, row: Row) -> str:
+def _heading(dress: Dress, row: Row) -> str:
     look = dress.look
     speaker, style = who(row)
-    words = [
-        " " * (gutter - cells(address)) + look.paint("dim", address)
-        for address in [visible(dress.addresses.get(row.entry_id, str(row.seq)))]
-    ]
-    words += ["", look.paint(style, clip(look, speaker, 40))]
+    address = pad(visible(dress.addresses.get(row.entry_id, str(row.seq))), dress.gutter, right=True)
+    words = [look.paint("dim", address) + " ", look.paint(style, clip(look, speaker, 40))]
     when = ago(row.timestamp, dress.now)
     if when:
-        words += [look.paint("dim", f"{look.sign('·', '-')} {when}")]
+        words.append(look.paint("dim", f"{look.sign('·', '-')} {when}"))
     words += [look.paint("label", f"[{clip(look, visible(label), 40)}]") for label in row.labels]
     return " ".join(words)
 

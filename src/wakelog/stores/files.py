@@ -171,9 +171,9 @@ def checked_name(name: str) -> str:
 
 def write_all(descriptor: int, content: bytes) -> None:
     """One write; more only if the system took less than all of it."""
-    view = memoryview(content)
-    while view:
-        view = view[os.write(descriptor, view) :]
+    done = os.write(descriptor, content)
+    while done < len(content):
+        done += os.write(descriptor, memoryview(content)[done:])
 
 
 def sync_folder(path: str) -> None:

@@ -14,9 +14,7 @@ Rule 3: reading changes nothing, not even by making a folder or a lock file.
 """
 
 import contextlib
-import fcntl
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 
@@ -29,24 +27,9 @@ from wakelog.stores.files import LOG_SUFFIX, Folder, blocks, lines_backwards, st
 from wakelog.stores.journal_files import JournalFiles
 from wakelog.stores.lease_file import Leases
 from wakelog.stores.naming import Naming
+from wakelog.stores.open_logs import OpenLog, OpenLogs
 
-_OPEN_MAX = 64
 _POLL_S = 0.02
-
-
-class _OpenLog:
-    """A log this process appends to: its descriptors, its end as far as known, and a lock among threads."""
-
-    def __init__(self, log: int, lock: int) -> None:
-        self.log = log
-        self.lock = lock
-        self.end: End | None = None
-        self.turn = threading.Lock()
-
-    def close(self) -> None:
-        for descriptor in (self.log, self.lock):
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
 
 
 class JsonlStore:
@@ -55,8 +38,7 @@ class JsonlStore:
     def __init__(self, path: str, *, now: Callable[[], float] | None = None) -> None:
         self.folder = Folder(path)
         self._leases = Leases(self.folder, now=now)
-        self._open: dict[str, _OpenLog] = {}
-        self._opening = threading.Lock()
+        self._logs = OpenLogs(self.folder)
         self._naming = Naming(self.folder)
         self._journals = JournalFiles(self.folder)
 
@@ -95,49 +77,52 @@ class JsonlStore:
     ) -> Sealed:
         """See `ports.Store`."""
         name = self.name(session)
-        with self._locked(name) as log:
-            self._check_fence(name, fence)
+        with self._logs.taken(name) as log:
+            if fence is not None:
+                self._check_fence(name, fence)
             return self._append(name, log, body, after=after, behind=behind, durable=durable)
 
-    def _append(self, name: str, log: _OpenLog, body: bytes, *, after: int, behind: int, durable: bool) -> Sealed:
+    def _append(self, name: str, log: OpenLog, body: bytes, *, after: int, behind: int, durable: bool) -> Sealed:
         end = log.end = self._caught_up(log)
         if not check_place(end, after=after, behind=behind):
             there = already_there(body, list(self._lines_after(log.log, end.size, after)))
             if there is None:
                 raise Conflict(f"{name} has moved on to entry {end.seq}")
-            self._sync(name, log, durable=durable)
+            if durable:
+                self._sync(name, log)
             return Sealed(seq_of(there.raw) or 0, there)
         written = end.seal(body)
         # Until the bytes are written and synced nobody knows where the log ends.
         log.end = None
-        with storage(f"append to {name}"):
+        try:
             write_all(log.log, written)
-        self._sync(name, log, durable=durable)
+        except OSError:
+            with storage(f"append to {name}"):
+                raise
+        if durable:
+            self._sync(name, log)
         seq = end.advance(written)
         log.end = end
         raw = written.strip(b"\n")
         return Sealed(seq, Line(raw, end.size - len(raw) - 1))
 
-    def _sync(self, name: str, log: _OpenLog, *, durable: bool) -> None:
-        if not durable:
-            return
+    def _sync(self, name: str, log: OpenLog) -> None:
         try:
             os.fdatasync(log.log)
         except OSError:
+            log.close()
             with storage(f"make the last entry of {name} durable"):
-                self._forget(name, log)
                 raise
 
-    def _caught_up(self, log: _OpenLog) -> End:
+    def _caught_up(self, log: OpenLog) -> End:
         """The end of the log as it is now. Sealed lines are taken at their word; else it is read from the start."""
-        size = os.fstat(log.log).st_size
-        if log.end is not None and log.end.size == size:
+        if log.end is not None and log.end.size == log.size:
             return log.end
-        known = log.end if log.end is not None and log.end.size < size else _last_sealed(log.log, size)
+        known = log.end if log.end is not None and log.end.size < log.size else _last_sealed(log.log, log.size)
         end = known or End()
-        for line in split(blocks(log.log, end.size, size), offset=end.size):
+        for line in split(blocks(log.log, end.size, log.size), offset=end.size):
             if known is not None and line.ended and seal_of(line.raw) is None:
-                return self._from_start(log.log, size)
+                return self._from_start(log.log, log.size)
             end.take(line)
         return end
 
@@ -146,45 +131,6 @@ class JsonlStore:
         for line in split(blocks(descriptor, 0, size)):
             end.take(line)
         return end
-
-    @contextlib.contextmanager
-    def _locked(self, name: str) -> Iterator[_OpenLog]:
-        """The append lock: among threads by a lock, among processes by flock."""
-        log = self._opened(name)
-        with log.turn:
-            with storage(f"lock {name}"):
-                fcntl.flock(log.lock, fcntl.LOCK_EX)
-            try:
-                yield log
-            finally:
-                with contextlib.suppress(OSError):
-                    fcntl.flock(log.lock, fcntl.LOCK_UN)
-
-    def _opened(self, name: str) -> _OpenLog:
-        with self._opening:
-            if name in self._open:
-                # A file that was replaced or removed under us must not swallow what is appended.
-                if os.fstat(self._open[name].log).st_nlink:
-                    return self._open[name]
-                self._open.pop(name).close()
-            self.folder.make()
-            while len(self._open) >= _OPEN_MAX and (idle := self._idle()) is not None:
-                self._open.pop(idle).close()
-            log = self.folder.open_log(name, write=True)
-            with storage(f"lock {name}"):
-                lock = self.folder.open_lock(name, make=True)
-            assert lock is not None
-            self._open[name] = _OpenLog(log, lock)
-            return self._open[name]
-
-    def _idle(self) -> str | None:
-        return next((name for name, log in self._open.items() if not log.turn.locked()), None)
-
-    def _forget(self, name: str, log: _OpenLog) -> None:
-        """Closes a log whose descriptor can no longer be trusted; the next append opens it anew."""
-        with self._opening:
-            self._open.pop(name, None)
-        log.close()
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
@@ -227,7 +173,7 @@ class JsonlStore:
     def acquire(self, session: str, body: bytes, *, after: int, behind: int = 0, holder: str, ttl_s: float) -> Lease:
         """See `ports.Store`."""
         name = self.name(session)
-        with self._locked(name) as log:
+        with self._logs.taken(name) as log:
             record = self._leases.in_force(name)
             if record is not None:
                 raise Conflict(f"{name} is being run by {record.holder}", hint="wait for it, or stop that process")
@@ -239,14 +185,14 @@ class JsonlStore:
     def renew(self, lease: Lease, *, ttl_s: float) -> None:
         """See `ports.Store`."""
         name = self.name(lease.session)
-        with self._locked(name):
+        with self._logs.taken(name):
             self._check_fence(name, lease.fence)
             self._leases.write(name, lease, ttl_s)
 
     def release(self, lease: Lease) -> None:
         """See `ports.Store`."""
         name = self.name(lease.session)
-        with self._locked(name):
+        with self._logs.taken(name):
             record = self._leases.read(name)
             if record is not None and record.fence == lease.fence:
                 self._leases.end(name, record)
@@ -256,9 +202,7 @@ class JsonlStore:
         record = self._leases.in_force(self.name(session))
         return Lease(session, record.holder, record.fence) if record else None
 
-    def _check_fence(self, name: str, fence: int | None) -> None:
-        if fence is None:
-            return
+    def _check_fence(self, name: str, fence: int) -> None:
         record = self._leases.read(name)
         if record is None or record.fence != fence:
             raise LeaseLost(f"another worker has taken {name} over")
@@ -298,11 +242,8 @@ class JsonlStore:
 
     def close(self) -> None:
         """See `ports.Store`."""
-        with self._opening:
-            for log in self._open.values():
-                log.close()
-            self._open.clear()
-            self._naming.forget()
+        self._logs.close()
+        self._naming.forget()
 
 
 def _last_sealed(descriptor: int, size: int) -> End | None:

@@ -1,0 +1,139 @@
+"""The logs a process appends to, kept open, each taken by one appender at a time.
+
+Among threads a log is taken by its own lock, among processes by `flock` on its lock file, which is
+closed on exec and never unlinked. A descriptor is closed only by who holds the log, and whoever waited
+for it meanwhile looks it up again: a number that the system has given to another file by then must
+never be written to.
+"""
+
+import contextlib
+import fcntl
+import os
+import threading
+from types import TracebackType
+
+from wakelog.errors import StoreError
+from wakelog.log.end import End
+from wakelog.stores.files import Folder, storage
+
+_OPEN_MAX = 64
+_TRIES_MAX = 100
+
+
+class OpenLog:
+    """One open log: its descriptors, its end as far as known, and its size when it was last taken."""
+
+    __slots__ = ("closed", "end", "lock", "log", "size", "turn", "users")
+
+    def __init__(self, log: int, lock: int) -> None:
+        self.log = log
+        self.lock = lock
+        self.end: End | None = None
+        self.size = 0
+        self.turn = threading.Lock()
+        self.users = 0
+        self.closed = False
+
+    def close(self) -> None:
+        """Lets go of both descriptors, and with them of the lock among processes."""
+        self.closed = True
+        for descriptor in (self.log, self.lock):
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+
+class OpenLogs:
+    """The open logs of one folder, at most so many at a time."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._logs: dict[str, OpenLog] = {}
+        self._looking = threading.Lock()
+
+    def taken(self, name: str) -> "Taken":
+        """The append lock of a session, for a `with`."""
+        return Taken(self, name)
+
+    def look_up(self, name: str) -> OpenLog:
+        """The open log of a name, counted as in use until it is given back."""
+        with self._looking:
+            log = self._logs.get(name)
+            if log is None or log.closed:
+                log = self._logs[name] = self._opened(name)
+            log.users += 1
+            return log
+
+    def give_back(self, log: OpenLog) -> None:
+        """Not in use by this appender any more."""
+        with self._looking:
+            log.users -= 1
+
+    def close(self) -> None:
+        """Closes every log that nobody is using."""
+        with self._looking:
+            self._close_unused(keep=0)
+
+    def _opened(self, name: str) -> OpenLog:
+        self._close_unused(keep=_OPEN_MAX - 1)
+        self._folder.make()
+        log = self._folder.open_log(name, write=True)
+        with storage(f"lock {name}"):
+            lock = self._folder.open_lock(name, make=True)
+        assert lock is not None
+        return OpenLog(log, lock)
+
+    def _close_unused(self, *, keep: int) -> None:
+        for name, log in list(self._logs.items()):
+            if len(self._logs) <= keep:
+                return
+            if not log.users:
+                self._logs.pop(name).close()
+
+
+class Taken:
+    """One append's hold on a log. Entering waits for the lock; leaving lets it go."""
+
+    __slots__ = ("_log", "_logs", "_name")
+
+    def __init__(self, logs: OpenLogs, name: str) -> None:
+        self._logs = logs
+        self._name = name
+
+    def __enter__(self) -> OpenLog:
+        for _ in range(_TRIES_MAX):
+            self._log = log = self._logs.look_up(self._name)
+            log.turn.acquire()
+            if self._is_held(log):
+                return log
+            self._leave()
+        raise StoreError(f"{self._name} is replaced again and again", hint="stop whatever rewrites the file")
+
+    def _is_held(self, log: OpenLog) -> bool:
+        """Takes the lock among processes; False if the log must be opened anew."""
+        if log.closed:
+            return False
+        try:
+            fcntl.flock(log.lock, fcntl.LOCK_EX)
+            found = os.fstat(log.log)
+        except OSError:
+            log.close()
+            self._leave()
+            with storage(f"lock {self._name}"):
+                raise
+        log.size = found.st_size
+        if not found.st_nlink:
+            # A file that was replaced or removed under us must not swallow what is appended.
+            log.close()
+        return not log.closed
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        log = self._log
+        if not log.closed:
+            fcntl.flock(log.lock, fcntl.LOCK_UN)
+        log.turn.release()
+        self._logs.give_back(log)
