@@ -151,9 +151,10 @@ class Session:
         return self._append(lambda: self._stamped(body, entry_id, self._found(at), fork=fork), lease)
 
     def _found(self, entry: str | None) -> str | None:
-        """The link an id names; what is not in the tail is looked up in the whole log."""
+        """The link an id names; what we have not read yet, or is not in the tail, is looked up in the log."""
         if entry is None or entry in self._log.tree.links:
             return entry
+        self._catch_up()
         return self._whole_tree().find(entry)
 
     def say(self, message: AnyMessage | str, *, mode: Literal["steer", "followUp"] = "followUp") -> Entry:

@@ -8,6 +8,7 @@ from wakelog.errors import Conflict
 from wakelog.log.end import End, already_there, check_place
 from wakelog.log.lines import Line, Reader, split
 from wakelog.log.proof import prove
+from wakelog.log.seal import Chain
 
 NEXT = b'{"type":"label","id":"next","parentId":"s","targetId":"s"}'
 
@@ -55,8 +56,11 @@ def test_places():
 
 
 def test_already_there():
-    there = Line(b'{"type":"x","id":"a"}')
-    assert already_there(b'{"type":"x","id":"a"}', [there]) is there
-    assert already_there(b'{"type":"x","id":"b"}', [there]) is None
+    """Law 4: an entry is found by its id among what was added, also in a foreign or glued line, with its own seq."""
+    foreign, ours = b'{"type":"x","id":"a"}', Chain().seal(b'{"type":"x","id":"b"}', 8)
+    added = [Line(b'{"type":"x","id":"z"}'), Line(foreign), Line(ours + Chain().seal(b'{"type":"x","id":"c"}', 9))]
+    assert already_there(foreign, added, after=4) == (6, added[1])
+    assert already_there(b'{"type":"x","id":"c"}', added, after=4) == (9, added[2])
+    assert already_there(b'{"type":"x","id":"d"}', added, after=4) is None
     with pytest.raises(Conflict):
-        already_there(b'{"type":"y","id":"a"}', [there])
+        already_there(b'{"type":"y","id":"a"}', added, after=4)

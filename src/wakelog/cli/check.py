@@ -13,7 +13,7 @@ from wakelog.cli.addresses import Address, find
 from wakelog.cli.draw import Look, look, wrap
 from wakelog.cli.export import write_new
 from wakelog.cli.failures import DAMAGED, note
-from wakelog.cli.harm import find_harm, place
+from wakelog.cli.harm import find_harm, noted, place
 from wakelog.cli.options import Asked, command, session_argument
 from wakelog.cli.output import put, put_json
 from wakelog.cli.places import Place
@@ -22,7 +22,6 @@ from wakelog.cli.store_checks import check_store
 from wakelog.cli.times import plural, size
 from wakelog.errors import UsageError
 from wakelog.exchange.jsonl import standalone
-from wakelog.log.entry import DamageNote
 from wakelog.log.proof import Proof, prove
 from wakelog.log.salvage import Salvaged
 from wakelog.log.seal import seal_of
@@ -76,23 +75,13 @@ def _anchored(address: Address, kept: str | None) -> bool | None:
 
 
 def _judge(log: Log, proof: Proof, *, anchored: bool | None) -> Verdict:
-    lost = [
-        {
-            "line": entry.line,
-            "offset": entry.offset,
-            "reason": "lines were lost before this copy was made",
-            "kind": "lost",
-        }
-        for entry in log.entries
-        if isinstance(entry.value, DamageNote) and entry.value.reason == "lost"
-    ]
     return Verdict(
         ok=not (log.damage or proof.broken or proof.unsealed or anchored is False),
         entries=len(log.entries),
         damage=[place(hurt) for hurt in log.damage],
         broken=[{"line": line, "offset": offset} for line, offset in proof.broken],
         unsealed=proof.unsealed,
-        noted=[*(place(hurt) for hurt in log.noted), *lost],
+        noted=noted(log),
         head=proof.head,
         anchored=anchored,
     )
@@ -156,7 +145,7 @@ def doctor(asked: Asked, session: str | None, salvage: str | None) -> None:
 
 
 def _salvaged(address: Address, log: Log, path: str) -> dict[str, object]:
-    copy: Salvaged = standalone(log, address.store.load(address.name))
+    copy: Salvaged = standalone(address.store, log)
     if not copy.lines:
         raise UsageError(f"nothing in {log.name} can be read", hint="there is nothing to make a copy of")
     write_new(path, copy.content)
@@ -184,8 +173,8 @@ def _doctor_lines(
         yield f"  {seen.paint('bad', str(finding['kind']))} {where}: {visible(str(finding['reason']))}"
         for text in (str(finding["meaning"]), str(finding["advice"])):
             yield from (f"    {line}" for line in wrap(text, seen.columns - 4))
-    for hurt in log.noted:
-        yield seen.paint("dim", f"  known: line {hurt.line}, byte {hurt.offset}: {visible(hurt.reason)}")
+    for hurt in noted(log):
+        yield seen.paint("dim", f"  known: line {hurt['line']}, byte {hurt['offset']}: {hurt['reason']}")
     if findings:
         yield ""
         yield f"  The log itself is never changed. A clean copy: wakelog doctor {ref} --salvage FILE"

@@ -51,8 +51,9 @@ def _content(address: Address, log: Log, shape: str) -> bytes:
         return markdown.document(log, log.tree.branch(find_link(log, address.entry)), visible).encode()
     if shape == "json":
         return json_document.document(log)
-    lines = address.store.load(address.name)
-    return jsonl.standalone(log, lines).content if jsonl.is_fork(log) else jsonl.exact(lines)
+    if jsonl.is_fork(log):
+        return jsonl.standalone(address.store, log).content
+    return jsonl.exact(address.store.load(address.name))
 
 
 def write_new(path: str, content: bytes) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from wakelog.cli.times import plural
+from wakelog.log.entry import DamageNote
 from wakelog.log.lines import Damage, DamageKind
 from wakelog.log.proof import Proof
 from wakelog.reading import Log
@@ -56,6 +57,22 @@ _LOOSE_ADVICE = "The next append seals them. If you did not add them by hand, fi
 def place(hurt: Damage) -> dict[str, object]:
     """Where a damage is, and what it is."""
     return {"line": hurt.line, "offset": hurt.offset, "reason": hurt.reason, "kind": hurt.kind}
+
+
+def noted(log: Log) -> list[dict[str, object]]:
+    """Harm that the log itself knows of, and that is no news: cut appends, and what a salvaged copy says it lacks."""
+    torn = [{**place(hurt), "reason": "a cut line, noted by the append after it", "kind": "torn"} for hurt in log.noted]
+    lost = [
+        {
+            "line": entry.line,
+            "offset": entry.offset,
+            "reason": "lines were lost before this copy was made",
+            "kind": "lost",
+        }
+        for entry in log.entries
+        if isinstance(entry.value, DamageNote) and entry.value.reason == "lost"
+    ]
+    return [*torn, *lost]
 
 
 def find_harm(log: Log, proof: Proof) -> Iterator[dict[str, object]]:

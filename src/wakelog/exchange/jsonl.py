@@ -6,17 +6,20 @@ written out whole: the parent's branch, then its own entries, sealed anew as one
 
 from collections.abc import Iterable
 
-from wakelog.log.entry import Session
+from wakelog.errors import WakelogError
+from wakelog.log.entry import Origin, Session
 from wakelog.log.lines import Line
 from wakelog.log.salvage import Salvaged, salvage
-from wakelog.log.tree import Branch
-from wakelog.reading import Log
+from wakelog.log.tree import Branch, Tree
+from wakelog.ports import Store
+from wakelog.reading import Log, read_log
+
+_ANCESTORS_MAX = 64
 
 
 def is_fork(log: Log) -> bool:
     """Whether a session goes on from an entry of another one."""
-    first = log.session.value if log.session else None
-    return isinstance(first, Session) and first.parent is not None and first.parent.kind == "fork"
+    return _origin(log) is not None
 
 
 def exact(lines: Iterable[Line]) -> bytes:
@@ -24,11 +27,31 @@ def exact(lines: Iterable[Line]) -> bytes:
     return b"".join(line.bytes for line in lines)
 
 
-def standalone(log: Log, lines: Iterable[Line]) -> Salvaged:
+def standalone(store: Store, log: Log) -> Salvaged:
     """A clean copy of a log that needs no other: what can be read, a fork with its parent's branch."""
-    return salvage(lines, _inherited(log))
+    return salvage(store.load(log.name), _ancestry(store, log, ()))
 
 
-def _inherited(log: Log) -> Branch | None:
-    links = [link for link in log.tree.links if log.tree.is_inherited(link)]
-    return log.tree.branch(links[-1]) if links else None
+def _origin(log: Log) -> Origin | None:
+    first = log.session.value if log.session else None
+    origin = first.parent if isinstance(first, Session) else None
+    return origin if origin is not None and origin.kind == "fork" else None
+
+
+def _ancestry(store: Store, log: Log, children: tuple[str, ...]) -> Branch | None:
+    """The branch a fork goes on from, from its very beginning: what was folded away is history, but it is there.
+
+    None for a session that is no fork, and for one whose parent cannot be read.
+    """
+    origin = _origin(log)
+    if origin is None or log.id in children or len(children) > _ANCESTORS_MAX:
+        return None
+    try:
+        parent = read_log(store, origin.session)
+        tree = Tree()
+        above = _ancestry(store, parent, (*children, log.id))
+        if above is not None:
+            tree.inherit(above)
+        return tree.add_all(parent.entries).branch(origin.entry)
+    except WakelogError:
+        return None

@@ -4,6 +4,8 @@ Stores keep one of these per open log and feed it what others have appended. It 
 log's bytes and nothing else; when in doubt a store throws it away and reads again.
 """
 
+from collections.abc import Iterable
+
 from wakelog.errors import Conflict
 from wakelog.log.codec import id_of
 from wakelog.log.lines import Line, Reader
@@ -25,12 +27,16 @@ class End:
         """Goes over one more line."""
         self.size = line.offset + len(line.raw) + line.ended
         self._ragged, self.torn = not line.ended, b""
-        h, seq = seal_of(line.raw), seq_of(line.raw)
-        self._sealed = line.whole and h is not None and seq is not None
-        if self._sealed and h is not None and seq is not None:
-            self.seq, self._chain = seq, Chain(h)
+        h = seal_of(line.raw) if line.whole else None
+        self._sealed = h is not None
+        if h is not None:
+            self._chain = Chain(h)
+        else:
+            self._chain.skip(line.bytes)
+        seq = seq_of(line.raw)
+        if h is not None and seq is not None:
+            self.seq = seq
             return
-        self._chain.skip(line.bytes)
         reader = Reader(next_seq=self.seq + 1)
         reader.feed(line)
         self.seq = reader.next_seq - 1
@@ -58,15 +64,16 @@ def check_place(end: End, *, after: int, behind: int) -> bool:
     return end.seq == after and len(end.torn) == behind
 
 
-def already_there(body: bytes, added: list[Line]) -> Line | None:
-    """The line among those added since that is this very entry: its append was acknowledged by nobody, but done.
+def already_there(body: bytes, added: Iterable[Line], *, after: int) -> tuple[int, Line] | None:
+    """This very entry among the lines behind seq `after`, with its seq: appended, though nobody was told.
 
     The same id with other bytes is somebody's mistake, and a `Conflict`.
     """
-    wanted = id_of(body)
+    wanted, reader = id_of(body), Reader(next_seq=after + 1)
     for line in added:
-        if id_of(line.raw) == wanted:
-            if unsealed(line.raw) == body:
-                return line
-            raise Conflict(f"an entry with the id {wanted} but other content is already there")
+        for entry in reader.feed(line):
+            if entry.id == wanted and unsealed(entry.raw) != body:
+                raise Conflict(f"an entry with the id {wanted} but other content is already there")
+            if entry.id == wanted:
+                return entry.seq, line
     return None

@@ -65,7 +65,7 @@ def salvage(lines: Iterable[Line], inherited: Branch | None = None) -> Salvaged:
     if inherited is not None:
         old.inherit(inherited)
     copy = _Copy(old.add_all(found.entries))
-    copy.begin(found.entries[0], inherited.links if inherited is not None else ())
+    copy.begin(found.entries, inherited.links if inherited is not None else ())
     for entry, hidden in found.in_order():
         copy.keep(entry) if entry is not None else copy.note_lost(hidden, found.bytes_of(hidden))
     copy.set_head()
@@ -130,11 +130,13 @@ class _Copy:
 
     # ── beginning ────────────────────────────────────────────────────────────────────────────────
 
-    def begin(self, first: Entry, inherited: tuple[Entry, ...]) -> None:
-        """Puts a session entry in front, and behind it what a fork inherited."""
-        self._time = first.value.timestamp
-        if not isinstance(first.value, Session):
-            self._write(encode(Session(id=self._lost_id(first), timestamp=self._time, version=FORMAT_VERSION)))
+    def begin(self, entries: list[Entry], inherited: tuple[Entry, ...]) -> None:
+        """Puts the session entry in front, wherever it stands, and behind it what a fork inherited."""
+        first = next((entry for entry in entries if isinstance(entry.value, Session)), None)
+        self._time = (first or entries[0]).value.timestamp
+        if first is None or not isinstance(first.value, Session):
+            session_id = self._lost_id(entries[0])
+            self._write(encode(Session(id=session_id, timestamp=self._time, version=FORMAT_VERSION)))
             return
         self._keep(first, _standalone(first.value, inherited))
         for link in inherited:
@@ -142,8 +144,6 @@ class _Copy:
                 self._instead[link.id] = first.id
             else:
                 self._keep_inherited(link)
-        if inherited:
-            self._instead[first.id] = self._spot(inherited[-1].id)
 
     def _lost_id(self, first: Entry) -> str:
         """The id of a session whose first line cannot be read: what the next entry calls its parent."""
@@ -163,12 +163,18 @@ class _Copy:
         if _is_unreadable(entry):
             self._give_up(entry)
         elif (there := self._tree.entry(entry.id)) is not None:
-            if _body(there.raw) != _body(entry.raw) and there.type != "session":
-                self._leave_out(entry, "repeated", f"the id {entry.id} stands there a second time")
+            self._meet_again(entry, there)
         elif entry.is_link:
             self._keep_link(entry)
         else:
             self._keep_fact(entry)
+
+    def _meet_again(self, entry: Entry, there: Entry) -> None:
+        """The session entry stands in front already: what hung on it goes where it stood. Others are repetitions."""
+        if there.seq == 0 and entry is self._old.links.get(entry.id):
+            self._instead[entry.id] = self._parent_spot(entry)
+        elif _body(there.raw) != _body(entry.raw):
+            self._leave_out(entry, "repeated", f"the id {entry.id} stands there a second time")
 
     def _keep_link(self, entry: Entry) -> None:
         if _is_unreadable(entry):
@@ -178,13 +184,25 @@ class _Copy:
         changes: JsonObject = {}
         if not self._leads_to(entry.value.parent_id, parent):
             changes["parentId"] = parent
-        if isinstance(entry.value, Compaction) and entry.value.state is not None:
+        if isinstance(entry.value, Compaction):
+            changes |= self._first_kept(entry, entry.value.first_kept_entry_id)
             changes |= self._carried(entry, entry.value, parent)
         self._keep(entry, changes)
 
+    def _first_kept(self, entry: Entry, kept: str | None) -> JsonObject:
+        """A fold that keeps from a link which is not in the copy, or not in its place, keeps from the next one."""
+        if kept is None or (kept in self._tree.links and self._instead.get(kept, kept) == kept):
+            return {}
+        path = [link.id for link in self._old.branch(entry.id).links]
+        if kept not in path:
+            return {}
+        standing = (link for link in path[path.index(kept) :] if link in self._tree.links and link != self._root)
+        return {"firstKeptEntryId": next(standing, entry.id)}
+
     def _carried(self, entry: Entry, fold: Compaction, parent: str) -> JsonObject:
         """What has to change in the state a fold carries: where the head was, or that it is another session's."""
-        assert fold.state is not None
+        if fold.state is None:
+            return {}
         if self._old.is_inherited(entry.id):
             return {"state": None}
         was = _found(self._old, fold.state.head)
@@ -204,7 +222,7 @@ class _Copy:
             if not self._leads_to(value.target_id, self._spot(target)):
                 changes["targetId"] = self._spot(target)
         if value.parent_id is not None and _found(self._tree, value.parent_id) is None:
-            changes["parentId"] = self._spot(self._old.find(entry.id))
+            changes["parentId"] = self._spot(_found(self._old, entry.id) or self._root)
         self._keep(entry, changes)
 
     def _give_up(self, entry: Entry) -> None:

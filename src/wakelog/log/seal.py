@@ -13,6 +13,8 @@ from wakelog.log.entry import FORMAT_VERSION
 _OPENING = re.compile(rb'\{"v":[0-9]+,"seq":([0-9]{1,18}),')
 _SEAL = re.compile(rb',"h":"([0-9a-f]{64})"\}\Z')
 SEAL_BYTES = 72
+# Where one record ends and another begins on the same line. Inside a string both quotes would be escaped.
+_GLUE = b'"}{"'
 
 
 class Chain:
@@ -53,9 +55,9 @@ def seal_of(raw: bytes) -> str | None:
 
 
 def seq_of(raw: bytes) -> int | None:
-    """The seq of a line we sealed, read without decoding it; None for any other line."""
+    """The seq of a line we sealed, read without decoding it; None for any other line, and where two may be glued."""
     found = _OPENING.match(raw)
-    return int(found[1]) if found else None
+    return int(found[1]) if found and _GLUE not in raw else None
 
 
 def unsealed(raw: bytes) -> bytes:

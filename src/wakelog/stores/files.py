@@ -20,6 +20,7 @@ from wakelog.log.lines import Line
 
 LOG_SUFFIX = ".jsonl"
 BLOCK_BYTES = 1024 * 1024
+_NO_FOLLOW = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _TAIL_BLOCK_BYTES = 64 * 1024
 _HINTS = {
     errno.ENOSPC: "the disk is full: free some space and try again",
@@ -54,22 +55,24 @@ class Folder:
     # ── opening ──────────────────────────────────────────────────────────────────────────────────
 
     def make(self, *parts: str) -> str:
-        """A folder of the store, made if it is not there; refused if it is somebody else's."""
-        path = os.path.join(self.path, *parts)
-        with storage(f"make the folder {path}"):
+        """A folder of the store, made if it is not there; refused if it is a link or somebody else's."""
+        path = self.path
+        with storage(f"make the folder {os.path.join(path, *parts)}"):
             if not os.path.isdir(path):
-                os.makedirs(os.path.dirname(self.path), exist_ok=True)
-                for depth in range(len(parts) + 1):
-                    fresh = os.path.join(self.path, *parts[:depth])
-                    with contextlib.suppress(FileExistsError):
-                        os.mkdir(fresh, 0o700)
-                        # What is created in a folder is durable only if the folder itself is.
-                        sync_folder(os.path.dirname(fresh))
-            found = os.stat(path, follow_symlinks=not parts)
-        if not stat.S_ISDIR(found.st_mode):
-            raise StoreError(f"{path} is not a folder", hint="symbolic links are not followed inside a store")
-        if found.st_uid != os.geteuid():
-            raise StoreError(f"the folder {path} belongs to another user", hint="choose another store with --store")
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+            _make_ours(path, follow=True)
+            for part in parts:
+                path = os.path.join(path, part)
+                _make_ours(path, follow=False)
+        return path
+
+    def inside(self, *parts: str) -> str:
+        """The path of a folder of the store, there or not. A link on the way is refused."""
+        path = self.path
+        for part in parts:
+            path = os.path.join(path, part)
+            if os.path.islink(path):
+                raise StoreError(f"{path} is not a folder", hint=_HINTS[errno.ELOOP])
         return path
 
     def open_log(self, name: str, *, write: bool = False) -> int:
@@ -77,7 +80,7 @@ class Folder:
         path = self.log_path(name)
         mode = os.O_RDWR | os.O_APPEND if write else os.O_RDONLY
         try:
-            descriptor = os.open(path, mode | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = no_follow(path, mode)
         except FileNotFoundError:
             raise NotFound(f"no session {name} in {self.path}") from None
         except OSError as error:
@@ -94,10 +97,11 @@ class Folder:
 
     def log_names(self) -> Iterator[os.DirEntry[str]]:
         """The session files of the folder. Links and names outside the grammar are none."""
-        try:
-            entries = os.scandir(self.path)
-        except (FileNotFoundError, NotADirectoryError):
-            return
+        with storage(f"list {self.path}"):
+            try:
+                entries = os.scandir(self.path)
+            except (FileNotFoundError, NotADirectoryError):
+                return
         with entries:
             for entry in entries:
                 if entry.name.endswith(LOG_SUFFIX) and is_id(entry.name) and entry.is_file(follow_symlinks=False):
@@ -107,14 +111,16 @@ class Folder:
 
     def read_small(self, *parts: str) -> bytes | None:
         """The content of a small file, or None."""
-        try:
-            descriptor = os.open(os.path.join(self.path, *parts), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        try:
-            return os.read(descriptor, BLOCK_BYTES)
-        finally:
-            os.close(descriptor)
+        path = os.path.join(self.inside(*parts[:-1]), parts[-1])
+        with storage(f"read {path}"):
+            try:
+                descriptor = no_follow(path, os.O_RDONLY)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            try:
+                return os.read(descriptor, BLOCK_BYTES)
+            finally:
+                os.close(descriptor)
 
     def replace_small(self, content: bytes, *parts: str) -> None:
         """Replaces a small file as a whole, so that no reader sees half of it."""
@@ -122,7 +128,7 @@ class Folder:
         path = os.path.join(folder, parts[-1])
         fresh = f"{path}.{os.getpid()}.new"
         with storage(f"write {path}"):
-            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_FOLLOW, 0o600)
             try:
                 write_all(descriptor, content)
             finally:
@@ -132,17 +138,17 @@ class Folder:
     # ── the append lock ──────────────────────────────────────────────────────────────────────────
 
     def open_lock(self, name: str, *, make: bool) -> int | None:
-        """A descriptor of the file that a session's append lock is taken on. It is never unlinked."""
+        """A descriptor of the file that a session's append lock is taken on. It is never unlinked.
+
+        A reader makes none, and does without where there is none that it may open.
+        """
+        lock = checked_name(name) + ".lock"
         if make:
-            self.make(".locks")
-        path = os.path.join(self.path, ".locks", checked_name(name) + ".lock")
-        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_CREAT if make else 0)
+            return os.open(os.path.join(self.make(".locks"), lock), os.O_RDWR | os.O_CREAT | _NO_FOLLOW, 0o600)
         try:
-            return os.open(path, flags, 0o600)
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
-            if not make:
-                return None
-            raise
+            return no_follow(os.path.join(self.inside(".locks"), lock), os.O_RDONLY)
+        except (OSError, StoreError):
+            return None
 
     def settled_size(self, name: str, descriptor: int) -> int:
         """The size of a log that no append is in the middle of.
@@ -160,6 +166,33 @@ class Folder:
             return os.fstat(descriptor).st_size
         finally:
             os.close(lock)
+
+
+def _make_ours(path: str, *, follow: bool) -> None:
+    """One folder, made if it is not there. What is created in it is durable only if its own name is."""
+    if not os.path.lexists(path):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+            _sync_or_undo(path)
+    found = os.stat(path, follow_symlinks=follow)
+    if not stat.S_ISDIR(found.st_mode):
+        raise StoreError(f"{path} is not a folder", hint=_HINTS[errno.ELOOP])
+    if found.st_uid != os.geteuid():
+        raise StoreError(f"the folder {path} belongs to another user", hint="choose another store with --store")
+
+
+def _sync_or_undo(path: str) -> None:
+    """Makes a fresh folder's name durable; if that fails, the next try must find it missing and sync it again."""
+    try:
+        sync_folder(os.path.dirname(path))
+    except OSError:
+        os.rmdir(path)
+        raise
+
+
+def no_follow(path: str, flags: int) -> int:
+    """Opens what is at a path, and nothing that it points to; never waits for the other end of a pipe."""
+    return os.open(path, flags | _NO_FOLLOW)
 
 
 def checked_name(name: str) -> str:

@@ -252,8 +252,7 @@ class Index:
         if known is None:
             return []
         _forget_words(db, known[0])
-        db.execute("DELETE FROM bookmarks WHERE key = ?", (known[0],))
-        db.execute("DELETE FROM sessions WHERE key = ?", (known[0],))
+        _forget(db, known[0])
         return _forks(db, (known[1], name))
 
 
@@ -263,11 +262,12 @@ class Index:
 def _keep(db: sqlite3.Connection, key: int, stat: Stat, row: SessionRow, bookmark: Bookmark | None) -> None:
     updated_ms = parse_ms(row.updated) or 0
     values = (key, row.name, stat.size, stat.changed, row.id, row.agent, row.sender, row.cwd, row.origin)
+    # Not `INSERT OR REPLACE`: SQLite could then undo the statement, and FTS5 writes out all it has gathered for that.
+    _forget(db, key)
     db.execute(
-        "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (*values, row.archived, updated_ms, row.damage, msgspec.json.encode(row)),
     )
-    db.execute("DELETE FROM bookmarks WHERE key = ?", (key,))
     if bookmark is not None:
         db.execute("INSERT INTO bookmarks VALUES (?, ?)", (key, msgspec.json.encode(bookmark)))
 
@@ -277,6 +277,11 @@ def _insert(db: sqlite3.Connection, places: list[tuple[Any, ...]], texts: list[t
     db.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", texts)
     places.clear()
     texts.clear()
+
+
+def _forget(db: sqlite3.Connection, key: int) -> None:
+    db.execute("DELETE FROM bookmarks WHERE key = ?", (key,))
+    db.execute("DELETE FROM sessions WHERE key = ?", (key,))
 
 
 def _forget_words(db: sqlite3.Connection, key: int) -> None:

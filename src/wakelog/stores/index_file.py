@@ -30,7 +30,7 @@ CREATE TABLE sessions (
 CREATE INDEX seen ON sessions (name, size, changed);
 CREATE INDEX by_id ON sessions (id);
 CREATE INDEX by_time ON sessions (updated_ms DESC, name);
-CREATE INDEX by_origin ON sessions (origin) WHERE origin IS NOT NULL;
+CREATE INDEX by_origin ON sessions (origin);
 CREATE TABLE bookmarks (key INTEGER PRIMARY KEY, bookmark BLOB NOT NULL);
 CREATE TABLE entries (
   rowid INTEGER PRIMARY KEY, session INTEGER NOT NULL, id TEXT NOT NULL, seq INTEGER NOT NULL,

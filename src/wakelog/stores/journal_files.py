@@ -8,7 +8,8 @@ import contextlib
 import os
 
 from wakelog.errors import UsageError
-from wakelog.stores.files import Folder, checked_name, storage, write_all
+from wakelog.log.ids import is_id
+from wakelog.stores.files import Folder, checked_name, no_follow, storage, write_all
 
 _FOLDER = ".journals"
 
@@ -34,19 +35,24 @@ class JournalFiles:
 
     def read(self, name: str) -> dict[str, tuple[bytes, ...]]:
         """The journals of a session, by reply, as whole pieces."""
-        folder = os.path.join(self._folder.path, _FOLDER, name)
-        try:
-            replies = sorted(os.listdir(folder))
-        except FileNotFoundError:
-            return {}
+        folder = self._folder.inside(_FOLDER, name)
         found = {}
-        for reply_id in replies:
-            with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, reply_id), "rb") as file:
-                found[reply_id] = tuple(file.read().split(b"\n")[:-1])
+        with storage(f"read the journals of {name}"):
+            for reply_id in filter(is_id, sorted(_listed(folder))):
+                path = os.path.join(folder, reply_id)
+                with contextlib.suppress(FileNotFoundError), open(path, "rb", opener=no_follow) as file:
+                    found[reply_id] = tuple(file.read().split(b"\n")[:-1])
         return found
 
     def drop(self, name: str, reply_id: str) -> None:
         """Removes a journal; one that is not there is removed already."""
-        path = os.path.join(self._folder.path, _FOLDER, name, checked_name(reply_id))
+        path = os.path.join(self._folder.inside(_FOLDER, name), checked_name(reply_id))
         with storage("drop a journal"), contextlib.suppress(FileNotFoundError):
             os.unlink(path)
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []

@@ -85,12 +85,12 @@ class JsonlStore:
     def _append(self, name: str, log: OpenLog, body: bytes, *, after: int, behind: int, durable: bool) -> Sealed:
         end = log.end = self._caught_up(log)
         if not check_place(end, after=after, behind=behind):
-            there = already_there(body, list(self._lines_after(log.log, end.size, after)))
+            there = already_there(body, self._lines_after(log.log, end.size, after), after=after)
             if there is None:
                 raise Conflict(f"{name} has moved on to entry {end.seq}")
             if durable:
                 self._sync(name, log)
-            return Sealed(seq_of(there.raw) or 0, there)
+            return Sealed(*there)
         written = end.seal(body)
         # Until the bytes are written and synced nobody knows where the log ends.
         log.end = None
@@ -214,7 +214,8 @@ class JsonlStore:
         deadline = time.monotonic() + timeout_s
         seen = -1
         while True:
-            size = os.stat(self.folder.log_path(self.name(session)), follow_symlinks=False).st_size
+            with storage(f"follow {session}"):
+                size = os.stat(self.folder.log_path(self.name(session)), follow_symlinks=False).st_size
             lines = tuple(self.load(session, after=after)) if size != seen else ()
             seen = size
             news = News(lines, tuple(self._pieces(session, pieces)))

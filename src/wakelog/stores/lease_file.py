@@ -41,7 +41,7 @@ class Leases:
             return None
         try:
             return msgspec.json.decode(content, type=Record)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
 
     def in_force(self, name: str) -> Record | None:

@@ -67,10 +67,10 @@ class MemoryStore:
     def _append(self, log: _Log, body: bytes, *, after: int, behind: int) -> Sealed:
         end = self._end(log)
         if not check_place(end, after=after, behind=behind):
-            there = already_there(body, list(self._lines(log, after)))
+            there = already_there(body, self._lines(log, after), after=after)
             if there is None:
                 raise Conflict(f"the session has moved on to entry {end.seq}")
-            return Sealed(_seq(there), there)
+            return Sealed(*there)
         written = end.seal(body)
         log.data += written
         raw = written.strip(b"\n")
@@ -189,9 +189,3 @@ class MemoryStore:
 
     def _log(self, session: str) -> _Log:
         return self._logs[self.name(session)]
-
-
-def _seq(line: Line) -> int:
-    end = End()
-    end.take(line)
-    return end.seq

@@ -39,7 +39,10 @@ class Naming:
         prefix = f"{slug(agent)}_{slug(sender)}_"
         with self._creating():
             with contextlib.suppress(NotFound):
-                return self._linked_name(session)
+                name = self._linked_name(session)
+                # Nobody knows whether whoever made it came as far as to sync the folders.
+                self._sync()
+                return name
             for number in range(self._next_number(prefix), _NUMBERS_MAX):
                 if self._is_created(session, f"{prefix}{number}", first_line(number)):
                     self._last_number[prefix] = number
@@ -49,14 +52,25 @@ class Naming:
     @contextlib.contextmanager
     def _creating(self) -> Iterator[None]:
         """One creator at a time, so that one id is never given to two files."""
+        was_there = os.path.isdir(self._folder.inside("by-id"))
         path = self._folder.make("by-id")
         with storage(f"create a session in {self._folder.path}"):
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
+                if not was_there:
+                    self._link_all()
                 yield
             finally:
                 os.close(descriptor)
+
+    def _link_all(self) -> None:
+        """Makes the links of every log anew, after somebody has removed them all: ids that are taken stay taken."""
+        for entry in self._folder.log_names():
+            name = entry.name.removesuffix(LOG_SUFFIX)
+            session = self._id_of(name)
+            if session is not None and is_id(session):
+                self._point("by-id", session, name)
 
     def _next_number(self, prefix: str) -> int:
         """One more than the highest in use. What others took since we last looked is met when linking."""
@@ -80,9 +94,13 @@ class Naming:
         finally:
             os.close(descriptor)
             os.unlink(draft)
+        self._sync()
+        return True
+
+    def _sync(self) -> None:
+        """Makes the names durable: the log's, and the link's to it."""
         sync_folder(self._folder.path)
         sync_folder(os.path.join(self._folder.path, "by-id"))
-        return True
 
     def _point(self, folder: str, link: str, name: str) -> None:
         """Points a link at a log, as a whole or not at all."""

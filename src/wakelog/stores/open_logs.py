@@ -3,7 +3,8 @@
 Among threads a log is taken by its own lock, among processes by `flock` on its lock file, which is
 closed on exec and never unlinked. A descriptor is closed only by who holds the log, and whoever waited
 for it meanwhile looks it up again: a number that the system has given to another file by then must
-never be written to.
+never be written to. A forked child opens everything anew: a lock belongs to an open file, and the child
+would share its parent's.
 """
 
 import contextlib
@@ -49,6 +50,7 @@ class OpenLogs:
         self._folder = folder
         self._logs: dict[str, OpenLog] = {}
         self._looking = threading.Lock()
+        self._pid = os.getpid()
 
     def taken(self, name: str) -> "Taken":
         """The append lock of a session, for a `with`."""
@@ -56,6 +58,7 @@ class OpenLogs:
 
     def look_up(self, name: str) -> OpenLog:
         """The open log of a name, counted as in use until it is given back."""
+        self._leave_to_parent()
         with self._looking:
             log = self._logs.get(name)
             if log is None or log.closed:
@@ -73,12 +76,25 @@ class OpenLogs:
         with self._looking:
             self._close_unused(keep=0)
 
+    def _leave_to_parent(self) -> None:
+        """After a fork what is open is the parent's, whatever its threads were doing with it at that moment."""
+        if self._pid == os.getpid():
+            return
+        inherited, self._logs = self._logs, {}
+        self._looking, self._pid = threading.Lock(), os.getpid()
+        for log in inherited.values():
+            log.close()
+
     def _opened(self, name: str) -> OpenLog:
         self._close_unused(keep=_OPEN_MAX - 1)
         self._folder.make()
         log = self._folder.open_log(name, write=True)
-        with storage(f"lock {name}"):
-            lock = self._folder.open_lock(name, make=True)
+        try:
+            with storage(f"lock {name}"):
+                lock = self._folder.open_lock(name, make=True)
+        except StoreError:
+            os.close(log)
+            raise
         assert lock is not None
         return OpenLog(log, lock)
 

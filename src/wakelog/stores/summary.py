@@ -6,41 +6,36 @@ taken only where it must give what the long one would; anything unusual is `Rewr
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 import msgspec
 
 from wakelog.errors import NotFound
-from wakelog.log.content import Prompt, Reply, ToolCall, Usage
+from wakelog.log.content import Prompt
 from wakelog.log.entry import (
     Attention,
     Body,
+    Call,
     Compaction,
-    ContextRecord,
-    Custom,
     DamageNote,
     Entry,
-    FoldState,
     Head,
     Message,
-    Partial,
     Queued,
     Session,
-    Setting,
 )
 from wakelog.log.lines import Damage, Line, Reader
 from wakelog.log.tree import Tree
 from wakelog.ports import Stat, Store
 from wakelog.reading import inherit
+from wakelog.stores.slim import slim, slim_state
 from wakelog.views.overview import overview
 from wakelog.views.pending import open_calls
 from wakelog.views.state import fold_state, session_state
 
 PROMPT_MAX_CHARS = 200
 _KNOWN_BYTES = 8
-# How many of the last links may become the bookmark's fold: a few, since a call may just be open.
-_CANDIDATES = 8
 
 
 class SessionRow(msgspec.Struct, frozen=True):
@@ -81,7 +76,7 @@ class Bookmark(msgspec.Struct, frozen=True):
 
     @property
     def after(self) -> int:
-        """The seq to load behind: the first line is then the one the fold stands on."""
+        """The seq to load behind: the first line is then the last one that the fold stands for."""
         return (self.fold.seq or 0) - 1
 
 
@@ -105,7 +100,7 @@ class LogFold:
     def feed(self, line: Line) -> list[Entry]:
         """Takes in a line; gives the entries that were not indexed before."""
         entries = self._reader.feed(line)
-        self._entries += map(_slim, entries)
+        self._entries += map(slim, entries)
         if self._bookmark is not None and line.offset <= self._bookmark.offset:
             self._met = self._met or (line.offset, _digest(line.raw)) == self._place
             return []
@@ -117,20 +112,26 @@ class LogFold:
 
     def summary(self, store: Store) -> tuple[SessionRow, Bookmark | None]:
         """The row, and the bookmark to go on from: none where the whole must be read again."""
-        if self._bookmark is None:
-            tree, damage = self._whole_tree(store)
-            fold = self._grow(tree, self._entries)
-            tree.mark_unreadable(self._reader.damage)
-            count = len(damage) + len(self._reader.damage) + len(tree.damage)
+        mark = self._bookmark
+        if mark is None:
+            tree, damage = self._whole(store)
+            fold = _fold(tree, self._entries, lambda: self._begun(store)[0])
         else:
-            tree, fold = self._tree_from(self._bookmark)
-            count = self._bookmark.damage
-        row = self._row(tree, count)
+            tree, damage = self._from(mark), mark.damage
+            fold = _fold(tree, self._entries[1:], lambda: _begun_from(mark)) or mark.fold
+        row = self._row(tree, damage)
         return row, self._next_bookmark(tree, fold, row)
 
     # ── the long way ─────────────────────────────────────────────────────────────────────────────
 
-    def _whole_tree(self, store: Store) -> tuple[Tree, list[Damage]]:
+    def _whole(self, store: Store) -> tuple[Tree, int]:
+        """The tree of the whole log, and how many damage reports there are."""
+        tree, damage = self._begun(store)
+        tree.add_all(self._entries)
+        tree.mark_unreadable(self._reader.damage)
+        return tree, len(damage) + len(self._reader.damage) + len(tree.damage)
+
+    def _begun(self, store: Store) -> tuple[Tree, list[Damage]]:
         """A tree to grow: empty, or begun with the branch that a fork goes on from."""
         tree = Tree()
         first = self._entries[0].value if self._entries else None
@@ -138,53 +139,34 @@ class LogFold:
             return tree, inherit(store, tree, first.parent, (first.id,))
         return tree, []
 
-    def _grow(self, tree: Tree, entries: list[Entry]) -> Compaction | None:
-        """Adds entries to a tree. Gives the last place where it could have been folded without losing anything."""
-        fold = None
-        links = [at for at, entry in enumerate(entries) if entry.is_link and entry.value.seq]
-        candidates = frozenset(links[-_CANDIDATES:])
-        for at, entry in enumerate(entries):
-            if self._bookmark is not None:
-                self._check_plain(self._bookmark, tree, entry)
-            tree.add(entry)
-            if at in candidates and tree.head == entry.id and not open_calls(tree.branch()):
-                fold = _fold_on(tree, entry)
-        return fold
-
     # ── the short way ────────────────────────────────────────────────────────────────────────────
 
-    def _tree_from(self, mark: Bookmark) -> tuple[Tree, Compaction]:
+    def _from(self, mark: Bookmark) -> Tree:
         """The tree of a log that went on plainly from its bookmark, or `Rewritten`."""
         seqs = [entry.value.seq for entry in self._entries]
         if not self._met or self._reader.damage or seqs != list(range(mark.after + 1, mark.after + 1 + len(seqs))):
             raise Rewritten
-        if self._entries[0].id != mark.fold.id:
-            raise Rewritten
-        tree = Tree(partial=True)
-        tree.add(Entry(b"", mark.session, 0))
-        tree.add(Entry(b"", mark.fold, mark.after + 1))
-        fold = self._grow(tree, self._entries[1:]) or mark.fold
+        tree = _begun_from(mark)
+        for entry in self._entries[1:]:
+            self._check_plain(mark, tree, entry)
+            tree.add(entry)
         if all(link.id != mark.fold.id for link in tree.branch().links):
             raise Rewritten
-        return tree, fold
+        return tree
 
     def _check_plain(self, mark: Bookmark, tree: Tree, entry: Entry) -> None:
         """An entry that speaks of something before the fold, or that would be damage, needs the whole log."""
-        value, key = entry.value, _key(entry.id)
-        is_plain = value.parent_id is not None and self._knows(mark, _key(value.parent_id))
+        parent, key = entry.value.parent_id, _key(entry.id)
+        is_plain = parent is not None and self._knows(mark, _key(parent))
         if entry.offset > mark.offset:
             is_plain = is_plain and not self._knows(mark, key)
             self._fresh.add(key)
-        match value:
-            case Head(target_id=target) | Compaction(state=FoldState(head=target)):
-                is_plain = is_plain and _stands(tree, target)
-            case Queued(parent_id=str() as link) | Attention(parent_id=str() as link):
-                is_plain = is_plain and _stands(tree, link)
+        match entry.value:
             case DamageNote():
                 is_plain = is_plain and mark.damage == 0
             case Session():
                 is_plain = False
-        if not is_plain:
+        if not is_plain or not all(_stands(tree, name) for name in _needed(entry.value)):
             raise Rewritten
 
     def _knows(self, mark: Bookmark, key: bytes) -> bool:
@@ -265,44 +247,52 @@ class LogFold:
         return sessions == [0] and all(before.seq < after.seq for before, after in pairwise(self._entries))
 
 
-def _fold_on(tree: Tree, link: Entry) -> Compaction:
-    """What a compaction would carry if it stood in the place of this link."""
-    return Compaction(id=link.id, seq=link.seq, summary="", state=_slim_state(fold_state(tree, link.id)))
+# ── the fold of a bookmark ───────────────────────────────────────────────────────────────────────
 
 
-def _slim(entry: Entry) -> Entry:
-    """An entry without its bytes and texts: all that trees and overviews look at."""
-    return Entry(b"", _slim_value(entry.value), entry.seq, entry.offset, entry.line)
+def _begun_from(mark: Bookmark) -> Tree:
+    """The tree that a bookmark stands for: the session and one fold."""
+    tree = Tree(partial=True)
+    tree.add(Entry(b"", mark.session, 0))
+    tree.add(Entry(b"", mark.fold, mark.after + 1))
+    return tree
 
 
-def _slim_value(value: Body) -> Body:
-    match value:
-        case Message(message=Reply() as reply):
-            calls = tuple(ToolCall(id=call.id, name=call.name) for call in reply.calls)
-            return msgspec.structs.replace(value, message=msgspec.structs.replace(reply, content=calls, usage=None))
-        case Message(message=said):
-            return msgspec.structs.replace(value, message=msgspec.structs.replace(said, content=()))
-        case Compaction(state=state):
-            slim = _slim_state(state) if state is not None else None
-            return msgspec.structs.replace(value, summary="", usage=None, state=slim)
-        case Session():
-            return msgspec.structs.replace(value, settings={})
-        case Custom():
-            return msgspec.structs.replace(value, data=None, content=())
-        case Queued():
-            return msgspec.structs.replace(value, message=None)
-        case Partial():
-            return msgspec.structs.replace(value, content=())
-        case Setting():
-            return msgspec.structs.replace(value, value=None)
-        case ContextRecord():
-            return msgspec.structs.replace(value, sources=(), environment={}, params={}, policy={})
-    return value
+def _fold(tree: Tree, entries: list[Entry], begun: Callable[[], Tree]) -> Compaction | None:
+    """The latest fold that loses nothing: at the end of the log or, while work is under way, just before it."""
+    if entries and _is_quiet(tree):
+        return _fold_at(tree, entries[-1])
+    at = _work_begins(tree, entries)
+    if at is None:
+        return None
+    before = begun().add_all(entries[: at + 1])
+    return _fold_at(before, entries[at]) if _is_quiet(before) else None
 
 
-def _slim_state(state: FoldState) -> FoldState:
-    queue = tuple(msgspec.structs.replace(queued, message=None) for queued in state.queue)
-    return msgspec.structs.replace(state, settings={}, context=None, usage=Usage(), queue=queue)
+def _is_quiet(tree: Tree) -> bool:
+    """Whether nothing is under way at the head: neither a tool call nor a request."""
+    if tree.head is None or isinstance(tree.links[tree.head].value, Session):
+        return False
+    return not any(isinstance(fact.value, Call) for fact in tree.facts(tree.head)) and not open_calls(tree.branch())
+
+
+def _work_begins(tree: Tree, entries: list[Entry]) -> int | None:
+    """The place among the entries of the link that the work under way hangs on."""
+    if tree.head is None:
+        return None
+    waiting = open_calls(tree.branch())
+    link = tree.parent(waiting[0].reply_id) if waiting else tree.head
+    return next((at for at, entry in enumerate(entries) if entry.id == link), None)
+
+
+def _fold_at(tree: Tree, last: Entry) -> Compaction | None:
+    """What a compaction would carry if it stood in the place of this entry, the last one of the tree."""
+    if tree.head is None or last.value.seq is None:
+        return None
+    return Compaction(id=tree.head, seq=last.seq, summary="", state=slim_state(fold_state(tree, tree.head)))
+
+
+# ── small things ─────────────────────────────────────────────────────────────────────────────────
 
 
 def _prompt(value: Body) -> str:
@@ -310,6 +300,18 @@ def _prompt(value: Body) -> str:
     if not isinstance(value, Message) or not isinstance(value.message, Prompt):
         return ""
     return " ".join(value.message.text[: 8 * PROMPT_MAX_CHARS].split())[:PROMPT_MAX_CHARS]
+
+
+def _needed(value: Body) -> list[str]:
+    """The entries that must have been read to know what this one does to the head's branch."""
+    match value:
+        case Head(target_id=target):
+            return [target]
+        case Compaction(state=state, first_kept_entry_id=kept):
+            return [name for name in (kept, state.head if state else None) if name is not None]
+        case Queued(parent_id=str() as link) | Attention(parent_id=str() as link):
+            return [link]
+    return []
 
 
 def _stands(tree: Tree, name: str) -> bool:

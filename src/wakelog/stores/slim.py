@@ -1,0 +1,58 @@
+"""Entries without their weight: what trees and overviews look at, and none of the text.
+
+A log of a gigabyte can so be judged as a whole while its words go by. What is left out here must not
+matter to any field of a row; the test that compares rows with the views of the whole log holds that.
+"""
+
+import msgspec
+
+from wakelog.log.content import Reply, ToolCall, Usage
+from wakelog.log.entry import (
+    Body,
+    Compaction,
+    ContextRecord,
+    Custom,
+    Entry,
+    FoldState,
+    Message,
+    Partial,
+    Queued,
+    Session,
+    Setting,
+)
+
+
+def slim(entry: Entry) -> Entry:
+    """An entry without its bytes and texts: all that trees and overviews look at."""
+    return Entry(b"", _slim_value(entry.value), entry.seq, entry.offset, entry.line)
+
+
+def _slim_value(value: Body) -> Body:
+    match value:
+        case Message(message=Reply() as reply):
+            calls = tuple(ToolCall(id=call.id, name=call.name) for call in reply.calls)
+            return msgspec.structs.replace(value, message=msgspec.structs.replace(reply, content=calls, usage=None))
+        case Message(message=said):
+            return msgspec.structs.replace(value, message=msgspec.structs.replace(said, content=()))
+        case Compaction(state=state):
+            light = slim_state(state) if state is not None else None
+            return msgspec.structs.replace(value, summary="", usage=None, state=light)
+        case Session():
+            return msgspec.structs.replace(value, settings={})
+        case Custom():
+            return msgspec.structs.replace(value, data=None, content=())
+        case Queued():
+            return msgspec.structs.replace(value, message=None)
+        case Partial():
+            return msgspec.structs.replace(value, content=())
+        case Setting():
+            return msgspec.structs.replace(value, value=None)
+        case ContextRecord():
+            return msgspec.structs.replace(value, sources=(), environment={}, params={}, policy={})
+    return value
+
+
+def slim_state(state: FoldState) -> FoldState:
+    """What a fold carries, without what no row of the index shows."""
+    queue = tuple(msgspec.structs.replace(queued, message=None) for queued in state.queue)
+    return msgspec.structs.replace(state, settings={}, context=None, usage=Usage(), queue=queue)

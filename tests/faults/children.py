@@ -1,0 +1,243 @@
+"""What the child processes of the fault tests do. Run as `python -m tests.faults.children WHAT FOLDER …`.
+
+Everything a child acknowledges it prints at once, one line each: what was printed must be in the log.
+A `WakelogError` is printed as one line of JSON; anything else is a traceback, and the test fails.
+"""
+
+import json
+import os
+import resource
+import shutil
+import sys
+from collections.abc import Callable
+
+from tests.faults.samples import NAME
+from wakelog.errors import LeaseLost, StoreError, WakelogError
+from wakelog.log.content import Prompt
+from wakelog.log.entry import Message
+from wakelog.log.proof import prove
+from wakelog.reading import read_active, read_log
+from wakelog.session import Session
+from wakelog.stores.jsonl import JsonlStore
+from wakelog.views.context import build_context
+from wakelog.views.overview import overview
+
+
+def wait_for(word: str) -> None:
+    """Waits until the parent says a word."""
+    heard = sys.stdin.readline().strip()
+    assert heard == word, heard
+
+
+def tell(*words: object) -> None:
+    """Says a line to the parent."""
+    print(*words, flush=True)
+
+
+def refused(error: WakelogError) -> str:
+    """An error as the tests read it."""
+    said = {"error": type(error).__name__, "kind": error.kind, "message": error.message, "hint": error.hint}
+    return json.dumps(said)
+
+
+# ── reading hostile logs ─────────────────────────────────────────────────────────────────────────
+
+
+def peak_mb() -> int:
+    """The most memory this program ever had. What the kernel counts per process would include its parent's."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) // 1024
+
+
+def read_all(times: str, *folders: str) -> None:
+    """Reads logs in every way, appends to them so many times, reads them again, and says what memory that took."""
+    for folder in folders:
+        tell(json.dumps(seen_in(folder, NAME, int(times))))
+
+
+def seen_in(folder: str, name: str, times: int) -> dict[str, object]:
+    """What one log gives, before and after its appends."""
+    store = JsonlStore(folder)
+    for way in (read_log, read_active):
+        log = way(store, name)
+        if log.tree.head is not None:
+            assert overview(log.tree).entries >= 0
+            assert build_context(log.tree.branch(), "budget:1000").digest
+    assert prove(store.load(name)).head is not None
+    before = read_log(store, name)
+    said = [say_once(folder, name) for _ in range(times)]
+    after = read_log(JsonlStore(folder), name)
+    return {
+        "entries": [entry.id for entry in before.entries],
+        "damage": [[hurt.kind, hurt.line] for hurt in before.damage],
+        "said": said,
+        "after": [entry.id for entry in after.entries],
+        "broken": list(prove(store.load(name)).broken),
+        "peak_mb": peak_mb(),
+    }
+
+
+def look(folder: str) -> None:
+    """Reads a log in a folder that cannot be written, and says what an attempt to write gives."""
+    store = JsonlStore(folder)
+    tell(len(read_log(store, NAME).entries))
+    tell(len(read_active(store, NAME).entries))
+    assert store.held(NAME) is None
+    assert store.journals(NAME) == {}
+    try:
+        Session(store, NAME).say("into stone")
+    except WakelogError as error:
+        tell(type(error).__name__)
+
+
+def say_once(folder: str, name: str) -> str:
+    """Says something as a newcomer to the session; gives the entry's id, or the error."""
+    try:
+        return Session(JsonlStore(folder), name).say("and on").id
+    except WakelogError as error:
+        return refused(error)
+
+
+# ── appending while the disk fails ───────────────────────────────────────────────────────────────
+
+
+def append_stubbornly(folder: str, count: str) -> None:
+    """Appends `count` messages, each by its id, each tried again after an error; says what happened each time."""
+    session = Session(JsonlStore(folder), NAME)
+    for number in range(int(count)):
+        entry_id = f"m{number}"
+        while True:
+            try:
+                entry = session.append(Message(id=entry_id, message=Prompt(content=f"message {number}")))
+            except StoreError as error:
+                tell("failed", entry_id, refused(error))
+            else:
+                tell("kept", entry_id, entry.seq)
+                break
+
+
+def fill(folder: str, copy: str, kind: str) -> None:
+    """Appends until the disk is full, makes space, goes on, and takes the log to a place that can be looked at."""
+    store = JsonlStore(os.path.join(folder, "store"))
+    session = Session.create(store)
+    ballast = Ballast(folder, kind)
+    number = 0
+    while ballast:
+        try:
+            entry = session.append(Message(id=f"m{number}", message=Prompt(content="x" * 700)))
+        except StoreError as error:
+            tell("failed", f"m{number}", refused(error))
+            ballast.drop()
+        else:
+            tell("kept", entry.id, entry.seq)
+            number += 1
+    for last in range(number, number + 5):
+        entry = session.append(Message(id=f"m{last}", message=Prompt(content="there is space again")))
+        tell("kept", entry.id, entry.seq)
+    shutil.copyfile(store.folder.log_path(session.name), copy)
+
+
+class Ballast:
+    """What keeps the disk nearly full: a file that takes up the space, or a limit on every file's size."""
+
+    def __init__(self, folder: str, kind: str) -> None:
+        self._file = os.path.join(folder, "ballast") if kind == "disk" else None
+        if self._file is not None:
+            with open(self._file, "wb") as file:
+                file.write(b"x" * 24 * 1024)
+        else:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (33_333, resource.RLIM_INFINITY))
+        self._stands = True
+
+    def __bool__(self) -> bool:
+        return self._stands
+
+    def drop(self) -> None:
+        """Makes space."""
+        self._stands = False
+        if self._file is not None:
+            os.unlink(self._file)
+        else:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def create(folder: str, session_id: str, tries: str) -> None:
+    """Creates a session by its id, as often as asked; says what happened each time."""
+    for _ in range(int(tries)):
+        try:
+            session = Session.create(JsonlStore(folder), session_id=session_id)
+        except StoreError as error:
+            tell("failed", session_id, refused(error))
+        else:
+            tell("kept", session_id, session.name)
+
+
+# ── many writers ─────────────────────────────────────────────────────────────────────────────────
+
+
+def say(folder: str, label: str, count: str) -> None:
+    """Says messages at the head as fast as it can, after a common start."""
+    session = Session(JsonlStore(folder), NAME)
+    tell("ready")
+    wait_for("go")
+    for number in range(int(count)):
+        entry = session.say(f"{label} {number}")
+        tell(entry.id, entry.seq, entry.type)
+
+
+def wander(folder: str, label: str, count: str) -> None:
+    """Moves the head about, to one old link after another."""
+    session = Session(JsonlStore(folder), NAME)
+    tell("ready")
+    wait_for("go")
+    for number in range(int(count)):
+        links = sorted(session.read().tree.links)
+        entry = session.move_head(links[(number * 7 + len(label)) % len(links)])
+        tell(entry.id, entry.seq, entry.type)
+
+
+def ensure(folder: str, count: str) -> None:
+    """Creates sessions that others are creating too."""
+    tell("ready")
+    wait_for("go")
+    for number in range(int(count)):
+        tell(Session.create(JsonlStore(folder), session_id=f"same-{number}").name)
+
+
+# ── leases ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def hold(folder: str, holder: str, ttl_s: str) -> None:
+    """Takes the lease, then appends under it each time it is told to, and says how that went."""
+    session = Session(JsonlStore(folder), NAME)
+    lease = session.acquire(holder, ttl_s=float(ttl_s))
+    tell("holds", lease.fence)
+    for _ in iter(sys.stdin.readline, ""):
+        try:
+            entry = session.append(Message(message=Prompt(content=f"by {holder}")), lease=lease)
+        except LeaseLost:
+            tell("LeaseLost")
+        else:
+            tell("kept", entry.id, entry.seq)
+
+
+def hold_unfenced(folder: str, holder: str, ttl_s: str) -> None:
+    """The same with the fence check taken out: what must never be possible, made possible."""
+    JsonlStore._check_fence = lambda *_: None  # type: ignore[method-assign]
+    hold(folder, holder, ttl_s)
+
+
+CHILDREN: dict[str, Callable[..., None]] = {
+    each.__name__: each
+    for each in (read_all, look, append_stubbornly, fill, create, say, wander, ensure, hold, hold_unfenced)
+}
+
+
+def main() -> None:
+    """Runs one of them."""
+    what, *words = sys.argv[1:]
+    CHILDREN[what](*words)
+
+
+if __name__ == "__main__":
+    main()

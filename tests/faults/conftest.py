@@ -1,0 +1,19 @@
+"""Where the fault tests keep their stores: on the disk, or in memory where ten thousand files are written."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture
+def quick_folder(tmp_path) -> Iterator[str]:
+    """A folder for sweeps: on a file system without a disk under it, where there is one."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield str(tmp_path / "store")
+        return
+    folder = tempfile.mkdtemp(dir="/dev/shm", prefix="wakelog-")
+    yield os.path.join(folder, "store")
+    shutil.rmtree(folder)

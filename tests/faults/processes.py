@@ -1,0 +1,112 @@
+"""Real processes for the tests: started together, talked to line by line, and ended one by one.
+
+A child is the real interpreter (never a shim: a tracer would count the shim's calls) running
+`tests.faults.children` with this process's own module path, so that it imports the very code under test.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+
+PATIENCE_S = 60
+INTERPRETER = os.path.realpath(sys.executable)
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment of a child: our module path, our code, and nothing buffered."""
+    path = os.pathsep.join(place for place in sys.path if place)
+    return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", **more}
+
+
+def command(*words: str) -> list[str]:
+    """How a child is started."""
+    return [INTERPRETER, "-m", "tests.faults.children", *words]
+
+
+def run(*words: str, before: Sequence[str] = ()) -> "subprocess.CompletedProcess[str]":
+    """Runs a child to its end, under another program if asked."""
+    return subprocess.run(
+        [*before, *command(*words)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        env=environment(),
+        check=False,
+    )
+
+
+class Child:
+    """A child that waits for words on its standard input and answers on its standard output."""
+
+    def __init__(self, *words: str) -> None:
+        self.process = subprocess.Popen(
+            command(*words),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def tell(self, word: str) -> None:
+        """Says a word to the child."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(word + "\n")
+        self.process.stdin.flush()
+
+    def hear(self) -> str:
+        """The child's next line; empty when it is gone."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def rest(self) -> list[str]:
+        """Every line until the child ends."""
+        assert self.process.stdout is not None
+        lines = self.process.stdout.read().split("\n")[:-1]
+        self.process.wait(PATIENCE_S)
+        return lines
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the child."""
+        os.kill(self.pid, number)
+
+    def stop(self) -> None:
+        """Stops the child in its tracks and waits until it stands still."""
+        self.signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
+
+    def kill(self) -> None:
+        """Kills the child and leaves it as a zombie: nobody has asked how it ended."""
+        self.signal(signal.SIGKILL)
+        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+
+    def __enter__(self) -> "Child":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.wait(PATIENCE_S)
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+
+@contextlib.contextmanager
+def together(*words: Sequence[str]) -> Iterator[list[Child]]:
+    """Children that have all said `ready` before any of them is told to go."""
+    with contextlib.ExitStack() as stack:
+        children = [stack.enter_context(Child(*each)) for each in words]
+        for child in children:
+            assert child.hear() == "ready"
+        for child in children:
+            child.tell("go")
+        yield children

@@ -1,0 +1,171 @@
+"""Who may run a session when processes stop, die and come back (law 6, DESIGN 4).
+
+A lease is a record that expires, judged by the store's clock since boot. A stopped holder is overtaken and
+cannot append one more entry; a dead one's lease is void at once. The control with the fence check taken out
+shows that these tests can fail.
+"""
+
+import signal
+import time
+
+import msgspec
+import pytest
+
+from tests.faults.processes import PATIENCE_S, Child
+from tests.faults.samples import NAME, Ticks, proof_of, read, small_log
+from wakelog.clock import SystemClock
+from wakelog.errors import Conflict, LeaseLost
+from wakelog.log.content import Prompt
+from wakelog.log.entry import Activity, Message
+from wakelog.ports import Lease
+from wakelog.session import Session
+from wakelog.stores.jsonl import JsonlStore
+
+
+def wait_until_free(folder: str) -> None:
+    """Looks at the lease until it is nobody's."""
+    deadline = time.monotonic() + PATIENCE_S
+    while JsonlStore(folder).held(NAME) is not None:
+        assert time.monotonic() < deadline, "the lease of a stopped process never expired"
+
+
+def overtaken(folder: str, what: str) -> tuple[str, Lease]:
+    """A holder is stopped, its lease expires, we take over, it goes on: what does it say when it appends?"""
+    with Child(what, folder, "zombie", "0.5") as zombie:
+        assert zombie.hear().startswith("holds")
+        zombie.tell("append")
+        assert zombie.hear().startswith("kept"), "a lease in force must be good for something"
+        zombie.stop()
+        wait_until_free(folder)
+        session = Session(JsonlStore(folder), NAME)
+        lease = session.acquire("successor", ttl_s=600)
+        session.append(Message(message=Prompt(content="by successor")), lease=lease)
+        zombie.signal(signal.SIGCONT)
+        zombie.tell("append")
+        return zombie.hear(), lease
+
+
+def stale_entries(folder: str, lease: Lease) -> list[str]:
+    """What the overtaken holder wrote behind the entry that overtook it."""
+    said = [entry for entry in read(folder).entries if isinstance(entry.value, Message)]
+    return [entry.id for entry in said if entry.value.message.text == "by zombie" and entry.seq > lease.fence]
+
+
+def test_a_stopped_holder_that_comes_back_cannot_append(tmp_path):
+    """Law 6: SIGSTOP past the end of the lease, takeover, SIGCONT: LeaseLost, and not one stale entry."""
+    folder = str(tmp_path)
+    small_log(folder, entries=2)
+    answer, lease = overtaken(folder, "hold")
+    assert answer == "LeaseLost"
+    assert stale_entries(folder, lease) == []
+    assert proof_of(folder).broken == ()
+
+
+def test_without_the_fence_check_it_would(tmp_path):
+    """The test above can fail: with the check taken out, the same zombie appends behind its successor."""
+    folder = str(tmp_path)
+    small_log(folder, entries=2)
+    answer, lease = overtaken(folder, "hold_unfenced")
+    assert answer.startswith("kept")
+    assert len(stale_entries(folder, lease)) == 1
+
+
+def test_a_killed_holder_has_no_lease(tmp_path):
+    """DESIGN 4: waking after a crash never waits for an expiry, not even while nobody has buried the dead."""
+    folder = str(tmp_path)
+    small_log(folder, entries=2)
+    with Child("hold", folder, "doomed", "100000") as holder:
+        assert holder.hear().startswith("holds")
+        with pytest.raises(Conflict):
+            Session(JsonlStore(folder), NAME).acquire("impatient", ttl_s=1)
+        assert JsonlStore(folder).held(NAME) is not None
+        holder.kill()
+        assert holder.process.returncode is None, "nobody has asked how it ended: it is a zombie"
+        assert JsonlStore(folder).held(NAME) is None
+        lease = Session(JsonlStore(folder), NAME).acquire("heir", ttl_s=600)
+    assert JsonlStore(folder).held(NAME) == msgspec.structs.replace(lease, session=NAME)
+
+
+def test_a_reused_pid_is_not_its_predecessor(tmp_path):
+    """DESIGN 4: a process is its pid and the moment it began."""
+    folder = str(tmp_path)
+    session = small_log(folder, entries=2)
+    session.acquire("me", ttl_s=600)
+    store = JsonlStore(folder)
+    assert store.held(NAME) is not None
+    rewrite(store, born="1")
+    assert store.held(NAME) is None
+
+
+def rewrite(store: JsonlStore, **changes: object) -> None:
+    """Changes the lease's record behind the store's back."""
+    record = store._leases.read(NAME)
+    assert record is not None
+    changed = msgspec.structs.replace(record, **changes)
+    store.folder.replace_small(msgspec.json.encode(changed), ".locks", f"{NAME}.lease")
+
+
+def test_a_lease_from_another_boot_is_void(tmp_path):
+    """DESIGN 4: seconds since boot mean nothing after the next boot."""
+    folder = str(tmp_path)
+    session = small_log(folder, entries=2)
+    session.acquire("me", ttl_s=600)
+    store = JsonlStore(folder)
+    rewrite(store, boot="11111111-2222-3333-4444-555555555555", expires=10.0**9)
+    assert store.held(NAME) is None
+    assert Session(store, NAME).acquire("after the boot", ttl_s=600).fence > 2
+
+
+@pytest.mark.parametrize("jump_s", [-400 * 86_400, 400 * 86_400])
+def test_a_clock_jump_does_not_matter(tmp_path, monkeypatch, jump_s):
+    """Law 3, DESIGN 4: wall clocks are for people; a year forth or back neither ends a lease nor extends one."""
+    folder = str(tmp_path)
+    session = small_log(folder, entries=2)
+    lease = session.acquire("me", ttl_s=600)
+    true_time, true_ns = time.time, time.time_ns
+    monkeypatch.setattr(time, "time", lambda: true_time() + jump_s)
+    monkeypatch.setattr(time, "time_ns", lambda: true_ns() + jump_s * 10**9)
+    jumped = Session(JsonlStore(folder), NAME, clock=SystemClock())
+    with pytest.raises(Conflict):
+        jumped.acquire("thief", ttl_s=600)
+    later = session.append(Message(message=Prompt(content="still mine")), lease=lease)
+    assert later.seq == lease.fence + 1
+    session.store.release(lease)
+    assert jumped.acquire("next", ttl_s=600).fence > later.seq
+    assert read(folder).damage == ()
+
+
+def test_a_lease_ends_by_the_clock_since_boot(tmp_path):
+    """DESIGN 4: it ends when its time is up, not earlier; and who let it end may go on until overtaken."""
+    folder = str(tmp_path)
+    small_log(folder, entries=2)
+    now = [1_000.0]
+    store = JsonlStore(folder, now=lambda: now[0])
+    session = Session(store, NAME, clock=Ticks(500))
+    lease = session.acquire("me", ttl_s=10)
+    now[0] += 9.9
+    assert store.held(NAME) is not None
+    now[0] += 0.2
+    assert store.held(NAME) is None
+    session.append(Message(message=Prompt(content="nobody has overtaken me")), lease=lease)
+    successor = Session(store, NAME, clock=Ticks(900))
+    successor.acquire("you", ttl_s=10)
+    with pytest.raises(LeaseLost):
+        session.append(Message(message=Prompt(content="too late")), lease=lease)
+
+
+@pytest.mark.parametrize(
+    "record", [b"", b"{", b"\xff", b"[]", b"null", b'{"holder":1}', b'{"a":' * 100_000, b"\x00" * 4_096]
+)
+def test_a_lease_that_cannot_be_read_is_nobodys(tmp_path, record):
+    """Law 13: a broken record is no traceback; its holder must take the lease again, and fences still grow."""
+    folder = str(tmp_path)
+    session = small_log(folder, entries=2)
+    lease = session.acquire("me", ttl_s=600)
+    session.store.folder.replace_small(record, ".locks", f"{NAME}.lease")
+    assert JsonlStore(folder).held(NAME) is None
+    with pytest.raises(LeaseLost):
+        session.append(Message(message=Prompt(content="by whose right?")), lease=lease)
+    assert session.acquire("me", ttl_s=600).fence > lease.fence
+    fences = [entry.seq for entry in read(folder).entries if isinstance(entry.value, Activity)]
+    assert fences == sorted(set(fences))
