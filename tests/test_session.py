@@ -228,7 +228,7 @@ def test_newer_logs_are_not_written_to(tmp_path):
     with pytest.raises(NewerFormat, match="newer"):
         session.say("hi")
     with pytest.raises(NewerFormat):
-        Session(store, session.id)
+        Session(store, session.id).say("hi")
     (tmp_path / "new.jsonl").write_bytes(b'{"type":"session","id":"n","version":2}\n')
     with pytest.raises(NewerFormat, match="format 2"):
         Session(store, "new")

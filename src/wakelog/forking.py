@@ -1,17 +1,20 @@
 """Forking into a session of its own: the new log names an entry of the old one and copies nothing.
 
-A new session never runs its parent's calls: those open at the fork point are settled there at once,
-with the parent's own result where it has one by now, and as skipped where it has not.
+Rule 1: a fork writes one line, whatever the size of its parent, and reads no further back than the
+turn it leaves.
+Rule 2: a new session never runs its parent's calls. Those of the last reply that are still open are
+settled at once, with the parent's own result where it has one by now, and as skipped where it has not.
 """
 
 import msgspec
 
 from wakelog.errors import Damaged
-from wakelog.log.content import Text, ToolResult
+from wakelog.log.content import Prompt, Reply, Text, ToolResult
 from wakelog.log.entry import Entry, Message, Origin
 from wakelog.log.entry import Session as SessionEntry
 from wakelog.log.seal import seal_of
-from wakelog.reading import Log, read_log
+from wakelog.log.tree import Branch, Tree
+from wakelog.reading import read_log
 from wakelog.session import Session
 from wakelog.views.pending import OpenCall, open_calls
 
@@ -20,12 +23,12 @@ _SKIPPED = "Not run: the session was forked before this tool call had a result."
 
 def fork(session: Session, at: str | None = None) -> Session:
     """A new session that goes on from an entry (default: the head) of another."""
-    log = session.read()
-    target = log.tree.find(at) if at is not None else log.tree.head
+    tree = session.tree_of(at)
+    target = tree.find(at) if at is not None else tree.head
     if target is None:
         raise Damaged(f"{session.name} has no entry that can be read", hint="see `wakelog doctor`")
-    card = _card(log)
-    owner, link = _owner(session, log, target)
+    card = _card(tree)
+    owner, link = _owner(session, tree, target)
     child = Session.create(
         session.store,
         agent=card.agent or "agent",
@@ -34,30 +37,42 @@ def fork(session: Session, at: str | None = None) -> Session:
         parent=Origin(session=owner, entry=target, h=seal_of(link.raw)),
         clock=session.clock,
     )
-    for call in open_calls(child.branch()):
-        child.append(Message(message=_settled(call, log)))
+    for call in open_calls(Branch(_turn_before(tree, target))):
+        child.append(Message(message=_settled(call, session)))
     return child
 
 
-def _card(log: Log) -> SessionEntry:
-    first = log.session.value if log.session else None
-    return first if isinstance(first, SessionEntry) else SessionEntry()
+def _card(tree: Tree) -> SessionEntry:
+    return next((link.value for link in tree.own_links() if isinstance(link.value, SessionEntry)), SessionEntry())
 
 
-def _owner(session: Session, log: Log, link_id: str) -> tuple[str, Entry]:
+def _owner(session: Session, tree: Tree, link_id: str) -> tuple[str, Entry]:
     """The session that holds a link: this one, or, for what it inherited, the one it came from."""
-    owner = log.id
-    while log.tree.is_inherited(link_id):
-        parent = _card(log).parent
+    owner = session.id
+    while tree.is_inherited(link_id):
+        parent = _card(tree).parent
         assert parent is not None
         owner = parent.session
-        log = read_log(session.store, owner)
-    return owner, log.tree.links[link_id]
+        tree = read_log(session.store, owner).tree
+    return owner, tree.links[link_id]
 
 
-def _settled(call: OpenCall, parent: Log) -> ToolResult:
+def _turn_before(tree: Tree, target: str) -> tuple[Entry, ...]:
+    """The links from the last reply or prompt up to the target: all that can hold an open call of ours."""
+    links: list[Entry] = []
+    at: str | None = target
+    while at is not None:
+        links.append(tree.links[at])
+        value = tree.links[at].value
+        if isinstance(value, Message) and isinstance(value.message, Reply | Prompt):
+            break
+        at = tree.parent(at)
+    return tuple(reversed(links))
+
+
+def _settled(call: OpenCall, parent: Session) -> ToolResult:
     """The result of a call that was open where a fork begins."""
-    for entry in parent.entries:
+    for entry in parent.read().entries:
         match entry.value:
             case Message(message=ToolResult(reply_id=call.reply_id, tool_call_id=call.call.id) as result):
                 return msgspec.structs.replace(result, copied_from=entry.id)

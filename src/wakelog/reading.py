@@ -18,6 +18,7 @@ from wakelog.log.tree import Branch, Tree
 from wakelog.ports import Store
 
 _ANCESTORS_MAX = 64
+_UPGRADE = f"upgrade wakelog: this one reads format {FORMAT_VERSION}"
 
 
 class Log(msgspec.Struct):
@@ -49,7 +50,7 @@ def read_log(store: Store, session: str) -> Log:
 
 def read_active(store: Store, session: str) -> Log:
     """As much of a session as the views of its head need; the whole where its end cannot be trusted."""
-    first = _first_entry(store, session)
+    first = read_first(store, session)
     tail = read_tail(store.tail(session)) if first is not None else None
     if tail is None or first is None:
         return read_log(store, session)
@@ -57,6 +58,20 @@ def read_active(store: Store, session: str) -> Log:
     if tail.fold is None:
         return _log(store, name, tail.entries, Reader(next_seq=tail.entries[-1].seq + 1), ())
     return Log(name, (first, *tail.entries), tree_of(tail, first), next_seq=tail.entries[-1].seq + 1)
+
+
+def read_first(store: Store, session: str) -> Entry | None:
+    """The session entry; None if the first line is none we can read, `NewerFormat` if it is of a newer format."""
+    first = next(iter(store.load(session)), None)
+    if first is None or not first.whole:
+        return None
+    try:
+        value = decode(first.raw)
+    except Undecodable as error:
+        if error.newer and error.envelope and error.envelope.type == "session":
+            raise NewerFormat(error.reason, hint=_UPGRADE) from None
+        return None
+    return Entry(first.raw, value, 0, 0, 1) if type(value) is Session else None
 
 
 def _read_whole(store: Store, session: str, children: tuple[str, ...]) -> Log:
@@ -99,7 +114,7 @@ def _branch_of_parent(store: Store, origin: Origin, children: tuple[str, ...]) -
     """The parent's branch, and what of its own origin could not be read."""
     if origin.session in children or len(children) > _ANCESTORS_MAX:
         raise WakelogError("it is its own ancestor, or has too many")
-    first = _first_entry(store, origin.session)
+    first = read_first(store, origin.session)
     tail = read_tail(store.tail(origin.session), at=origin.entry) if first is not None else None
     if tail is not None and tail.fold is not None and first is not None:
         return tree_of(tail, first).branch(origin.entry), []
@@ -107,20 +122,8 @@ def _branch_of_parent(store: Store, origin: Origin, children: tuple[str, ...]) -
     return parent.tree.branch(origin.entry), [hurt for hurt in parent.damage if hurt.kind == "origin"]
 
 
-def _first_entry(store: Store, session: str) -> Entry | None:
-    """The session entry, if the first line is one we can read."""
-    first = next(iter(store.load(session)), None)
-    if first is None or not first.whole:
-        return None
-    try:
-        value = decode(first.raw)
-    except Undecodable:
-        return None
-    return Entry(first.raw, value, 0, 0, 1) if type(value) is Session else None
-
-
 def _check_version(reader: Reader, entries: list[Entry]) -> None:
     """A log that was begun in a newer format is not ours to interpret; one newer line is reported like damage."""
     begun = next((hurt for hurt in reader.damage if hurt.kind == "newer" and hurt.line == 1), None)
     if begun is not None and entries and entries[0].type == "session":
-        raise NewerFormat(begun.reason, hint=f"upgrade wakelog: this one reads format {FORMAT_VERSION}")
+        raise NewerFormat(begun.reason, hint=_UPGRADE)

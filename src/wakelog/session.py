@@ -45,7 +45,7 @@ from wakelog.log.tail import outgrows
 from wakelog.log.times import iso
 from wakelog.log.tree import Branch, Tree
 from wakelog.ports import Clock, Lease, Sealed, Store
-from wakelog.reading import Log, read_active, read_log
+from wakelog.reading import Log, read_active, read_first, read_log
 from wakelog.version import APP
 from wakelog.views.pending import open_calls
 from wakelog.views.state import fold_state
@@ -66,9 +66,9 @@ class Session:
         self.store = store
         self.name = store.name(session)
         self.clock = clock or SystemClock()
-        self._log = read_active(store, self.name)
-        self.id = self._log.id
-        self._refuse_newer(self._log.damage)
+        first = read_first(store, self.name)
+        self.id = first.id if first is not None else self.name
+        self._known: Log | None = None
 
     @classmethod
     def create(
@@ -110,6 +110,14 @@ class Session:
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
+    @property
+    def _log(self) -> Log:
+        """As much of the log as the head's views need. Read when first needed: a new fork may never need it."""
+        if self._known is None:
+            self._known = read_active(self.store, self.name)
+            self._refuse_newer(self._known.damage)
+        return self._known
+
     def read(self) -> Log:
         """Everything that ever happened, read afresh."""
         return read_log(self.store, self.name)
@@ -125,12 +133,14 @@ class Session:
         """What could not be read when the session was opened, as far as it was looked at."""
         return self._log.damage
 
+    def tree_of(self, at: str | None) -> Tree:
+        """A tree that holds the branch of an entry: the whole one, if that entry is not the head and not all was read."""
+        tree = self.tree
+        return self.read().tree if tree.partial and at not in (None, tree.head) else tree
+
     def branch(self, at: str | None = None) -> Branch:
         """The branch of an entry (default: the head)."""
-        tree = self.tree
-        if at is not None and tree.partial:
-            tree = self.read().tree
-        return tree.branch(at)
+        return self.tree_of(at).branch(at)
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
@@ -277,7 +287,7 @@ class Session:
         self._log.tree.add_all(entries)
         self._log.next_seq = next_seq
         if any(outgrows(self._log.tree, entry) for entry in entries):
-            self._log = read_active(self.store, self.name)
+            self._known = read_active(self.store, self.name)
 
     def _appended_before(self, value: Known) -> Entry | None:
         """This very entry, if an earlier try of its append got through after all."""

@@ -15,12 +15,17 @@ import msgspec
 from wakelog.errors import UsageError
 from wakelog.log.content import AnyPart, JsonObject, Part
 from wakelog.log.entry import FACT_TYPES, FORMAT_VERSION, LINK_TYPES, Body, Known, Session, Unknown
-from wakelog.log.ids import is_id
+from wakelog.log.ids import ID, is_id
 
 LINE_MAX_BYTES = 16 * 1024 * 1024
 # How deep a line may be nested. The JSON library's own limit is what is left of the stack, so without this one
 # a line could be readable in one place and not in another.
 NESTING_MAX = 256
+# How many lists and objects a line may hold: each takes twenty times the memory of its two bytes.
+BRACKETS_MAX = 250_000
+_LARGE_BYTES = 1024 * 1024
+# A line shorter than this cannot be nested too deep.
+_SHORT_BYTES = 2 * NESTING_MAX
 Upcaster: TypeAlias = Callable[[JsonObject], JsonObject]
 # Version n → n + 1, on the plain JSON object. Version 1 is the first, so there is nothing to lift yet.
 UPCASTERS: Mapping[int, Upcaster] = {}
@@ -28,6 +33,7 @@ UPCASTERS: Mapping[int, Upcaster] = {}
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Known)
 _plain = msgspec.json.Decoder()
+_fits = ID.fullmatch
 _PART_TYPES = frozenset(str(part.__struct_config__.tag) for part in Part.__subclasses__())
 # Invalid UTF-8 in a tag comes out of the JSON library as an error of its own.
 _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError)
@@ -64,8 +70,8 @@ def encode(value: Known) -> bytes:
         line = _encoder.encode(value)
     except (UnicodeEncodeError, TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"a {value.type} entry cannot be written as JSON: {error}") from error
-    if _is_deep(line):
-        raise UsageError(f"a {value.type} entry is nested deeper than {NESTING_MAX} levels")
+    if excess := _excess(line):
+        raise UsageError(f"a {value.type} entry cannot be written: it is {excess}")
     if len(line) > LINE_MAX_BYTES - 1024:
         raise UsageError(
             f"a {value.type} entry of {len(line):,} bytes is too long for one line",
@@ -100,6 +106,9 @@ def amended(raw: bytes, changes: JsonObject, *, without: tuple[str, ...] = ()) -
 
 def decode(raw: bytes) -> Body:
     """The typed value of one line (without its LF), or `Undecodable`."""
+    if len(raw) > _LARGE_BYTES and (excess := _excess(raw)):
+        # Decoding would already have taken the memory that the check is there to save.
+        raise Undecodable(excess)
     try:
         value: Known = _decoder.decode(raw)
     except msgspec.ValidationError:
@@ -111,9 +120,13 @@ def decode(raw: bytes) -> Body:
         return decode_patiently(mended)
     except RecursionError:
         raise Undecodable("nested too deep") from None
-    if not is_id(value.id) or (value.v is not None and value.v != FORMAT_VERSION) or _is_deep(raw):
-        return decode_patiently(raw)
-    if type(value) is Session and value.version not in (None, FORMAT_VERSION):
+    # Ten thousand lines pass here: what is plainly ours goes by with one look at each thing.
+    if (
+        _fits(value.id) is None
+        or (value.v != FORMAT_VERSION and value.v is not None)
+        or (len(raw) - len(raw.translate(None, b"[{")) > NESTING_MAX and _excess(raw))
+        or (type(value) is Session and value.version not in (None, FORMAT_VERSION))
+    ):
         return decode_patiently(raw)
     return value
 
@@ -143,8 +156,8 @@ def decode_patiently(raw: bytes, upcasters: Mapping[int, Upcaster] = UPCASTERS) 
 
 
 def _object(raw: bytes) -> JsonObject:
-    if _is_deep(raw):
-        raise Undecodable(f"nested deeper than {NESTING_MAX} levels")
+    if excess := _excess(raw):
+        raise Undecodable(excess)
     try:
         line = _plain.decode(raw)
     except _NOT_JSON as error:
@@ -156,16 +169,19 @@ def _object(raw: bytes) -> JsonObject:
     return line
 
 
-def _is_deep(raw: bytes) -> bool:
-    """Whether JSON is nested deeper than we go. Most lines are too short, or hold too few brackets, to be looked at."""
-    if len(raw) < 2 * NESTING_MAX or raw.count(b"[") + raw.count(b"{") <= NESTING_MAX:
-        return False
-    depth = 0
+def _excess(raw: bytes) -> str:
+    """What is too much about a line's JSON, or nothing. Most lines are too short, or hold too few brackets, to be."""
+    if len(raw) < _SHORT_BYTES or len(raw) - len(raw.translate(None, b"[{")) <= NESTING_MAX:
+        return ""
+    depth = count = 0
     for token in _TOKEN.finditer(raw.replace(b"\\\\", b"").replace(b'\\"', b"")):
-        depth += _STEP.get(token[0], 0)
+        step = _STEP.get(token[0], 0)
+        depth, count = depth + step, count + (step > 0)
         if depth > NESTING_MAX:
-            return True
-    return False
+            return f"nested deeper than {NESTING_MAX} levels"
+        if count > BRACKETS_MAX:
+            return f"made of more than {BRACKETS_MAX:,} lists and objects"
+    return ""
 
 
 def _version(line: JsonObject, envelope: Unknown) -> int:

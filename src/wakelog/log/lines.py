@@ -67,14 +67,17 @@ def split(blocks: Iterable[bytes], *, offset: int = 0, number: int = 1) -> Itera
 
     A number of 0 leaves the lines uncounted, for a stream that does not begin at the beginning.
     """
-    rest, slicing = b"", False
+    rest, slicing, step = b"", False, int(number > 0)
     for block in blocks:
         *lines, rest = (rest + block if rest else block).split(b"\n")
         for raw in lines:
-            yield Line(raw, offset, number, True, not slicing and len(raw) <= LINE_MAX_BYTES)
+            if slicing or len(raw) > LINE_MAX_BYTES:
+                yield Line(raw, offset, number, True, False)
+                slicing = False
+            else:
+                yield Line(raw, offset, number)
             offset += len(raw) + 1
-            number += number > 0
-            slicing = False
+            number += step
         if len(rest) > LINE_MAX_BYTES:
             yield Line(rest, offset, number, False, False)
             offset, rest, slicing = offset + len(rest), b"", True
@@ -107,24 +110,35 @@ class Reader:
 
     def feed(self, line: Line) -> list[Entry]:
         """The entries of one line: one, mostly; none if it is blank or damaged; several if glued."""
-        if not line.whole:
-            self._step_over(line)
-            return []
-        if line.raw == b"":
-            return []
-        try:
-            return [self._entry(decode(line.raw), line.raw, line.offset, line.number)]
-        except Undecodable as error:
-            return self._pieces(line, error) if line.raw.strip() else []
+        return self.feed_all((line,))
 
     def feed_all(self, lines: Iterable[Line]) -> list[Entry]:
         """The entries of many lines."""
-        return [entry for line in lines for entry in self.feed(line)]
+        found: list[Entry] = []
+        for line in lines:
+            raw = line.raw
+            if not line.whole:
+                self._step_over(line)
+                continue
+            try:
+                value = decode(raw)
+            except Undecodable as error:
+                found += self._pieces(line, error) if raw.strip() else ()
+                continue
+            if value.seq == self.next_seq and not self.damage:
+                # The ordinary line of an ordinary log, told apart here because there are so many of them.
+                self.next_seq += 1
+                found.append(Entry(raw, value, value.seq, line.offset, line.number))
+            else:
+                found.append(self._entry(value, raw, line.offset, line.number))
+        return found
 
     def _entry(self, value: Body, raw: bytes, offset: int, number: int) -> Entry:
-        seq = value.seq if value.seq is not None and 0 <= value.seq < _SEQ_LIMIT else self.next_seq
+        seq = value.seq
+        if seq is None or not 0 <= seq < _SEQ_LIMIT:
+            seq = self.next_seq
         self.next_seq = seq + 1
-        if type(value) is DamageNote and value.reason == "torn":
+        if self.damage and type(value) is DamageNote and value.reason == "torn":
             self._note(value)
         return Entry(raw, value, seq, offset, number)
 

@@ -141,7 +141,7 @@ class _Copy:
         self._keep(first, _standalone(first.value, inherited))
         for link in inherited:
             if isinstance(link.value, Session):
-                self._instead[link.id] = first.id
+                self._instead[link.id] = self._parent_spot(link)
             else:
                 self._keep_inherited(link)
 

@@ -226,6 +226,10 @@ class Tree:
         """Whether a link belongs to the session this one was forked from."""
         return link in self._inherited
 
+    def own_links(self) -> Iterator[Entry]:
+        """The links of this session itself, in the order of the log; the first is its session entry."""
+        return (link for link in self.links.values() if link.id not in self._inherited)
+
     def own(self) -> list[Entry]:
         """Every entry of this session itself that the tree holds, in the order of the log."""
         facts = (fact for facts in self._facts.values() for fact in facts)

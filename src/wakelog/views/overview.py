@@ -46,7 +46,7 @@ def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overvi
     """
     branch = tree.branch()
     session, here, open_work = session_state(tree), branch_state(branch), pending(branch)
-    card = next((value for value in (entry.value for entry in tree.own()) if isinstance(value, Session)), Session())
+    card = next((link.value for link in tree.own_links() if isinstance(link.value, Session)), Session())
     return Overview(
         id=card.id,
         agent=card.agent,
