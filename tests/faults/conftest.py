@@ -11,7 +11,7 @@ import pytest
 @pytest.fixture
 def quick_folder(tmp_path) -> Iterator[str]:
     """A folder for sweeps: on a file system without a disk under it, where there is one."""
-    if not os.access("/dev/shm", os.W_OK):
+    if not os.access("/dev/shm", os.W_OK) or shutil.disk_usage("/dev/shm").free < 32 * 1024 * 1024:
         yield str(tmp_path / "store")
         return
     folder = tempfile.mkdtemp(dir="/dev/shm", prefix="wakelog-")

@@ -105,6 +105,7 @@ HUGE: dict[str, tuple[Callable[[], bytes], bool, str | None]] = {
     "15 MB of backslashes": (lambda: b'{"' + b"\\" * 15_000_000, False, "unreadable"),
     "600 KB of lone surrogates": (lambda: line("x")[:-3] + b"\\udead" * 100_000 + b'"}}', True, None),
     "300 KB of records": (lambda: b'{"type":"y","id":"e3"}' * 14_000, True, "glued repeated"),
+    "15 MB of empty lists": (lambda: custom("x", "[" + "[]," * 5_000_000 + "0]"), False, "unreadable"),
     "15 MB of text": (lambda: line("x", text="a" * 15_000_000), True, None),
 }
 NEVER_APPENDED = {"a newer version"}
@@ -162,11 +163,11 @@ def test_a_hostile_line_costs_nobody_else(quick_folder, ended):
     ("name", "ended"),
     [*((name, True) for name in HUGE), ("100 MB", False), ("15 MB of opened objects", False)],
 )
-def test_a_huge_line_stays_within_its_memory(quick_folder, name, ended):
+def test_a_huge_line_stays_within_its_memory(tmp_path, name, ended):
     """LOG-11: 256 MB are enough for any line, read in every way and appended to."""
     make, is_read, reported = HUGE[name]
-    hostile_log(quick_folder, make(), ended=ended)
-    (seen,) = outcomes(quick_folder)
+    hostile_log(str(tmp_path), make(), ended=ended)
+    (seen,) = outcomes(str(tmp_path))
     check(name, seen, is_read=is_read, reported=reported, ended=ended)
 
 

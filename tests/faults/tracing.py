@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tests.faults.processes import run
+from tests.faults.processes import INTERPRETER, run
 
 _CALL = re.compile(r"^\d+\s+(\w+)\((?:AT_FDCWD\S*, )?(\d+)?(?:<([^>]*)>)?(.*?)\)?\s+= (-?\d+)(.*)$")
 
@@ -48,6 +48,8 @@ def traced(report: str, *words: str, paths: Sequence[str], trace: str, inject: s
     """Runs a child under strace and reads its report."""
     strace = shutil.which("strace")
     assert strace is not None, "strace is needed: install it with your package manager"
+    with open(INTERPRETER, "rb") as file:
+        assert file.read(4) == b"\x7fELF", f"{INTERPRETER} is a shim: its own calls would be counted"
     before = [strace, "-f", "-qq", "-y", "-s", "0", "-o", report, "-e", f"trace={trace}"]
     for path in paths:
         before += ["-P", path]

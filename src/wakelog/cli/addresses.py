@@ -6,6 +6,7 @@ could mean two things is a usage error that lists them; it is never guessed.
 """
 
 import os
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,6 +19,9 @@ from wakelog.log.tree import Tree
 from wakelog.ports import Store
 from wakelog.reading import Log
 from wakelog.stores import open_store
+
+if TYPE_CHECKING:
+    from wakelog.session import Session
 
 LOG_SUFFIX = ".jsonl"
 _LISTED = 5
@@ -54,8 +58,12 @@ def find(asked: Asked, typed: str, entry: str | None = None) -> Address:
 
 
 def _parted(typed: str) -> tuple[str, str | None]:
-    if "\0" in typed:
-        raise BadId("a session's name cannot hold a NUL", hint="see `wakelog ls`")
+    try:
+        is_nameable = b"\0" not in os.fsencode(typed)
+    except UnicodeEncodeError:
+        is_nameable = False
+    if not is_nameable:
+        raise BadId(f"{typed[:60]!r} can be no name", hint="see `wakelog ls`")
     session, colon, entry = typed.rpartition(":")
     if not colon or "/" in entry or entry.endswith(LOG_SUFFIX):
         return typed, None
@@ -134,6 +142,13 @@ def find_entry(log: Log, typed: str) -> str:
 def find_link(log: Log, typed: str | None) -> str | None:
     """The link that a typed entry is, or speaks about; None for none."""
     return None if typed is None else log.tree.find(find_entry(log, typed))
+
+
+def find_target(address: Address, opened: "Session") -> str | None:
+    """The link that an address names, for a command that writes. A whole id near the head costs no reading."""
+    if address.entry is None or address.entry in opened.tree.links:
+        return address.entry
+    return find_link(opened.read(), address.entry)
 
 
 def short(tree: Tree, entry: Entry) -> str:

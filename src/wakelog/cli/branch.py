@@ -2,7 +2,7 @@
 
 import click
 
-from wakelog.cli.addresses import Address, find, find_link, short
+from wakelog.cli.addresses import Address, find, find_target, short
 from wakelog.cli.failures import note, note_written, stop_if_damaged
 from wakelog.cli.options import Asked, command, session_argument
 from wakelog.cli.output import put, put_json
@@ -10,7 +10,7 @@ from wakelog.cli.write import put_entry
 from wakelog.errors import UsageError
 from wakelog.forking import fork as fork_session
 from wakelog.log.entry import Session as SessionEntry
-from wakelog.reading import Log, read_active, read_log
+from wakelog.reading import read_active, read_first
 from wakelog.session import Session
 
 
@@ -28,8 +28,7 @@ def head(asked: Asked, session: str, entry: str | None) -> None:
     """Show or move the place where the next entry goes. The branch that is left stays as it is."""
     address = find(asked, session, entry)
     if address.entry is not None:
-        log = read_log(address.store, address.name)
-        _move(asked, address, log)
+        _move(asked, address)
         return
     log = read_active(address.store, address.name)
     put_json({"head": log.tree.head}) if asked.json else put(log.tree.head or "")
@@ -50,28 +49,36 @@ def head(asked: Asked, session: str, entry: str | None) -> None:
 def fork(asked: Asked, session: str, at: str | None, *, new_session: bool) -> None:
     """Branch from an entry: inside the session, by moving its head there, or into a new session."""
     address = find(asked, session, at)
-    if address.entry is None and not new_session:
+    if new_session:
+        _fork(asked, address)
+    elif address.entry is not None:
+        _move(asked, address)
+    else:
         raise UsageError("a fork needs an entry", hint="say which with --at, or ask for a --new-session")
-    log = read_log(address.store, address.name)
-    if not new_session:
-        _move(asked, address, log)
-        return
-    child = fork_session(Session(address.store, address.name), find_link(log, address.entry))
+
+
+def _fork(asked: Asked, address: Address) -> None:
+    """Begins a session that goes on from an entry of this one."""
+    opened = Session(address.store, address.name)
+    damage = opened.damage
+    child = fork_session(opened, find_target(address, opened))
+    first = read_first(child.store, child.name)
     if asked.json:
-        first = child.read().session
-        card = first.value if first is not None and isinstance(first.value, SessionEntry) else SessionEntry()
-        put_json({"id": child.id, "name": child.name, "parent": card.parent})
+        origin = first.value.parent if first is not None and isinstance(first.value, SessionEntry) else None
+        put_json({"id": child.id, "name": child.name, "parent": origin})
     else:
         put(child.name)
-    note_written(address.ref, log.damage)
+    note_written(address.ref, damage)
 
 
-def _move(asked: Asked, address: Address, log: Log) -> None:
+def _move(asked: Asked, address: Address) -> None:
     """Moves the head, and says how to come back."""
-    target, before = find_link(log, address.entry), log.tree.head
+    opened = Session(address.store, address.name)
+    damage, before, target = opened.damage, opened.tree.head, find_target(address, opened)
     assert target is not None
-    put_entry(asked, Session(address.store, address.name).move_head(target))
+    put_entry(asked, opened.move_head(target))
+    back = ""
     if before is not None and before != target:
-        here, back = (short(log.tree, log.tree.links[link]) for link in (target, before))
-        note(f"the next entry goes behind {here}; `wakelog head {address.ref} {back}` goes back")
-    note_written(address.ref, log.damage)
+        back = f"; `wakelog head {address.ref} {short(opened.tree, opened.tree.links[before])}` goes back"
+    note(f"the next entry goes behind {address.entry}{back}")
+    note_written(address.ref, damage)

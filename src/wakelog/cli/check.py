@@ -15,7 +15,7 @@ from wakelog.cli.export import write_new
 from wakelog.cli.failures import DAMAGED, note
 from wakelog.cli.harm import find_harm, noted, place
 from wakelog.cli.options import Asked, command, session_argument
-from wakelog.cli.output import put, put_json
+from wakelog.cli.output import put, put_json, put_text
 from wakelog.cli.places import Place
 from wakelog.cli.safe import visible
 from wakelog.cli.store_checks import check_store
@@ -61,8 +61,7 @@ def verify(asked: Asked, session: str, kept: str | None) -> None:
     if asked.json:
         put_json(verdict)
     else:
-        for line in _verdict_lines(look(asked.color), address, verdict):
-            put(line)
+        put_text(_verdict_lines(look(asked.color), address, verdict))
     if not verdict.ok:
         raise click.exceptions.Exit(DAMAGED)
 
@@ -97,9 +96,7 @@ def _verdict_lines(seen: Look, address: Address, verdict: Verdict) -> Iterator[s
     if verdict.unsealed:
         yield f"  unsealed {plural(verdict.unsealed, 'line')} at the end without a seal"
     for hurt in verdict.noted:
-        yield seen.paint(
-            "dim", f"  known    line {hurt['line']}, byte {hurt['offset']}: {visible(str(hurt['reason']))}"
-        )
+        yield seen.paint("dim", f"  known    line {hurt['line']}, byte {hurt['offset']}: {hurt['reason']}")
     if verdict.anchored is not None:
         found = "is in the chain" if verdict.anchored else "is NOT in the chain: the log was cut or rewritten"
         yield f"  anchor   the digest you kept {found}"
@@ -138,8 +135,7 @@ def doctor(asked: Asked, session: str | None, salvage: str | None) -> None:
     if asked.json:
         put_json({"session": log.id, "name": log.name, "ok": not findings, "findings": findings, "salvage": saved})
     else:
-        for line in _doctor_lines(look(asked.color), address, log, findings, saved):
-            put(line)
+        put_text(_doctor_lines(look(asked.color), address, log, findings, saved))
     if findings:
         raise click.exceptions.Exit(DAMAGED)
 

@@ -7,9 +7,9 @@ import click
 from wakelog.cli.addresses import find
 from wakelog.cli.draw import Column, look, table
 from wakelog.cli.options import Asked, command
-from wakelog.cli.output import put, put_json
+from wakelog.cli.output import put, put_bytes, put_text
 from wakelog.cli.places import Place
-from wakelog.cli.safe import visible
+from wakelog.cli.safe import json_line, visible
 from wakelog.cli.store_checks import bytes_under, folder_of, index_bytes
 from wakelog.cli.times import plural, size
 from wakelog.ports import Stat
@@ -37,10 +37,7 @@ def du(asked: Asked, session: str | None) -> None:
     rows = [_row(folder, found) for found in stats]
     totals = _totals(place, folder, stats) if session is None else None
     if asked.json:
-        for row in rows:
-            put_json(row)
-        if totals is not None:
-            put_json(totals)
+        put_bytes(b"".join(json_line(row) for row in (*rows, *([totals] if totals is not None else []))))
     else:
         _draw(asked, rows, totals)
 
@@ -63,8 +60,7 @@ def _draw(asked: Asked, rows: list[dict[str, object]], totals: dict[str, object]
     shown = rows[:_SHOWN] if seen.width else rows
     columns = (Column("SIZE", right=True), Column("SESSION"))
     cells = [[(_size(row["log"]), ""), (visible(str(row["name"])), "name")] for row in shown]
-    for line in table(seen, columns, cells, headed=False) if cells else ():
-        put(line)
+    put_text(table(seen, columns, cells, headed=False) if cells else ())
     if len(rows) > len(shown):
         put(seen.paint("dim", f"and {plural(len(rows) - len(shown), 'smaller session')}"))
     if totals is not None:

@@ -28,6 +28,7 @@ _SGR = {
 }
 _WIDTH_PIPED = 100
 _WIDTH_MIN = 40
+_GIVEN_MIN = 3
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -179,7 +180,7 @@ def _widths(look: Look, columns: Sequence[Column], rows: Sequence[Sequence[Cell]
     over = sum(widths) + 2 * (len(widths) - 1) - look.width
     for at, column in reversed(list(enumerate(columns))):
         if column.gives and over > 0:
-            given = min(over, max(0, widths[at] - 10))
+            given = min(over, max(0, widths[at] - _GIVEN_MIN))
             widths[at], over = widths[at] - given, over - given
     return widths
 

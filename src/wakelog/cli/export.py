@@ -41,6 +41,8 @@ def export(asked: Asked, session: str, shape: str, output: str | None, at: str |
         put_bytes(content)
     else:
         write_new(output, content)
+        if sys.stderr.isatty():
+            note(f"wrote {output}")
     if shape == "jsonl" and jsonl.is_fork(log) and sys.stderr.isatty():
         note("a fork is written out whole: its parent's branch, then its own entries")
     stop_if_damaged(address.ref, log.damage)

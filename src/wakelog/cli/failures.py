@@ -65,7 +65,7 @@ def _words(error: BaseException) -> tuple[str, str, str]:
         return error.kind, error.message, error.hint
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx else "wakelog"
-        return "usage", error.format_message().rstrip("."), f"see `{path} --help`"
+        return "usage", " ".join(error.format_message().split()).rstrip("."), f"see `{path} --help`"
     if isinstance(error, click.ClickException):
         return "error", error.format_message(), ""
     if isinstance(error, OSError):

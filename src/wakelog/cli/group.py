@@ -9,7 +9,8 @@ import click
 
 from wakelog.cli import ALIASES, COMMANDS, SECTIONS, load
 from wakelog.cli.failures import FAILED, PIPE_CLOSED, exit_code, report
-from wakelog.cli.options import COLOR, HELP, PAGER, STORE
+from wakelog.cli.options import COLOR, HELP, JSON, PAGER, STORE
+from wakelog.cli.output import ReaderGone, put
 from wakelog.version import VERSION
 
 _EXAMPLES = """\
@@ -25,6 +26,22 @@ _SESSIONS = """\
 A session is named by its id, a unique beginning of it, its name (crab_user_3), @latest, or the path of a
 log file; an entry by its number, its id, a unique beginning of it, or its label. SESSION:ENTRY names both.\
 """
+
+
+# What other programs call it. Nothing is ever deleted here, so whoever wants that is shown the way to put it away.
+_MEANT = {
+    **dict.fromkeys(("rm", "delete", "remove"), "archive"),
+    **dict.fromkeys(("view", "cat", "open", "inspect", "info"), "show"),
+    **dict.fromkeys(("say", "add", "reply", "send", "prompt"), "append"),
+    **dict.fromkeys(("log", "branches", "graph"), "tree"),
+    **dict.fromkeys(("sessions", "history"), "ls"),
+    **dict.fromkeys(("find", "grep"), "search"),
+    **dict.fromkeys(("checkout", "rewind", "undo"), "head"),
+    **dict.fromkeys(("fsck", "check", "repair", "salvage"), "doctor"),
+    **dict.fromkeys(("create", "init"), "new"),
+    **dict.fromkeys(("watch", "follow"), "tail"),
+    **dict.fromkeys(("cost", "stats"), "usage"),
+}
 
 
 class Commands(click.Group):
@@ -49,7 +66,9 @@ class Commands(click.Group):
         word = args[0]
         if word.startswith("-") or self.get_command(ctx, word) is not None:
             return super().resolve_command(ctx, args)
-        close = load("difflib").get_close_matches(word, [*COMMANDS, *ALIASES], n=2)
+        close = (
+            [_MEANT[word]] if word in _MEANT else load("difflib").get_close_matches(word, [*COMMANDS, *ALIASES], n=2)
+        )
         meant = f"; did you mean {' or '.join(close)}?" if close else ""
         raise click.UsageError(f"there is no command {word!r}{meant}", ctx)
 
@@ -86,8 +105,8 @@ def run(args: list[str]) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        return wakelog.answer(args or ["--help"])
-    except BrokenPipeError:
+        return wakelog.answer([*args[1:], "--help"] if args[:1] in ([], ["help"]) else args)
+    except (BrokenPipeError, ReaderGone):
         _let_go_of_stdout()
         return PIPE_CLOSED
     except (click.ClickException, click.Abort, OSError, KeyboardInterrupt) as error:
@@ -110,7 +129,7 @@ def _let_go_of_stdout() -> None:
 
 def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001, FBT001
     if value:
-        click.echo(f"wakelog {VERSION}")
+        put(f"wakelog {VERSION}")
         ctx.exit()
 
 
@@ -118,6 +137,7 @@ wakelog = Commands(
     "wakelog",
     params=[
         STORE,
+        JSON,
         COLOR,
         PAGER,
         click.Option(

@@ -15,7 +15,7 @@ import msgspec
 from wakelog.cli.draw import Cell, Column, Look, look, table, wrap
 from wakelog.cli.failures import note
 from wakelog.cli.options import Asked, command
-from wakelog.cli.output import put, put_bytes, put_pages
+from wakelog.cli.output import put_bytes, put_pages, put_text
 from wakelog.cli.places import Place
 from wakelog.cli.safe import first_line, json_line, visible
 from wakelog.cli.times import ago, now_ms, plural
@@ -61,7 +61,7 @@ def ls(
         limit = _SHOWN_ON_TERMINAL
     rows = [_with_state(place.store, row) for row in place.index.rows(limit=limit, **filters)]
     if asked.json:
-        put_bytes(b"".join(json_line(_plain(row)) for row in rows))
+        put_bytes(b"".join(map(json_line, rows)))
     else:
         _draw(look(asked.color), rows)
     _say_the_rest(place, rows, filters, limit)
@@ -74,12 +74,6 @@ def _with_state(store: Store, row: SessionRow) -> SessionRow:
     return msgspec.structs.replace(row, state="running")
 
 
-def _plain(row: SessionRow) -> dict[str, object]:
-    first = ("id", "name", "agent", "sender", "title", "updated", "entries", "state")
-    rest = ("created", "messages", "size", "model", "cwd", "number", "archived", "damage", "prompt", "origin")
-    return {key: getattr(row, key) for key in (*first, *rest)}
-
-
 def _draw(seen: Look, rows: Sequence[SessionRow]) -> None:
     columns = (
         Column("NAME", gives=True, cap=40),
@@ -90,8 +84,7 @@ def _draw(seen: Look, rows: Sequence[SessionRow]) -> None:
     )
     now = now_ms()
     drawn = [_cells(row, now) for row in rows]
-    for line in table(seen, columns, drawn, headed=bool(seen.width)) if rows else ():
-        put(line)
+    put_text(table(seen, columns, drawn, headed=bool(seen.width)) if rows else ())
 
 
 def _cells(row: SessionRow, now: int) -> list[Cell]:
@@ -113,9 +106,15 @@ def _say_the_rest(place: Place, rows: Sequence[SessionRow], filters: dict[str, A
         if more > 0:
             note(f"{plural(more, 'more session')}; `--limit {len(rows) + more}` shows all")
     if not rows:
-        hint = "no session matches" if place.index.count(archived=None) else "no session yet; `wakelog new` begins one"
-        note(f"{hint} (in {place.url})")
+        note(f"{_why_nothing(place, filters)} (in {place.url})")
     _note_damaged(row.name for row in rows if row.damage)
+
+
+def _why_nothing(place: Place, filters: dict[str, Any]) -> str:
+    if place.index.count(archived=None) == 0:
+        return "no session yet; `wakelog new` begins one"
+    away = place.index.count(**{**filters, "archived": True}) if filters["archived"] is False else 0
+    return f"{plural(away, 'session')} put away; `--all` shows all" if away else "no session matches"
 
 
 def _note_damaged(names: Iterable[str]) -> None:
@@ -148,8 +147,7 @@ def search(asked: Asked, query: tuple[str, ...], limit: int, *, names: bool) -> 
     place = Place(asked.store_url)
     hits = place.index.search(words, limit=limit)
     if names:
-        for name in dict.fromkeys(hit.name for hit in hits):
-            put(name)
+        put_text(dict.fromkeys(hit.name for hit in hits))
     elif asked.json:
         put_bytes(b"".join(json_line(hit) for hit in hits))
     else:

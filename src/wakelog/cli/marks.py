@@ -2,12 +2,11 @@
 
 import click
 
-from wakelog.cli.addresses import find, find_link
+from wakelog.cli.addresses import find, find_target
 from wakelog.cli.failures import note_written
 from wakelog.cli.options import Asked, command, session_argument
-from wakelog.cli.write import put_entry
+from wakelog.cli.write import one_text, put_entry
 from wakelog.errors import UsageError
-from wakelog.reading import read_log
 from wakelog.session import Session
 
 
@@ -19,13 +18,13 @@ from wakelog.session import Session
     """,
 )
 @session_argument
-@click.argument("title", metavar="TITLE")
-def rename(asked: Asked, session: str, title: str) -> None:
+@click.argument("title", nargs=-1, required=True, metavar="TITLE")
+def rename(asked: Asked, session: str, title: tuple[str, ...]) -> None:
     """Give a session a title. The log keeps its name; `by-title/` in the store links to it."""
     address = find(asked, session)
     opened = Session(address.store, address.name)
     damage = opened.damage
-    put_entry(asked, opened.rename(title))
+    put_entry(asked, opened.rename(one_text(title)))
     note_written(address.ref, damage)
 
 
@@ -61,12 +60,12 @@ def archive(asked: Asked, session: str, *, undo: bool) -> None:
 def label(asked: Asked, session: str, words: tuple[str, ...]) -> None:
     """Name an entry, so that it can be found and addressed by that name."""
     if len(words) > 2:
-        raise UsageError("a label is one word, or words in quotes", hint="wakelog label SESSION ENTRY TEXT")
+        raise UsageError("the text has several words", hint="put it in quotes")
     address = find(asked, session, words[0] if len(words) == 2 else None)
     if address.entry is None:
         raise UsageError("no entry is named", hint="wakelog label SESSION ENTRY TEXT")
-    log = read_log(address.store, address.name)
-    target = find_link(log, address.entry)
+    opened = Session(address.store, address.name)
+    damage, target = opened.damage, find_target(address, opened)
     assert target is not None
-    put_entry(asked, Session(address.store, address.name).label(target, words[-1]))
-    note_written(address.ref, log.damage)
+    put_entry(asked, opened.label(target, words[-1]))
+    note_written(address.ref, damage)

@@ -1,6 +1,8 @@
 """The way out: JSON lines, stored bytes and drawn lines to stdout, through a pager where one is wanted.
 
-Output is written in large pieces: a session of ten thousand entries is not ten thousand system calls.
+Rule 1: output is written in large pieces: ten thousand entries are not ten thousand system calls.
+Rule 2: all of it is written, or an error is raised. An unbuffered stream may take a part of what it is
+given and say nothing, so nothing here relies on a single write.
 """
 
 import os
@@ -14,9 +16,19 @@ from wakelog.cli.safe import json_line
 _PIECE_CHARS = 64 * 1024
 
 
+class ReaderGone(Exception):
+    """Whoever read our output has closed the pipe: nothing is wrong, and nobody needs the rest."""
+
+
 def put(text: str) -> None:
     """One line of text."""
-    sys.stdout.write(f"{text}\n")
+    put_bytes(_encoded(f"{text}\n"))
+
+
+def put_text(lines: Iterable[str]) -> None:
+    """Many lines of text."""
+    for piece in _pieces(lines):
+        put_bytes(_encoded(piece))
 
 
 def put_json(value: object) -> None:
@@ -24,27 +36,32 @@ def put_json(value: object) -> None:
     put_bytes(json_line(value))
 
 
-def put_bytes(content: bytes) -> None:
-    """Bytes as they are."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(content)
-    sys.stdout.buffer.flush()
-
-
 def put_lines(lines: Iterable[bytes]) -> None:
     """Stored lines as they are, an LF behind each."""
     put_bytes(b"".join(line + b"\n" for line in lines))
 
 
+def put_bytes(content: bytes) -> None:
+    """Bytes as they are."""
+    view = memoryview(content)
+    try:
+        sys.stdout.flush()
+        while view:
+            view = view[sys.stdout.buffer.write(view) :]
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise ReaderGone from None
+
+
+def _encoded(text: str) -> bytes:
+    """A sign that the stream cannot write comes out as its number."""
+    return text.encode(sys.stdout.encoding or "utf-8", "backslashreplace")
+
+
 def put_pages(asked: Asked, lines: Iterable[str]) -> None:
     """Drawn lines, in a pager on a terminal."""
-    pieces = _pieces(lines)
-    if asked.pager and _can_page():
-        load("wakelog.cli.pager").page(pieces)
-        return
-    for piece in pieces:
-        sys.stdout.write(piece)
-    sys.stdout.flush()
+    if not (asked.pager and _can_page() and load("wakelog.cli.pager").page(_pieces(lines))):
+        put_text(lines)
 
 
 def _can_page() -> bool:

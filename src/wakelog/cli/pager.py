@@ -12,13 +12,11 @@ import sys
 from collections.abc import Iterable
 
 
-def page(pieces: Iterable[str]) -> None:
-    """Shows pieces of text one screen at a time."""
+def page(pieces: Iterable[str]) -> bool:
+    """Shows pieces of text one screen at a time. Where there is no pager nothing is taken, and the answer is no."""
     pager = _started()
     if pager is None or pager.stdin is None:
-        for piece in pieces:
-            sys.stdout.write(piece)
-        return
+        return False
     try:
         # The reader may leave early; then the rest is of no interest.
         with contextlib.suppress(BrokenPipeError), pager.stdin as feed:
@@ -26,6 +24,7 @@ def page(pieces: Iterable[str]) -> None:
                 feed.write(piece.encode(errors="backslashreplace"))
     finally:
         _wait(pager)
+    return True
 
 
 def _started() -> "subprocess.Popen[bytes] | None":

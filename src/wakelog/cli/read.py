@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from wakelog.cli.addresses import Address, find, find_link, short
-from wakelog.cli.draw import Look, clip, look
+from wakelog.cli.draw import Look, cells, clip, look
 from wakelog.cli.failures import stop_if_damaged
 from wakelog.cli.options import Asked, at_option, command, session_argument
 from wakelog.cli.output import put, put_json, put_lines, put_pages
@@ -161,8 +161,10 @@ def _context_lines(asked: Asked, log: Log, built: Context) -> Iterator[str]:
     summary = (
         f"{plural(len(built.messages), 'message')} {dot} about {plural(built.tokens, 'token')} {dot} {built.strategy}"
     )
-    yield f"{seen.paint('name', log.name)}  {model} {dot} {summary}"
-    yield seen.paint("dim", built.digest)
+    room = seen.width - cells(log.name) - 2 if seen.width else 0
+    about = f"{model} {dot} {summary}"
+    yield f"{seen.paint('name', log.name)}  {clip(seen, about, room) if room else about}"
+    yield seen.paint("dim", clip(seen, built.digest, seen.columns))
     for entry_id, message in zip(built.entry_ids, built.messages, strict=True):
         yield ""
         yield _context_heading(seen, log, entry_id, message)
@@ -175,7 +177,7 @@ def _context_heading(seen: Look, log: Log, entry_id: str, message: ContextMessag
     styles = {"user": "user", "assistant": "model", "toolResult": "tool"}
     address = short(log.tree, log.tree.links[entry_id])
     failed = " failed" if message.is_error else ""
-    name = f" {visible(message.tool_name)}" if message.tool_name else ""
+    name = f" {clip(seen, visible(message.tool_name), 20)}" if message.tool_name else ""
     tokens = seen.paint("dim", plural(message_tokens(message), "token"))
     speaker = seen.paint(styles[message.role], message.role + name + failed)
     return f"{seen.paint('dim', f'{address:>4}')}  {speaker}  {tokens}"

@@ -64,8 +64,11 @@ def first_line(text: str) -> str:
 
 def json_line(value: object) -> bytes:
     """A value as one line of JSON, LF included, in which hostile characters are escaped: same value, tame bytes."""
-    text = msgspec.json.encode(value).decode()
-    return (text if text.isascii() and text.isprintable() else hostile().sub(_escape, text)).encode() + b"\n"
+    line = msgspec.json.encode(value)
+    # What is below a space is escaped already, so DEL is the one thing left to fear in plain ASCII.
+    if not line.isascii() or b"\x7f" in line:
+        line = hostile().sub(_escape, line.decode()).encode()
+    return line + b"\n"
 
 
 def _sign(found: re.Match[str]) -> str:

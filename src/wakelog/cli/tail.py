@@ -1,7 +1,6 @@
 """The command `tail`: the end of a log in its own order, all branches, and what is added while one looks."""
 
 import itertools
-import sys
 import time
 from collections.abc import Iterable, Iterator
 
@@ -9,10 +8,10 @@ import click
 
 from wakelog.cli.addresses import Address, find
 from wakelog.cli.draw import clip, look
+from wakelog.cli.facts import fact_line
 from wakelog.cli.failures import note_damage, stop_if_damaged
 from wakelog.cli.options import Asked, command, session_argument
-from wakelog.cli.output import put, put_lines
-from wakelog.cli.safe import visible
+from wakelog.cli.output import put_lines, put_text
 from wakelog.cli.times import now_ms
 from wakelog.cli.transcripts import draw_rows, dressed
 from wakelog.log.entry import Entry
@@ -52,7 +51,8 @@ def _last_entries(address: Address, reader: Reader, count: int) -> list[Entry]:
     last = list(itertools.islice(address.store.tail(address.name), count + 1))[::-1]
     if last and all(_is_plain(line) for line in last):
         reader.next_seq = seq_of(last[0].raw) or 0
-        return reader.feed_all(last)[-count:] if count else []
+        entries = reader.feed_all(last)
+        return entries[-count:] if count else []
     log = read_log(address.store, address.name)
     reader.next_seq, reader.damage = log.next_seq, list(log.damage)
     return list(log.entries[-count:]) if count else []
@@ -84,10 +84,7 @@ def _put(asked: Asked, entries: Iterable[Entry]) -> None:
     if asked.json:
         put_lines(entry.raw for entry in entries)
     else:
-        for entry in entries:
-            for line in _lines(asked, entry):
-                put(line)
-        sys.stdout.flush()
+        put_text(line for entry in entries for line in _lines(asked, entry))
 
 
 def _lines(asked: Asked, entry: Entry) -> Iterator[str]:
@@ -97,6 +94,5 @@ def _lines(asked: Asked, entry: Entry) -> Iterator[str]:
         dress = dressed(seen, now_ms(), {entry.id: str(entry.seq)})
         yield from draw_rows(dress, transcript(Branch((entry,))))
     else:
-        text = f"{entry.seq:>3}  {visible(entry.type)} {seen.sign('→', '->')} {visible(entry.value.parent_id or '')}"
-        yield seen.paint("dim", clip(seen, text, seen.columns))
+        yield seen.paint("dim", clip(seen, f"{entry.seq:>3}  {fact_line(entry.value)}", seen.columns))
     yield ""

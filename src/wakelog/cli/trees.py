@@ -12,6 +12,7 @@ import msgspec
 
 from wakelog.cli.addresses import find, labels, short
 from wakelog.cli.draw import Look, cells, clip, look, pad
+from wakelog.cli.facts import fact_line
 from wakelog.cli.failures import stop_if_damaged
 from wakelog.cli.options import Asked, command, session_argument
 from wakelog.cli.output import put_json, put_pages
@@ -26,6 +27,7 @@ from wakelog.views.transcript import Row, transcript
 
 _GRAPH_MAX = 40
 _TEXT_MAX = 80
+_TEXT_MIN = 10
 _SPEAKER = 10
 
 
@@ -100,7 +102,7 @@ class _Drawing:
         self._now = now_ms()
         self._labels = labels(tree)
         self._active = {link.id for link in tree.branch().links} if tree.head else set()
-        self._gutter = max([1, *(cells(short(tree, link)) for link in tree.links.values())])
+        self._gutter = max([1, *(cells(short(tree, link)) for link in self._addressed())])
 
     def lines(self) -> Iterator[str]:
         """Every link, and its facts if they are wanted, from the root down."""
@@ -110,6 +112,12 @@ class _Drawing:
             yield self._line(step)
             yield from self._fact_lines(step)
             stack += reversed(self._children(step))
+
+    def _addressed(self) -> Iterator[Entry]:
+        """Everything that gets a line of its own."""
+        for link in self._tree.links.values():
+            yield link
+            yield from self._tree.facts(link.id) if self._facts else ()
 
     def _children(self, step: _Step) -> list[_Step]:
         """Side branches, each in a column of its own, then the one that goes on in this column."""
@@ -126,8 +134,11 @@ class _Drawing:
         speaker, style, text = _told(entry)
         marks, marks_width = self._marks(entry)
         when = ago(entry.value.timestamp, self._now)
-        used = self._gutter + min(len(step.left), _GRAPH_MAX) + _SPEAKER + 4 + marks_width + len(when) + 2
-        shown = clip(look, text, max(8, look.width - used)) if look.width else text
+        used = self._gutter + min(len(step.left), _GRAPH_MAX) + _SPEAKER + 4 + marks_width
+        if look.width and look.width - used - len(when) < _TEXT_MIN:
+            when = ""
+        used += len(when) + 2 if when else 0
+        shown = clip(look, text, max(0, look.width - used)) if look.width else text
         active = entry.id in self._active
         words = pad(clip(look, speaker, _SPEAKER), _SPEAKER)
         line = f"{self._stem(step, entry)} {look.paint(style if active else 'dim', words)} "
@@ -157,7 +168,8 @@ class _Drawing:
     def _fact_lines(self, step: _Step) -> Iterator[str]:
         for fact in self._tree.facts(step.link) if self._facts else ():
             graph = _graph(self._look, step.below) + self._look.sign("┊", ":")
-            text = f"{' ' * self._gutter} {graph} {visible(fact.type)} {visible(fact.id)}"
+            address = pad(visible(short(self._tree, fact)), self._gutter, right=True)
+            text = f"{address} {graph} {fact_line(fact.value)}"
             yield self._look.paint("dim", clip(self._look, text, self._look.columns))
 
 

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from wakelog.cli.addresses import find, find_link
+from wakelog.cli.addresses import find, find_target
 from wakelog.cli.failures import note, note_written
 from wakelog.cli.options import Asked, command, session_argument
 from wakelog.cli.output import put, put_json, put_lines
@@ -14,7 +14,6 @@ from wakelog.cli.places import Place
 from wakelog.errors import UsageError
 from wakelog.log.content import Prompt, Reply, Text
 from wakelog.log.entry import Entry
-from wakelog.reading import read_log
 from wakelog.session import Session
 
 
@@ -73,24 +72,31 @@ def _here() -> str:
     """,
 )
 @session_argument
-@click.argument("text", metavar="TEXT")
+@click.argument("words", nargs=-1, required=True, metavar="TEXT")
 @click.option("--role", type=click.Choice(["user", "assistant"]), default="user", help="Who says it. [default: user]")
 @click.option("--steer", is_flag=True, help="If the agent is busy: let it know at its next step, not when it is done.")
-def append(asked: Asked, session: str, text: str, role: str, *, steer: bool) -> None:
+def append(asked: Asked, session: str, words: tuple[str, ...], role: str, *, steer: bool) -> None:
     """Say something at the head of a session; TEXT of `-` is read from standard input. Prints the entry's id."""
     address = find(asked, session)
     if address.entry is not None:
         raise UsageError("an append goes to the head", hint=f"`wakelog fork {session}` moves it there first")
-    words = (Text(text=_said(text)),)
+    said = (Text(text=_said(one_text(words))),)
     opened = Session(address.store, address.name)
     damage = opened.damage
     entry = opened.say(
-        Prompt(content=words) if role == "user" else Reply(content=words), mode="steer" if steer else "followUp"
+        Prompt(content=said) if role == "user" else Reply(content=said), mode="steer" if steer else "followUp"
     )
     put_entry(asked, entry)
     if entry.type == "queued":
         note("the agent is busy: this waits in the queue and is taken up when it can be")
     note_written(address.ref, damage)
+
+
+def one_text(words: tuple[str, ...]) -> str:
+    """The one text that was given. Several words are not joined: a shell has already lost what stood between them."""
+    if len(words) > 1:
+        raise UsageError("the text has several words", hint="put it in quotes")
+    return words[0]
 
 
 def _said(text: str) -> str:
@@ -120,10 +126,9 @@ def _said(text: str) -> str:
 def compact(asked: Asked, session: str, summary: str, keep: str | None) -> None:
     """Let a summary stand for what came before, in the context only. Nothing is deleted."""
     address = find(asked, session, keep)
-    first_kept = find_link(read_log(address.store, address.name), address.entry) if address.entry else None
     opened = Session(address.store, address.name)
     damage = opened.damage
-    put_entry(asked, opened.compact(summary, first_kept=first_kept))
+    put_entry(asked, opened.compact(summary, first_kept=find_target(address, opened)))
     note_written(address.ref, damage)
 
 

@@ -1,11 +1,12 @@
 """Keeping it: the stores, each behind the same port, each judged by the same suite.
 
-`open_store` is one of the two places where a module is loaded by name: a store nobody asked for
-costs nothing, and its driver need not be installed.
+This is one of the two places where a module is loaded by name: a store nobody asked for costs
+nothing, and its driver need not be installed.
 """
 
 import importlib
 import os
+from types import ModuleType
 
 from wakelog.errors import UsageError
 from wakelog.ports import Store
@@ -24,6 +25,11 @@ def open_store(url: str) -> Store:
             raise UsageError(f"no store speaks {scheme!r}", hint="use a directory, jsonl:DIR or memory:")
         scheme, place = "jsonl", url
     module, name = _STORES[scheme]
-    make = getattr(importlib.import_module(module), name)
+    make = getattr(load(module), name)
     store: Store = make() if scheme == "memory" else make(os.path.expanduser(place))
     return store
+
+
+def load(module: str) -> ModuleType:
+    """A module by its full name, when it is needed."""
+    return importlib.import_module(module)

@@ -4,7 +4,6 @@ FTS5 ranks; its row numbers tell only in which order a log was met, so they neve
 """
 
 import sqlite3
-from collections.abc import Iterator
 
 import msgspec
 
@@ -12,7 +11,10 @@ from wakelog.errors import BadQuery
 from wakelog.log.times import parse_ms
 from wakelog.ports import Hit
 
+# As many as are shown, several times over: so those equal to the last one shown are mostly all there.
+_SPARE = 4
 _BEST = "SELECT rowid, rank FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?"
+_EQUAL = "SELECT rowid, rank FROM words WHERE words MATCH ? AND rank <= ?"
 _PLACE = """
 SELECT s.name, s.id, e.id, e.seq, e.type, e.timestamp
 FROM entries AS e JOIN sessions AS s ON s.key = e.session WHERE e.rowid = ?
@@ -37,23 +39,24 @@ class _Found(msgspec.Struct, frozen=True, order=True):
 def search(db: sqlite3.Connection, match: str, limit: int) -> list[Hit]:
     """The hits of an FTS5 expression, or `BadQuery` if FTS5 does not take it."""
     try:
-        found = db.execute(_BEST, (match, limit + 1)).fetchall()
-        if len(found) > limit and found[limit][1] == found[limit - 1][1]:
-            # Where equals stand on both sides of the cut, all of them are looked at.
-            found = list(_up_to(db.execute(_BEST, (match, -1)), found[limit][1]))
+        ranked = _ranked(db, match, limit)
     except sqlite3.OperationalError as error:
         if "fts5" in str(error):
             raise BadQuery(f"the query cannot be understood: {error}") from error
         raise
-    chosen = sorted(_found(db, rowid, rank) for rowid, rank in found)[:limit]
-    return [_hit(db, match, hit) for hit in chosen]
+    chosen = sorted(_found(db, rowid, rank) for rowid, rank in ranked)[:limit]
+    return [_hit(db, match, found) for found in chosen]
 
 
-def _up_to(ranked: Iterator[tuple[int, float]], worst: float) -> Iterator[tuple[int, float]]:
-    for rowid, rank in ranked:
-        if rank > worst:
-            return
-        yield rowid, rank
+def _ranked(db: sqlite3.Connection, match: str, limit: int) -> list[tuple[int, float]]:
+    """The best matches, and with the last of them all that are as good: who of those is shown is decided later."""
+    best = db.execute(_BEST, (match, limit * _SPARE)).fetchall()
+    if len(best) <= limit:
+        return best
+    worst = best[limit - 1][1]
+    if len(best) == limit * _SPARE and best[-1][1] == worst:
+        return db.execute(_EQUAL, (match, worst)).fetchall()
+    return [(rowid, rank) for rowid, rank in best if rank <= worst]
 
 
 def _found(db: sqlite3.Connection, rowid: int, rank: float) -> _Found:

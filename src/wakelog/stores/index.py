@@ -3,34 +3,33 @@
 Rule 1: everything here can be deleted or damaged at any time; only the time of the next command changes.
 Rule 2: logs are read, never written (law 9); one whose size and time of change are as they were is not
 even opened, and one that grew is read from where it was left.
-Rule 3: the order of rows and hits is a function of the logs, not of the history of this file.
+Rule 3: what reads logs is loaded when there is one to read, so that a list of unchanged logs costs little.
+Rule 4: the order of rows and hits is a function of the logs, not of the history of this file.
 """
 
 import hashlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from wakelog.errors import NotFound, WakelogError
-from wakelog.log.entry import Entry
-from wakelog.log.times import parse_ms
 from wakelog.ports import Hit, Stat, Store
+from wakelog.stores import load
 from wakelog.stores.hits import search
 from wakelog.stores.index_file import IN_MEMORY, IndexFile, Unusable
 from wakelog.stores.query import as_text, fts_query
-from wakelog.stores.searchable import searchable
-from wakelog.stores.summary import Bookmark, LogFold, Rewritten, SessionRow
+from wakelog.stores.session_row import SessionRow
+
+if TYPE_CHECKING:
+    from wakelog.stores.indexing import Indexing
 
 __all__ = ["Index", "SessionRow", "index_path"]
 
 FIND_MAX = 20
 # Work done so far is committed this often, in bytes of logs: an interrupted first run is not lost.
 _BATCH_BYTES = 64 * 1024 * 1024
-_PENDING_BYTES = 4 * 1024 * 1024
-_INTEGER_MAX = 2**63 - 1
 _ROWS = """
 SELECT row FROM sessions
 WHERE archived IS coalesce(?, archived) AND agent IS coalesce(?, agent)
@@ -47,9 +46,7 @@ _BEGINS = """
 SELECT row FROM sessions WHERE id >= ? AND id < ? OR name >= ? AND name < ?
 ORDER BY updated_ms DESC, name LIMIT ?
 """
-_SEEN = "SELECT key, size, id, bookmark FROM sessions LEFT JOIN bookmarks USING (key) WHERE name = ?"
 _row = msgspec.json.Decoder(SessionRow)
-_bookmark = msgspec.json.Decoder(Bookmark)
 T = TypeVar("T")
 
 
@@ -141,12 +138,11 @@ class Index:
     def _refresh(self, progress: Callable[[int, int], None] | None) -> None:
         with self._file.locked() as db:
             work, gone = self._changes(db)
-            done: set[str] = set()
-            while work or gone:
-                with self._file.writing():
-                    while gone:
-                        self._take_up(db, self._drop(db, gone.pop()), work, done)
-                    self._index_batch(db, work, done, progress)
+            if work or gone:
+                indexing: Indexing = load("wakelog.stores.indexing").Indexing(self._store, db, work, gone)
+                while indexing.is_due:
+                    with self._file.writing():
+                        indexing.run(_BATCH_BYTES, progress)
 
     def _changes(self, db: sqlite3.Connection) -> tuple[dict[str, Stat], list[str]]:
         """The logs that are not as they were, and the names of those that are no more."""
@@ -156,143 +152,6 @@ class Index:
             if seen.pop(stat.name, None) != (stat.size, stat.changed):
                 work[stat.name] = stat
         return work, list(seen)
-
-    def _index_batch(
-        self,
-        db: sqlite3.Connection,
-        work: dict[str, Stat],
-        done: set[str],
-        progress: Callable[[int, int], None] | None,
-    ) -> None:
-        budget = _BATCH_BYTES
-        while work and budget > 0:
-            stat = work.pop(next(iter(work)))
-            done.add(stat.name)
-            budget -= stat.size
-            self._take_up(db, self._index(db, stat), work, done)
-            if progress is not None:
-                progress(len(done), len(done) + len(work))
-
-    def _take_up(self, db: sqlite3.Connection, names: Iterable[str], work: dict[str, Stat], done: set[str]) -> None:
-        """Forks whose parent is not what it was are read again, whole."""
-        for name in names:
-            if name not in done:
-                known = db.execute("SELECT key, size, changed FROM sessions WHERE name = ?", (name,)).fetchone()
-                db.execute("DELETE FROM bookmarks WHERE key = ?", (known[0],))
-                work.setdefault(name, Stat(name, known[1], known[2]))
-
-    def _index(self, db: sqlite3.Connection, stat: Stat) -> list[str]:
-        """Indexes one log; gives the forks whose rows may have changed with it."""
-        known = db.execute(_SEEN, (stat.name,)).fetchone()
-        key, size, old_id, bookmark = known or (None, -1, stat.name, None)
-        if key is not None and bookmark is not None and stat.size > size >= 0:
-            try:
-                self._index_growth(db, stat, key, _bookmark.decode(bookmark))
-            except Rewritten:
-                pass
-            else:
-                # What a fork inherited still stands; only one that missed something may have found it now.
-                return _forks(db, (old_id, stat.name), damage=1)
-        try:
-            new_id = self._index_whole(db, stat, key)
-        except NotFound:
-            return self._drop(db, stat.name)
-        return _forks(db, (old_id, new_id, stat.name))
-
-    def _index_growth(self, db: sqlite3.Connection, stat: Stat, key: int, bookmark: Bookmark) -> None:
-        fold = LogFold(stat, bookmark)
-        fresh = [entry for line in self._store.load(stat.name, after=bookmark.after) for entry in fold.feed(line)]
-        row, mark = fold.summary(self._store)
-        self._add_words(db, key, fresh)
-        _keep(db, key, stat, row, mark)
-
-    def _index_whole(self, db: sqlite3.Connection, stat: Stat, key: int | None) -> str:
-        if key is not None:
-            _forget_words(db, key)
-        else:
-            key = db.execute("SELECT coalesce(max(key), 0) + 1 FROM sessions").fetchone()[0]
-        fold, failed = LogFold(stat), False
-        try:
-            self._add_words(db, key, (entry for line in self._store.load(stat.name) for entry in fold.feed(line)))
-        except NotFound:
-            raise
-        except WakelogError:
-            failed = True
-        row, mark = fold.summary(self._store)
-        if failed:
-            # It is opened again every time: what kept it from being read need not show in its size or time.
-            row, mark = msgspec.structs.replace(row, damage=row.damage + 1, state="damaged"), None
-            stat = Stat(stat.name, -1, -1)
-        _keep(db, key, stat, row, mark)
-        return row.id
-
-    def _add_words(self, db: sqlite3.Connection, key: int, entries: Iterable[Entry]) -> None:
-        """Adds the text of entries, a few megabytes at a time."""
-        places: list[tuple[Any, ...]] = []
-        texts: list[tuple[int, str]] = []
-        pending = 0
-        rowid = db.execute("SELECT coalesce(max(rowid), 0) FROM entries").fetchone()[0]
-        for entry in entries:
-            words = searchable(entry.value)
-            if words is None:
-                continue
-            rowid += 1
-            seq, stamp = min(entry.seq, _INTEGER_MAX), entry.value.timestamp
-            places.append((rowid, key, entry.id, seq, entry.type, words.tool, stamp))
-            texts.append((rowid, words.text))
-            pending += len(words.text)
-            if pending > _PENDING_BYTES:
-                _insert(db, places, texts)
-                pending = 0
-        _insert(db, places, texts)
-
-    def _drop(self, db: sqlite3.Connection, name: str) -> list[str]:
-        """Forgets a session; gives the forks that came from it."""
-        known = db.execute("SELECT key, id FROM sessions WHERE name = ?", (name,)).fetchone()
-        if known is None:
-            return []
-        _forget_words(db, known[0])
-        _forget(db, known[0])
-        return _forks(db, (known[1], name))
-
-
-# ── writing ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def _keep(db: sqlite3.Connection, key: int, stat: Stat, row: SessionRow, bookmark: Bookmark | None) -> None:
-    updated_ms = parse_ms(row.updated) or 0
-    values = (key, row.name, stat.size, stat.changed, row.id, row.agent, row.sender, row.cwd, row.origin)
-    # Not `INSERT OR REPLACE`: SQLite could then undo the statement, and FTS5 writes out all it has gathered for that.
-    _forget(db, key)
-    db.execute(
-        "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*values, row.archived, updated_ms, row.damage, msgspec.json.encode(row)),
-    )
-    if bookmark is not None:
-        db.execute("INSERT INTO bookmarks VALUES (?, ?)", (key, msgspec.json.encode(bookmark)))
-
-
-def _insert(db: sqlite3.Connection, places: list[tuple[Any, ...]], texts: list[tuple[int, str]]) -> None:
-    db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", places)
-    db.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", texts)
-    places.clear()
-    texts.clear()
-
-
-def _forget(db: sqlite3.Connection, key: int) -> None:
-    db.execute("DELETE FROM bookmarks WHERE key = ?", (key,))
-    db.execute("DELETE FROM sessions WHERE key = ?", (key,))
-
-
-def _forget_words(db: sqlite3.Connection, key: int) -> None:
-    db.execute("DELETE FROM words WHERE rowid IN (SELECT rowid FROM entries WHERE session = ?)", (key,))
-    db.execute("DELETE FROM entries WHERE session = ?", (key,))
-
-
-def _forks(db: sqlite3.Connection, parents: Iterable[str], *, damage: int = 0) -> list[str]:
-    """The sessions that name one of these as where they came from, and have at least so many damage reports."""
-    query = "SELECT name FROM sessions WHERE origin = ? AND damage >= ?"
-    return [name for parent in parents for (name,) in db.execute(query, (parent, damage)).fetchall()]
 
 
 def _filters(*texts: str | None, archived: bool | None) -> tuple[Any, ...]:

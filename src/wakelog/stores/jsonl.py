@@ -59,9 +59,11 @@ class JsonlStore:
     def sessions(self) -> Iterator[Stat]:
         """See `ports.Store`."""
         for entry in self.folder.log_names():
-            with contextlib.suppress(FileNotFoundError):
+            try:
                 found = entry.stat(follow_symlinks=False)
-                yield Stat(entry.name.removesuffix(LOG_SUFFIX), found.st_size, found.st_mtime_ns)
+            except FileNotFoundError:
+                continue
+            yield Stat(entry.name.removesuffix(LOG_SUFFIX), found.st_size, found.st_mtime_ns)
 
     # ── appending ────────────────────────────────────────────────────────────────────────────────
 

@@ -29,6 +29,7 @@ from wakelog.log.lines import Damage, Line, Reader
 from wakelog.log.tree import Tree
 from wakelog.ports import Stat, Store
 from wakelog.reading import inherit
+from wakelog.stores.session_row import SessionRow
 from wakelog.stores.slim import slim, slim_state
 from wakelog.views.overview import overview
 from wakelog.views.pending import open_calls
@@ -36,30 +37,6 @@ from wakelog.views.state import fold_state, session_state
 
 PROMPT_MAX_CHARS = 200
 _KNOWN_BYTES = 8
-
-
-class SessionRow(msgspec.Struct, frozen=True):
-    """A session as a list shows it. `state` is never `running`: who holds a lease is not in the log."""
-
-    name: str
-    id: str
-    agent: str
-    sender: str
-    number: int | None
-    cwd: str
-    title: str | None
-    created: str
-    updated: str
-    entries: int
-    messages: int
-    size: int
-    model: str | None
-    archived: bool
-    attached: bool
-    state: str
-    damage: int
-    prompt: str
-    origin: str | None
 
 
 class Bookmark(msgspec.Struct, frozen=True):

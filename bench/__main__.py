@@ -1,0 +1,94 @@
+"""`python -m bench [--full] [--only NAME]`: measures, prints, and (unless `--only`) writes `docs/performance.md`.
+
+The data is made in a folder beside the checkout's own files, so that it lies on the same disk, and removed
+at the end. `--full` adds the large workloads: a log of 1 GB, 100,000 sessions, 1,000,000 messages.
+"""
+
+import argparse
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import msgspec
+
+from bench.appends import many_writers, one_writer
+from bench.commands import listing, searching
+from bench.forks import forking
+from bench.loads import load
+from bench.made import Words
+from bench.measure import Figure
+from bench.report import machine, page, print_figure
+from bench.sizes import stored
+from bench.startup import startup
+from bench.tails import wake
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+Concern = Callable[[str, Words], Iterator[Figure]]
+
+
+def concerns(*, full: bool) -> Iterator[tuple[str, Concern]]:
+    """Everything that is measured, by name, in the order of the document."""
+    yield "append", one_writer
+    yield "writers", many_writers
+    yield "load", load
+    for megabytes in (64, 1_000) if full else (64,):
+        yield "wake", partial(wake, megabytes=megabytes)
+    for sessions in (2_000, 10_000, 100_000) if full else (2_000,):
+        yield "ls", partial(listing, sessions=sessions)
+    for messages in (50_000, 1_000_000) if full else (50_000,):
+        yield "search", partial(searching, messages=messages)
+    yield "startup", startup
+    yield "fork", forking
+    yield "size", stored
+
+
+def measure(place: str, *, full: bool, only: str | None) -> list[Figure]:
+    """Every figure, each concern in a folder of its own that is gone afterwards."""
+    words, figures, group = Words(), [], ""
+    for number, (name, concern) in enumerate(concerns(full=full)):
+        if only not in (None, name):
+            continue
+        folder = os.path.join(place, str(number))
+        os.mkdir(folder)
+        for figure in concern(folder, words):
+            if figure.group != group:
+                group = figure.group
+                print(f"\n{group}")
+            print_figure(figure)
+            figures.append(msgspec.structs.replace(figure, command=f"--only {name}"))
+        shutil.rmtree(folder)
+    return figures
+
+
+def cache_bytecode(folder: str) -> None:
+    """Lets every process that is measured find its modules compiled, as they are after an installation."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = folder
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--full", action="store_true", help="the large workloads too: minutes, and some gigabytes")
+    parser.add_argument("--only", choices=dict(concerns(full=False)), help="one concern; no document is written")
+    asked = parser.parse_args()
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix=".bench-", dir=ROOT) as place:
+        cache_bytecode(os.path.join(place, "bytecode"))
+        print(", ".join(f"{name} {value}" for name, value in machine(place).items()))
+        figures = measure(place, full=asked.full, only=asked.only)
+        if asked.only is None:
+            write_page(os.path.join(ROOT, "docs", "performance.md"), page(figures, place, full=asked.full))
+    missed = sum(figure.verdict == "missed" for figure in figures)
+    print(f"\n{len(figures)} figures, {missed} missed, in {time.monotonic() - start:.0f} s")
+
+
+def write_page(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+if __name__ == "__main__":
+    main()

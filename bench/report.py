@@ -1,0 +1,76 @@
+"""The figures as a table: on the terminal, and as `docs/performance.md`, which nobody else writes."""
+
+import os
+import platform
+import sqlite3
+from collections.abc import Sequence
+
+from bench.measure import Figure, cores
+
+_HEAD = """# Performance
+
+Written by `make bench{full}` and never by hand. Each figure is a ratio to a floor measured in the same run, on
+the same disk, floor and subject taking turns; times are medians, the smallest in brackets. A goal that is
+missed stays in the table as missed. Ratios travel between machines better than times do; both move a little
+from run to run. The last column runs one row again: `python -m bench --only NAME`{also}.
+
+| | |
+|---|---|
+{machine}
+"""
+_COLUMNS = ("what", "workload", "floor", "wakelog : floor", "ratio", "goal", "", "command")
+
+
+def machine(folder: str) -> dict[str, str]:
+    """The machine as far as it matters: cores, memory, file system, Python."""
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "cores": str(cores()),
+        "memory": f"{pages / 2**30:.0f} GB",
+        "file system": _file_system(folder),
+        "Python": platform.python_version(),
+        "SQLite": sqlite3.sqlite_version,
+    }
+
+
+def _file_system(folder: str) -> str:
+    """The type of the file system that a folder lies on: that of the longest mount point above it."""
+    best = ("", "unknown")
+    with open("/proc/self/mounts", encoding="utf-8") as mounts:
+        for _, point, kind, *_ in map(str.split, mounts):
+            if os.path.commonpath([folder, point]) == point and len(point) >= len(best[0]):
+                best = (point, kind)
+    return best[1]
+
+
+def print_figure(figure: Figure) -> None:
+    """One figure, as soon as it is known."""
+    ratio = f"{figure.ratio:.2f}"
+    print(f"  {figure.verdict:6}  {ratio:>8}  goal {figure.goal:20}  {figure.what}")
+    print(f"          {figure.measured}", flush=True)
+
+
+def page(figures: Sequence[Figure], folder: str, *, full: bool) -> str:
+    """The whole document."""
+    facts = "\n".join(f"| {name} | {value} |" for name, value in machine(folder).items())
+    parts = [_HEAD.format(full=" FULL=1" if full else "", also=", with `--full`" if full else "", machine=facts)]
+    for group in dict.fromkeys(figure.group for figure in figures):
+        rows = [_row(figure) for figure in figures if figure.group == group]
+        head = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}\n"
+        parts.append(f"## {group}\n\n{head}" + "\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+def _row(figure: Figure) -> str:
+    verdict = "**missed**" if figure.verdict == "missed" else figure.verdict
+    cells = (
+        figure.what,
+        figure.workload,
+        figure.floor,
+        figure.measured,
+        f"{figure.ratio:.2f}",
+        figure.goal,
+        verdict,
+        f"`{figure.command}`",
+    )
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

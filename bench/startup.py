@@ -1,0 +1,49 @@
+"""What a process pays before it does anything."""
+
+import os
+import sys
+from collections.abc import Iterator
+
+from bench.made import Words, talk, write_log
+from bench.measure import Figure, compare, process, python, take_turns
+
+GROUP = "Start-up"
+ROUNDS = 25
+
+
+def startup(folder: str, words: Words) -> Iterator[Figure]:
+    """Imports and commands beside the least they could cost."""
+    write_log(folder, "start_user_1", talk("start", words, messages=8, size=200))
+    environment = {"WAKELOG_STORE": folder, "XDG_CACHE_HOME": os.path.join(folder, "cache")}
+    command = os.path.join(os.path.dirname(sys.executable), "wakelog")
+    names = "Session, open_store, read_log"
+    taken = take_turns(
+        {
+            "pass": python("-c", "pass"),
+            "msgspec": python("-c", "import msgspec"),
+            "libraries": python("-c", "import click, msgspec, sqlite3"),
+            "import": python("-c", "import wakelog"),
+            "names": python("-c", f"from wakelog import {names}"),
+            "version": process([command, "--version"], environment),
+            "show": process([command, "show", "start_user_1", "--json"], environment),
+            "ls": process([command, "ls", "--json"], environment),
+        },
+        rounds=ROUNDS,
+    )
+    for what, subject, floor, text, limit in (
+        ("`import wakelog`", "import", "msgspec", "`import msgspec`", 1.3),
+        (f"`from wakelog import {names}`", "names", "msgspec", "`import msgspec`", None),
+        ("`wakelog --version`", "version", "pass", "`python -c pass`", 2.0),
+        ("`wakelog show NAME --json`", "show", "libraries", "`import click, msgspec, sqlite3`", 1.3),
+        ("`wakelog ls --json`, one session", "ls", "libraries", "`import click, msgspec, sqlite3`", 1.3),
+    ):
+        yield Figure(
+            group=GROUP,
+            what=what,
+            workload="a new process, from its start to its end",
+            floor=text,
+            goal=f"≤ {limit:g} ×" if limit else "none of its own",
+            ratio=taken[subject].median / taken[floor].median,
+            limit=limit,
+            measured=compare(taken[floor], taken[subject]),
+        )

@@ -1,0 +1,27 @@
+"""Ways to run the command line: in this process, as a real one, and on a real terminal."""
+
+import pytest
+
+from tests.cli.running import Shell
+from wakelog.stores.jsonl import JsonlStore
+from wakelog.testing.builders import Story
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch):
+    """A command line with a store, a cache and a folder of its own."""
+    return Shell(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def store(shell):
+    """The store that the command line uses."""
+    opened = JsonlStore(str(shell.store))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def story(store):
+    """A session `crab_user_1` to write into."""
+    return Story(store)

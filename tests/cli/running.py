@@ -1,0 +1,110 @@
+"""How tests run `wakelog`: through click's runner where that is enough, as processes where it is not."""
+
+import fcntl
+import json
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+
+import msgspec
+from click.testing import CliRunner
+
+from wakelog.cli.group import wakelog
+
+
+class Answer(msgspec.Struct):
+    """What a command gave back."""
+
+    code: int
+    raw: bytes
+    err: str
+
+    @property
+    def out(self):
+        return self.raw.decode()
+
+    @property
+    def json(self):
+        return json.loads(self.raw)
+
+    @property
+    def rows(self):
+        """The objects of an answer in lines."""
+        return [json.loads(line) for line in self.raw.splitlines()]
+
+    @property
+    def error(self):
+        """The one object on stderr."""
+        return json.loads(self.err)["error"]
+
+
+class Shell:
+    """Runs commands on a store of its own."""
+
+    def __init__(self, folder, monkeypatch):
+        self.folder = folder
+        self.store = folder / "sessions"
+        self.environment = {
+            "WAKELOG_STORE": str(self.store),
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            "XDG_DATA_HOME": str(folder / "data"),
+            "HOME": str(folder),
+            "TERM": "xterm",
+            "LANG": "C.UTF-8",
+        }
+        for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "PAGER", "WAKELOG_PAGER", "LC_ALL", "LC_CTYPE", "LESS"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in self.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.chdir(folder)
+
+    def __call__(self, *words, typed=None):
+        """Runs a command in this process."""
+        done = CliRunner().invoke(wakelog, list(words), input=typed)
+        return Answer(done.exit_code, done.stdout_bytes, done.stderr)
+
+    def command(self, *words):
+        """The words of a real process."""
+        return [sys.executable, "-m", "wakelog", *words]
+
+    def process(self, *words, typed=None, **more):
+        """Runs a command as a process."""
+        environment = {**os.environ, **more.pop("env", {})}
+        done = subprocess.run(
+            self.command(*words), input=typed, capture_output=True, env=environment, check=False, **more
+        )
+        return Answer(done.returncode, done.stdout, done.stderr.decode())
+
+    def start(self, *words, **more):
+        """A process that goes on running."""
+        return subprocess.Popen(self.command(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+
+    def terminal(self, *words, columns=80, env=None):
+        """Runs a command on a real terminal: stdin, stdout and stderr are one, as they are for people."""
+        return run_on_terminal(self.command(*words), columns, {**os.environ, **(env or {})})
+
+
+def run_on_terminal(command, columns, environment):
+    """Runs a command on a pseudo-terminal that leaves its output as it is; gives everything that was shown."""
+    ours, theirs = pty.openpty()
+    settings = termios.tcgetattr(theirs)
+    settings[1] &= ~termios.OPOST
+    termios.tcsetattr(theirs, termios.TCSANOW, settings)
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    shown = bytearray()
+    while select.select([ours], [], [], 60)[0]:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(ours)
+    return Answer(child.wait(60), bytes(shown), "")

@@ -1,0 +1,250 @@
+"""How sessions and entries are addressed (DESIGN 8), and what a path may not do (law 9, ST-2)."""
+
+import json
+import os
+import stat
+
+import pytest
+
+from wakelog.forking import fork
+
+_AT = "2026-03-01T09:00:0{}.000Z"
+
+
+def _said(number, **message):
+    entry = {"type": "message", "id": f"q{number}", "parentId": f"q{number - 1}", "timestamp": _AT.format(number)}
+    return {**entry, "message": message}
+
+
+# A log as some other program writes it: no seq, no seal, short ids.
+_CALL = {"type": "toolCall", "id": "c1", "name": "sh", "input": {"command": "make"}}
+_LINES = [
+    {"type": "session", "id": "q1", "timestamp": _AT.format(1), "cwd": "/srv/app", "version": 1},
+    _said(2, role="user", content=[{"type": "text", "text": "Does it build?"}]),
+    _said(3, role="assistant", stopReason="toolUse", content=[_CALL], model="any", usage={"inputTokens": 90}),
+    _said(
+        4,
+        role="toolResult",
+        toolCallId="c1",
+        toolName="sh",
+        isError=True,
+        content=[{"type": "text", "text": "no rule"}],
+    ),
+]
+FOREIGN = b"".join(json.dumps(line).encode() + b"\n" for line in _LINES)
+
+
+def text_of(answer):
+    return answer.rows[-1]["message"]["content"][0]["text"]
+
+
+def test_a_session_by_id_name_beginning_and_latest(shell, story):
+    story.user("first")
+    shell("new", "--agent", "dove", "--id", "dddd-1111")
+    shell("append", "dddd-1111", "second")
+    for typed in (story.session.id, "crab_user_1", "crab", story.session.id[:20]):
+        assert text_of(shell("show", typed, "--json")) == "first"
+    for typed in ("dddd-1111", "dove_user_1", "dov", "dddd", "@latest"):
+        assert text_of(shell("show", typed, "--json")) == "second"
+
+
+def test_a_beginning_of_two_is_never_guessed(shell):
+    for _ in range(2):
+        shell("new", "--agent", "crab")
+    answer = shell("show", "crab")
+    assert answer.code == 2
+    assert "crab_user_1" in answer.err
+    assert "crab_user_2" in answer.err
+    assert shell("show", "crab_user_1").code == 0
+
+
+def test_latest_is_the_first_of_the_list(shell):
+    assert shell("show", "@latest").code == 3
+    for agent in ("a", "b"):
+        shell("new", "--agent", agent)
+    shell("append", "a_user_1", "x")
+    assert shell("ls", "--json").rows[0]["name"] == "a_user_1"
+    assert shell("show", "@latest", "--json").rows[0]["agent"] == "a"
+
+
+def test_an_entry_by_id_number_label_and_beginning(shell, story):
+    first = story.user("a")
+    story.reply("b")
+    story.session.label(first.id, "the start")
+    for typed in (first.id, "1", "the start", first.id[:-1]):
+        assert shell("context", "crab_user_1", "--at", typed, "--json").json["entries"] == [first.id]
+        assert shell("context", f"crab_user_1:{typed}", "--json").json["entries"] == [first.id]
+    assert shell("context", "crab_user_1:1", "--at", "2").code == 2
+    assert shell("context", "crab_user_1", "--at", first.id[:4]).code == 2
+    assert shell("context", "crab_user_1", "--at", "99").code == 3
+    assert shell("context", "crab_user_1", "--at", "crab_user_1:1").code == 0
+
+
+def test_a_fact_stands_for_the_link_it_speaks_about(shell, story):
+    first = story.user("a")
+    story.reply("b")
+    label = story.session.label(first.id, "x")
+    assert shell("context", "crab_user_1", "--at", label.id, "--json").json["entries"] == [first.id]
+
+
+def test_an_id_wins_over_a_number(shell):
+    """Ids of others may be digits: what is exact is meant."""
+    (shell.folder / "n.jsonl").write_bytes(
+        b'{"type":"session","id":"2"}\n'
+        b'{"type":"message","id":"9","message":{"role":"user","content":"nine"}}\n'
+        b'{"type":"message","id":"7","message":{"role":"user","content":"seven"}}\n'
+    )
+    assert shell("context", "n.jsonl", "--at", "9", "--json").json["entries"] == ["9"]
+    assert shell("context", "n.jsonl", "--at", "1", "--json").json["entries"] == ["9"]
+    assert shell("context", "n.jsonl", "--at", "2", "--json").json["entries"] == []
+
+
+def test_inherited_entries_have_addresses_that_work(shell, story):
+    """TREE-4: what the tree of a fork shows for an entry can be typed."""
+    first = story.user("a")
+    story.reply("b")
+    child = fork(story.session)
+    shown = [line.split()[0] for line in shell("tree", child.name).out.splitlines()]
+    assert shell("context", child.name, "--at", shown[1], "--json").json["entries"] == [first.id]
+
+
+# ── paths ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def lone(shell):
+    """A log of somebody else's, alone in a folder that may not be written to."""
+    folder = shell.folder / "theirs"
+    folder.mkdir()
+    (folder / "log.jsonl").write_bytes(FOREIGN)
+    return folder / "log.jsonl"
+
+
+def test_a_log_of_others_opens_as_it_stands(shell, lone):
+    """LOG-6: three messages in order, one failed result, nothing pending, no damage."""
+    seen = shell("context", str(lone), "--json")
+    assert seen.code == 0
+    assert [message["role"] for message in seen.json["messages"]] == ["user", "assistant", "toolResult"]
+    assert seen.json["messages"][2]["isError"] is True
+    assert shell("verify", str(lone), "--json").json == {
+        "ok": True,
+        "entries": 4,
+        "damage": [],
+        "broken": [],
+        "unsealed": 0,
+        "noted": [],
+        "head": "",
+        "anchored": None,
+    }
+    assert "sh  make" in shell("show", str(lone)).out
+
+
+def test_appending_to_a_copy_of_it_works(shell, lone):
+    copy = shell.folder / "copy.jsonl"
+    copy.write_bytes(FOREIGN)
+    assert shell("append", "copy.jsonl", "And now?").code == 0
+    assert copy.read_bytes().startswith(FOREIGN)
+    assert len(shell("context", "./copy.jsonl", "--json").json["messages"]) == 4
+    assert shell("verify", "copy.jsonl").code == 0
+
+
+READERS = [
+    ("show",),
+    ("show", "--json"),
+    ("show", "--active"),
+    ("tree",),
+    ("context",),
+    ("tail",),
+    ("verify",),
+    ("doctor",),
+    ("usage",),
+    ("head",),
+    ("export", "-f", "md"),
+    ("export", "-f", "json"),
+    ("export", "-f", "jsonl"),
+]
+
+
+@pytest.mark.parametrize("words", READERS, ids=" ".join)
+def test_reading_a_path_leaves_nothing_beside_it(shell, lone, words):
+    """Law 9: reading never writes, neither to the log nor next to it."""
+    before = sorted(os.listdir(lone.parent)), lone.read_bytes(), lone.stat().st_mtime_ns
+    os.chmod(lone.parent, stat.S_IRUSR | stat.S_IXUSR)
+    answer = shell(words[0], str(lone), *words[1:])
+    assert answer.code == 0
+    assert answer.raw
+    os.chmod(lone.parent, stat.S_IRWXU)
+    assert (sorted(os.listdir(lone.parent)), lone.read_bytes(), lone.stat().st_mtime_ns) == before
+    assert not shell.store.exists()
+
+
+def test_links_are_resolved(shell, lone):
+    """A link to a log is that log: what is appended goes where the log is."""
+    (shell.folder / "link.jsonl").symlink_to(lone)
+    assert shell("context", "link.jsonl", "--json").code == 0
+    shell("append", "link.jsonl", "more")
+    assert lone.read_bytes().count(b"\n") == 5
+    assert os.path.islink(shell.folder / "link.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("typed", "code"),
+    [
+        ("../../../etc/passwd", 3),
+        ("/etc/passwd", 2),
+        ("/no/such/file.jsonl", 3),
+        ("./missing.jsonl", 3),
+        ("..", 2),
+        ("../", 2),
+        ("/", 2),
+        (".", 2),
+        ("~", 2),
+        ("-", 2),
+        ("a\0b", 2),
+        ("./a\0b.jsonl", 2),
+        ("a" * 5_000, 2),
+        ("./" + "a" * 5_000 + ".jsonl", 3),
+        ("/".join(["a"] * 3_000) + ".jsonl", 3),
+        (".hidden.jsonl", 3),
+        ("by-id/../../x.jsonl", 3),
+        ("crab user", 2),
+        ("", 2),
+        (":", 2),
+        ("x:", 2),
+        (":x", 2),
+        ("@nothing", 2),
+        ("..%2f..%2fx", 2),
+    ],
+)
+def test_names_that_are_none(shell, typed, code):
+    """ST-2, law 13: one line, an exit code, no traceback; nothing is made."""
+    for command in ("show", "append"):
+        words = (command, typed, "text") if command == "append" else (command, typed)
+        answer = shell(*words) if not typed.startswith("-") else shell(command, "--", *words[1:])
+        assert answer.code == code
+        assert answer.err.startswith("wakelog: ")
+        assert answer.err.count("\n") == 1
+    assert not shell.store.exists()
+
+
+def test_a_store_may_be_named_in_either_place(shell):
+    """`--store` on `wakelog`, on the command, in the environment, or nowhere; the nearest wins."""
+    for folder in ("one", "two"):
+        shell("--store", folder, "new", "--agent", folder)
+    assert shell("ls", "--store", "one", "--json").rows[0]["agent"] == "one"
+    assert shell("--store", "one", "ls", "--store", "two", "--json").rows[0]["agent"] == "two"
+    assert shell("--store", "jsonl:two", "ls", "--json").rows[0]["agent"] == "two"
+    assert shell("ls", "--json").rows == []
+
+
+def test_the_default_store(shell, monkeypatch):
+    monkeypatch.delenv("WAKELOG_STORE")
+    name = shell("new").out.strip()
+    assert (shell.folder / "data" / "wakelog" / "sessions" / f"{name}.jsonl").is_file()
+    monkeypatch.setenv("XDG_DATA_HOME", "")
+    shell("new")
+    assert (shell.folder / ".local" / "share" / "wakelog" / "sessions").is_dir()
+
+
+def test_a_store_that_nobody_speaks(shell):
+    assert shell("ls", "--store", "ftp://somewhere").code == 2

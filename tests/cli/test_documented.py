@@ -1,0 +1,126 @@
+"""`docs/cli.md` cannot lie: every command, option and JSON field is in it, and it names none that is not."""
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from wakelog.cli import ALIASES, COMMANDS, SECTIONS
+from wakelog.cli.group import wakelog
+from wakelog.forking import fork
+from wakelog.log.content import Usage
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+SHARED = {"--store", "--color", "--pager", "--no-pager", "--json", "--help", "-h"}
+PARTS = dict(re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL))
+
+
+def test_every_command_is_described_and_no_other():
+    assert sorted(PARTS) == sorted(COMMANDS)
+    assert list(re.findall(r"^## (\w+)$", PAGE, re.MULTILINE)) == list(SECTIONS)
+    assert all(f"`wakelog {alias}`" in PARTS[name] for alias, name in ALIASES.items())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_described(name):
+    command = wakelog.get_command(click.Context(wakelog), name)
+    options = {opt for param in command.params if isinstance(param, click.Option) for opt in param.opts} - SHARED
+    part = PARTS[name]
+    assert [option for option in options if not re.search(rf"(?<![\w-]){option}(?![\w-])", part)] == []
+    named = set(re.findall(r"(?<![\w-])--[a-z-]+", part.split("\n\n")[1])) if "\n\n" in part else set()
+    known = {opt for param in command.params for opt in (*param.opts, *param.secondary_opts)}
+    assert named <= known
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_summary_is_the_beginning_of_the_help(name):
+    """What `wakelog --help` says of a command is not something else than what the command says."""
+    command = wakelog.get_command(click.Context(wakelog), name)
+    assert command.name == name
+    assert command.help
+    assert COMMANDS[name][1].endswith(".")
+
+
+def fields(value, path=""):
+    """Every field of an answer, as a path: `damage[].line`."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            here = f"{path}.{key}" if path else key
+            yield here
+            yield from fields(inner, here)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from fields(inner, f"{path}[]")
+
+
+def described(name):
+    return set(re.findall(r"^\| `([^`]+)` \|", PARTS[name], re.MULTILINE))
+
+
+# What a list or object holds that the page describes elsewhere.
+ELSEWHERE = re.compile(
+    r"messages\[\]\.content|noted\[\]|leftOut\[\]|entries\[\]\.(?!id|parentId|type|seq|timestamp|link|role|text|inherited)"
+    r"|branches\[\]\.(?:alone\.)?(?:calls|input|output|cacheRead|cacheWrite|cost)"
+)
+
+
+@pytest.fixture
+def answers(shell, story):
+    """Answers of every command that composes JSON, on a store that has some of everything."""
+    first = story.user("look at the parser")
+    reply = story.reply("yes", calls=[("t1", "bash", {})], usage=Usage(input_tokens=1))
+    story.result(reply, "t1", status="error")
+    story.session.label(first.id, "x")
+    fork(story.session).say("more")
+    log = shell.store / "crab_user_1.jsonl"
+    fork_words = ("fork", "crab_user_1", "--new-session", "--json")
+    sound = {
+        "new": shell("new", "--json"),
+        "fork": shell(*fork_words),
+        "context": shell("context", "crab_user_1", "--json"),
+        "head": shell("head", "crab_user_1", "--json"),
+        "usage": shell("usage", "crab_user_1", "--json"),
+        "search": shell("search", "parser", "--json"),
+    }
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([*lines[:2], b"rubbish\n", lines[2].replace(b"yes", b"YES"), *lines[3:], b"cut"]))
+    return sound | {
+        "tree": shell("tree", "crab_user_2", "--json"),
+        "ls": shell("ls", "--json"),
+        "verify": shell("verify", "crab_user_1", "--json"),
+        "doctor": shell("doctor", "crab_user_1", "--salvage", "copy.jsonl", "--json"),
+        "doctor the store": shell("doctor", "--json"),
+        "du": shell("du", "--json"),
+        "export": shell("export", "crab_user_1", "-f", "json"),
+    }
+
+
+def test_every_field_is_described_and_every_description_is_true(answers):
+    """DESIGN 8: JSON shapes are stable and documented."""
+    seen = {}
+    for name, answer in answers.items():
+        assert answer.code in (0, 4), name
+        paths = {path for row in answer.rows for path in fields(row)}
+        if name == "export":
+            # Its entries are as stored: the format document describes them.
+            paths = {path for path in paths if not path.startswith("entries[]")}
+        seen.setdefault(name.split()[0], set()).update(paths)
+    for name, paths in seen.items():
+        plain = {path.removeprefix("[].") for path in paths}
+        missing = {path for path in plain if path not in described(name) and not ELSEWHERE.search(path)}
+        assert not missing, (name, missing)
+        unknown = {path for path in described(name) if path not in plain}
+        # Only where there is something to say: a reply's provider, a kind of total, an inherited mark.
+        assert not unknown - {"messages[].provider"}, (name, unknown)
+
+
+def test_errors_are_described(shell):
+    answer = shell("show", "nobody", "--json")
+    assert set(answer.error) == {"kind", "message", "hint"}
+    assert all(f"| `{field}` |" in PAGE for field in answer.error)
+
+
+def test_exit_codes_are_described():
+    table = re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)
+    assert table == ["130", "2", "3", "5", "1", "4", "0"]

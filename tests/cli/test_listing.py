@@ -1,0 +1,130 @@
+"""`ls` and `search`: all sessions, from the index (ST-4, ST-5)."""
+
+import shutil
+
+import pytest
+
+from wakelog.session import Session
+
+
+@pytest.fixture
+def three(shell, store):
+    """Three sessions of two agents; the last one is the newest."""
+    for agent, said in (("crab", "the parser hangs"), ("crab", "the lexer hangs"), ("dove", "the parser works")):
+        session = Session.create(store, agent=agent, sender="user", cwd=f"/work/{agent}")
+        session.say(said)
+    return shell
+
+
+def names(answer):
+    return [row["name"] for row in answer.rows]
+
+
+def test_ls_json(three):
+    """DESIGN 8: one object a line, the newest first, from a promised set of fields."""
+    answer = three("ls", "--json")
+    assert names(answer) == ["dove_user_1", "crab_user_2", "crab_user_1"]
+    first = answer.rows[0]
+    assert list(first)[:8] == ["id", "name", "agent", "sender", "title", "updated", "entries", "state"]
+    assert (first["agent"], first["entries"], first["state"], first["prompt"]) == (
+        "dove",
+        2,
+        "owes",
+        "the parser works",
+    )
+
+
+def test_ls_filters(three):
+    assert names(three("ls", "--agent", "crab", "--json")) == ["crab_user_2", "crab_user_1"]
+    assert names(three("ls", "--sender", "nobody", "--json")) == []
+    assert names(three("ls", "--cwd", "/work/dove", "--json")) == ["dove_user_1"]
+    assert names(three("ls", "--limit", "1", "--json")) == ["dove_user_1"]
+    three("archive", "crab_user_2")
+    assert names(three("ls", "--archived", "--json")) == ["crab_user_2"]
+    assert set(names(three("ls", "--all", "--json"))) == {"crab_user_1", "crab_user_2", "dove_user_1"}
+    assert three("list", "--json").rows == three("ls", "--json").rows
+
+
+def test_ls_says_how_many_more_there_are(three):
+    answer = three("ls", "--limit", "2")
+    assert len(answer.out.splitlines()) == 2
+    assert "1 more session; `--limit 3`" in answer.err
+    assert three("ls", "--limit", "3").err == ""
+
+
+def test_ls_of_nothing(shell):
+    answer = shell("ls")
+    assert (answer.code, answer.out) == (0, "")
+    assert "wakelog new" in answer.err
+    assert not shell.store.exists()
+
+
+def test_ls_of_what_was_put_away(shell):
+    shell("new")
+    shell("archive", "agent_user_1")
+    assert "`--all` shows all" in shell("ls").err
+    assert "no session matches" in shell("ls", "--agent", "nobody").err
+
+
+def test_ls_shows_who_is_being_run(shell, store):
+    """DESIGN 8: `running` while a lease is in force, which only the store knows."""
+    session = Session.create(store, agent="crab", sender="user")
+    lease = session.acquire("a worker", ttl_s=60)
+    assert [row["state"] for row in shell("ls", "--json").rows] == ["running"]
+    session.release(lease)
+    assert [row["state"] for row in shell("ls", "--json").rows] == ["rest"]
+
+
+def test_only_rows_that_are_shown_and_attached_cost_a_look(three, store, monkeypatch):
+    """The lease of a session is asked for only where the log says that somebody attached."""
+    asked = []
+    monkeypatch.setattr("wakelog.stores.jsonl.JsonlStore.held", lambda self, name: asked.append(name))
+    Session(store, "crab_user_1").acquire("a worker", ttl_s=60)
+    asked.clear()
+    three("ls", "--json")
+    assert asked == ["crab_user_1"]
+
+
+def test_ls_and_search_report_damage_and_succeed(three):
+    """DESIGN 8: `ls` and `search` report damage but exit 0."""
+    log = three.store / "crab_user_1.jsonl"
+    log.write_bytes(log.read_bytes() + b"rubbish\n")
+    answer = three("ls", "--json")
+    assert answer.code == 0
+    assert [row["state"] for row in answer.rows if row["name"] == "crab_user_1"] == ["damaged"]
+    assert "doctor crab_user_1" in answer.err
+    found = three("search", "hangs")
+    assert found.code == 0
+    assert "doctor crab_user_1" in found.err
+    assert three("search", "works").err == ""
+
+
+def test_search_json(three):
+    hits = three("search", "parser", "--json").rows
+    assert {hit["name"] for hit in hits} == {"crab_user_1", "dove_user_1"}
+    assert set(hits[0]) >= {"session", "name", "entry", "type", "timestamp", "excerpt"}
+    assert "«parser»" in hits[0]["excerpt"]
+    assert three("search", "parser", "--limit", "1", "--json").raw.count(b"\n") == 1
+
+
+def test_search_for_people_and_for_pipes(three):
+    """A hit's first line begins with an address that can be typed."""
+    shown = three("search", "lexer").out
+    address = shown.split()[0]
+    assert three("show", address, "--json").rows[-1]["id"] == address.partition(":")[2]
+    assert sorted(three("search", "hangs", "--names").out.split()) == ["crab_user_1", "crab_user_2"]
+    assert three("search", "the", "lexer", "hangs", "--names").out == "crab_user_2\n"
+
+
+@pytest.mark.parametrize(("query", "code"), [("nothing-like-it", 0), ('"', 2), ("   ", 2), ("-- -parser", 2)])
+def test_search_without_hits(three, query, code):
+    answer = three("search", *query.split(" "))
+    assert (answer.code, answer.out) == (code, "")
+    assert answer.err.count("\n") == 1
+
+
+def test_the_index_may_be_deleted_at_any_time(three):
+    """Law 2: delete what is derived, and the answers stay the same."""
+    before = three("ls", "--json").raw, three("search", "parser", "--json").raw
+    shutil.rmtree(three.folder / "cache")
+    assert (three("ls", "--json").raw, three("search", "parser", "--json").raw) == before

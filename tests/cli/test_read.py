@@ -1,0 +1,214 @@
+"""`show`, `context`, `tree`, `usage`, `tail`: the same log, read in different ways (VIEW-1 to VIEW-4, VIEW-8)."""
+
+import pytest
+
+from wakelog.cli.addresses import Address
+from wakelog.cli.facts import fact_line
+from wakelog.cli.tail import _last_entries
+from wakelog.log.content import Prompt, Usage
+from wakelog.log.entry import (
+    FACT_TYPES,
+    Activity,
+    Attention,
+    AttentionResolved,
+    Call,
+    DamageNote,
+    Head,
+    Label,
+    ModelChange,
+    Partial,
+    Queued,
+    Resumed,
+    Sent,
+    SessionArchived,
+    SessionRenamed,
+    Spawned,
+    Terminated,
+    ToolStarted,
+    Unknown,
+)
+from wakelog.log.lines import Reader
+
+
+def test_show_gives_the_entries_as_stored(shell, story):
+    """Law 10: raw bytes, a line each, all branches."""
+    first = story.user("a")
+    story.reply("b")
+    story.user("c", at=first.id)
+    assert shell("show", "crab_user_1", "--json").raw == (shell.store / "crab_user_1.jsonl").read_bytes()
+
+
+def test_show_of_one_branch(shell, story):
+    first = story.user("a")
+    side = story.user("c", at=story.session.id)
+    story.session.label(side.id, "aside")
+    rows = shell("show", "crab_user_1", "--at", "aside", "--json").rows
+    assert [row["id"] for row in rows if row["type"] == "message"] == [side.id]
+    assert [row["type"] for row in rows] == ["session", "message", "label"]
+    assert first.id in shell("show", "crab_user_1", "--json").out
+    assert "1 other branch: wakelog tree crab_user_1" in shell("show", "crab_user_1").out
+
+
+def test_show_active_puts_the_summary_in_front(shell, story):
+    """VIEW-3: what follows the last fold, with the compaction line in front; without a fold, the branch."""
+    story.user("a")
+    kept = story.reply("b")
+    assert [row["type"] for row in shell("show", "crab_user_1", "--active", "--json").rows] == [
+        "session",
+        "message",
+        "message",
+    ]
+    story.session.compact("one", first_kept=kept.id)
+    story.user("c")
+    story.session.compact("two", first_kept=kept.id)
+    rows = shell("show", "crab_user_1", "--active", "--json").rows
+    assert [row.get("summary") or row["message"]["content"][0]["text"] for row in rows] == ["two", "b", "c"]
+    shown = shell("show", "crab_user_1", "--active").out
+    assert shown.index("two") < shown.index("     b\n") < shown.index("     c\n")
+
+
+def test_show_for_people(shell, story):
+    """A pipe gets every line of tool output; who speaks and where is said once per entry."""
+    story.user("look")
+    reply = story.reply("I will.", calls=[("t1", "bash", {"command": "ls -l"})])
+    story.result(reply, "t1", "\n".join(f"file {number}" for number in range(30)), status="error")
+    shown = shell("show", "crab_user_1").out
+    assert "  1  user" in shown
+    assert "ls -l" in shown
+    assert "error" in shown
+    assert "file 29" in shown
+    assert shown.count("assistant") == 1
+
+
+def test_context_json(shell, story):
+    """DESIGN 8: model, provider, strategy, messages, digest; and the entry each message came from."""
+    prompt = story.user("a")
+    story.session.append(ModelChange(model="m2", provider="p2"))
+    reply = story.reply("b", model="m1")
+    seen = shell("context", "crab_user_1", "--json").json
+    assert list(seen) == ["model", "provider", "strategy", "messages", "entries", "tokens", "digest"]
+    assert (seen["model"], seen["provider"], seen["strategy"]) == ("m2", "p2", "full")
+    assert seen["entries"] == [prompt.id, reply.id]
+    assert [message["role"] for message in seen["messages"]] == ["user", "assistant"]
+    assert seen["digest"].startswith("sha256:")
+    assert shell("context", "crab_user_1", "--at", "1", "--json").json["entries"] == [prompt.id]
+    assert shell("context", "crab_user_1", "--strategy", "window:1", "--json").json["strategy"] == "window:1"
+    assert shell("context", "crab_user_1", "--strategy", "most").code == 2
+    assert "2 messages" in shell("context", "crab_user_1").out
+
+
+def test_tree_json(shell, story):
+    first = story.user("a")
+    reply = story.reply("b", calls=[("t1", "bash", {"command": "ls"})])
+    story.result(reply, "t1", "done")
+    story.session.label(first.id, "start")
+    tree = shell("tree", "crab_user_1", "--json").json
+    assert list(tree) == ["head", "entries"]
+    assert [entry["type"] for entry in tree["entries"]] == ["session", "message", "message", "message", "label"]
+    assert [entry["parentId"] for entry in tree["entries"]][:3] == [None, story.session.id, first.id]
+    assert [entry.get("role") for entry in tree["entries"]][1:4] == ["user", "assistant", "toolResult"]
+    assert [entry["link"] for entry in tree["entries"]] == [True, True, True, True, False]
+    assert tree["head"] == tree["entries"][3]["id"]
+
+
+def test_tree_drawing(shell, story):
+    """A chain stays in its column, a side branch gets one of its own, the active branch and the head are marked."""
+    first = story.user("a")
+    story.reply("old")
+    story.user("older still")
+    story.session.move_head(first.id)
+    story.reply("new")
+    story.session.label(first.id, "here")
+    lines = [line.rsplit("  ", 1)[0] for line in shell("tree", "crab_user_1").out.splitlines()]
+    assert [line[:8] for line in lines] == ["0 ● sess", "1 ● user", "2 ├─○ as", "3 │ ○ us", "5 ● assi"]
+    assert lines[1].endswith("[here]")
+    assert lines[4].endswith("◀ head")
+
+
+def test_a_deep_tree_is_drawn_without_recursion(shell, story):
+    """A log may nest deeper than any stack: forks within forks, thousands deep."""
+    lines = (shell.store / "crab_user_1.jsonl").read_bytes()
+    session = story.session.id
+    for number in range(3_000):
+        parent = session if number < 2 else f"n{number - 2}"
+        body = (
+            f'{{"type":"message","id":"n{number}","parentId":"{parent}","message":{{"role":"user","content":"x"}}}}\n'
+        )
+        lines += body.encode()
+    (shell.store / "crab_user_1.jsonl").write_bytes(lines)
+    answer = shell("tree", "crab_user_1")
+    assert answer.code == 0
+    assert len(answer.out.splitlines()) == 3_001
+
+
+def test_usage_counts_each_call_once(shell, story):
+    """VIEW-8: shared by two branches, counted once; a price that is not known makes the sum unknown."""
+    first = story.user("a")
+    story.reply("b", usage=Usage(input_tokens=10, output_tokens=1, cost_micros=5))
+    story.user("c")
+    story.reply("d", usage=Usage(input_tokens=3, cache_read_tokens=7, cost_micros=2))
+    story.reply("e", at=first.id, usage=Usage(input_tokens=1, cost_micros=1))
+    used = shell("usage", "crab_user_1", "--json").json
+    branches = used.pop("branches")
+    assert used == {"calls": 3, "input": 14, "output": 1, "cacheRead": 7, "cacheWrite": 0, "cost": 8}
+    assert [(branch["calls"], branch["cost"], branch["alone"]["cost"]) for branch in branches] == [(2, 7, 7), (1, 1, 1)]
+    story.reply("f", usage=Usage(input_tokens=1))
+    assert shell("usage", "crab_user_1", "--json").json["cost"] is None
+    assert "price unknown" in shell("usage", "crab_user_1").out
+
+
+def test_tail_gives_the_last_entries_in_the_order_of_the_log(shell, story):
+    first = story.user("a")
+    story.reply("b")
+    story.user("c", at=first.id)
+    stored = (shell.store / "crab_user_1.jsonl").read_bytes().splitlines(keepends=True)
+    assert shell("tail", "crab_user_1", "-n", "2", "--json").raw == b"".join(stored[-2:])
+    assert shell("tail", "crab_user_1", "-n", "0", "--json").raw == b""
+    reader = Reader()
+    assert _last_entries(Address(story.store, "crab_user_1", "crab_user_1"), reader, 0) == []
+    assert reader.next_seq == 4, "what stands there already is not news to a follower"
+    assert shell("tail", "crab_user_1", "--json").raw == b"".join(stored)
+    story.session.label(first.id, "the start")
+    assert shell("tail", "crab_user_1", "-n", "1").out == "  4  label  the start\n\n"
+    assert "4 ┊ label  the start" in shell("tree", "crab_user_1", "--facts").out
+
+
+@pytest.mark.parametrize("foreign", [b'{"type":"message","id":"f1","message":{"role":"user","content":"by hand"}}\n'])
+def test_tail_of_lines_without_numbers(shell, story, foreign):
+    """Hand-written lines say no seq: they are counted from the beginning."""
+    story.user("a")
+    log = shell.store / "crab_user_1.jsonl"
+    log.write_bytes(log.read_bytes() + foreign)
+    assert shell("tail", "crab_user_1", "-n", "1", "--json").raw == foreign
+    assert "  2  user" in shell("tail", "crab_user_1", "-n", "1").out
+
+
+FACTS = [
+    (Label(target_id="x", label="named"), "label  named"),
+    (Head(target_id="x"), "head  x"),
+    (SessionRenamed(title="T"), "session_renamed  T"),
+    (SessionArchived(), "session_archived  put away"),
+    (Queued(message=Prompt(content="wait")), "queued  wait"),
+    (Queued(), "queued"),
+    (Attention(reason="look"), "attention  look"),
+    (AttentionResolved(attention_id="a", decision="yes"), "attention_resolved  yes"),
+    (Activity(holder="w", event="left"), "activity  left w"),
+    (Call(call_id="c", reply_id="r", model="m"), "call  reply m"),
+    (Sent(reply_id="r", channel="terminal"), "sent  terminal"),
+    (ToolStarted(reply_id="r", tool_call_id="t", name="bash"), "tool_started  bash"),
+    (Spawned(child_session="s", reply_id="r", tool_call_id="t"), "spawned  s"),
+    (DamageNote(bytes=7), "damage  torn, 7 bytes"),
+    (Terminated(reason="done"), "terminated  done"),
+    (Resumed(reply_id="r"), "resumed"),
+    (Partial(reply_id="r"), "partial"),
+    (Unknown(type="new\x1b", id="x"), "new␛"),
+]
+
+
+@pytest.mark.parametrize(("fact", "line"), FACTS, ids=[line for _, line in FACTS])
+def test_facts_in_a_few_words(fact, line):
+    assert fact_line(fact) == line
+
+
+def test_no_fact_is_forgotten():
+    assert {fact.type for fact, _ in FACTS} >= FACT_TYPES

@@ -1,0 +1,1 @@
+"""Tests of the other shapes of a session."""

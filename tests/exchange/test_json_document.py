@@ -1,0 +1,40 @@
+"""JSON: one document around the entries as they are stored (ST-8, LOG-8)."""
+
+import json
+
+from tests.laws.logs import bytes_of, store_of
+from wakelog.exchange.json_document import document
+from wakelog.forking import fork
+from wakelog.reading import read_log
+from wakelog.testing.builders import Story
+
+
+def test_the_document():
+    story = Story()
+    first = story.user("a")
+    story.reply("b")
+    story.user("c", at=first.id)
+    story.session.rename("A title")
+    whole = json.loads(document(story.session.read()))
+    assert list(whole) == ["format", "id", "name", "title", "state", "head", "active", "damage", "entries"]
+    assert (whole["format"], whole["name"], whole["title"]) == ("wakelog/1", "crab_user_1", "A title")
+    assert [json.loads(line) for line in bytes_of(story).splitlines()] == whole["entries"]
+    assert whole["active"][-1] == whole["head"]
+
+
+def test_bytes_are_kept():
+    """Law 10: unknown keys, odd numbers and odd spacing stay as they were written."""
+    line = b'{"type":"later", "id":"x1","n":123456789012345678901,"f":1.0e5,"\\u00e9":"\\u0041"}'
+    content = document(read_log(store_of(b'\xef\xbb\xbf{"type":"session","id":"s1"}\r\n' + line + b"\nrubbish\n"), "s"))
+    assert line in content
+    whole = json.loads(content)
+    assert [hurt["kind"] for hurt in whole["damage"]] == ["unreadable"]
+    assert [entry["id"] for entry in whole["entries"]] == ["s1", "x1"]
+
+
+def test_a_fork_holds_what_it_inherited():
+    story = Story()
+    first = story.user("a")
+    child = fork(story.session)
+    entries = json.loads(document(child.read()))["entries"]
+    assert [entry["id"] for entry in entries] == [story.session.id, first.id, child.id]
