@@ -134,7 +134,7 @@ class Session:
         return self._log.damage
 
     def tree_of(self, at: str | None) -> Tree:
-        """A tree that holds the branch of an entry: the whole one, if that entry is not the head and not all was read."""
+        """A tree that holds the branch of an entry: the whole one, if the tail that was read may not."""
         tree = self.tree
         return self.read().tree if tree.partial and at not in (None, tree.head) else tree
 

@@ -80,6 +80,13 @@ def test_an_entry_by_id_number_label_and_beginning(shell, story):
     assert shell("context", "crab_user_1", "--at", "crab_user_1:1").code == 0
 
 
+def test_a_label_may_hold_a_colon(shell, story):
+    first = story.user("a")
+    story.reply("b")
+    story.session.label(first.id, "todo: look")
+    assert shell("context", "crab_user_1", "--at", "todo: look", "--json").json["entries"] == [first.id]
+
+
 def test_a_fact_stands_for_the_link_it_speaks_about(shell, story):
     first = story.user("a")
     story.reply("b")

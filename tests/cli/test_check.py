@@ -175,6 +175,12 @@ def test_doctor_makes_no_store(shell):
     assert not shell.store.exists()
 
 
+def test_a_store_that_is_no_folder(shell):
+    shell.store.write_text("x")
+    assert shell("doctor", "--json").json["problems"] == [f"{shell.store} is no folder"]
+    assert shell("new").code == 1
+
+
 # ── du ───────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -48,7 +48,7 @@ def find(asked: Asked, typed: str, entry: str | None = None) -> Address:
     session, named = _parted(typed)
     if named is not None and entry is not None and named != entry:
         raise UsageError(f"two entries are named: {named} and {entry}", hint="name one")
-    entry = _entry_part(entry) if entry is not None else named
+    entry = entry.removeprefix(f"{session}:") if entry is not None else named
     if _is_path(session):
         store, name = _at_path(session)
         return Address(store, name, session, entry)
@@ -70,11 +70,6 @@ def _parted(typed: str) -> tuple[str, str | None]:
     if not session or not entry:
         raise UsageError(f"{typed!r} is not SESSION:ENTRY", hint="see `wakelog ls`")
     return session, entry
-
-
-def _entry_part(typed: str) -> str:
-    """The entry of an address that may name its session too."""
-    return typed.rpartition(":")[2]
 
 
 def _is_path(session: str) -> bool:

@@ -80,7 +80,8 @@ def _some(problems: Iterator[str]) -> Iterator[str]:
 
 def _problems(folder: str) -> Iterator[str]:
     if not os.path.isdir(folder):
-        yield f"{folder} is not there yet; `wakelog new` makes it"
+        there = os.path.lexists(folder)
+        yield f"{folder} is no folder" if there else f"{folder} is not there yet; `wakelog new` makes it"
         return
     yield from _mode_problems(folder, folder)
     with os.scandir(folder) as entries:
