@@ -285,7 +285,7 @@ IN_STORES = (
         "stores/index.py",
         "            if seen.pop(stat.name, None) != (stat.size, stat.changed):\n",
         "            if (seen.pop(stat.name, None) or (-1, 0))[0] < stat.size:\n",
-        ("tests/stores/test_index.py::test_a_log_that_was_changed_is_read_whole",),
+        ("tests/stores/test_indexing.py::test_a_log_that_was_changed_is_read_whole",),
     ),
     Mutant(
         "a damaged index is an error",
@@ -293,6 +293,6 @@ IN_STORES = (
         "stores/index.py",
         "            except (sqlite3.DatabaseError, Unusable):\n                way_out()\n",
         "            except Unusable:\n                way_out()\n",
-        ("tests/stores/test_index.py::test_damaging_or_deleting_the_index_changes_no_answer",),
+        ("tests/stores/test_index_file.py::test_damaging_or_deleting_the_index_changes_no_answer",),
     ),
 )
