@@ -59,6 +59,26 @@ def test_a_fork_before_a_fold(story):
     assert texts(fork(story.session, after.id)) == ["sum", "three"]
 
 
+def test_going_back_before_the_parents_fold(story):
+    """TREE-5: in a fork of a folded session, an inherited entry from before the fold still has its full history."""
+    story.user("a")
+    story.reply("b")
+    kept = story.user("c")
+    story.session.compact("sum", first_kept=kept.id)
+    story.reply("d")
+    child = fork(story.session)
+    assert texts(child) == ["sum", "c", "d"]
+    assert child._log.tree.partial
+    child.move_head(kept.id)
+    for session in (child, Session(story.store, child.id)):
+        assert texts(session) == ["a", "b", "c"]
+        assert session.read().damage == ()
+    child.label(story.session.branch(kept.id).links[1].id, "old")
+    child.compact("again", first_kept=story.session.branch(kept.id).links[2].id)
+    for session in (child, Session(story.store, child.id)):
+        assert texts(session) == ["again", "b", "c"]
+
+
 def test_open_calls_are_settled(story):
     """DESIGN 3: a new session never runs its parent's calls."""
     reply = story.reply("", calls=[("t1", "bash", {}), ("t2", "bash", {})])

@@ -10,7 +10,7 @@ import msgspec
 
 from wakelog.errors import NewerFormat, WakelogError
 from wakelog.log.codec import Undecodable, decode
-from wakelog.log.entry import FORMAT_VERSION, Entry, Origin, Session
+from wakelog.log.entry import FORMAT_VERSION, Compaction, Entry, Head, Origin, Session
 from wakelog.log.lines import Damage, Reader, Torn
 from wakelog.log.seal import seal_of
 from wakelog.log.tail import read_tail, tree_of
@@ -56,7 +56,7 @@ def read_active(store: Store, session: str) -> Log:
         return read_log(store, session)
     name = store.name(session)
     if tail.fold is None:
-        return _log(store, name, tail.entries, Reader(next_seq=tail.entries[-1].seq + 1), ())
+        return _log(store, name, tail.entries, Reader(next_seq=tail.entries[-1].seq + 1), (), whole=False)
     return Log(name, (first, *tail.entries), tree_of(tail, first), next_seq=tail.entries[-1].seq + 1)
 
 
@@ -81,25 +81,37 @@ def _read_whole(store: Store, session: str, children: tuple[str, ...]) -> Log:
     return _log(store, store.name(session), entries, reader, children)
 
 
-def _log(store: Store, name: str, entries: Iterable[Entry], reader: Reader, children: tuple[str, ...]) -> Log:
+def _log(
+    store: Store,
+    name: str,
+    entries: Iterable[Entry],
+    reader: Reader,
+    children: tuple[str, ...],
+    *,
+    whole: bool = True,
+) -> Log:
     entries = tuple(entries)
     tree, damage = Tree(), list(reader.damage)
     first = entries[0].value if entries else None
     if isinstance(first, Session) and first.parent is not None and first.parent.kind == "fork":
-        damage += inherit(store, tree, first.parent, (*children, first.id))
+        # A head or a fold of the fork's own may reach further back than the parent's last fold.
+        whole = whole or any(isinstance(entry.value, Head | Compaction) for entry in entries)
+        damage += inherit(store, tree, first.parent, (*children, first.id), whole=whole)
     tree.add_all(entries)
     tree.mark_unreadable(reader.damage)
     damage = sorted((*damage, *tree.damage), key=lambda hurt: hurt.offset)
     return Log(name, entries, tree, tuple(damage), tuple(reader.noted), reader.next_seq, reader.torn)
 
 
-def inherit(store: Store, tree: Tree, origin: Origin, children: tuple[str, ...]) -> list[Damage]:
-    """Begins a fork with its parent's branch. What is missing or has changed is reported like damage."""
+def inherit(store: Store, tree: Tree, origin: Origin, children: tuple[str, ...], *, whole: bool = True) -> list[Damage]:
+    """Begins a fork with its parent's branch, or its tail. What is missing or has changed is reported like damage."""
     try:
-        branch, damage = _branch_of_parent(store, origin, children)
+        tail = None if whole else _tail_of_parent(store, origin)
+        branch, damage = (tail, []) if tail is not None else _branch_of_parent(store, origin, children)
     except WakelogError as error:
         return [_origin_damage(f"its parent session {origin.session} cannot be read: {error}")]
     tree.inherit(branch)
+    tree.partial = tail is not None
     tip = branch.tip
     if origin.h is not None and (tip is None or seal_of(tip.raw) != origin.h):
         damage.append(_origin_damage(f"its parent session {origin.session} has changed since the fork"))
@@ -110,14 +122,17 @@ def _origin_damage(reason: str) -> Damage:
     return Damage("origin", 1, 0, 0, reason)
 
 
-def _branch_of_parent(store: Store, origin: Origin, children: tuple[str, ...]) -> tuple[Branch, list[Damage]]:
-    """The parent's branch, and what of its own origin could not be read."""
-    if origin.session in children or len(children) > _ANCESTORS_MAX:
-        raise WakelogError("it is its own ancestor, or has too many")
+def _tail_of_parent(store: Store, origin: Origin) -> Branch | None:
+    """As much of the parent's branch as the views of the fork need; None where that is all of it."""
     first = read_first(store, origin.session)
     tail = read_tail(store.tail(origin.session), at=origin.entry) if first is not None else None
-    if tail is not None and tail.fold is not None and first is not None:
-        return tree_of(tail, first).branch(origin.entry), []
+    return tree_of(tail, first).branch(origin.entry) if tail is not None and tail.fold and first is not None else None
+
+
+def _branch_of_parent(store: Store, origin: Origin, children: tuple[str, ...]) -> tuple[Branch, list[Damage]]:
+    """The parent's whole branch, and what of its own origin could not be read."""
+    if origin.session in children or len(children) > _ANCESTORS_MAX:
+        raise WakelogError("it is its own ancestor, or has too many")
     parent = _read_whole(store, origin.session, children)
     return parent.tree.branch(origin.entry), [hurt for hurt in parent.damage if hurt.kind == "origin"]
 

@@ -123,6 +123,11 @@ def test_tree_drawing(shell, story):
     assert [line[:8] for line in lines] == ["0 ● sess", "1 ● user", "2 ├─○ as", "3 │ ○ us", "5 ● assi"]
     assert lines[1].endswith("[here]")
     assert lines[4].endswith("◀ head")
+    shell("head", "crab_user_1", "3")
+    back = [line[:8] for line in shell("tree", "crab_user_1").out.splitlines()]
+    assert back == ["0 ● sess", "1 ● user", "5 ├─○ as", "2 ● assi", "3 ● user"], (
+        "the active branch goes on in its column"
+    )
 
 
 def test_a_deep_tree_is_drawn_without_recursion(shell, story):

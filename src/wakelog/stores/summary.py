@@ -138,11 +138,8 @@ class LogFold:
         if entry.offset > mark.offset:
             is_plain = is_plain and not self._knows(mark, key)
             self._fresh.add(key)
-        match entry.value:
-            case DamageNote():
-                is_plain = is_plain and mark.damage == 0
-            case Session():
-                is_plain = False
+        if isinstance(entry.value, DamageNote):
+            is_plain = is_plain and mark.damage == 0
         if not is_plain or not all(_stands(tree, name) for name in _needed(entry.value)):
             raise Rewritten
 
