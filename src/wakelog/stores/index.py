@@ -146,10 +146,10 @@ class Index:
 
     def _changes(self, db: sqlite3.Connection) -> tuple[dict[str, Stat], list[str]]:
         """The logs that are not as they were, and the names of those that are no more."""
-        seen = {name: (size, changed) for name, size, changed in db.execute("SELECT name, size, changed FROM sessions")}
+        seen = {row[0]: row for row in db.execute("SELECT name, size, changed FROM sessions")}
         work = {}
         for stat in self._store.sessions():
-            if seen.pop(stat.name, None) != (stat.size, stat.changed):
+            if seen.pop(stat.name, None) != (stat.name, stat.size, stat.changed):
                 work[stat.name] = stat
         return work, list(seen)
 
