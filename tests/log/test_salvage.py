@@ -78,9 +78,9 @@ def test_the_copy_tells_the_same_story(steps, hurts):
     for link in there:
         before, after = old.tree.branch(link), copy.tree.branch(link)
         assert _said(before) == _said(after)
-        assert _calls(before) == _calls(after)
-        # With a first line made anew, a fold that keeps from there on finds it again.
+        # With a first line made anew, a fold that keeps from there on finds it again, and what it keeps.
         if copy.tree.root in old.tree.links:
+            assert _calls(before) == _calls(after)
             assert build_context(before).messages == build_context(after).messages
 
 

@@ -283,8 +283,8 @@ IN_STORES = (
         "the index does not notice a log that shrank",
         "ST-5, law 2",
         "stores/index.py",
-        "            if seen.pop(stat.name, None) != (stat.size, stat.changed):\n",
-        "            if (seen.pop(stat.name, None) or (-1, 0))[0] < stat.size:\n",
+        "            if seen.pop(stat.name, None) != (stat.name, stat.size, stat.changed):\n",
+        "            if (seen.pop(stat.name, None) or ('', -1, 0))[1] < stat.size:\n",
         ("tests/stores/test_indexing.py::test_a_log_that_was_changed_is_read_whole",),
     ),
     Mutant(
