@@ -3,6 +3,8 @@
 import os
 import time
 
+from wakelog.log.ids import RANDOM_BYTES, new_id
+
 
 class SystemClock:
     """Wall-clock time for people, and the kernel's random bytes."""
@@ -11,6 +13,6 @@ class SystemClock:
         """Milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
-    def chance(self, size: int) -> bytes:
-        """Random bytes."""
-        return os.urandom(size)
+    def new_id(self) -> str:
+        """A fresh id from the time and random bytes."""
+        return new_id(self.now_ms(), os.urandom(RANDOM_BYTES))

@@ -12,6 +12,7 @@ from wakelog.log.entry import Attention, Call, ContextRecord, Message, Queued, S
 from wakelog.log.lines import Damage, Line, split
 from wakelog.log.proof import Proof, prove
 from wakelog.reading import Log, read_log
+from wakelog.log.ids import RANDOM_BYTES, new_id
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 
@@ -28,9 +29,9 @@ class Ticks:
         self._count += 1
         return 1_767_261_600_000 + 1_000 * self._count
 
-    def chance(self, size: int) -> bytes:
+    def new_id(self) -> str:
         self._count += 1
-        return self._count.to_bytes(size, "big")
+        return new_id(self.now_ms(), self._count.to_bytes(RANDOM_BYTES, "big"))
 
 
 def small_log(folder: str, *, entries: int = 40) -> Session:

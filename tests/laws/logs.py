@@ -211,9 +211,7 @@ def _hurt(lines, how, at):
 def store_of(raw):
     """A store that holds one session, `s`, of just these bytes."""
     store = MemoryStore()
-    store.create("s", "crab", "user", lambda _: b"{}")
-    log = store._log("s")
-    log.data[:] = raw
+    store.adopt("s", "crab_user_1", raw)
     return store
 
 

@@ -15,6 +15,7 @@ import msgspec
 from wakelog.log.content import AnyMessage, BlobRef, Content, JsonObject, Usage, Value
 
 FORMAT_VERSION = 1
+Replay: TypeAlias = Literal["safe", "receipt", "never"]
 
 
 class Envelope(Value, frozen=True, kw_only=True, tag_field="type"):
@@ -113,9 +114,10 @@ class Setting(Link, frozen=True, kw_only=True, tag="setting"):
 
 
 class Cancelled(Link, frozen=True, kw_only=True, tag="cancelled"):
-    """The turn was ended by a person."""
+    """The turn was ended by a person; `queued_id` names the entry that asked for it."""
 
     reason: str = ""
+    queued_id: str | None = None
 
 
 class FaultReport(Value, frozen=True, kw_only=True):
@@ -152,12 +154,14 @@ class Call(Fact, frozen=True, kw_only=True, tag="call"):
 
     call_id: str
     reply_id: str
-    purpose: Literal["reply", "compaction", "title"] = "reply"
+    purpose: Literal["reply", "compaction", "title", "rerun"] = "reply"
+    queued_id: str | None = None
     context_id: str | None = None
     model: str | None = None
     provider: str | None = None
     strategy: str = "full"
     from_id: str | None = msgspec.field(default=None, name="from")
+    to_id: str | None = msgspec.field(default=None, name="to")
     context_digest: str | None = None
     request_digest: str | None = None
     injected: tuple[BlobRef, ...] = ()
@@ -166,10 +170,12 @@ class Call(Fact, frozen=True, kw_only=True, tag="call"):
 
 
 class Partial(Fact, frozen=True, kw_only=True, tag="partial"):
-    """A reply that was cut off, as far as it had come."""
+    """A reply, or a tool's output, that was cut off, as far as it had come; the error where one is known."""
 
     reply_id: str
     content: Content = ()
+    tool_call_id: str | None = None
+    error: FaultReport | None = None
 
 
 class Resumed(Fact, frozen=True, kw_only=True, tag="resumed"):
@@ -181,14 +187,18 @@ class Resumed(Fact, frozen=True, kw_only=True, tag="resumed"):
 
 
 class ToolStarted(Fact, frozen=True, kw_only=True, tag="tool_started"):
-    """Durable before the tool's effect begins. Hangs on the reply that asked for it."""
+    """Durable before the tool's effect begins. Hangs on the reply that asked for it.
+
+    `intent` is what the tool needs to know afterwards to say whether it had its effect.
+    """
 
     reply_id: str
     tool_call_id: str
     name: str = ""
     input_digest: str | None = None
-    replay: Literal["safe", "receipt", "never"] = "never"
+    replay: Replay = "never"
     attempt: int = 1
+    intent: JsonObject = {}
 
 
 class Sent(Fact, frozen=True, kw_only=True, tag="sent"):
@@ -224,10 +234,15 @@ class SessionArchived(Fact, frozen=True, kw_only=True, tag="session_archived"):
 
 
 class Queued(Fact, frozen=True, kw_only=True, tag="queued"):
-    """Said while the agent was busy; taken up by a message that names this entry."""
+    """Said while the agent was busy, or asked of it: taken up by an entry that names this one.
+
+    A `cancel` ends the turn in which it is said. A `compact` asks for a fold that keeps everything from `keep`
+    on; its message holds instructions for the summary.
+    """
 
     message: AnyMessage | None = None
-    mode: Literal["steer", "followUp", "cancel"] = "followUp"
+    mode: Literal["steer", "followUp", "cancel", "compact"] = "followUp"
+    keep: str | None = None
 
 
 class Attention(Fact, frozen=True, kw_only=True, tag="attention"):
@@ -256,11 +271,15 @@ class Spawned(Fact, frozen=True, kw_only=True, tag="spawned"):
 
 
 class Activity(Fact, frozen=True, kw_only=True, tag="activity"):
-    """A worker took the session up, or left it. The seq of the taking is the worker's fence."""
+    """A worker took the session up, or left it. The seq of the taking is the worker's fence.
+
+    `channels` are those the worker can deliver to while it has the session.
+    """
 
     holder: str = ""
     event: Literal["attached", "left"] = "attached"
     fence: int | None = None
+    channels: tuple[str, ...] = ()
 
 
 class DamageNote(Fact, frozen=True, kw_only=True, tag="damage"):
@@ -309,6 +328,8 @@ class FoldState(Value, frozen=True, kw_only=True):
     answered_model: str | None = None
     answered_provider: str | None = None
     ends_in: str | None = None
+    answers: int = 0
+    steps: int = 0
     settings: JsonObject = {}
     context: ContextRecord | None = None
     queue: tuple[Queued, ...] = ()

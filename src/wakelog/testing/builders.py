@@ -9,6 +9,7 @@ from typing import Any
 
 from wakelog.log.content import Prompt, Reply, Settlement, Text, ToolCall, ToolResult, Usage
 from wakelog.log.entry import Call, Entry, Message, ToolStarted
+from wakelog.log.ids import RANDOM_BYTES, new_id
 from wakelog.ports import Store
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
@@ -17,7 +18,7 @@ _START_MS = 1_767_261_600_000
 
 
 class FixedClock:
-    """Time that moves one second at each look, and chance that counts."""
+    """Time that moves one second at each look, and ids that count."""
 
     def __init__(self, *, start_ms: int = _START_MS) -> None:
         self._now_ms = start_ms
@@ -28,10 +29,10 @@ class FixedClock:
         self._now_ms += 1_000
         return self._now_ms
 
-    def chance(self, size: int) -> bytes:
-        """The next number, as bytes."""
+    def new_id(self) -> str:
+        """The next id: one second later, and one more."""
         self._drawn += 1
-        return self._drawn.to_bytes(size, "big")
+        return new_id(self.now_ms(), self._drawn.to_bytes(RANDOM_BYTES, "big"))
 
 
 class Story:

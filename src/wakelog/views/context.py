@@ -82,6 +82,7 @@ class Context(Value, frozen=True, kw_only=True):
     system: BlobRef | None = None
     tools: BlobRef | None = None
     params: dict[str, object] = {}
+    injected: tuple[BlobRef, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -91,6 +92,7 @@ class Context(Value, frozen=True, kw_only=True):
             "tools": self.tools.digest if self.tools else None,
             "params": self.params,
             "messages": self.messages,
+            **({"injected": [blob.digest for blob in self.injected]} if self.injected else {}),
         }
         return digest_of(canonical(handed))
 
@@ -98,6 +100,10 @@ class Context(Value, frozen=True, kw_only=True):
     def tokens(self) -> int:
         """The estimated size of the messages."""
         return sum(message_tokens(message) for message in self.messages)
+
+    def until(self, at: int) -> "Context":
+        """The same with the first messages only."""
+        return msgspec.structs.replace(self, messages=self.messages[:at], entry_ids=self.entry_ids[:at])
 
 
 def build_context(branch: Branch, strategy: Strategy | str = "full") -> Context:
@@ -214,19 +220,19 @@ def _window_start(items: Sequence[_Item], plan: Strategy, fold: Sequence[_Item])
     dropped = -(-over // stride) * stride
     ends = list(accumulate(sizes))
     start = next((at for at, end in enumerate(ends) if end > dropped), len(items) - 1)
-    return max(at for at in _group_starts(items) if at <= start)
+    return max(at for at in group_starts([message for _, message in items]) if at <= start)
 
 
-def _group_starts(items: Sequence[_Item]) -> list[int]:
-    """Where a window may begin: no result from here on answers a call from before."""
+def group_starts(messages: Sequence[ContextMessage]) -> list[int]:
+    """Where a window may begin, the last first: no result from here on answers a call from before."""
     asked: dict[str, int] = {}
-    reach = list(range(len(items)))
-    for at, (_, message) in enumerate(items):
+    reach = list(range(len(messages)))
+    for at, message in enumerate(messages):
         if message.role == "toolResult" and message.tool_call_id in asked:
             reach[at] = asked[message.tool_call_id]
         asked.update((part.id, at) for part in message.content if isinstance(part, ToolCall))
-    starts, earliest = [], len(items)
-    for at in range(len(items) - 1, -1, -1):
+    starts, earliest = [], len(messages)
+    for at in range(len(messages) - 1, -1, -1):
         earliest = min(earliest, reach[at])
         if earliest >= at:
             starts.append(at)

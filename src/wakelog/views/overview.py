@@ -83,5 +83,6 @@ def _state(here: BranchState, open_work: Pending, *, held: bool, terminated: boo
         return "waiting"
     if here.ends_in == "failed":
         return "failed"
-    owes = open_work.open_calls or open_work.owed or open_work.cut or open_work.queue
-    return "owes" if owes or here.ends_in in ("prompt", "result") else "rest"
+    said = any(queued.mode != "cancel" for queued in open_work.queue)
+    owes = open_work.open_calls or open_work.owed or open_work.cut or said
+    return "owes" if owes or here.ends_in in ("prompt", "result", "faulted") else "rest"

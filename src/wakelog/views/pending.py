@@ -6,7 +6,7 @@ answers it. What stands before the last fold is not pending: the model will neve
 
 import msgspec
 
-from wakelog.log.content import Reply, ToolCall, ToolResult
+from wakelog.log.content import JsonObject, Reply, Said, ToolCall, ToolResult
 from wakelog.log.entry import (
     Attention,
     AttentionResolved,
@@ -14,7 +14,9 @@ from wakelog.log.entry import (
     Entry,
     Message,
     Owed,
+    Partial,
     Queued,
+    Replay,
     Spawned,
     ToolStarted,
 )
@@ -32,6 +34,12 @@ class OpenCall(msgspec.Struct, frozen=True):
     """Whether a call of this very session made the reply: only then may the tool be run."""
     started: int = 0
     """How often it was begun: the number of `tool_started` facts."""
+    replay: Replay | None = None
+    """What the last beginning said may happen if nobody knows whether it ran."""
+    intent: JsonObject = {}
+    """What the tool wrote down for itself before the last beginning."""
+    shown: str = ""
+    """What it had put out when it was cut off."""
     doubtful: bool = False
     """Whether unreadable bytes stand behind the reply: it then counts as begun."""
     waits: str | None = None
@@ -88,14 +96,19 @@ def _close(asked: list[tuple[Entry, ToolCall]], result: ToolResult) -> None:
 
 
 def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
-    waits = decided = child = None
-    started, ours = 0, False
+    waits = decided = child = replay = None
+    started, ours, shown = 0, False, ""
+    intent: JsonObject = {}
     for fact in branch.facts:
         match fact.value:
             case Call(reply_id=made, parent_id=parent):
                 ours = ours or (made == reply.id and parent == reply.value.parent_id)
-            case ToolStarted(reply_id=reply.id, tool_call_id=call.id):
-                started += 1
+            case ToolStarted(reply_id=reply.id, tool_call_id=call.id, replay=word, intent=meant):
+                # A decision is used up by the beginning it allowed: what comes of that is a new question.
+                started, replay, intent, shown = started + 1, word, meant, ""
+                waits = decided = None
+            case Partial(reply_id=reply.id, tool_call_id=call.id, content=content):
+                shown = Said(content=content).text
             case Attention(reply_id=reply.id, tool_call_id=call.id):
                 waits = fact.id
             case AttentionResolved(attention_id=answered) if answered == waits:
@@ -108,6 +121,9 @@ def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
         call=call,
         ours=ours and not inherited,
         started=started,
+        replay=replay,
+        intent=intent,
+        shown=shown,
         doubtful=not inherited and reply.offset < branch.scar,
         waits=waits,
         decided=decided,

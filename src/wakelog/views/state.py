@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from wakelog.log.content import JsonObject, Prompt, Reply, ToolResult, Usage
+from wakelog.log.content import JsonObject, Note, Prompt, Reply, ToolResult, Usage
 from wakelog.log.entry import (
     Activity,
     Attention,
@@ -25,6 +25,7 @@ from wakelog.log.entry import (
     Message,
     ModelChange,
     Owed,
+    Partial,
     Queued,
     Sent,
     Session,
@@ -47,7 +48,14 @@ class BranchState(msgspec.Struct):
     answered_model: str | None = None
     answered_provider: str | None = None
     ends_in: str | None = None
-    """What the talk ends in: prompt, reply, result, cancelled or failed. Settings and notes are looked past."""
+    """What the talk ends in: prompt, reply, result, cancelled, faulted (to be tried again) or failed.
+
+    Settings, notes and folds are looked past.
+    """
+    answers: int = 0
+    """How many calls have come to an end: in a reply, a fault or a compaction. A cut one has not."""
+    steps: int = 0
+    """How many replies the turn has taken so far."""
     settings: JsonObject = {}
     context: ContextRecord | None = None
     queue: tuple[Queued, ...] = ()
@@ -77,7 +85,10 @@ def branch_state(branch: Branch) -> BranchState:
             break
     for link in branch.links[start:]:
         _step_settings(state, link)
-        state.ends_in = _talk(link) or state.ends_in
+        state.ends_in = _ends_in(state.ends_in, link)
+        state.answers += _is_answer(link)
+        state.steps = 0 if state.ends_in == "prompt" else state.steps + _is_reply(link)
+    state.answers += _failed_folds(branch, start)
     own_links = branch.links[max(branch.inherited, start) :]
     facts = (fact for fact in branch.facts if fact.seq > since)
     _fold_open(state, sorted((*own_links, *facts), key=lambda entry: entry.seq))
@@ -92,6 +103,8 @@ def _carried(fold: FoldState, *, own: bool) -> BranchState:
         answered_model=fold.answered_model,
         answered_provider=fold.answered_provider,
         ends_in=fold.ends_in,
+        answers=fold.answers,
+        steps=fold.steps,
         settings=fold.settings,
         context=fold.context,
         queue=fold.queue if own else (),
@@ -100,9 +113,15 @@ def _carried(fold: FoldState, *, own: bool) -> BranchState:
     )
 
 
+def _ends_in(before: str | None, link: Entry) -> str | None:
+    """A cancelled turn stays cancelled while its open calls are settled behind it."""
+    talk = _talk(link)
+    return before if talk is None or (talk == "result" and before == "cancelled") else talk
+
+
 def _talk(link: Entry) -> str | None:
     match link.value:
-        case Message(message=Prompt()):
+        case Message(message=Prompt() | Note()):
             return "prompt"
         case Message(message=Reply()):
             return "reply"
@@ -110,9 +129,30 @@ def _talk(link: Entry) -> str | None:
             return "result"
         case Cancelled():
             return "cancelled"
-        case Failed():
-            return "failed"
+        case Failed(error=error):
+            return "faulted" if error is not None and error.retryable else "failed"
     return None
+
+
+def _is_reply(link: Entry) -> bool:
+    return isinstance(link.value, Message) and isinstance(link.value.message, Reply)
+
+
+def _is_answer(link: Entry) -> bool:
+    match link.value:
+        case Message(message=Reply(call_id=str())) | Failed(call_id=str()) | Compaction(call_id=str()):
+            return True
+    return False
+
+
+def _failed_folds(branch: Branch, start: int) -> int:
+    """Calls for a summary that came to nothing leave no link; the fact says so, and hangs where the fold would."""
+    here = {link.id for link in branch.links[max(0, start - 1) :]}
+    facts = (*branch.inherited_facts, *branch.facts)
+    return sum(
+        isinstance(fact.value, Partial) and fact.value.error is not None and fact.value.parent_id in here
+        for fact in facts
+    )
 
 
 def _step_settings(state: BranchState, link: Entry) -> None:
@@ -141,14 +181,18 @@ def _fold_open(state: BranchState, entries: Iterable[Entry]) -> None:
         match entry.value:
             case Queued() as queued:
                 queue[entry.id] = queued
-            case Message(message=Prompt(queued_id=str() as taken)):
-                queue.pop(taken, None)
+            case Message(message=Prompt(queued_id=taken)):
+                queue.pop(taken or "", None)
+                _forget_cancels(queue)
+            case Cancelled():
+                _forget_cancels(queue)
             case Attention() as raised:
                 attention[entry.id] = raised
             case AttentionResolved(attention_id=resolved):
                 attention.pop(resolved, None)
             case Call() as call:
                 calls[call.reply_id] = call
+                queue.pop(call.queued_id or "", None)
             case Message(message=Reply()) as reply:
                 owed.update(dict.fromkeys((reply.id, channel) for channel in _channels(reply, calls.get(reply.id))))
             case Sent(reply_id=reply_id, channel=channel):
@@ -156,6 +200,12 @@ def _fold_open(state: BranchState, entries: Iterable[Entry]) -> None:
     state.queue = tuple(queue.values())
     state.attention = tuple(attention.values())
     state.owed = tuple(Owed(reply_id=reply_id, channel=channel) for reply_id, channel in owed)
+
+
+def _forget_cancels(queue: dict[str, Queued]) -> None:
+    """A cancel is meant for the turn in which it was said: it has no hold on the next one."""
+    for entry_id in [entry_id for entry_id, queued in queue.items() if queued.mode == "cancel"]:
+        del queue[entry_id]
 
 
 def _channels(reply: Message, call: Call | None) -> tuple[str, ...]:
@@ -249,6 +299,8 @@ def fold_state(tree: Tree, at: str) -> FoldState:
         answered_model=branch.answered_model,
         answered_provider=branch.answered_provider,
         ends_in=branch.ends_in,
+        answers=branch.answers,
+        steps=branch.steps,
         settings=branch.settings,
         context=branch.context,
         queue=branch.queue,

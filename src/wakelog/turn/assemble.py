@@ -1,0 +1,94 @@
+"""From deltas to a reply: however an answer was cut into pieces, the same words make the same parts.
+
+Pieces of text that stand beside each other are one part, and so are pieces of one thought. The ids of tool
+calls are made unique within their reply, because a call is found by them ever after.
+"""
+
+from collections.abc import Iterable
+
+from wakelog.log.content import AnyPart, Text, Thinking, ToolCall
+from wakelog.turn.deltas import CallDelta, Spoken, TextDelta, ThinkingDelta, delta_of
+
+
+class Draft:
+    """A reply under way."""
+
+    def __init__(self, prior: str = "") -> None:
+        self._parts: list[AnyPart] = []
+        self._words: list[str] = [prior] if prior else []
+        self._thoughts: list[str] = []
+        self.chars = len(prior)
+
+    def take(self, delta: Spoken) -> None:
+        """Takes in the next piece."""
+        match delta:
+            case TextDelta(text):
+                self._end_thought(None)
+                self._words.append(text)
+                self.chars += len(text)
+            case ThinkingDelta(thinking, signature):
+                self._end_words()
+                self._thoughts.append(thinking)
+                if signature is not None:
+                    self._end_thought(signature)
+            case CallDelta():
+                self._end_words()
+                self._end_thought(None)
+                self._parts.append(ToolCall(id=self._free_id(delta.id), name=delta.name, input=delta.input))
+
+    @property
+    def content(self) -> tuple[AnyPart, ...]:
+        """What has been said so far, as parts."""
+        self._end_words()
+        self._end_thought(None)
+        return tuple(self._parts)
+
+    def _end_words(self) -> None:
+        if any(self._words):
+            before = self._parts[-1] if self._parts else None
+            text = "".join(self._words)
+            if isinstance(before, Text):
+                self._parts[-1] = Text(text=before.text + text)
+            else:
+                self._parts.append(Text(text=text))
+        self._words = []
+
+    def _end_thought(self, signature: str | None) -> None:
+        if self._thoughts and (any(self._thoughts) or signature is not None):
+            self._parts.append(Thinking(thinking="".join(self._thoughts), signature=signature))
+        self._thoughts = []
+
+    def _free_id(self, wanted: str) -> str:
+        taken = {part.id for part in self._parts if isinstance(part, ToolCall)}
+        number, free = 1, wanted or "call"
+        while free in taken:
+            number += 1
+            free = f"{wanted or 'call'}.{number}"
+        return free
+
+
+def assemble(deltas: Iterable[Spoken], prior: str = "") -> tuple[AnyPart, ...]:
+    """The parts that these pieces make, behind what was said before."""
+    draft = Draft(prior)
+    for delta in deltas:
+        draft.take(delta)
+    return draft.content
+
+
+def from_journal(pieces: Iterable[bytes], prior: str = "") -> tuple[AnyPart, ...]:
+    """The parts that a journal makes; a line of it that is no piece was written by nobody."""
+    return assemble((delta for delta in map(delta_of, pieces) if delta is not None), prior)
+
+
+def taken_apart(parts: Iterable[AnyPart]) -> list[Spoken]:
+    """Pieces that make these parts again: what a replayed reply is told from."""
+    pieces: list[Spoken] = []
+    for part in parts:
+        match part:
+            case Text():
+                pieces.append(TextDelta(part.text))
+            case Thinking():
+                pieces.append(ThinkingDelta(part.thinking, part.signature))
+            case ToolCall():
+                pieces.append(CallDelta(part.id, part.name, part.input))
+    return pieces

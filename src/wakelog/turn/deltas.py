@@ -1,0 +1,67 @@
+"""What a model says while it says it: the pieces of a reply, as values.
+
+A piece also stands in the journal of the reply under way, as one line of JSON, so that what was shown
+can be told again by whoever comes next.
+"""
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from wakelog.log.content import Usage
+
+
+class TextDelta(msgspec.Struct, frozen=True, tag="text"):
+    """A piece of the answer."""
+
+    text: str
+
+
+class ThinkingDelta(msgspec.Struct, frozen=True, tag="thinking"):
+    """A piece of reasoning; the signature comes with the last one."""
+
+    thinking: str = ""
+    signature: str | None = None
+
+
+class CallDelta(msgspec.Struct, frozen=True, tag="call"):
+    """A tool call, whole."""
+
+    id: str
+    name: str
+    input: Any = None
+
+
+class Finished(msgspec.Struct, frozen=True, tag="finished"):
+    """The end of a reply."""
+
+    stop_reason: str = "stop"
+    usage: Usage | None = None
+    request_id: str | None = None
+
+
+class Faulted(msgspec.Struct, frozen=True, tag="faulted"):
+    """The reply did not come: a failure of the outside world, as a value."""
+
+    kind: str
+    message: str
+    retryable: bool = False
+    delay_ms: int | None = None
+
+
+Delta: TypeAlias = TextDelta | ThinkingDelta | CallDelta | Finished | Faulted
+Spoken: TypeAlias = TextDelta | ThinkingDelta | CallDelta
+
+
+def piece_of(delta: Spoken) -> bytes:
+    """A delta as a line of a journal."""
+    return msgspec.json.encode(delta)
+
+
+def delta_of(piece: bytes) -> Spoken | None:
+    """The delta of a journal's line; None for a line that is none."""
+    try:
+        delta: Spoken = msgspec.json.decode(piece, type=Spoken)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return delta

@@ -1,0 +1,87 @@
+"""Calls that came to nothing: how many in a row, when to try again, and how to go on from a cut reply.
+
+All of it is read from the log, so a worker that never saw the faults waits as long, and gives up as
+soon, as the one that met them.
+"""
+
+from typing import Literal
+
+from wakelog.log.content import Content, Prompt, Text
+from wakelog.log.entry import Call, Cancelled, Compaction, Entry, Failed, Message, Partial
+from wakelog.log.times import parse_ms
+from wakelog.log.tree import Branch
+from wakelog.turn import words
+from wakelog.turn.decisions import Fail
+from wakelog.turn.policy import retry_delay_ms
+from wakelog.turn.sight import Sight
+
+
+def too_many_faults(sight: Sight) -> Fail | None:
+    """The end of the turn, if it has met its bound."""
+    faults = faults_in_a_row(sight)
+    return Fail("faults", words.FAULTS.format(faults=faults)) if faults >= sight.policy.faults_max else None
+
+
+def faults_in_a_row(sight: Sight) -> int:
+    """How many calls in a row came to nothing. Under resume, one that gained words begins the count anew."""
+    calls = _calls_since_the_last_word(sight.branch)
+    if sight.policy.cut == "replace":
+        return len(calls)
+    longest, count = 0, 0
+    for call, seq in calls:
+        chars = _partial_chars(sight.branch, call.reply_id, seq)
+        count = 0 if chars > longest else count + 1
+        longest = max(longest, chars)
+    return count
+
+
+def _calls_since_the_last_word(branch: Branch) -> list[tuple[Call, int]]:
+    here: set[str] = set()
+    for link in reversed(branch.links):
+        here.add(link.id)
+        if isinstance(link.value, Message | Cancelled | Compaction):
+            break
+    return [
+        (fact.value, fact.seq)
+        for fact in branch.facts
+        if isinstance(fact.value, Call) and fact.value.purpose == "reply" and fact.value.parent_id in here
+    ]
+
+
+def _partial_chars(branch: Branch, reply_id: str, since: int) -> int:
+    """How far the first sealing behind a call says that its reply had come."""
+    for fact in branch.facts:
+        if isinstance(fact.value, Partial) and fact.value.reply_id == reply_id and fact.seq > since:
+            return len(_text(fact.value.content))
+    return 0
+
+
+def way_to_mend(sight: Sight, reply_id: str) -> Literal["replace", "resume"]:
+    """Only plain words can be gone on from: half a tool call or half a thought is nothing to build on."""
+    sealed = [fact.value for fact in sight.branch.facts if isinstance(fact.value, Partial)]
+    last = next((partial for partial in reversed(sealed) if partial.reply_id == reply_id), None)
+    resumable = last is not None and _text(last.content) and all(isinstance(part, Text) for part in last.content)
+    return "resume" if resumable and sight.policy.cut == "resume" else "replace"
+
+
+def _text(content: Content) -> str:
+    return Prompt(content=content).text
+
+
+def last_fault(branch: Branch) -> Entry | None:
+    """The fault that the branch ends in, unless a fold has been made since: then it was waited for."""
+    for link in reversed(branch.links):
+        if isinstance(link.value, Failed):
+            return link
+        if isinstance(link.value, Compaction):
+            return None
+    return None
+
+
+def retry_at_ms(fault: Entry, faults: int, now_ms: int) -> int:
+    """The fault's time and its delay. A fault that lies ahead, because clocks have jumped, has been waited for."""
+    value = fault.value
+    assert isinstance(value, Failed)
+    failed_ms = parse_ms(value.timestamp) or 0
+    delay_ms = retry_delay_ms(fault.id, faults, value.error.delay_ms if value.error else None)
+    return failed_ms + delay_ms if failed_ms <= now_ms else now_ms

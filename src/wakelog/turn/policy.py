@@ -1,0 +1,79 @@
+"""What was agreed before a turn began: bounds, approvals, and what to do when nobody knows.
+
+A policy stands in the log, in the `context` entry in force, so that whoever wakes the session ends the
+turn as it would have ended. Every bound has an outcome that is written down: a turn that meets one ends in
+a `failed` entry, a call in a result, a message in a refusal; nothing goes on for ever and nothing stops
+without a word.
+"""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from wakelog.errors import Damaged
+from wakelog.log.content import JsonObject, Value
+from wakelog.log.entry import ContextRecord
+
+Approval: TypeAlias = Literal["auto", "ask", "deny"]
+
+RETRY_FIRST_MS = 1_000
+RETRY_LONGEST_MS = 60_000
+ASKED_LONGEST_MS = 3_600_000
+QUEUE_MAX = 100
+"""How many messages may wait in one session; one more is refused to whoever says it."""
+
+
+class Policy(Value, frozen=True, kw_only=True):
+    """The agreements of one agent. A program's own tools run unless it says otherwise; the command line asks."""
+
+    steps_max: int = 200
+    """How many replies one turn may take; then it fails with the reason `steps`."""
+    faults_max: int = 5
+    """How many calls may fail in a row, without a word gained, before the turn fails with the reason `faults`."""
+    attempts_max: int = 3
+    """How often a safe tool is begun for one call; then the call is settled as an error."""
+    unknown: Literal["tell", "ask"] = "tell"
+    """A tool that may or may not have run: tell the model so, or ask a person first."""
+    cut: Literal["replace", "resume"] = "replace"
+    """A reply that was cut off: begin again, or go on from where it was. Resume only where the provider can."""
+    approval: Approval = "auto"
+    """Whether tools run without asking, for tools that `approvals` does not name."""
+    approvals: dict[str, Approval] = {}
+    """The same by the tool's name."""
+    strategy: str = "full"
+    """How much of the branch the model sees: full, window:N or budget:TOKENS."""
+    compact_at: int = 0
+    """How many tokens a context may have before it is folded; 0: never."""
+    keep: int = 4_000
+    """How many tokens of the newest messages a fold keeps word for word."""
+    clip: int = 16_384
+    """How many bytes of a tool's output stand in the log; the whole of it is a blob."""
+    children: int = 3
+    """How deep sub-agents may call sub-agents."""
+
+    def approval_of(self, tool: str) -> Approval:
+        """What is agreed about one tool."""
+        return self.approvals.get(tool, self.approval)
+
+
+def policy_in_force(record: ContextRecord | None) -> Policy:
+    """The policy that the log says; the defaults where it says none."""
+    if record is None:
+        return Policy()
+    try:
+        return msgspec.convert(record.policy, Policy)
+    except msgspec.ValidationError as error:
+        raise Damaged(f"the policy in force cannot be read: {error}", hint="see the last `context` entry") from None
+
+
+def policy_written(policy: Policy) -> JsonObject:
+    """A policy as it stands in a `context` entry: whole, so that a later default changes nothing."""
+    return {field.encode_name: getattr(policy, field.name) for field in msgspec.structs.fields(Policy)}
+
+
+def retry_delay_ms(entry_id: str, faults: int, asked_ms: int | None) -> int:
+    """How long to wait after a fault: what the provider asked for, else ever longer, spread by the fault's id."""
+    if asked_ms is not None:
+        return max(0, min(asked_ms, ASKED_LONGEST_MS))
+    longest = min(RETRY_LONGEST_MS, RETRY_FIRST_MS << min(max(0, faults - 1), 16))
+    return longest - sum(entry_id.encode()) % (longest // 4)

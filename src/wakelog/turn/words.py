@@ -1,0 +1,49 @@
+"""The words the runtime itself writes into entries, for the model and for people.
+
+They are written down when an entry is appended and never added on reading, so changing one here changes no
+log and no digest. Each says what is known and no more.
+"""
+
+SKIPPED_CANCELLED = "Not run: the turn was cancelled before this tool was begun."
+SKIPPED_FOREIGN = "Not run: this call was not made by this session."
+SKIPPED_OVERTAKEN = "Not run: a new message came before this tool was begun."
+INTERRUPTED = "Interrupted: this tool was begun and did not finish. It may have had part or all of its effect."
+UNKNOWN = (
+    "Outcome unknown: the process stopped after this tool was begun and before its result was kept. "
+    "It may or may not have run; it was not run again. Check before repeating it."
+)
+TOO_OFTEN = "Given up: this tool was begun {attempts} times and never finished."
+DENIED = "Denied: this tool may not be run here."
+DENIED_BY_PERSON = "Denied: a person decided that this tool may not be run."
+RAN = "A person has checked: this tool ran. What it put out is not known."
+DID_NOT_RUN = "A person has checked: this tool did not run, and it was not run again."
+NO_SUCH_TOOL = "There is no tool {name!r}."
+SHOWN = "\n\nIt had put out:\n{shown}"
+NO_DEEPER = "Not run: sub-agents may not go any deeper."
+NO_PROMPT = "Not run: a sub-agent needs a prompt."
+CHILD_FAILED = "The sub-agent failed: {message}"
+CHILD_SILENT = "The sub-agent finished without a word."
+STEPS = "the turn took {steps} replies without coming to an end"
+FAULTS = "{faults} calls in a row came to nothing"
+
+SUMMARY_FRAMES = ("Summary of the conversation so far, which it stands for:\n\n",)
+"""What a summary begins with. The last one is written; the others are known, so that old logs replay."""
+
+SUMMARISE = (
+    "Summarise the conversation so far, so that the work can go on from your summary alone. Keep the aim, what was "
+    "decided and why, what was done, names of files, commands and figures as they are, and what is still open. "
+    "Write plain text, without a greeting."
+)
+
+
+def framed(summary: str) -> str:
+    """A summary as the user message it becomes."""
+    return SUMMARY_FRAMES[-1] + summary.strip()
+
+
+def unframed(summary: str) -> str:
+    """The model's own words in a summary."""
+    for frame in SUMMARY_FRAMES:
+        if summary.startswith(frame):
+            return summary.removeprefix(frame)
+    return summary
