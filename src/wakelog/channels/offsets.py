@@ -1,0 +1,66 @@
+"""The counting that makes repeats harmless: how much of each reply has come out.
+
+Rule 1: offsets count characters, as `len` does, never bytes.
+Rule 2: asking changes nothing. A channel first shows what is fresh and then adds it, so that what
+could not be shown is still owed.
+Rule 3: text is kept until its reply ends, to tell a repeat from a contradiction; then only its length
+is, so that a worker that runs for weeks does not hold all it ever said.
+"""
+
+import io
+
+from wakelog.errors import UsageError
+
+
+class Shown:
+    """What has come out of each reply so far."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, io.StringIO] = {}
+        self._sizes: dict[str, int] = {}
+        self._ended: set[str] = set()
+
+    def size(self, reply_id: str) -> int:
+        """How many characters of a reply are there."""
+        return self._sizes.get(reply_id, 0)
+
+    def fresh(self, reply_id: str, offset: int, text: str) -> str:
+        """What of `text` is not there yet. `UsageError` for a gap, a contradiction, or text behind the end."""
+        size = self.size(reply_id)
+        if not 0 <= offset <= size:
+            raise UsageError(
+                f"text at {offset} of reply {reply_id}, of which {size} characters are there",
+                hint="deliver what lies between first, or the reply from its beginning",
+            )
+        self._compare(reply_id, offset, text[: size - offset])
+        fresh = text[size - offset :]
+        if fresh and reply_id in self._ended:
+            raise UsageError(f"reply {reply_id} has ended at {size} and cannot grow", hint="reset it first")
+        return fresh
+
+    def add(self, reply_id: str, text: str) -> None:
+        """Counts what has been shown."""
+        if text:
+            self._texts.setdefault(reply_id, io.StringIO()).write(text)
+            self._sizes[reply_id] = self.size(reply_id) + len(text)
+
+    def reset(self, reply_id: str) -> None:
+        """Nothing of this reply counts any more."""
+        self._texts.pop(reply_id, None)
+        self._sizes.pop(reply_id, None)
+        self._ended.discard(reply_id)
+
+    def end(self, reply_id: str) -> None:
+        """The reply is whole; from here on its length is enough."""
+        self._texts.pop(reply_id, None)
+        self._ended.add(reply_id)
+
+    def _compare(self, reply_id: str, offset: int, repeated: str) -> None:
+        held = self._texts.get(reply_id)
+        if held is None or not repeated:
+            return
+        held.seek(offset)
+        there = held.read(len(repeated))
+        held.seek(0, io.SEEK_END)
+        if there != repeated:
+            raise UsageError(f"reply {reply_id} says something else at {offset} already", hint="reset it first")

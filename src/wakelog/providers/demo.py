@@ -1,0 +1,196 @@
+"""The demo model: rules instead of a network, so that `run` does something real without a key.
+
+It understands a few plain sentences (`phrases.py`), uses the tools it is offered and no others, and says
+what came of it. It is a function of the request alone: how far a turn has come is read from the
+messages, so it can be killed anywhere and goes on as if nothing had happened. Where a tool fails, or
+nobody knows whether it ran, it stops and says so; it never tries a second time on its own.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+
+from wakelog.errors import UsageError
+from wakelog.log.content import Text, ToolCall
+from wakelog.ports import Request
+from wakelog.providers.phrases import Step, Wish, understood
+from wakelog.providers.playing import Played, call_id, play
+from wakelog.turn.deltas import CallDelta, Delta
+from wakelog.views.context import ContextMessage
+
+_EXCERPT_LINES = 12
+_LINE_CHARS = 160
+_SUMMARY_LINES = 40
+_FIRST_WORDS = 16
+# What each tool is good for, as a person would say it.
+_PHRASES = {
+    "read": "read FILE",
+    "list": "list DIR",
+    "grep": "search WORD in DIR",
+    "shell": "run COMMAND",
+    "write": "write TEXT to FILE",
+    "edit": "replace A with B in FILE",
+    "agent": "ask an agent to DO SOMETHING",
+}
+
+
+class DemoProvider:
+    """Answers by rule."""
+
+    name = "demo"
+    can_resume = True
+
+    def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """The reply, in small pieces."""
+        return play(_reply(request), request, can_resume=self.can_resume)
+
+
+def open_model(model: str) -> DemoProvider:
+    """`demo`; there is only one."""
+    if model != "demo":
+        raise UsageError(f"the demo has no model {model!r}", hint="use demo")
+    return DemoProvider()
+
+
+class _Done(msgspec.Struct, frozen=True):
+    """A step that was asked for, with the result of each of its calls."""
+
+    results: tuple[ContextMessage | None, ...]
+
+    @property
+    def failed(self) -> bool:
+        return any(result is None or result.is_error for result in self.results)
+
+
+def _reply(request: Request) -> Played:
+    if request.purpose == "compaction":
+        # The last message is the instruction; the rest is what it is about.
+        return Played(_summary(request.messages[:-1]))
+    prompt, behind = _turn(request.messages)
+    steps = understood(prompt)
+    offered = [tool["name"] for tool in request.tools]
+    if steps is None:
+        return Played(_guide(offered))
+    missing = sorted({wish.tool for step in steps for wish in step} - set(offered))
+    if missing:
+        return Played(_lacking(missing, offered))
+    done = _done(behind)
+    if len(done) >= len(steps) or any(step.failed for step in done):
+        return Played(_report(steps, done))
+    return _asked(steps[len(done)], request, again=bool(done))
+
+
+# ── where the turn stands ────────────────────────────────────────────────────────────────────────
+
+
+def _turn(messages: Sequence[ContextMessage]) -> tuple[str, Sequence[ContextMessage]]:
+    """The last thing a person said, and all that came of it."""
+    for at in range(len(messages) - 1, -1, -1):
+        if messages[at].role == "user":
+            return _text(messages[at]), messages[at + 1 :]
+    return "", messages
+
+
+def _done(behind: Sequence[ContextMessage]) -> list[_Done]:
+    """The steps that were begun since: one for each reply with calls, its results by the ids of the calls."""
+    steps: list[_Done] = []
+    for at, message in enumerate(behind):
+        ids = [part.id for part in message.content if isinstance(part, ToolCall)]
+        if message.role == "assistant" and ids:
+            results = _results(behind[at + 1 :])
+            steps.append(_Done(tuple(results.get(each) for each in ids)))
+    return steps
+
+
+def _results(behind: Sequence[ContextMessage]) -> dict[str | None, ContextMessage]:
+    """The results that stand before the next reply."""
+    found: dict[str | None, ContextMessage] = {}
+    for message in behind:
+        if message.role == "assistant":
+            break
+        if message.role == "toolResult":
+            found[message.tool_call_id] = message
+    return found
+
+
+# ── what it says ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _asked(step: Step, request: Request, *, again: bool) -> Played:
+    calls = tuple(CallDelta(call_id(request, number), wish.tool, wish.input) for number, wish in enumerate(step))
+    titles = " and ".join(wish.title for wish in step)
+    return Played(f"{'Now I' if again else 'I'} will {titles}.", calls=calls)
+
+
+def _report(steps: Sequence[Step], done: Sequence[_Done]) -> str:
+    """What came of each call, and what was left because of it."""
+    blocks = [
+        _outcome(wish, result)
+        for step, came in zip(steps, done, strict=False)
+        for wish, result in zip(step, came.results, strict=False)
+    ]
+    left = [wish.title for step in steps[len(done) :] for wish in step]
+    if left:
+        blocks.append(f"So I stopped there. Not done: {', '.join(left)}.")
+    return "\n".join(blocks)
+
+
+def _outcome(wish: Wish, result: ContextMessage | None) -> str:
+    if result is None:
+        return f"I do not know what came of this: {wish.title}."
+    lines = _excerpt(_text(result))
+    opening = "That did not work" if result.is_error else "Done"
+    return "\n".join([f"{opening}: {wish.title}", *(f"    {line}" for line in lines)])
+
+
+def _excerpt(text: str) -> list[str]:
+    lines = text.rstrip("\n").split("\n") if text.strip() else ["(nothing)"]
+    shown = [line if len(line) <= _LINE_CHARS else f"{line[:_LINE_CHARS]}…" for line in lines[:_EXCERPT_LINES]]
+    more = len(lines) - len(shown)
+    return [*shown, f"({more} more {'line' if more == 1 else 'lines'})"] if more else shown
+
+
+def _guide(offered: Sequence[str]) -> str:
+    phrases = ", ".join(phrase for name, phrase in _PHRASES.items() if name in offered)
+    if not phrases:
+        return "I am the demo model, a few rules without a network, and I was given no tools that I can use."
+    return (
+        "I did not understand that: I am the demo model, a few rules without a network.\n"
+        f"I can do this: {phrases}.\n"
+        "Join several with `then`, and put what belongs together in quotes."
+    )
+
+
+def _lacking(missing: Sequence[str], offered: Sequence[str]) -> str:
+    need = f"the tool {missing[0]}" if len(missing) == 1 else f"the tools {', '.join(missing)}"
+    have = f"I only have {', '.join(offered)}" if offered else "I have no tools"
+    return f"For that I would need {need}, and {have}. Nothing was done."
+
+
+# ── shorter than it was ──────────────────────────────────────────────────────────────────────────
+
+
+def _summary(messages: Sequence[ContextMessage]) -> str:
+    """An extract: how each prompt began, which tools were used, how the last answer began."""
+    prompts = [_text(message) for message in messages if message.role == "user"]
+    answers = [_text(message) for message in messages if message.role == "assistant"]
+    used = Counter(part.name for message in messages for part in message.content if isinstance(part, ToolCall))
+    lines = ["What was asked:" if prompts else "Nothing was asked."]
+    lines += [f"- {_first_words(prompt)}" for prompt in prompts[-_SUMMARY_LINES:]]
+    if used:
+        lines.append(f"Tools used: {', '.join(f'{name} ({count})' for name, count in used.items())}.")
+    if any(answers):
+        lines.append(f"The last answer began: {_first_words([text for text in answers if text][-1])}")
+    return "\n".join(lines)
+
+
+def _first_words(text: str) -> str:
+    """The beginning of a text on one line."""
+    words = text.split(maxsplit=_FIRST_WORDS)
+    short = " ".join(words[:_FIRST_WORDS])[:_LINE_CHARS]
+    return f"{short} …" if len(words) > _FIRST_WORDS else short
+
+
+def _text(message: ContextMessage) -> str:
+    return "".join(part.text for part in message.content if isinstance(part, Text))

@@ -1,0 +1,181 @@
+"""The scripted model: replies that were written down before, from a list or a file of JSON Lines.
+
+It runs the documents and the tests, and yours. Its place in the script is `request.answers`, how many
+calls of the branch have ended, which is derived from the log: after a crash, on another machine or on a
+fork the same call gets the same reply, and this file keeps no count. The script's format is described
+in docs/scripted.md; a script that does not fit is refused when it is opened, with the line and the reason.
+"""
+
+import difflib
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from wakelog.errors import UsageError
+from wakelog.log.content import Usage
+from wakelog.ports import Request
+from wakelog.providers.playing import Played, call_id, fail, play
+from wakelog.turn.deltas import CallDelta, Delta, Faulted
+
+DELTA_CHARS = 16
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Shape(msgspec.Struct, frozen=True, rename="camel"):
+    """What every object in a script shares: the names of JSON."""
+
+
+class ScriptedCall(_Shape, frozen=True):
+    """A tool that the reply asks for."""
+
+    name: str
+    input: Any = msgspec.field(default_factory=dict)
+    id: str | None = None
+
+
+class ScriptedFault(_Shape, frozen=True):
+    """A failure of the outside world, after whatever else the reply holds."""
+
+    kind: str
+    message: str = ""
+    retryable: bool = False
+    delay_ms: _Count | None = None
+
+
+class ScriptedReply(_Shape, frozen=True):
+    """One line of a script."""
+
+    text: str = ""
+    thinking: str = ""
+    tool_calls: tuple[ScriptedCall, ...] = ()
+    delta_chars: Annotated[int, msgspec.Meta(ge=1)] = DELTA_CHARS
+    delay_ms: _Count = 0
+    error: ScriptedFault | None = None
+    usage: Usage | None = None
+    stop_reason: str | None = None
+
+
+class _Options(_Shape, frozen=True):
+    can_resume: bool = False
+
+
+class _OptionLine(_Shape, frozen=True):
+    options: _Options
+
+
+_Read = TypeVar("_Read", bound=_Shape)
+# Which objects stand where: for keys that nobody knows, which are slips of the pen and never ignored.
+_INSIDE: Mapping[str, type[msgspec.Struct]] = {
+    "toolCalls": ScriptedCall,
+    "error": ScriptedFault,
+    "usage": Usage,
+    "options": _Options,
+}
+
+
+class ScriptedProvider:
+    """Plays the replies of a script, each at its place."""
+
+    name = "scripted"
+
+    def __init__(
+        self, replies: Sequence[Mapping[str, Any] | ScriptedReply], *, can_resume: bool = False, source: str = ""
+    ) -> None:
+        self.can_resume = can_resume
+        self._source = source or "the script"
+        self._replies = tuple(
+            reply
+            if isinstance(reply, ScriptedReply)
+            else _shaped(reply, ScriptedReply, f"reply {number} of the script")
+            for number, reply in enumerate(replies, 1)
+        )
+
+    @classmethod
+    def from_file(cls, path: str) -> "ScriptedProvider":
+        """A script of one reply a line; the first line may hold options instead."""
+        lines = list(_lines(path))
+        options = _Options()
+        if lines and isinstance(lines[0][1], dict) and "options" in lines[0][1]:
+            where, value = lines.pop(0)
+            options = _shaped(value, _OptionLine, where).options
+        replies = [_shaped(value, ScriptedReply, where) for where, value in lines]
+        return cls(replies, can_resume=options.can_resume, source=path)
+
+    def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """The reply at this request's place in the script."""
+        if request.answers >= len(self._replies):
+            return fail(self._ended(request.answers))
+        return play(_played(self._replies[request.answers], request), request, can_resume=self.can_resume)
+
+    def _ended(self, answers: int) -> Faulted:
+        count = len(self._replies)
+        replies = "1 reply" if count == 1 else f"{count} replies"
+        return Faulted("script_ended", f"{self._source} has {replies}, and this is call {answers + 1}")
+
+
+def open_model(model: str) -> ScriptedProvider:
+    """`scripted:FILE`."""
+    return ScriptedProvider.from_file(os.path.expanduser(model))
+
+
+def _played(reply: ScriptedReply, request: Request) -> Played:
+    error = reply.error
+    return Played(
+        text=reply.text,
+        thinking=reply.thinking,
+        calls=tuple(
+            CallDelta(call.id or call_id(request, number), call.name, call.input)
+            for number, call in enumerate(reply.tool_calls)
+        ),
+        fault=Faulted(error.kind, error.message, error.retryable, error.delay_ms) if error else None,
+        usage=reply.usage,
+        stop_reason=reply.stop_reason,
+        delta_chars=reply.delta_chars,
+        delay_ms=reply.delay_ms,
+    )
+
+
+# ── reading a script ─────────────────────────────────────────────────────────────────────────────
+
+
+def _lines(path: str) -> Iterator[tuple[str, Any]]:
+    """The values in a file that hold something, and where each stands."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"the script {path} cannot be read: {why}") from error
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            yield f"{path}, line {number}", msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise UsageError(f"{path}, line {number}: not JSON: {error}", hint="write one reply a line") from error
+
+
+def _shaped(value: Any, shape: type[_Read], where: str) -> _Read:
+    """A plain value as what it must be, or `UsageError`."""
+    if not isinstance(value, Mapping):
+        raise UsageError(f"{where}: a reply is an object, and this is not", hint='such as {"text": "Hello"}')
+    _refuse_unknown(value, shape, where)
+    try:
+        return msgspec.convert(dict(value), shape)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{where}: {error}") from None
+
+
+def _refuse_unknown(value: Mapping[str, Any], shape: type[msgspec.Struct], where: str) -> None:
+    known = [field.encode_name for field in msgspec.structs.fields(shape)]
+    for key, inner in value.items():
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+            raise UsageError(f"{where}: nothing is called {key!r}", hint=hint)
+        for item in inner if isinstance(inner, list | tuple) else [inner]:
+            # What a tool is given is the tool's affair; it is never looked into.
+            if key in _INSIDE and isinstance(item, Mapping):
+                _refuse_unknown(item, _INSIDE[key], where)

@@ -1,0 +1,225 @@
+"""The suite every channel must pass. A channel's own test file is a class with one fixture, `stage`.
+
+    class TestMyChannel(ChannelSuite):
+        @pytest.fixture
+        def stage(self): return MyStage
+
+A stage is made anew for each delivery: a channel, and what its reader has got. How a channel shows
+things is its own affair, so the suite compares what came out of two deliveries that mean the same, and
+never says what it must look like. The loss of a reader is shown by tests of each channel's own.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from wakelog.errors import UsageError
+from wakelog.ports import Channel
+
+
+class Stage(Protocol):
+    """A channel under test, and its reader."""
+
+    channel: Channel
+
+    def shown(self) -> str:
+        """All that has come out, as the reader has it now."""
+        ...
+
+
+NewStage = Callable[[], Stage]
+Play = Callable[[Channel], Coroutine[Any, Any, None]]
+# Text that means something else when it is cut in the wrong place: escapes, CRLF, a picked picture, a long line.
+HOSTILE = "one\r\ntwo \x1b[31mred\x1b[0m\r three\t\u2764\ufe0f\ufe0f\u202efour\n\n\x9b5n" + "long " * 20 + "end"
+
+
+def played(new: NewStage, play: Play) -> str:
+    """What a reader gets of a delivery."""
+    stage = new()
+    asyncio.run(play(stage.channel))
+    return stage.shown()
+
+
+def whole(text: str, reply_id: str = "r1") -> Play:
+    """The plain delivery: one reply, in one piece."""
+
+    async def play(channel: Channel) -> None:
+        await channel.begin(reply_id, 1)
+        await channel.delta(reply_id, 0, text)
+        await channel.end(reply_id)
+
+    return play
+
+
+class ChannelSuite:
+    """Subclass it and give it a `stage` fixture: something that makes a new `Stage` when called."""
+
+    def test_text_comes_out(self, stage: NewStage) -> None:
+        """RUN-10: what is delivered is shown, and as soon as it comes."""
+        made = stage()
+
+        async def play(channel: Channel) -> None:
+            await channel.begin("r1", 1)
+            await channel.delta("r1", 0, "Hello, ")
+            assert made.shown().endswith("Hello, ")
+            await channel.delta("r1", 7, "world")
+            assert made.shown().endswith("Hello, world")
+            await channel.end("r1")
+
+        asyncio.run(play(made.channel))
+        assert "Hello, world" in made.shown()
+
+    def test_a_reply_without_text_shows_nothing(self, stage: NewStage) -> None:
+        """A reply may be nothing but tool calls."""
+
+        async def play(channel: Channel) -> None:
+            await channel.begin("r1", 1)
+            await channel.delta("r1", 0, "")
+            await channel.end("r1")
+
+        assert played(stage, play) == ""
+
+    def test_cuts_and_repeats_leave_no_trace(self, stage: NewStage) -> None:
+        """DESIGN 5, law 13: however a reply is cut and however often a piece comes, the reader has it once."""
+        plain = played(stage, whole(HOSTILE))
+        place = st.integers(0, len(HOSTILE))
+
+        @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(st.lists(st.tuples(place, place), max_size=30))
+        def check(pieces: list[tuple[int, int]]) -> None:
+            async def play(channel: Channel) -> None:
+                await channel.begin("r1", 1)
+                there = 0
+                for one, other in pieces:
+                    start, stop = min(one, other, there), max(one, other)
+                    await channel.delta("r1", start, HOSTILE[start:stop])
+                    there = max(there, stop)
+                await channel.delta("r1", there, HOSTILE[there:])
+                await channel.end("r1")
+
+            assert played(stage, play) == plain
+
+        check()
+
+    def test_every_cut_in_two(self, stage: NewStage) -> None:
+        """Law 13: no place to cut a text makes it come out differently."""
+        plain = played(stage, whole(HOSTILE))
+        for cut in range(len(HOSTILE) + 1):
+
+            async def play(channel: Channel, cut: int = cut) -> None:
+                await channel.begin("r1", 1)
+                await channel.delta("r1", 0, HOSTILE[:cut])
+                await channel.delta("r1", cut, HOSTILE[cut:])
+                await channel.end("r1")
+
+            assert played(stage, play) == plain, cut
+
+    def test_a_reply_delivered_again(self, stage: NewStage) -> None:
+        """RUN-9: a reply that may not have been sent comes again with the same id, and is not shown twice."""
+
+        async def play(channel: Channel) -> None:
+            for attempt in (1, 2, 3):
+                await channel.begin("r1", attempt)
+                await channel.delta("r1", 0, "Hello, ")
+                await channel.delta("r1", 7, "world")
+                await channel.end("r1")
+
+        assert played(stage, play) == played(stage, whole("Hello, world"))
+
+    def test_a_later_attempt_goes_on(self, stage: NewStage) -> None:
+        """RUN-8: beginning again voids nothing; a resumed reply goes on where it was cut."""
+
+        async def play(channel: Channel) -> None:
+            await channel.begin("r1", 1)
+            await channel.delta("r1", 0, "Hello, ")
+            await channel.begin("r1", 2)
+            await channel.delta("r1", 7, "world")
+            await channel.end("r1")
+
+        assert played(stage, play) == played(stage, whole("Hello, world"))
+
+    def test_reset_starts_from_nothing(self, stage: NewStage) -> None:
+        """RUN-8: what was shown is void, and the other text comes whole."""
+
+        async def play(channel: Channel) -> None:
+            await channel.begin("r1", 1)
+            await channel.delta("r1", 0, "Hello, wor")
+            await channel.begin("r1", 2)
+            await channel.reset("r1")
+            await channel.delta("r1", 0, "Good morning")
+            await channel.end("r1")
+
+        assert played(stage, play).endswith(played(stage, whole("Good morning")))
+
+    def test_reset_after_the_end(self, stage: NewStage) -> None:
+        """A reply that was delivered whole may still be replaced."""
+
+        async def play(channel: Channel) -> None:
+            await whole("Hello")(channel)
+            await channel.reset("r1")
+            await whole("Good morning")(channel)
+
+        assert played(stage, play).endswith(played(stage, whole("Good morning")))
+
+    def test_reset_of_nothing_shows_nothing(self, stage: NewStage) -> None:
+        """Where nothing was shown there is nothing to take back."""
+
+        async def play(channel: Channel) -> None:
+            await channel.begin("r1", 1)
+            await channel.reset("r1")
+            await whole("Hello")(channel)
+
+        assert played(stage, play) == played(stage, whole("Hello"))
+
+    def test_replies_count_for_themselves(self, stage: NewStage) -> None:
+        """Offsets belong to a reply: a second one begins at 0, and a repeat of the first changes nothing."""
+
+        async def play(channel: Channel) -> None:
+            await whole("Hello, world", "r1")(channel)
+            await whole("Hello", "r2")(channel)
+            await whole("Hello, world", "r1")(channel)
+
+        both = played(stage, play)
+        assert both == played(stage, whole("Hello, world", "r1")) + played(stage, whole("Hello", "r2"))
+
+    @pytest.mark.parametrize("offset", [-1, 6, 100])
+    def test_a_gap_is_refused(self, stage: NewStage, offset: int) -> None:
+        """What lies before an offset must be there: a channel never pretends that it is."""
+
+        async def play(channel: Channel) -> None:
+            await channel.begin("r1", 1)
+            await channel.delta("r1", 0, "Hello")
+            with pytest.raises(UsageError):
+                await channel.delta("r1", offset, ", world")
+            await channel.delta("r1", 5, ", world")
+            await channel.end("r1")
+
+        assert played(stage, play) == played(stage, whole("Hello, world"))
+
+    def test_a_contradiction_is_refused(self, stage: NewStage) -> None:
+        """A repeat that says something else is not a repeat; it takes a reset."""
+
+        async def play(channel: Channel) -> None:
+            await channel.begin("r1", 1)
+            await channel.delta("r1", 0, "Hello")
+            for offset, text in ((0, "Jello, world"), (4, "a"), (1, "ellO")):
+                with pytest.raises(UsageError):
+                    await channel.delta("r1", offset, text)
+            await channel.delta("r1", 5, ", world")
+            await channel.end("r1")
+
+        assert played(stage, play) == played(stage, whole("Hello, world"))
+
+    def test_a_whole_reply_does_not_grow(self, stage: NewStage) -> None:
+        """`end` was the promise that this is all."""
+
+        async def play(channel: Channel) -> None:
+            await whole("Hello")(channel)
+            with pytest.raises(UsageError):
+                await channel.delta("r1", 5, ", world")
+
+        assert played(stage, play) == played(stage, whole("Hello"))

@@ -1,0 +1,118 @@
+"""Mutants in `channels/`: what a reader gets, and when it counts as got."""
+
+from tests.mutants.mutant import Mutant
+
+HELD = "tests/channels/test_held.py::TestHeld"
+CALLBACK = "tests/channels/test_callback.py"
+TERMINAL = "tests/channels/test_terminal.py"
+
+IN_CHANNELS = (
+    Mutant(
+        "a repeat is shown twice",
+        "RUN-9",
+        "channels/offsets.py",
+        "        fresh = text[size - offset :]",
+        "        fresh = text",
+        (
+            f"{HELD}::test_a_reply_delivered_again",
+            f"{CALLBACK}::TestCallback::test_a_reply_delivered_again",
+            f"{TERMINAL}::TestTerminal::test_a_reply_delivered_again",
+        ),
+    ),
+    Mutant(
+        "a gap in a reply goes unnoticed",
+        "law 11",
+        "channels/offsets.py",
+        "        if not 0 <= offset <= size:",
+        "        if offset < 0:",
+        (f"{HELD}::test_a_gap_is_refused", f"{TERMINAL}::TestTerminal::test_a_gap_is_refused"),
+    ),
+    Mutant(
+        "a reply contradicts itself",
+        "law 11",
+        "channels/offsets.py",
+        "        if there != repeated:",
+        "        if len(there) != len(repeated):",
+        (f"{HELD}::test_a_contradiction_is_refused",),
+    ),
+    Mutant(
+        "a replaced reply keeps its old offsets",
+        "RUN-8",
+        "channels/offsets.py",
+        "        self._sizes.pop(reply_id, None)\n        self._ended",
+        "        self._ended",
+        (f"{HELD}::test_reset_starts_from_nothing", f"{TERMINAL}::TestTerminal::test_reset_starts_from_nothing"),
+    ),
+    Mutant(
+        "beginning again forgets what was shown",
+        "RUN-8",
+        "channels/terminal.py",
+        '        """Finishes the line of another reply that was cut."""',
+        "        self._shown.reset(reply_id)",
+        (f"{TERMINAL}::TestTerminal::test_a_later_attempt_goes_on",),
+    ),
+    Mutant(
+        "text counts as shown before it is",
+        "RUN-9",
+        "channels/terminal.py",
+        "        self._print(fresh)\n",
+        "        self._shown.add(reply_id, fresh)\n        self._print(fresh)\n        fresh = ''\n",
+        (f"{TERMINAL}::test_what_was_not_written_is_still_owed",),
+    ),
+    Mutant(
+        "bytes that nobody took look written",
+        "RUN-9",
+        "channels/terminal.py",
+        '            raise BlockingIOError("the output takes nothing at the moment")',
+        "            return",
+        (f"{TERMINAL}::test_a_stream_that_would_block_is_told",),
+    ),
+    Mutant(
+        "the rest of a short write is lost",
+        "law 4",
+        "channels/terminal.py",
+        "        view = view[written:]",
+        "        break",
+        (f"{TERMINAL}::test_short_writes_are_finished",),
+    ),
+    Mutant(
+        "text waits in a buffer",
+        "law 5",
+        "channels/terminal.py",
+        "            _write_all(binary, raw)\n        self._out.flush()",
+        "            _write_all(binary, raw)",
+        (f"{TERMINAL}::test_every_byte_is_with_the_system_before_delta_returns",),
+    ),
+    Mutant(
+        "replies reach the terminal as they are",
+        "law 13",
+        "channels/terminal.py",
+        "*map(self._clean, others)]",
+        "*others]",
+        (f"{TERMINAL}::test_hostile_text_becomes_visible",),
+    ),
+    Mutant(
+        "a cut changes what is seen",
+        "law 13",
+        "channels/terminal.py",
+        "        before = self._line\n",
+        '        before = ""\n',
+        (f"{TERMINAL}::test_hostile_text_becomes_visible", f"{TERMINAL}::TestTerminal::test_every_cut_in_two"),
+    ),
+    Mutant(
+        "an async function is not waited for",
+        "RUN-9",
+        "channels/callback.py",
+        "            await answer",
+        "            answer.close()",
+        (f"{CALLBACK}::test_an_async_function_is_waited_for",),
+    ),
+    Mutant(
+        "what the function refused counts as given",
+        "RUN-9",
+        "channels/callback.py",
+        "        if fresh:\n",
+        "        if fresh:\n            self._shown.add(reply_id, fresh)\n",
+        (f"{CALLBACK}::test_what_failed_is_given_again",),
+    ),
+)

@@ -1,0 +1,63 @@
+"""Providers are found by name, and only when asked for."""
+
+import subprocess
+import sys
+
+import pytest
+
+from wakelog.errors import UsageError
+from wakelog.providers import open_provider, split_model
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("demo", ("demo", "demo")),
+        ("scripted:FILE", ("scripted", "FILE")),
+        ("scripted:./a:b.jsonl", ("scripted", "./a:b.jsonl")),
+        ("other:model-1", ("other", "model-1")),
+    ],
+)
+def test_a_model_is_split(text, parts):
+    """Issue 3, item 2: `--model PROVIDER:MODEL`."""
+    assert split_model(text) == parts
+
+
+@pytest.mark.parametrize("text", ["", ":", ":x", "scripted:"])
+def test_a_model_that_names_nothing(text):
+    with pytest.raises(UsageError) as error:
+        split_model(text)
+    assert "scripted:FILE" in error.value.hint
+
+
+def test_opening(tmp_path):
+    """Issue 3, item 2: both offline models open by name."""
+    script = tmp_path / "script.jsonl"
+    script.write_text('{"text":"Hello"}\n')
+    assert open_provider("scripted", str(script)).name == "scripted"
+    assert open_provider("demo", "demo").name == "demo"
+
+
+def test_an_unknown_provider_lists_what_there_is():
+    with pytest.raises(UsageError) as error:
+        open_provider("scriptd", "x")
+    assert "'scriptd'" in error.value.message
+    assert error.value.hint == "did you mean scripted? there are demo, scripted:FILE"
+    with pytest.raises(UsageError) as error:
+        open_provider("zzz", "x")
+    assert error.value.hint == "there are demo, scripted:FILE"
+
+
+def test_the_demo_is_one_model():
+    with pytest.raises(UsageError):
+        open_provider("demo", "large")
+
+
+def test_a_provider_nobody_asked_for_is_not_loaded():
+    """DESIGN 9, start-up: splitting a name loads no provider."""
+    code = (
+        "import sys; from wakelog.providers import split_model; split_model('demo');"
+        "print([n for n in sys.modules if n.startswith('wakelog.providers.')])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout == "[]\n"
