@@ -1,0 +1,217 @@
+"""Blobs as files: `.blobs/ab/ab12…`, each named by the SHA-256 of what it holds.
+
+Rule 1: content is written to a draft and synced before it gets its name, and the name is synced before
+`put` returns. So a name stands for the whole of its content or does not stand, whenever a process dies.
+Rule 2: `put` shares the lock, `remove` and `tidy` have it alone. To put what is there already makes it
+young again, and a remover looks at the age once more under the lock: what was put and is named by no
+entry yet is never removed.
+Rule 3: reading takes no lock and makes nothing, and believes no file before it has checked its digest.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterator
+
+from wakelog.errors import Damaged, NotFound
+from wakelog.log.content import BlobRef
+from wakelog.log.digest import digest_of, is_digest
+from wakelog.ports import StoredBlob
+from wakelog.stores.files import Folder, blocks, no_follow, storage, sync_folder, write_all
+
+_FOLDER = ".blobs"
+_LOCK = ".lock"
+_DRAFT = ".new-"
+_TAG = "sha256:"
+_SHELF = re.compile(r"[0-9a-f]{2}")
+
+
+class BlobFiles:
+    """The blobs of one folder's sessions. `now` is the clock that files get their times from."""
+
+    def __init__(self, folder: Folder, *, now: Callable[[], float] = time.time) -> None:
+        self._folder = folder
+        self._now = now
+        self._synced: set[str] = set()
+
+    # ── keeping ──────────────────────────────────────────────────────────────────────────────────
+
+    def put(self, content: bytes, media_type: str = "") -> BlobRef:
+        """See `ports.Blobs`."""
+        digest = digest_of(content)
+        name = digest.removeprefix(_TAG)
+        shelf = self._folder.make(_FOLDER, name[:2])
+        path = os.path.join(shelf, name)
+        with storage(f"keep the blob {digest}"), self._locked(fcntl.LOCK_SH):
+            if not _is_renewed(path, content):
+                _write(shelf, path, content)
+            self._sync(shelf)
+        return BlobRef(digest=digest, bytes=len(content), media_type=media_type)
+
+    def _sync(self, shelf: str) -> None:
+        """Makes a blob's name durable, and once for each process the names of the folders above it.
+
+        Whoever made the blob or a folder may not have lived to sync it, so what was found is synced as well.
+        """
+        sync_folder(shelf)
+        if shelf not in self._synced:
+            sync_folder(os.path.dirname(shelf))
+            sync_folder(self._folder.path)
+            self._synced.add(shelf)
+
+    @contextlib.contextmanager
+    def _locked(self, how: int) -> Iterator[None]:
+        """The lock between those who put and those who remove. Its file is never unlinked."""
+        path = os.path.join(self._folder.inside(_FOLDER), _LOCK)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, how)
+            yield
+        finally:
+            # A child that another thread forked meanwhile shares this descriptor, and must not go on holding the lock.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+    def get(self, ref: BlobRef) -> bytes:
+        """See `ports.Blobs`."""
+        path = self._path(ref.digest)
+        with storage(f"read the blob {ref.digest}"):
+            try:
+                with open(path, "rb", opener=no_follow) as file:
+                    # Nobody needs a gigabyte in memory to learn that it is not the kilobyte asked for.
+                    whole = _size(file.fileno()) == ref.bytes
+                    content = file.read(ref.bytes) if whole else b""
+            except (FileNotFoundError, NotADirectoryError):
+                raise NotFound(
+                    f"no blob {ref.digest} in {self._folder.path}", hint="bring .blobs back from a copy of the store"
+                ) from None
+        if not whole or digest_of(content) != ref.digest:
+            what = "holds other bytes than its digest says" if whole else f"is not {ref.bytes} bytes long"
+            hint = f"bring {path} back from a copy of the store, or put the same bytes again"
+            raise Damaged(f"the blob {ref.digest} {what}", hint=hint)
+        return content
+
+    def _path(self, digest: str) -> str:
+        """Where a blob is, if it is anywhere."""
+        if not is_digest(digest):
+            raise NotFound(f"no blob can have the name {digest[:80]!r}", hint="a digest is sha256: and 64 hex digits")
+        name = digest.removeprefix(_TAG)
+        return os.path.join(self._folder.inside(_FOLDER, name[:2]), name)
+
+    def stored(self) -> Iterator[StoredBlob]:
+        """See `ports.Blobs`."""
+        for entry in self._files():
+            if is_digest(_TAG + entry.name):
+                with contextlib.suppress(FileNotFoundError):
+                    found = entry.stat(follow_symlinks=False)
+                    yield StoredBlob(_TAG + entry.name, found.st_size, self._age_s(found))
+
+    def _files(self) -> Iterator[os.DirEntry[str]]:
+        """Every file on the shelves, drafts and strangers included. Links are not followed."""
+        root = self._folder.inside(_FOLDER)
+        with storage(f"list {root}"):
+            for shelf in _listed(root):
+                if _SHELF.fullmatch(shelf.name) and shelf.is_dir(follow_symlinks=False):
+                    yield from (entry for entry in _listed(shelf.path) if entry.is_file(follow_symlinks=False))
+
+    def _age_s(self, found: os.stat_result) -> float:
+        """How long ago a file was written or renewed. One from the future has only just been."""
+        return max(0.0, self._now() - found.st_mtime)
+
+    # ── removing ─────────────────────────────────────────────────────────────────────────────────
+
+    def remove(self, digest: str, *, older_than_s: float) -> bool:
+        """See `ports.Blobs`."""
+        if not is_digest(digest):
+            return False
+        path = self._path(digest)
+        with (
+            storage(f"remove the blob {digest}"),
+            contextlib.suppress(FileNotFoundError),
+            self._locked(fcntl.LOCK_EX),
+        ):
+            if self._age_s(os.stat(path, follow_symlinks=False)) >= older_than_s:
+                os.unlink(path)
+                return True
+        return False
+
+    def tidy(self, *, older_than_s: float, dry_run: bool = False) -> int:
+        """See `ports.Blobs`. Whoever has the lock alone knows that no draft is being written."""
+        if dry_run:
+            return sum(1 for _ in self._leftovers(older_than_s))
+        count = 0
+        with storage("remove leftovers of blobs"), contextlib.suppress(FileNotFoundError), self._locked(fcntl.LOCK_EX):
+            for path in list(self._leftovers(older_than_s)):
+                os.unlink(path)
+                count += 1
+        return count
+
+    def _leftovers(self, older_than_s: float) -> Iterator[str]:
+        """The drafts that are old enough."""
+        for entry in self._files():
+            with contextlib.suppress(FileNotFoundError):
+                if entry.name.startswith(_DRAFT) and self._age_s(os.lstat(entry.path)) >= older_than_s:
+                    yield entry.path
+
+
+def _listed(path: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(path) as entries:
+            return list(entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _size(descriptor: int) -> int | None:
+    """The size of a regular file; None for anything else."""
+    found = os.fstat(descriptor)
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+def _is_renewed(path: str, content: bytes) -> bool:
+    """Makes a blob that is there young again; False if it is not there, or is not what it should be."""
+    try:
+        descriptor = no_follow(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        if not _holds(descriptor, content):
+            return False
+        os.utime(descriptor)
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _holds(descriptor: int, content: bytes) -> bool:
+    """Whether a file holds these bytes and no others."""
+    if _size(descriptor) != len(content):
+        return False
+    at = 0
+    for block in blocks(descriptor, 0, len(content)):
+        if content[at : at + len(block)] != block:
+            return False
+        at += len(block)
+    return at == len(content)
+
+
+def _write(shelf: str, path: str, content: bytes) -> None:
+    """Puts content under its name as a whole, in the place of whatever was there."""
+    draft = os.path.join(shelf, f"{_DRAFT}{os.urandom(8).hex()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            write_all(descriptor, content)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(draft, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(draft)
+        raise
