@@ -12,8 +12,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from wakelog.log.content import BlobRef, Usage
+from wakelog.log.content import BlobRef
+from wakelog.log.entry import Replay
 from wakelog.log.lines import Line
+from wakelog.turn.deltas import Delta
 
 # ── store ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -137,9 +139,22 @@ class Store(Protocol):
         """Removes a journal."""
         ...
 
+    @property
+    def blobs(self) -> "Blobs":
+        """Where this store keeps what is too large for a line."""
+        ...
+
     def close(self) -> None:
         """Lets go of files and connections; using the store again opens them anew."""
         ...
+
+
+class StoredBlob(msgspec.Struct, frozen=True):
+    """A blob as a listing meets it; its age is the time since it was last put."""
+
+    digest: str
+    bytes: int
+    age_s: float
 
 
 class Blobs(Protocol):
@@ -151,6 +166,18 @@ class Blobs(Protocol):
 
     def get(self, ref: BlobRef) -> bytes:
         """The bytes, checked against the digest: `NotFound` or `Damaged` otherwise."""
+        ...
+
+    def stored(self) -> Iterator[StoredBlob]:
+        """Every blob there is, in no particular order."""
+        ...
+
+    def remove(self, digest: str, *, older_than_s: float) -> bool:
+        """Removes a blob, unless it was put again more recently than that; says whether it did."""
+        ...
+
+    def tidy(self, *, older_than_s: float, dry_run: bool = False) -> int:
+        """Removes what a put that was cut short has left behind, or with `dry_run` only counts it."""
         ...
 
 
@@ -177,60 +204,23 @@ class Search(Protocol):
 
 
 class Clock(Protocol):
-    """Time and chance, handed in so that replay can answer for them."""
+    """Time and identity, handed in so that replay can answer for them."""
 
     def now_ms(self) -> int:
         """Milliseconds since 1970."""
         ...
 
-    def chance(self, size: int) -> bytes:
-        """Random bytes."""
+    def new_id(self) -> str:
+        """An id that nobody has, later than those before it."""
         ...
 
 
-class TextDelta(msgspec.Struct, frozen=True, tag="text"):
-    """A piece of the answer."""
-
-    text: str
-
-
-class ThinkingDelta(msgspec.Struct, frozen=True, tag="thinking"):
-    """A piece of reasoning; the signature comes with the last one."""
-
-    thinking: str = ""
-    signature: str | None = None
-
-
-class CallDelta(msgspec.Struct, frozen=True, tag="call"):
-    """A tool call, whole."""
-
-    id: str
-    name: str
-    input: Any = None
-
-
-class Finished(msgspec.Struct, frozen=True, tag="finished"):
-    """The end of a reply."""
-
-    stop_reason: str = "stop"
-    usage: Usage | None = None
-    request_id: str | None = None
-
-
-class Faulted(msgspec.Struct, frozen=True, tag="faulted"):
-    """The reply did not come: a failure of the outside world, as a value."""
-
-    kind: str
-    message: str
-    retryable: bool = False
-    delay_ms: int | None = None
-
-
-Delta: TypeAlias = TextDelta | ThinkingDelta | CallDelta | Finished | Faulted
-
-
 class Request(msgspec.Struct, frozen=True):
-    """What an adapter is handed: everything the context digest covers, with its texts at hand."""
+    """What an adapter is handed: everything the context digest covers, with its texts at hand.
+
+    `answers` is how many calls of this branch have come to an end before this one. `prefill` is what a
+    reply that is being resumed had said already; the answer goes on behind it.
+    """
 
     model: str
     messages: tuple[Any, ...]
@@ -239,6 +229,8 @@ class Request(msgspec.Struct, frozen=True):
     params: Mapping[str, Any] = {}
     injected: tuple[str, ...] = ()
     prefill: str = ""
+    answers: int = 0
+    purpose: Literal["reply", "compaction"] = "reply"
 
 
 class Provider(Protocol):
@@ -252,30 +244,55 @@ class Provider(Protocol):
         ...
 
 
-Replay = Literal["safe", "receipt", "never"]
-
-
 class Outcome(msgspec.Struct, frozen=True):
-    """What a tool did."""
+    """What a tool did: the whole of what it has to say. Whoever appends it clips it."""
 
     text: str
     is_error: bool = False
 
 
+def _unseen(_: str) -> None:
+    """Live output that nobody watches."""
+
+
+class Invocation(msgspec.Struct, frozen=True):
+    """One call of a tool. (reply id, tool call id) is the key of its receipt, the same at every attempt.
+
+    `intent` is what `prepare` gave before the tool was begun, `show` takes live output.
+    """
+
+    reply_id: str
+    tool_call_id: str
+    arguments: Mapping[str, Any]
+    attempt: int = 1
+    intent: Mapping[str, Any] = {}
+    show: Callable[[str], None] = _unseen
+
+
+Answer: TypeAlias = Outcome | Literal["not begun", "cannot say"]
+
+
 class Tool(Protocol):
-    """Something an agent can do. `replay` says what may happen if nobody knows whether it ran."""
+    """Something an agent can do. `replay` says what may happen if nobody knows whether it ran.
+
+    What a tool meets in the outside world is an `Outcome`; it raises nothing.
+    """
 
     name: str
     description: str
     schema: Mapping[str, Any]
     replay: Replay
 
-    async def run(self, call: tuple[str, str], arguments: Mapping[str, Any]) -> Outcome:
-        """Does it. `call` is (reply id, tool call id), the key of its receipt."""
+    async def prepare(self, call: Invocation) -> Mapping[str, Any]:
+        """What the tool must know afterwards to answer for itself. Kept in the log before it begins; no effect."""
         ...
 
-    async def receipt(self, call: tuple[str, str], arguments: Mapping[str, Any]) -> Outcome | bool | None:
-        """For `receipt` tools: an outcome if it was done, False if not begun, None if it cannot say."""
+    async def run(self, call: Invocation) -> Outcome:
+        """Does it. Cancelling the task stops it, and whatever it started, before this returns."""
+        ...
+
+    async def receipt(self, call: Invocation) -> Answer:
+        """For `receipt` tools, of a call that was begun: what it did, or that it did not, or that it cannot say."""
         ...
 
 

@@ -8,7 +8,7 @@ Rule 3: an append may be tried again with the same entry id and is then done onc
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -38,7 +38,7 @@ from wakelog.log.entry import (
     Terminated,
 )
 from wakelog.log.entry import Session as SessionEntry
-from wakelog.log.ids import RANDOM_BYTES, checked_id, new_id, slug
+from wakelog.log.ids import checked_id, slug
 from wakelog.log.lines import Damage, Reader
 from wakelog.log.seal import unsealed
 from wakelog.log.tail import outgrows
@@ -90,7 +90,7 @@ class Session:
         clock = clock or SystemClock()
         now_ms = clock.now_ms()
         entry = SessionEntry(
-            id=checked_id(session_id) if session_id else new_id(now_ms, clock.chance(RANDOM_BYTES)),
+            id=checked_id(session_id) if session_id else clock.new_id(),
             timestamp=iso(now_ms),
             version=FORMAT_VERSION,
             cwd=cwd,
@@ -151,14 +151,16 @@ class Session:
         at: str | None = None,
         fork: bool = False,
         lease: Lease | None = None,
+        behind: int | None = None,
     ) -> Entry:
         """Appends a body. A link goes to the head, or under `at`; a fact speaks about `at`, or the head.
 
         Under an entry that has a child already it is a `Conflict`, unless a `fork` is asked for. A body
-        that carries an id is appended once, however often it is tried.
+        that carries an id is appended once, however often it is tried. With `behind` it is a `Conflict` too
+        unless that seq is still the last: what was decided on is then all there is.
         """
         entry_id = checked_id(body.id) if body.id else self._new_id()
-        return self._append(lambda: self._stamped(body, entry_id, self._found(at), fork=fork), lease)
+        return self._append(lambda: self._stamped(body, entry_id, self._found(at), fork=fork), lease, behind)
 
     def _found(self, entry: str | None) -> str | None:
         """The link an id names; what we have not read yet, or is not in the tail, is looked up in the log."""
@@ -182,26 +184,26 @@ class Session:
 
         return self._append(compose)
 
-    def compact(self, summary: str, *, first_kept: str | None = None, trigger: str = "manual") -> Entry:
+    def compact(self, summary: str, *, first_kept: str | None = None) -> Entry:
         """Lets a summary stand for everything before `first_kept` on the head's branch. Deletes nothing."""
         if not summary.strip():
             raise UsageError("an empty summary would forget everything", hint="say what the summary is")
+        if first_kept is not None and first_kept not in {link.id for link in self._whole_tree().branch().links}:
+            raise UsageError(f"{first_kept} is not on the active branch", hint="keep from an entry that is")
+        return self.fold(Compaction(summary=summary, first_kept_entry_id=first_kept))
+
+    def fold(self, body: Compaction, *, at: str | None = None, lease: Lease | None = None) -> Entry:
+        """Appends a compaction with the state it has to carry, as that is at the moment of the append."""
         entry_id = self._new_id()
 
         def compose() -> Known:
             tree = self._log.tree
-            if first_kept is not None and first_kept not in {link.id for link in self._whole_tree().branch().links}:
-                raise UsageError(f"{first_kept} is not on the active branch", hint="keep from an entry that is")
-            assert tree.head is not None
-            body = Compaction(
-                summary=summary,
-                first_kept_entry_id=first_kept,
-                trigger=trigger,
-                state=fold_state(tree, tree.head),
-            )
-            return self._stamped(body, entry_id)
+            place = at or tree.head
+            assert place is not None
+            carrying = msgspec.structs.replace(body, state=fold_state(tree, place))
+            return self._stamped(carrying, entry_id, at, fork=at is not None)
 
-        return self._append(compose)
+        return self._append(compose, lease)
 
     def move_head(self, entry: str) -> Entry:
         """The next link goes under `entry`."""
@@ -225,8 +227,8 @@ class Session:
 
     # ── the lease ────────────────────────────────────────────────────────────────────────────────
 
-    def acquire(self, holder: str, *, ttl_s: float) -> Lease:
-        """Takes the right to run the session. `Conflict` while another holder has it."""
+    def acquire(self, holder: str, *, ttl_s: float, channels: Sequence[str] = ()) -> Lease:
+        """Takes the right to run the session, reaching these channels. `Conflict` while another holder has it."""
         entry_id = self._new_id()
         for _ in range(_TRIES_MAX):
             self._catch_up()
@@ -234,7 +236,7 @@ class Session:
             held = self.store.held(self.name)
             if held is not None:
                 raise Conflict(f"{self.name} is being run by {held.holder}")
-            body = encode(self._stamped(Activity(holder=holder), entry_id))
+            body = encode(self._stamped(Activity(holder=holder, channels=tuple(channels)), entry_id))
             with contextlib.suppress(Conflict):
                 after = self._log.next_seq - 1
                 return self.store.acquire(self.name, body, after=after, holder=holder, ttl_s=ttl_s)
@@ -248,12 +250,19 @@ class Session:
             return
         self.store.release(lease)
 
+    @property
+    def last_seq(self) -> int:
+        """The seq of the last entry that was taken in."""
+        return self._log.next_seq - 1
+
     # ── the one way to append ────────────────────────────────────────────────────────────────────
 
-    def _append(self, compose: Callable[[], Known], lease: Lease | None = None) -> Entry:
+    def _append(self, compose: Callable[[], Known], lease: Lease | None = None, behind: int | None = None) -> Entry:
         """Composes and appends; if another writer was faster, reads what it wrote and does so again."""
         for _ in range(_TRIES_MAX):
             self._note_torn_tail()
+            if behind is not None and behind != self._log.next_seq - 1:
+                raise Conflict(f"{self.name} has gone on since this was decided", hint="decide again")
             value = compose()
             before = self._appended_before(value)
             try:
@@ -284,9 +293,9 @@ class Session:
 
     def _grow(self, entries: list[Entry], next_seq: int) -> None:
         """New entries join the tree; a tail that they outgrow is read anew."""
-        self._log.tree.add_all(entries)
+        tree = self._log.tree.add_all(entries)
         self._log.next_seq = next_seq
-        if any(outgrows(self._log.tree, entry) for entry in entries):
+        if tree.partial and any(outgrows(tree, entry) for entry in entries):
             self._known = read_active(self.store, self.name)
 
     def _appended_before(self, value: Known) -> Entry | None:
@@ -318,7 +327,7 @@ class Session:
             body,
             id=entry_id,
             parent_id=parent,
-            timestamp=iso(self.clock.now_ms()),
+            timestamp=body.timestamp or iso(self.clock.now_ms()),
             turn_id=None if is_wide else turn,
         )
 
@@ -364,7 +373,7 @@ class Session:
         return self.read().tree if self._log.tree.partial else self._log.tree
 
     def _new_id(self) -> str:
-        return new_id(self.clock.now_ms(), self.clock.chance(RANDOM_BYTES))
+        return self.clock.new_id()
 
 
 def latest(store: Store, agent: str, sender: str) -> str | None:

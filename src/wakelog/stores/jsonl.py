@@ -5,6 +5,7 @@
     DIR/by-title/TITLE--NAME → ../NAME.jsonl   derived
     DIR/.locks/NAME.lock, NAME.lease   who may append, who runs it
     DIR/.journals/NAME/REPLY           replies under way
+    DIR/.blobs/AB/AB…                  what is too large for a line
 
 Rule 1: an append is one write to an `O_APPEND` file under the append lock, synced where the caller
 asks for it. After a failed sync the descriptor is closed and never synced again: the kernel may have
@@ -23,6 +24,7 @@ from wakelog.log.end import End, already_there, check_place
 from wakelog.log.lines import Line, lines_after, split
 from wakelog.log.seal import seal_of, seq_of
 from wakelog.ports import Lease, News, Piece, Sealed, Stat
+from wakelog.stores.blob_files import BlobFiles
 from wakelog.stores.files import LOG_SUFFIX, Folder, blocks, lines_backwards, storage, write_all
 from wakelog.stores.journal_files import JournalFiles
 from wakelog.stores.lease_file import Leases
@@ -41,6 +43,7 @@ class JsonlStore:
         self._logs = OpenLogs(self.folder)
         self._naming = Naming(self.folder)
         self._journals = JournalFiles(self.folder)
+        self._blobs = BlobFiles(self.folder)
 
     # ── creating and finding ─────────────────────────────────────────────────────────────────────
 
@@ -242,6 +245,11 @@ class JsonlStore:
     def drop(self, session: str, reply_id: str) -> None:
         """See `ports.Store`."""
         self._journals.drop(self.name(session), reply_id)
+
+    @property
+    def blobs(self) -> BlobFiles:
+        """See `ports.Store`."""
+        return self._blobs
 
     def close(self) -> None:
         """See `ports.Store`."""

@@ -14,6 +14,7 @@ from wakelog.log.end import End, already_there, check_place
 from wakelog.log.ids import checked_id, slug
 from wakelog.log.lines import Line, lines_after, split
 from wakelog.ports import Lease, News, Piece, Sealed, Stat
+from wakelog.stores.memory_blobs import MemoryBlobs
 
 
 class _Log(msgspec.Struct):
@@ -32,6 +33,7 @@ class MemoryStore:
         self._now = now
         self._logs: dict[str, _Log] = {}
         self._changed = threading.Condition()
+        self._blobs = MemoryBlobs(now=now)
 
     def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
         """See `ports.Store`."""
@@ -45,6 +47,17 @@ class MemoryStore:
                 number += 1
             self._logs[name] = _Log(session, bytearray(End().seal(first_line(number))), End())
             return name
+
+    def adopt(self, session: str, name: str, raw: bytes = b"") -> None:
+        """Takes in a session of which somebody else has the bytes."""
+        with self._changed:
+            self._logs[name] = _Log(checked_id(session), bytearray(raw), End())
+
+    def plant(self, session: str, raw: bytes) -> None:
+        """Adds raw bytes to a log, as a stranger would."""
+        with self._changed:
+            self._log(session).data += raw
+            self._changed.notify_all()
 
     def append(
         self,
@@ -183,6 +196,11 @@ class MemoryStore:
         """See `ports.Store`."""
         with self._changed:
             self._log(session).journals.pop(reply_id, None)
+
+    @property
+    def blobs(self) -> MemoryBlobs:
+        """See `ports.Store`."""
+        return self._blobs
 
     def close(self) -> None:
         """See `ports.Store`; memory stays as it is."""

@@ -1,0 +1,154 @@
+"""Calling the model: the call is in the log before the request, every piece in the journal before it is shown,
+and the journal is dropped only when the reply is durable.
+
+A reply that was cut off is asked for again under its own id: from where it was (resume), or from the beginning
+(replace), as the log says. What the outside world does wrong becomes a `failed` entry.
+"""
+
+from wakelog.acts.delivering import attempt_of
+from wakelog.acts.interrupting import unless_cancelled
+from wakelog.acts.requests import request_of
+from wakelog.acts.step import Step
+from wakelog.log.content import Prompt, Reply
+from wakelog.log.entry import Call, Cancelled, Failed, FaultReport, Message, Partial, Resumed
+from wakelog.ports import Channel, Provider, Request
+from wakelog.turn.assemble import Draft
+from wakelog.turn.decisions import Ask, Mend
+from wakelog.turn.deltas import Faulted, Finished, TextDelta, piece_of
+from wakelog.views.context import Context, build_context
+
+_CUT = Faulted("cut", "the reply ended before it was finished", retryable=True)
+
+
+async def ask(step: Step, decision: Ask) -> None:
+    """Asks the model for a reply."""
+    await _Answer(step, step.world.clock.new_id(), decision.strategy).get()
+
+
+async def mend(step: Step, decision: Mend) -> None:
+    """Asks the model again for a reply that was cut off."""
+    prior = _text_so_far(step, decision.reply_id)
+    answer = _Answer(step, decision.reply_id, decision.window, prior=prior if decision.strategy == "resume" else "")
+    step.write(Resumed(reply_id=decision.reply_id, strategy=decision.strategy, prior_chars=len(prior)))
+    await answer.get()
+
+
+def _text_so_far(step: Step, reply_id: str) -> str:
+    sealed = [fact.value for fact in step.branch.facts if isinstance(fact.value, Partial)]
+    partial = next((partial for partial in reversed(sealed) if partial.reply_id == reply_id), None)
+    return Prompt(content=partial.content).text if partial is not None else ""
+
+
+def channels_owed(step: Step) -> tuple[str, ...]:
+    """Who is to get the answer: the channel its prompt came from, else every one in reach."""
+    for link in reversed(step.branch.links):
+        if isinstance(link.value, Message) and isinstance(link.value.message, Prompt):
+            channel = link.value.message.channel
+            return (channel,) if channel is not None else tuple(sorted(step.world.attached))
+    return tuple(sorted(step.world.attached))
+
+
+class _Answer:
+    """One request for one reply."""
+
+    def __init__(self, step: Step, reply_id: str, strategy: str, *, prior: str = "") -> None:
+        self.step = step
+        self.reply_id = reply_id
+        self.prior = prior
+        self.context: Context = build_context(step.branch, strategy)
+        self.draft = Draft(prior)
+        self.end: Finished | Faulted = _CUT
+        self.call_id = ""
+        self.owed = channels_owed(step)
+
+    async def get(self) -> None:
+        """The call, the stream, and the one entry that ends them."""
+        context, state = self.context, self.step.state
+        provider = self.step.world.provider(context.provider or "", context.model or "")
+        request = request_of(context, self.step.world.store.blobs, answers=state.answers, prefill=self.prior)
+        self._write_call()
+        asked = await unless_cancelled(self.step, self._stream(provider, request))
+        if asked is not None:
+            self._keep_partial()
+            self.step.write(Cancelled(reason="asked by a person", queued_id=asked.id))
+        elif isinstance(self.end, Finished):
+            self._keep_reply(self.end)
+        else:
+            await self._keep_fault(self.end)
+
+    def _write_call(self) -> None:
+        self.call_id = self.step.world.clock.new_id()
+        context = self.context
+        self.step.write(
+            Call(
+                id=self.call_id,
+                call_id=self.call_id,
+                reply_id=self.reply_id,
+                context_id=self.step.state.context.id if self.step.state.context else None,
+                model=context.model,
+                provider=context.provider,
+                strategy=context.strategy,
+                from_id=context.entry_ids[0] if context.entry_ids else None,
+                context_digest=context.digest,
+                channels=self.owed,
+                tokens_estimate=context.tokens,
+            )
+        )
+
+    # ── the stream ───────────────────────────────────────────────────────────────────────────────
+
+    async def _stream(self, provider: Provider, request: Request) -> None:
+        channels = [channel for name, channel in self.step.world.channels.items() if name in self.owed]
+        await self._begin(channels)
+        async for delta in provider.stream(request):
+            if isinstance(delta, Finished | Faulted):
+                self.end = delta
+                return
+            # Written first: what was shown can be told again by whoever wakes the session next (law 5).
+            self.step.world.store.journal(self.step.session.name, self.reply_id, piece_of(delta))
+            offset = self.draft.chars
+            self.draft.take(delta)
+            if isinstance(delta, TextDelta):
+                for channel in channels:
+                    await channel.delta(self.reply_id, offset, delta.text)
+
+    async def _begin(self, channels: list[Channel]) -> None:
+        attempt = attempt_of(self.step.session.branch(self.step.tip), self.reply_id)
+        for channel in channels:
+            await channel.begin(self.reply_id, attempt)
+            if self.prior:
+                await channel.delta(self.reply_id, 0, self.prior)
+            elif attempt > 1:
+                await channel.reset(self.reply_id)
+
+    # ── how it ends ──────────────────────────────────────────────────────────────────────────────
+
+    def _keep_reply(self, end: Finished) -> None:
+        reply = Reply(
+            content=self.draft.content,
+            call_id=self.call_id,
+            model=self.context.model,
+            provider=self.context.provider,
+            stop_reason=end.stop_reason,
+            usage=end.usage,
+            request_id=end.request_id,
+        )
+        self.step.write(Message(id=self.reply_id, message=reply))
+        self._drop_journal()
+
+    async def _keep_fault(self, end: Faulted) -> None:
+        self._keep_partial()
+        error = FaultReport(kind=end.kind, message=end.message, retryable=end.retryable, delay_ms=end.delay_ms)
+        self.step.write(Failed(reason="call", error=error, call_id=self.call_id))
+        for name, channel in self.step.world.channels.items():
+            if name in self.owed and self.draft.chars:
+                await channel.reset(self.reply_id)
+
+    def _keep_partial(self) -> None:
+        content = self.draft.content
+        if content:
+            self.step.write(Partial(reply_id=self.reply_id, content=content))
+        self._drop_journal()
+
+    def _drop_journal(self) -> None:
+        self.step.world.store.drop(self.step.session.name, self.reply_id)

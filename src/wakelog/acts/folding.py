@@ -1,0 +1,116 @@
+"""Folding: the model is asked for a summary, and if that wins anything it stands for what came before.
+
+A summary that fails, is empty, or is no shorter than what it replaces changes nothing: a fact keeps what came and
+why it was no use, and the table counts it, so that folding cannot go round in circles.
+"""
+
+import msgspec
+
+from wakelog.acts.interrupting import unless_cancelled
+from wakelog.acts.requests import request_of
+from wakelog.acts.step import Step
+from wakelog.log.content import Text, Usage
+from wakelog.log.entry import Call, Cancelled, Compaction, FaultReport, Partial
+from wakelog.ports import Provider, Request
+from wakelog.turn import words
+from wakelog.turn.assemble import Draft
+from wakelog.turn.compaction import shrinks, stretch
+from wakelog.turn.decisions import Compact
+from wakelog.turn.deltas import Faulted, Finished
+from wakelog.views.context import Context, build_context, estimate_tokens
+
+
+async def compact(step: Step, decision: Compact) -> None:
+    """Asks for a summary of everything before the first kept entry, and folds."""
+    await _Fold(step, decision).do()
+
+
+class _Fold:
+    """One request for one summary."""
+
+    def __init__(self, step: Step, decision: Compact) -> None:
+        self.step = step
+        self.decision = decision
+        self.whole: Context = build_context(step.branch)
+        self.draft = Draft()
+        self.end: Finished | Faulted = Faulted("cut", "the summary ended before it was finished")
+        self.call_id = ""
+        self.reply_id = ""
+
+    async def do(self) -> None:
+        """The call, the summary, and the fold or the reason why there is none."""
+        context = self._context()
+        provider = self.step.world.provider(context.provider or "", context.model or "")
+        blobs, answers = self.step.world.store.blobs, self.step.state.answers
+        request = request_of(context, blobs, answers=answers, purpose="compaction")
+        self._write_call(context)
+        asked = await unless_cancelled(self.step, self._stream(provider, request))
+        if asked is not None:
+            self.step.write(Cancelled(reason="asked by a person", queued_id=asked.id))
+        elif (error := self._trouble()) is not None:
+            self.step.write(Partial(reply_id=self.reply_id, content=self.draft.content, error=error))
+        else:
+            self._fold()
+
+    def _context(self) -> Context:
+        """The conversation up to the first kept entry, which the model's cache knows, and what is wanted of it."""
+        wanted = "\n\n".join(filter(None, (words.SUMMARISE, self.decision.instructions)))
+        blob = self.step.world.store.blobs.put(wanted.encode(), "text/plain")
+        return msgspec.structs.replace(stretch(self.whole, self.decision.first_kept), injected=(blob,))
+
+    def _write_call(self, context: Context) -> None:
+        self.reply_id, self.call_id = self.step.world.clock.new_id(), self.step.world.clock.new_id()
+        self.step.write(
+            Call(
+                id=self.call_id,
+                call_id=self.call_id,
+                reply_id=self.reply_id,
+                purpose="compaction",
+                queued_id=self.decision.queued_id,
+                context_id=self.step.state.context.id if self.step.state.context else None,
+                model=context.model,
+                provider=context.provider,
+                from_id=context.entry_ids[0] if context.entry_ids else None,
+                to_id=self.decision.first_kept,
+                context_digest=context.digest,
+                injected=context.injected,
+                tokens_estimate=context.tokens,
+            )
+        )
+
+    async def _stream(self, provider: Provider, request: Request) -> None:
+        async for delta in provider.stream(request):
+            if isinstance(delta, Finished | Faulted):
+                self.end = delta
+                return
+            self.draft.take(delta)
+
+    @property
+    def _said(self) -> str:
+        return "".join(part.text for part in self.draft.content if isinstance(part, Text)).strip()
+
+    def _trouble(self) -> FaultReport | None:
+        """Why there is no use in what came."""
+        if isinstance(self.end, Faulted):
+            return FaultReport(kind=self.end.kind, message=self.end.message, retryable=self.end.retryable)
+        if not self._said:
+            return FaultReport(kind="empty", message="the summary was empty")
+        if not shrinks(self.whole, self.decision.first_kept, words.framed(self._said)):
+            return FaultReport(kind="did_not_shrink", message="the summary was no shorter than what it stood for")
+        return None
+
+    def _fold(self) -> None:
+        summary, kept = words.framed(self._said), self.decision.first_kept
+        folded = stretch(self.whole, kept)
+        usage: Usage | None = self.end.usage if isinstance(self.end, Finished) else None
+        self.step.fold(
+            Compaction(
+                summary=summary,
+                first_kept_entry_id=kept,
+                tokens_before=self.whole.tokens,
+                tokens_after=self.whole.tokens - folded.tokens + estimate_tokens((Text(text=summary),)),
+                trigger=self.decision.trigger,
+                call_id=self.call_id,
+                usage=usage,
+            )
+        )

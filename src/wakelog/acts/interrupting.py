@@ -1,0 +1,33 @@
+"""Work that a person may interrupt: whichever comes first, the end of the work or a cancel."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from wakelog.acts.step import Step
+from wakelog.log.entry import Queued
+
+
+async def unless_cancelled(step: Step, work: Coroutine[Any, Any, None]) -> Queued | None:
+    """Does the work; stops it and gives the cancel if a person asks for one before it is done."""
+    working = asyncio.ensure_future(work)
+    watching = asyncio.ensure_future(step.world.cancelled(step.session, step.decided_on))
+    try:
+        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+            return None
+        return watching.result()
+    finally:
+        await stopped(working)
+        await stopped(watching)
+
+
+async def stopped(task: "asyncio.Future[Any]") -> None:
+    """Cancels a task and waits until it is over; what it was doing then is of no interest any more."""
+    if task.done():
+        return
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled() and (error := task.exception()) is not None:
+        raise error

@@ -1,0 +1,220 @@
+"""Running tools: `tool_started` is durable before the effect begins, and the result after it has ended (law 6).
+
+The calls of one reply run side by side and settle one by one, as they end. Output too long for the log is clipped
+once, here, and frozen; the whole of it is a blob, written before the entry that names it (VIEW-6, LOG-12).
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from wakelog.acts.children import answer_of_child, refusal, spawn
+from wakelog.acts.interrupting import stopped
+from wakelog.acts.requests import declared_tools
+from wakelog.acts.settling import ask_a_person, settle
+from wakelog.acts.step import Step, elapsed_since
+from wakelog.errors import NotFound
+from wakelog.log.codec import canonical
+from wakelog.log.content import Text
+from wakelog.log.digest import digest_of
+from wakelog.log.entry import Cancelled, Entry, Message, Partial, Queued, ToolStarted
+from wakelog.ports import Invocation, Outcome, Tool
+from wakelog.tools.clip import clip, storable
+from wakelog.tools.subagent import SubAgentTool
+from wakelog.turn import words
+from wakelog.turn.assemble import from_journal
+from wakelog.turn.calls import settled, unknown
+from wakelog.turn.decisions import Inquire, Raise, Run
+from wakelog.turn.deltas import TextDelta, piece_of
+from wakelog.views.pending import OpenCall
+
+
+async def run(step: Step, decision: Run) -> bool:
+    """Runs the tools of open calls, side by side. False if none of them came to anything: all wait for somebody."""
+    running: dict[asyncio.Task[Outcome | None], _Running] = {}
+    try:
+        for call in decision.calls:
+            begun = await _begin(step, call)
+            if begun is not None:
+                running[begun.task] = begun
+        return await _settle_as_they_end(step, running)
+    finally:
+        for task in running:
+            await stopped(task)
+
+
+async def inquire(step: Step, decision: Inquire) -> None:
+    """Asks a tool what became of a call that was begun."""
+    call = decision.call
+    answer = await _tool(step, call).receipt(_invocation(call, call.started, call.intent))
+    if isinstance(answer, Outcome):
+        _keep(step, call, answer, None)
+    elif answer == "not begun":
+        await run(step, Run((call,)))
+    else:
+        doubt = unknown(call, step.policy)
+        if isinstance(doubt, Raise):
+            ask_a_person(step, doubt)
+        else:
+            await settle(step, doubt)
+
+
+class _Running(msgspec.Struct, frozen=True):
+    """A tool under way: its call, its task, and the entry that says it was begun."""
+
+    call: OpenCall
+    task: "asyncio.Task[Outcome | None]"
+    started: Entry | None = None
+
+
+# ── beginning ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _begin(step: Step, call: OpenCall) -> _Running | None:
+    """Writes down that a tool begins, then lets it; None if it was settled on the spot."""
+    if call.child is not None:
+        return _Running(call, asyncio.create_task(answer_of_child(step, call, call.child)))
+    tool = _found(step, call)
+    if tool is None:
+        _keep(step, call, Outcome(words.NO_SUCH_TOOL.format(name=call.call.name), is_error=True), None)
+        return None
+    if isinstance(tool, SubAgentTool):
+        return _begin_child(step, call)
+    intent = await tool.prepare(_invocation(call, call.started + 1))
+    started = step.write(_started(call, tool, intent), about=call.reply_id)
+    given = msgspec.structs.replace(_invocation(call, call.started + 1, intent), show=_shown(step, started))
+    return _Running(call, asyncio.create_task(_outcome(tool, given)), started)
+
+
+def _begin_child(step: Step, call: OpenCall) -> _Running | None:
+    why_not = refusal(step, call)
+    if why_not is not None:
+        _keep(step, call, Outcome(why_not, is_error=True), None)
+        return None
+    child = spawn(step, call)
+    return _Running(call, asyncio.create_task(answer_of_child(step, call, child)))
+
+
+def _started(call: OpenCall, tool: Tool, intent: Mapping[str, Any]) -> ToolStarted:
+    return ToolStarted(
+        reply_id=call.reply_id,
+        tool_call_id=call.call.id,
+        name=call.call.name,
+        input_digest=digest_of(canonical(call.call.input)),
+        replay=tool.replay,
+        attempt=call.started + 1,
+        intent=dict(intent),
+    )
+
+
+def _found(step: Step, call: OpenCall) -> Tool | None:
+    """The tool of a call; None if the model was told of no such tool."""
+    declared = {tool.get("name") for tool in declared_tools(step.world.store.blobs, _tools_ref(step))}
+    return _tool(step, call) if call.call.name in declared else None
+
+
+def _tools_ref(step: Step) -> Any:
+    return step.state.context.tools if step.state.context is not None else None
+
+
+def _tool(step: Step, call: OpenCall) -> Tool:
+    tool = step.tools().get(call.call.name)
+    if tool is None:
+        raise NotFound(
+            f"the tool {call.call.name} of {step.session.name} is not at hand here",
+            hint="wake the session where that tool is",
+        )
+    return tool
+
+
+def _invocation(call: OpenCall, attempt: int, intent: Mapping[str, Any] | None = None) -> Invocation:
+    given = call.call.input if isinstance(call.call.input, dict) else {}
+    return Invocation(call.reply_id, call.call.id, given, attempt, intent or {})
+
+
+def _shown(step: Step, started: Entry) -> Any:
+    """Live output goes to a journal of its own, so that it outlives the process."""
+
+    def show(text: str) -> None:
+        step.world.store.journal(step.session.name, started.id, piece_of(TextDelta(storable(text))))
+
+    return show
+
+
+async def _outcome(tool: Tool, call: Invocation) -> Outcome:
+    try:
+        return await tool.run(call)
+    except Exception as error:  # noqa: BLE001 - a tool is the outside world, whatever it promised
+        return Outcome(f"{type(error).__name__}: {error}", is_error=True)
+
+
+# ── ending ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _settle_as_they_end(step: Step, running: dict["asyncio.Task[Outcome | None]", _Running]) -> bool:
+    """Keeps each result as it comes, until all are in or a person has cancelled."""
+    watching = asyncio.ensure_future(step.world.cancelled(step.session, step.decided_on))
+    left, came = dict(running), len(running) == 0
+    try:
+        while left:
+            await asyncio.wait({*left, watching}, return_when=asyncio.FIRST_COMPLETED)
+            for task in [task for task in left if task.done()]:
+                came = _keep_outcome(step, left.pop(task)) or came
+            if left and watching.done():
+                await _cancel(step, left, watching.result())
+                return True
+    finally:
+        await stopped(watching)
+    return came
+
+
+async def _cancel(step: Step, left: dict["asyncio.Task[Outcome | None]", _Running], asked: Queued) -> None:
+    """Stops what still runs, and ends the turn; the calls are settled by the steps that follow."""
+    for task, ended in left.items():
+        await stopped(task)
+        _keep_shown(step, ended)
+    step.write(Cancelled(reason="asked by a person", queued_id=asked.id))
+
+
+def _keep_shown(step: Step, ended: _Running) -> None:
+    """Seals what a tool had put out when it was stopped."""
+    if ended.started is None:
+        return
+    content = from_journal(step.world.store.journals(step.session.name).get(ended.started.id, ()))
+    if content:
+        call = ended.call
+        partial = Partial(reply_id=call.reply_id, tool_call_id=call.call.id, content=content)
+        step.write(partial, about=call.reply_id)
+    step.world.store.drop(step.session.name, ended.started.id)
+
+
+def _keep_outcome(step: Step, ended: _Running) -> bool:
+    outcome = ended.task.result()
+    if outcome is None:
+        return False
+    _keep(step, ended.call, outcome, ended.started)
+    if ended.started is not None:
+        step.world.store.drop(step.session.name, ended.started.id)
+    return True
+
+
+def _keep(step: Step, call: OpenCall, outcome: Outcome, started: Entry | None) -> None:
+    """The one result of a call, clipped once and for all."""
+    whole = storable(outcome.text)
+    text, truncated = clip(whole, step.policy.clip)
+    blob = step.world.store.blobs.put(whole.encode(), "text/plain") if truncated else None
+    now_ms = step.now_ms()
+    result = settled(call, "error" if outcome.is_error else "ok", (Text(text=text),) if text else ())
+    step.write(
+        Message(
+            message=msgspec.structs.replace(
+                result,
+                duration_ms=elapsed_since(started, now_ms) if started is not None else None,
+                truncated=truncated,
+                blob=blob,
+            )
+        ),
+        now_ms=now_ms,
+    )

@@ -1,0 +1,41 @@
+"""Acts that write one entry and touch next to nothing else: settle, raise, take up, cancel, fail."""
+
+import msgspec
+
+from wakelog.acts.step import Step
+from wakelog.log.content import Prompt
+from wakelog.log.entry import Attention, Cancelled, Failed, FaultReport, Message
+from wakelog.turn.decisions import Cancel, Fail, Raise, Settle, TakeUp
+
+
+async def settle(step: Step, decision: Settle) -> None:
+    """Gives an open call its one result. A sub-agent that is still at work for it is called back first."""
+    if decision.call.child is not None:
+        await step.world.recall(step.world, decision.call.child)
+    step.write(Message(message=decision.result))
+
+
+def ask_a_person(step: Step, decision: Raise) -> None:
+    """Says that a person is needed, and about what."""
+    call = decision.call
+    step.write(
+        Attention(reason=decision.reason, reply_id=call.reply_id, tool_call_id=call.call.id), about=call.reply_id
+    )
+
+
+def take_up(step: Step, decision: TakeUp) -> None:
+    """Says what waited in the queue."""
+    said = decision.queued.message
+    prompt = said if isinstance(said, Prompt) else Prompt(content=said.content if said else ())
+    step.write(Message(message=msgspec.structs.replace(prompt, queued_id=decision.queued.id)))
+
+
+def cancel(step: Step, decision: Cancel) -> None:
+    """Ends the turn. Calls still open are settled by the steps that follow."""
+    step.write(Cancelled(reason="asked by a person", queued_id=decision.queued.id))
+
+
+def fail(step: Step, decision: Fail) -> None:
+    """Ends the turn at one of its bounds."""
+    error = FaultReport(kind=decision.reason, message=decision.message, retryable=False)
+    step.write(Failed(reason=decision.reason, error=error))

@@ -1,0 +1,92 @@
+"""One step: what was decided, on which log, and how its entries get into that log.
+
+Rule 1: the first entry of a step stands right behind the entries it was decided on, or not at all; then the
+session decides again. So a decision is a function of the log before it, for everybody, for ever.
+Rule 2: what a step has begun, it writes down: later entries of the same step go in whatever was said in
+between, and a link that has lost its place becomes a fork rather than being lost.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from wakelog.log.entry import AnyFact, AnyLink, Compaction, Entry, Link
+from wakelog.log.entry import Session as SessionEntry
+from wakelog.log.times import iso, parse_ms
+from wakelog.log.tree import Branch, Tree
+from wakelog.ports import Lease, Tool
+from wakelog.session import Session
+from wakelog.turn.decide import Verdict, decide
+from wakelog.turn.policy import Policy
+from wakelog.views.state import BranchState, branch_state
+from wakelog.world import World
+
+
+class Step:
+    """One decide and one act, on a session that this worker holds."""
+
+    def __init__(self, world: World, session: Session, lease: Lease, verdict: Verdict) -> None:
+        self.world = world
+        self.session = session
+        self.lease = lease
+        self.verdict = verdict
+        self.tree: Tree = session.tree
+        self.branch: Branch = self.tree.branch()
+        self.state: BranchState = branch_state(self.branch)
+        self.decided_on = session.last_seq
+        assert self.branch.tip is not None
+        self.tip = self.branch.tip.id
+        self.begun = False
+
+    @property
+    def policy(self) -> Policy:
+        """What was agreed."""
+        return self.verdict.policy
+
+    @property
+    def cwd(self) -> str:
+        """Where the agent works: what the session's first line says."""
+        cards = [link.value for link in self.tree.own_links() if isinstance(link.value, SessionEntry)]
+        return cards[0].cwd if cards else ""
+
+    def tools(self) -> Mapping[str, Tool]:
+        """The tools at hand."""
+        return self.world.tools(self.cwd)
+
+    def now_ms(self) -> int:
+        """The time."""
+        return self.world.clock.now_ms()
+
+    def write(self, body: AnyLink | AnyFact, *, about: str | None = None, now_ms: int | None = None) -> Entry:
+        """Appends an entry of this step: a link at the step's place on its branch, a fact `about` a link."""
+        stamp = iso(self.now_ms() if now_ms is None else now_ms)
+        entry = self.session.append(
+            msgspec.structs.replace(body, timestamp=stamp),
+            at=about or self.tip,
+            fork=self.begun,
+            lease=self.lease,
+            behind=None if self.begun else self.decided_on,
+        )
+        self._wrote(entry)
+        return entry
+
+    def fold(self, body: Compaction) -> Entry:
+        """Appends a compaction, which carries the state of this very moment."""
+        entry = self.session.fold(body, at=self.tip, lease=self.lease)
+        self._wrote(entry)
+        return entry
+
+    def _wrote(self, entry: Entry) -> None:
+        self.begun = True
+        if isinstance(entry.value, Link):
+            self.tip = entry.id
+
+
+def decided(world: World, session: Session) -> Verdict:
+    """What is to be done in a session now."""
+    return decide(session.tree, world.clock.now_ms(), world.attached)
+
+
+def elapsed_since(entry: Entry, now_ms: int) -> int:
+    """How long ago an entry was written, by its own time."""
+    return max(0, now_ms - (parse_ms(entry.value.timestamp) or now_ms))

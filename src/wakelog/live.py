@@ -1,0 +1,145 @@
+"""The live world: real time, real models, real tools, and sub-agents that are sessions of the same store."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from wakelog.clock import SystemClock
+from wakelog.errors import Conflict, NotFound
+from wakelog.log.content import Prompt, Reply, Text
+from wakelog.log.entry import ContextRecord, Failed, Message, Origin, Queued
+from wakelog.log.lines import Reader
+from wakelog.log.tree import Branch
+from wakelog.ports import Channel, Clock, Outcome, Store, Tool
+from wakelog.providers import open_provider
+from wakelog.session import Session
+from wakelog.tools import builtin_tools
+from wakelog.tools.subagent import SubAgentTool
+from wakelog.turn import words
+from wakelog.turn.decisions import Await, Rest
+from wakelog.wake import wake
+from wakelog.world import LEASE_S, Errand, OpenProvider, World
+
+_LOOK_S = 0.05
+
+
+def live_world(
+    store: Store,
+    *,
+    tools: Sequence[Tool] = (),
+    channels: Sequence[Channel] = (),
+    provider: OpenProvider = open_provider,
+    clock: Clock | None = None,
+    holder: str | None = None,
+    lease_s: float = LEASE_S,
+) -> World:
+    """The real one. Tools handed in stand beside the built-in ones, and before them where names are the same."""
+    given = {tool.name: tool for tool in tools}
+
+    def at_hand(cwd: str) -> Mapping[str, Tool]:
+        shipped = (*builtin_tools(cwd or os.getcwd()), SubAgentTool())
+        return {**{tool.name: tool for tool in shipped}, **given}
+
+    return World(
+        store=store,
+        clock=clock or SystemClock(),
+        holder=holder or f"{socket.gethostname()}:{os.getpid()}",
+        provider=provider,
+        tools=at_hand,
+        cancelled=watch_for_cancel,
+        pause=_pause,
+        send=send,
+        recall=recall,
+        channels={channel.name: channel for channel in channels},
+        lease_s=lease_s,
+    )
+
+
+async def _pause(ms: int) -> None:
+    await asyncio.sleep(ms / 1000)
+
+
+async def watch_for_cancel(session: Session, seq: int) -> Queued:
+    """Looks at what is appended, by whomever, until it is a cancel."""
+    while True:
+        reader = Reader(next_seq=seq + 1)
+        for entry in reader.feed_all(session.store.load(session.name, after=seq)):
+            seq = max(seq, entry.seq)
+            if isinstance(entry.value, Queued) and entry.value.mode == "cancel":
+                return entry.value
+        await asyncio.sleep(_LOOK_S)
+
+
+# ── sub-agents ───────────────────────────────────────────────────────────────────────────────────
+
+
+async def send(world: World, errand: Errand) -> Outcome | None:
+    """Makes the child if there is none yet, tells it its task if it has none yet, and wakes it."""
+    child = Session.create(
+        world.store,
+        agent=errand.agent,
+        sender=errand.sender,
+        cwd=errand.cwd,
+        model=errand.model,
+        provider=errand.provider,
+        parent=Origin(session=errand.parent, entry=errand.reply_id, kind="subagent"),
+        session_id=errand.child,
+        clock=world.clock,
+    )
+    _brief(child, errand)
+    try:
+        report = await wake(msgspec.structs.replace(world, channels={}), child.name)
+    except Conflict:
+        return None
+    return None if isinstance(report.decision, Await) else _came_to(child.branch(), report.decision)
+
+
+def _brief(child: Session, errand: Errand) -> None:
+    """What the child begins with; each part once, however often it is sent."""
+    links = child.branch().links
+    if errand.context is not None and not any(isinstance(link.value, ContextRecord) for link in links):
+        child.append(_handed_down(errand.context))
+    if not any(isinstance(link.value, Message) and isinstance(link.value.message, Prompt) for link in links):
+        child.append(Message(message=Prompt(content=(Text(text=errand.prompt),))))
+
+
+def _handed_down(record: ContextRecord) -> ContextRecord:
+    """The parent's context, one generation less deep."""
+    depth = record.policy.get("children")
+    policy = {**record.policy, "children": depth - 1 if isinstance(depth, int) else 0}
+    return ContextRecord(
+        sources=record.sources,
+        environment=record.environment,
+        system=record.system,
+        tools=record.tools,
+        params=record.params,
+        policy=policy,
+    )
+
+
+def _came_to(branch: Branch, decision: object) -> Outcome:
+    """The outcome of a child at rest: its last reply, or how it failed."""
+    if isinstance(decision, Rest) and decision.outcome != "done":
+        faults = [link.value for link in branch.links if isinstance(link.value, Failed)]
+        message = faults[-1].error.message if faults and faults[-1].error else decision.outcome
+        return Outcome(words.CHILD_FAILED.format(message=message), is_error=True)
+    replies = [link.value.message for link in branch.links if isinstance(link.value, Message)]
+    said = next((message.text for message in reversed(replies) if isinstance(message, Reply)), "")
+    return Outcome(said or words.CHILD_SILENT, is_error=not said)
+
+
+async def recall(world: World, child: str) -> None:
+    """Cancels what a child is doing and lets it come to rest. A child that never came to be is gone already."""
+    try:
+        session = Session(world.store, child, clock=world.clock)
+    except NotFound:
+        return
+    session.append(Queued(mode="cancel"))
+    try:
+        await wake(msgspec.structs.replace(world, channels={}), session.name)
+    except Conflict:
+        # Whoever holds it sees the cancel.
+        return

@@ -1,0 +1,302 @@
+"""A world that answers from the log: its clock, its models, its tools, its people. Nothing here reaches outside.
+
+Each answer is looked up at the moment it is asked for, from what the recording says comes next. Whoever has nothing
+more to say waits: until it is their turn, or a person cancels, or the worker is gone, whichever the log says.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any
+
+from wakelog.channels.held import Held
+from wakelog.log.content import AnyPart, BlobRef, Prompt, Reply, Text, ToolResult
+from wakelog.log.entry import (
+    Activity,
+    Attention,
+    Call,
+    Cancelled,
+    Compaction,
+    Entry,
+    Failed,
+    Message,
+    Partial,
+    Queued,
+    Replay,
+    ToolStarted,
+)
+from wakelog.log.times import parse_ms
+from wakelog.ports import Answer, Invocation, Outcome, Request, Tool
+from wakelog.replaying.recording import ids_made
+from wakelog.replaying.rerunning import ReplayedStore
+from wakelog.session import Session
+from wakelog.tools.subagent import SUBAGENT_NAME, SubAgentTool
+from wakelog.turn.assemble import taken_apart
+from wakelog.turn.deltas import Delta, Faulted, Finished, TextDelta
+from wakelog.turn.words import unframed
+from wakelog.world import Errand, World
+
+
+class Answers:
+    """Everything that a replayed worker can ask for."""
+
+    def __init__(self, store: ReplayedStore) -> None:
+        self.store = store
+        self.cancel = asyncio.Event()
+        self.gone = asyncio.Event()
+        self._clock = _RecordedClock(store)
+
+    def world(self, attached: Activity, channels: Mapping[str, Held]) -> World:
+        """The world of the worker that the recording says took the session up."""
+        return World(
+            store=self.store,
+            clock=self._clock,
+            holder=attached.holder,
+            provider=lambda _, __: _RecordedModel(self),
+            tools=lambda _: _RecordedTools(self),
+            cancelled=self._cancelled,
+            pause=_at_once,
+            send=self._send,
+            recall=_nobody_to_recall,
+            channels={name: channels[name] for name in attached.channels},
+        )
+
+    # ── waiting ──────────────────────────────────────────────────────────────────────────────────
+
+    async def turn(self, is_mine: Callable[[Entry], bool]) -> Entry | None:
+        """Waits until the next entry is one's own. None if a person cancels first; for ever if the worker is gone."""
+        while True:
+            entry = self.store.next
+            if entry is not None and is_mine(entry):
+                return entry
+            self._look_up(entry)
+            await self.store.changed.wait()
+
+    def _look_up(self, entry: Entry | None) -> None:
+        """What the log says instead: that the worker is gone, or that a person has cancelled."""
+        if entry is None or isinstance(entry.value, Activity):
+            self.gone.set()
+        elif isinstance(entry.value, Cancelled | Partial):
+            # Before a turn is cancelled, what was under way is sealed.
+            self.cancel.set()
+
+    async def nothing_more(self) -> None:
+        """There is nothing left to say."""
+        await self.turn(lambda _: False)
+
+    async def _cancelled(self, session: Session, seq: int) -> Queued:  # noqa: ARG002 - the log knows when
+        await self.cancel.wait()
+        self.cancel.clear()
+        wanted = next((entry.value.queued_id for entry in self.coming() if isinstance(entry.value, Cancelled)), None)
+        return Queued(id=wanted or "", mode="cancel")
+
+    async def _send(self, world: World, errand: Errand) -> Outcome | None:  # noqa: ARG002 - children answer for themselves
+        def is_over(entry: Entry) -> bool:
+            return _is_result(entry, errand.reply_id, None) or _has_left(entry)
+
+        entry = await self.turn(is_over)
+        return None if entry is None or _has_left(entry) else self.outcome(entry)
+
+    # ── looking things up ────────────────────────────────────────────────────────────────────────
+
+    def coming(self) -> Iterator[Entry]:
+        """The entries from the next one on."""
+        return (recorded.entry for recorded in self.store.script[self.store.at :] if recorded.entry is not None)
+
+    def outcome(self, entry: Entry) -> Outcome:
+        """What a tool said, whole, from the result that was kept."""
+        assert isinstance(entry.value, Message)
+        result = entry.value.message
+        assert isinstance(result, ToolResult)
+        text = self._whole(result.blob) if result.blob is not None else result.text
+        return Outcome(text, is_error=result.settled == "error")
+
+    def _whole(self, blob: BlobRef) -> str:
+        return self.store.blobs.get(blob).decode()
+
+    def last_call(self) -> Call:
+        """The call that has just been written."""
+        written = (recorded.entry for recorded in reversed(self.store.script[: self.store.at]))
+        return next(entry.value for entry in written if entry is not None and isinstance(entry.value, Call))
+
+    def end_of(self, call: Call) -> tuple[tuple[AnyPart, ...], Finished | Faulted | None]:
+        """What came of a call: the parts that were said, and how it ended; None if it never did."""
+        said: tuple[AnyPart, ...] = ()
+        for entry in self.coming():
+            match entry.value:
+                case Call(reply_id=call.reply_id):
+                    return said, None
+                case Message(message=Reply(call_id=call.call_id) as reply):
+                    return reply.parts, Finished(reply.stop_reason or "stop", reply.usage, reply.request_id)
+                case Compaction(call_id=call.call_id, usage=usage) as fold:
+                    return (Text(text=unframed(fold.summary)),), Finished(usage=usage)
+                case Failed(call_id=call.call_id, error=error) if error is not None:
+                    return said, Faulted(error.kind, error.message, error.retryable, error.delay_ms)
+                case Partial(reply_id=call.reply_id, tool_call_id=None) as partial:
+                    said = Prompt(content=partial.content).parts
+                    if call.purpose == "compaction" and partial.error is not None:
+                        return said, _end_of_summary(partial)
+        return said, None
+
+
+def _end_of_summary(partial: Partial) -> Finished | Faulted:
+    """A summary that was no use had come whole; any other had not."""
+    error = partial.error
+    assert error is not None
+    if error.kind in ("empty", "did_not_shrink"):
+        return Finished()
+    return Faulted(error.kind, error.message, error.retryable)
+
+
+class _RecordedClock:
+    """The time and the ids of the entry that is to be written next."""
+
+    def __init__(self, store: ReplayedStore) -> None:
+        self._store = store
+        self._place = -1
+        self._given = 0
+
+    def now_ms(self) -> int:
+        """When the next entry was written."""
+        entry = self._store.next
+        stamp = entry.value.timestamp if entry is not None else ""
+        return parse_ms(stamp) or 0
+
+    def new_id(self) -> str:
+        """The next id that was made for it."""
+        if self._place != self._store.at:
+            self._place, self._given = self._store.at, 0
+        entry = self._store.next
+        ids = self._left(entry) if entry is not None else ()
+        self._given += 1
+        return ids[self._given - 1] if self._given <= len(ids) else f"none-{self._store.at}-{self._given}"
+
+    def _left(self, entry: Entry) -> tuple[str, ...]:
+        """A reply that is asked for again keeps the id it has."""
+        ids = ids_made(entry)
+        if not isinstance(entry.value, Call):
+            return ids
+        before = (recorded.entry for recorded in self._store.script[: self._store.at])
+        known = any(
+            past is not None and isinstance(past.value, Call) and past.value.reply_id == entry.value.reply_id
+            for past in before
+        )
+        return ids[1:] if known else ids
+
+
+class _RecordedModel:
+    """A model that says again what it said."""
+
+    name = "recorded"
+    can_resume = True
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """The reply to the call that has just been written."""
+        said, end = self._answers.end_of(self._answers.last_call())
+        for at, delta in enumerate(taken_apart(said)):
+            if at == 0 and request.prefill and isinstance(delta, TextDelta):
+                yield TextDelta(delta.text.removeprefix(request.prefill))
+            else:
+                yield delta
+        if end is None:
+            await self._answers.nothing_more()
+        else:
+            yield end
+
+
+class _RecordedTools(Mapping[str, Tool]):
+    """Every tool there ever was, by name."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+
+    def __getitem__(self, name: str) -> Tool:
+        entry = self._answers.store.next
+        if name == SUBAGENT_NAME and not (entry is not None and isinstance(entry.value, ToolStarted)):
+            return SubAgentTool()
+        return _RecordedTool(name, self._answers)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class _RecordedTool:
+    """A tool that says again what it said, when it is its turn."""
+
+    description = ""
+    schema: Mapping[str, Any] = {}
+
+    def __init__(self, name: str, answers: Answers) -> None:
+        self.name = name
+        self.replay: Replay = "never"
+        self._answers = answers
+
+    async def prepare(self, call: Invocation) -> Mapping[str, Any]:  # noqa: ARG002 - the log knows
+        """What the beginning that comes next says."""
+        entry = self._answers.store.next
+        if entry is None or not isinstance(entry.value, ToolStarted):
+            return {}
+        self.replay = entry.value.replay
+        return entry.value.intent
+
+    async def run(self, call: Invocation) -> Outcome:
+        """What it said, in the order in which results came in."""
+        shown = self._shown_before_it_was_cut(call)
+        if shown:
+            call.show(shown)
+        entry = await self._answers.turn(lambda entry: _is_result(entry, call.reply_id, call.tool_call_id))
+        assert entry is not None
+        return self._answers.outcome(entry)
+
+    def _shown_before_it_was_cut(self, call: Invocation) -> str:
+        for entry in self._answers.coming():
+            match entry.value:
+                case ToolStarted(reply_id=call.reply_id, tool_call_id=call.tool_call_id):
+                    return ""
+                case Partial(reply_id=call.reply_id, tool_call_id=call.tool_call_id, content=content):
+                    return Prompt(content=content).text
+            if _is_result(entry, call.reply_id, call.tool_call_id):
+                return ""
+        return ""
+
+    async def receipt(self, call: Invocation) -> Answer:
+        """What the log shows that it answered."""
+
+        def is_mine(entry: Entry) -> bool:
+            mine = (call.reply_id, call.tool_call_id)
+            begun = isinstance(entry.value, ToolStarted | Attention)
+            return (begun and (entry.value.reply_id, entry.value.tool_call_id) == mine) or _is_result(entry, *mine)  # type: ignore[union-attr]
+
+        entry = await self._answers.turn(is_mine)
+        assert entry is not None
+        if isinstance(entry.value, ToolStarted):
+            return "not begun"
+        if isinstance(entry.value, Message):
+            result = entry.value.message
+            if isinstance(result, ToolResult) and result.settled in ("ok", "error"):
+                return self._answers.outcome(entry)
+        return "cannot say"
+
+
+def _is_result(entry: Entry, reply_id: str, tool_call_id: str | None) -> bool:
+    match entry.value:
+        case Message(message=ToolResult(reply_id=named, tool_call_id=call_id)):
+            return named == reply_id and tool_call_id in (None, call_id)
+    return False
+
+
+def _has_left(entry: Entry) -> bool:
+    return isinstance(entry.value, Activity) and entry.value.event == "left"
+
+
+async def _at_once(_: int) -> None:
+    """Replay waits for nothing."""
+
+
+async def _nobody_to_recall(_: World, __: str) -> None:
+    """A sub-agent's own log says how it ended."""

@@ -1,0 +1,100 @@
+"""Drives `wake` over a recorded log and says whether the same log comes out (law 11, RUN-14)."""
+
+import asyncio
+
+import msgspec
+
+from wakelog.channels.held import Held
+from wakelog.errors import LeaseLost
+from wakelog.log.content import Reply
+from wakelog.log.entry import Activity, Entry, Message, Sent
+from wakelog.ports import Store
+from wakelog.reading import read_first
+from wakelog.replaying.answers import Answers
+from wakelog.replaying.recording import Recorded, record
+from wakelog.replaying.rerunning import Diverged, ReplayedStore
+from wakelog.wake import wake
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    """What a replay came to: how many lines were given and written again, what channels held, where it parted."""
+
+    session: str
+    lines: int
+    written: int
+    workers: int
+    replies: dict[str, dict[str, str]]
+    """By channel, what it held of each reply at the end."""
+    parted: Diverged | None = None
+    reason: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything came out byte for byte."""
+        return self.parted is None and not self.reason
+
+
+async def replay(store: Store, session: str) -> Replayed:
+    """Lets a session happen again, from its log alone."""
+    name = store.name(session)
+    first = read_first(store, name)
+    script = record(store.load(name))
+    again = ReplayedStore(store, first.id if first is not None else name, name, script)
+    channels = {channel: Held(channel) for channel in _channels(script)}
+    parted, reason, workers = None, "", 0
+    try:
+        while (entry := again.next) is not None and not reason:
+            if isinstance(entry.value, Activity) and entry.value.event == "attached":
+                workers += 1
+                reason = await _work(again, entry, channels)
+            elif isinstance(entry.value, Activity):
+                # The worker left after something that is not in the log, such as a channel that broke.
+                again.plant_next()
+                again.plant_given()
+            else:
+                reason = f"line {again.at + 1}: no worker would write this {entry.type} here"
+    except Diverged as diverged:
+        parted = diverged
+    held = {name: channel.replies for name, channel in channels.items()}
+    written = sum(not recorded.given for recorded in script)
+    return Replayed(name, len(script), written, workers, held, parted, reason or _missing(script, channels))
+
+
+async def _work(again: ReplayedStore, attached: Entry, channels: dict[str, Held]) -> str:
+    """One worker's time with the session, until it leaves or is gone."""
+    assert isinstance(attached.value, Activity)
+    answers, place = Answers(again), again.at
+    waking = asyncio.ensure_future(wake(answers.world(attached.value, channels), again.replayed))
+    gone = asyncio.ensure_future(answers.gone.wait())
+    await asyncio.wait({waking, gone}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (waking, gone):
+        if not task.done():
+            task.cancel()
+    await asyncio.wait({waking, gone})
+    error = None if waking.cancelled() else waking.exception()
+    if error is not None and not isinstance(error, LeaseLost):
+        raise error
+    return f"line {place + 1}: a worker took the session up, and there is nothing to do" if again.at == place else ""
+
+
+def _channels(script: list[Recorded]) -> set[str]:
+    bodies = [recorded.body for recorded in script]
+    return {name for body in bodies if isinstance(body, Activity) for name in body.channels}
+
+
+def _missing(script: list[Recorded], channels: dict[str, Held]) -> str:
+    """A reply that was sent must be held, word for word."""
+    texts = {
+        recorded.body.id: recorded.body.message.text
+        for recorded in script
+        if isinstance(recorded.body, Message) and isinstance(recorded.body.message, Reply)
+    }
+    for recorded in script:
+        body = recorded.body
+        if (
+            isinstance(body, Sent)
+            and not recorded.given
+            and channels[body.channel].replies.get(body.reply_id) != texts.get(body.reply_id)
+        ):
+            return f"the channel {body.channel} holds another text of {body.reply_id} than the log"
+    return ""

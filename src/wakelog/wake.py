@@ -1,0 +1,161 @@
+"""Waking a session: load, decide, act, append, and again, until it rests or waits for somebody.
+
+This is the whole of running an agent. There is no other loop, no history that is kept between steps, and no
+recovery: a session that was killed anywhere is woken like one that was never begun (law 15). Read
+`turn/decide.py` for what is decided, and `acts/` for what is then done.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from wakelog.acts.asking import ask, mend
+from wakelog.acts.delivering import deliver
+from wakelog.acts.folding import compact
+from wakelog.acts.running import inquire, run
+from wakelog.acts.sealing import drop_finished, seal_journals
+from wakelog.acts.settling import ask_a_person, cancel, fail, settle, take_up
+from wakelog.acts.step import Step, decided
+from wakelog.errors import Conflict, LeaseLost
+from wakelog.ports import Lease
+from wakelog.session import Session
+from wakelog.turn.decide import Verdict
+from wakelog.turn.decisions import (
+    Ask,
+    Await,
+    Cancel,
+    Compact,
+    Decision,
+    Deliver,
+    Fail,
+    Inquire,
+    Mend,
+    Raise,
+    Rest,
+    Run,
+    Settle,
+    TakeUp,
+)
+from wakelog.world import World
+
+
+class Report(msgspec.Struct, frozen=True):
+    """How a session was left: the last decision, and the rows of the table that led there."""
+
+    session: str
+    decision: Decision
+    rows: tuple[str, ...] = ()
+
+
+async def wake(world: World, session_id: str, *, steps: int | None = None, patience_ms: int | None = None) -> Report:
+    """Runs a session until it rests, or waits for somebody, or has taken so many steps.
+
+    A wait for a time is sat out if it is no longer than `patience_ms` (default: however long it is). A session that
+    has nothing to do is not touched. `Conflict` if somebody else runs it.
+    """
+    session = Session(world.store, session_id, clock=world.clock)
+    verdict = decided(world, session)
+    drop_finished(session)
+    if isinstance(verdict.decision, Rest) or _waits_for_somebody(verdict.decision):
+        return Report(session.name, verdict.decision, (verdict.row,))
+    rows: list[str] = []
+    async with holding(world, session) as lease:
+        seal_journals(session, lease)
+        while True:
+            verdict = await step(world, session_id, lease)
+            rows.append(verdict.row)
+            decision = verdict.decision
+            if isinstance(decision, Await) and _will_wait(world, decision, patience_ms):
+                await world.pause(max(0, (decision.until_ms or 0) - world.clock.now_ms()))
+            elif isinstance(decision, Rest | Await) or len(rows) == steps:
+                return Report(session.name, decision, tuple(rows))
+
+
+async def step(world: World, session_id: str, lease: Lease) -> Verdict:
+    """One decide and one act. Nothing is brought along but the id, and nothing is kept but what is in the log."""
+    while True:
+        session = Session(world.store, session_id, clock=world.clock)
+        verdict = decided(world, session)
+        now = Step(world, session, lease, verdict)
+        try:
+            moved = await act(now, verdict.decision)
+        except LeaseLost:
+            raise
+        except Conflict:
+            if now.begun:
+                raise
+            # Somebody was faster: there is more to look at than this was decided on.
+            continue
+        return verdict if moved else msgspec.structs.replace(verdict, decision=Await())
+
+
+async def act(now: Step, decision: Decision) -> bool:
+    """Does what was decided. False if nothing could be done: everybody concerned waits for somebody."""
+    match decision:
+        case Deliver():
+            await deliver(now, decision)
+        case Settle():
+            await settle(now, decision)
+        case Raise():
+            ask_a_person(now, decision)
+        case Run():
+            return await run(now, decision)
+        case Inquire():
+            await inquire(now, decision)
+        case Cancel():
+            cancel(now, decision)
+        case TakeUp():
+            take_up(now, decision)
+        case Ask():
+            await ask(now, decision)
+        case Mend():
+            await mend(now, decision)
+        case Compact():
+            await compact(now, decision)
+        case Fail():
+            fail(now, decision)
+    return True
+
+
+def _waits_for_somebody(decision: Decision) -> bool:
+    return isinstance(decision, Await) and decision.until_ms is None
+
+
+def _will_wait(world: World, decision: Await, patience_ms: int | None) -> bool:
+    if decision.until_ms is None:
+        return False
+    return patience_ms is None or decision.until_ms - world.clock.now_ms() <= patience_ms
+
+
+# ── the lease ────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextlib.asynccontextmanager
+async def holding(world: World, session: Session) -> AsyncIterator[Lease]:
+    """Holds the right to run a session, renews it in time, and gives it up whatever happens."""
+    lease = session.acquire(world.holder, ttl_s=world.lease_s, channels=sorted(world.attached))
+    renewing = asyncio.ensure_future(_renew(world, lease, asyncio.current_task()))
+    try:
+        yield lease
+    except asyncio.CancelledError:
+        if renewing.done() and not renewing.cancelled():
+            renewing.result()
+        raise
+    finally:
+        renewing.cancel()
+        await asyncio.wait({renewing})
+        session.release(lease)
+
+
+async def _renew(world: World, lease: Lease, runner: "asyncio.Task[object] | None") -> None:
+    """Renews a lease three times within its term; stops whoever runs under it if it is lost."""
+    while True:
+        await asyncio.sleep(world.lease_s / 3)
+        try:
+            world.store.renew(lease, ttl_s=world.lease_s)
+        except LeaseLost:
+            if runner is not None:
+                runner.cancel()
+            raise

@@ -1,0 +1,65 @@
+"""The world an agent acts in, as one value: storage, time, models, tools, channels, and people who interrupt.
+
+`wake.py` reaches the outside only through this. `live.py` makes the real one; `replaying.py` makes one that
+answers from the log, which is how it can drive the very same steps (law 11).
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from wakelog.log.entry import ContextRecord, Queued
+from wakelog.ports import Channel, Clock, Outcome, Provider, Store, Tool
+from wakelog.session import Session
+
+LEASE_S = 30.0
+
+
+class Errand(msgspec.Struct, frozen=True):
+    """What a sub-agent is sent out with: everything its session begins with."""
+
+    child: str
+    prompt: str
+    parent: str
+    reply_id: str
+    agent: str
+    sender: str
+    cwd: str
+    model: str | None
+    provider: str | None
+    context: ContextRecord | None
+
+
+class OpenProvider(Protocol):
+    """Makes the provider of a name, for a model."""
+
+    def __call__(self, provider: str, model: str, /) -> Provider:
+        """The provider, or `UsageError`."""
+        ...
+
+
+class World(msgspec.Struct, frozen=True):
+    """Everything a step may reach besides the log itself."""
+
+    store: Store
+    clock: Clock
+    holder: str
+    provider: OpenProvider
+    tools: Callable[[str], Mapping[str, Tool]]
+    """The tools at hand in a working folder, by name."""
+    cancelled: Callable[[Session, int], Awaitable[Queued]]
+    """Waits until a person asks to cancel, behind a seq."""
+    pause: Callable[[int], Awaitable[None]]
+    """Lets so many milliseconds go by."""
+    send: Callable[["World", Errand], Awaitable[Outcome | None]]
+    """Lets a sub-agent go on until it rests, and gives what it came to; None while it waits for somebody."""
+    recall: Callable[["World", str], Awaitable[None]]
+    """Ends a sub-agent's turn."""
+    channels: Mapping[str, Channel] = {}
+    lease_s: float = LEASE_S
+
+    @property
+    def attached(self) -> frozenset[str]:
+        """The channels that can be reached from here."""
+        return frozenset(self.channels)
