@@ -20,7 +20,7 @@ from wakelog.tools import builtin_tools
 from wakelog.tools.subagent import SubAgentTool
 from wakelog.turn import words
 from wakelog.turn.decisions import Await, Rest
-from wakelog.wake import wake
+from wakelog.wake import nothing_to_do, wake
 from wakelog.world import LEASE_S, Errand, OpenProvider, World
 
 _LOOK_S = 0.05
@@ -52,6 +52,7 @@ def live_world(
         cancelled=watch_for_cancel,
         pause=_pause,
         send=send,
+        stuck=stuck,
         recall=recall,
         channels={channel.name: channel for channel in channels},
         lease_s=lease_s,
@@ -129,6 +130,17 @@ def _came_to(branch: Branch, decision: object) -> Outcome:
     replies = [link.value.message for link in branch.links if isinstance(link.value, Message)]
     said = next((message.text for message in reversed(replies) if isinstance(message, Reply)), "")
     return Outcome(said or words.CHILD_SILENT, is_error=not said)
+
+
+def stuck(world: World, child: str) -> bool:
+    """Looks at a child without touching it."""
+    try:
+        session = Session(world.store, child, clock=world.clock)
+    except NotFound:
+        return False
+    if world.store.held(session.name) is not None:
+        return True
+    return nothing_to_do(msgspec.structs.replace(world, channels={}), session, waiting=True)
 
 
 async def recall(world: World, child: str) -> None:

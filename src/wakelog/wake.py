@@ -38,7 +38,10 @@ from wakelog.turn.decisions import (
     Settle,
     TakeUp,
 )
+from wakelog.views.pending import OpenCall
 from wakelog.world import World
+
+_TRIES_MAX = 1_000
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -56,9 +59,9 @@ async def wake(world: World, session_id: str, *, steps: int | None = None, patie
     has nothing to do is not touched. `Conflict` if somebody else runs it.
     """
     session = Session(world.store, session_id, clock=world.clock)
-    verdict = decided(world, session)
+    verdict = _seen(world, session)
     drop_finished(session)
-    if isinstance(verdict.decision, Rest) or _waits_for_somebody(verdict.decision):
+    if _is_idle(verdict.decision):
         return Report(session.name, verdict.decision, (verdict.row,))
     rows: list[str] = []
     async with holding(world, session) as lease:
@@ -75,7 +78,7 @@ async def wake(world: World, session_id: str, *, steps: int | None = None, patie
 
 async def step(world: World, session_id: str, lease: Lease) -> Verdict:
     """One decide and one act. Nothing is brought along but the id, and nothing is kept but what is in the log."""
-    while True:
+    for _ in range(_TRIES_MAX):
         session = Session(world.store, session_id, clock=world.clock)
         verdict = decided(world, session)
         now = Step(world, session, lease, verdict)
@@ -89,6 +92,7 @@ async def step(world: World, session_id: str, lease: Lease) -> Verdict:
             # Somebody was faster: there is more to look at than this was decided on.
             continue
         return verdict if moved else msgspec.structs.replace(verdict, decision=Await())
+    raise Conflict(f"{session_id} is too busy: {_TRIES_MAX} decisions were overtaken")
 
 
 async def act(now: Step, decision: Decision) -> bool:
@@ -119,8 +123,26 @@ async def act(now: Step, decision: Decision) -> bool:
     return True
 
 
-def _waits_for_somebody(decision: Decision) -> bool:
-    return isinstance(decision, Await) and decision.until_ms is None
+def nothing_to_do(world: World, session: Session, *, waiting: bool) -> bool:
+    """Whether waking a session would do nothing; with `waiting`, only because it waits for somebody."""
+    decision = _seen(world, session).decision
+    return _is_idle(decision) and not (waiting and isinstance(decision, Rest))
+
+
+def _seen(world: World, session: Session) -> Verdict:
+    """What is to be done, seen without a lease: calls that only wait for their sub-agents wait too."""
+    verdict = decided(world, session)
+    if isinstance(verdict.decision, Run) and all(_is_stuck(world, call) for call in verdict.decision.calls):
+        return msgspec.structs.replace(verdict, decision=Await())
+    return verdict
+
+
+def _is_stuck(world: World, call: OpenCall) -> bool:
+    return call.child is not None and world.stuck(world, call.child)
+
+
+def _is_idle(decision: Decision) -> bool:
+    return isinstance(decision, Rest) or (isinstance(decision, Await) and decision.until_ms is None)
 
 
 def _will_wait(world: World, decision: Await, patience_ms: int | None) -> bool:

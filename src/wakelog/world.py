@@ -54,6 +54,8 @@ class World(msgspec.Struct, frozen=True):
     """Lets so many milliseconds go by."""
     send: Callable[["World", Errand], Awaitable[Outcome | None]]
     """Lets a sub-agent go on until it rests, and gives what it came to; None while it waits for somebody."""
+    stuck: Callable[["World", str], bool]
+    """Whether a sub-agent waits for somebody, or is in other hands: there is then no use in sending it on."""
     recall: Callable[["World", str], Awaitable[None]]
     """Ends a sub-agent's turn."""
     channels: Mapping[str, Channel] = {}

@@ -63,7 +63,8 @@ class Step:
         entry = self.session.append(
             msgspec.structs.replace(body, timestamp=stamp),
             at=about or self.tip,
-            fork=self.begun,
+            # The place was read from the very log this goes behind: if it has a child, a person moved the head there.
+            fork=True,
             lease=self.lease,
             behind=None if self.begun else self.decided_on,
         )

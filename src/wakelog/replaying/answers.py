@@ -56,6 +56,7 @@ class Answers:
             cancelled=self._cancelled,
             pause=_at_once,
             send=self._send,
+            stuck=lambda _, __: False,
             recall=_nobody_to_recall,
             channels={name: channels[name] for name in attached.channels},
         )

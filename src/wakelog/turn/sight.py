@@ -2,6 +2,8 @@
 
 import msgspec
 
+from wakelog.log.content import Prompt
+from wakelog.log.entry import Message, Queued
 from wakelog.log.tree import Branch, Tree
 from wakelog.turn.policy import Policy, policy_in_force
 from wakelog.views.pending import Pending, pending
@@ -23,5 +25,17 @@ class Sight(msgspec.Struct, frozen=True):
 def look(tree: Tree, now_ms: int, attached: frozenset[str]) -> Sight:
     """Looks at the head."""
     branch = tree.branch()
-    state = branch_state(branch)
-    return Sight(tree, branch, state, pending(branch), policy_in_force(state.context), now_ms, attached)
+    state, open_work = branch_state(branch), pending(branch)
+    waiting = msgspec.structs.replace(open_work, queue=_not_said(tree, open_work.queue))
+    return Sight(tree, branch, state, waiting, policy_in_force(state.context), now_ms, attached)
+
+
+def _not_said(tree: Tree, queue: tuple[Queued, ...]) -> tuple[Queued, ...]:
+    """What waits on this branch and was taken up on no other: a message is said once, however often one goes back."""
+    if not queue:
+        return queue
+    links = (link.value for link in tree.own_links())
+    said = {
+        value.message.queued_id for value in links if isinstance(value, Message) and isinstance(value.message, Prompt)
+    }
+    return tuple(queued for queued in queue if queued.id not in said)

@@ -1,0 +1,122 @@
+"""A program of its own: the search behind `grep`, which can be stopped whatever its pattern does.
+
+Rule 1: it is started by its path (`python -I -S grep_program.py JSON`) and knows the standard library alone.
+Rule 2: links are not followed, so that it stays below its root. Files come in the order of their names.
+Rule 3: whatever was not searched or not shown is counted, and said in brackets at the end.
+Exit status 0, also if nothing was found; 1 with one line if it cannot search.
+"""
+
+import fnmatch
+import json
+import os
+import re
+import stat
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+LARGEST_BYTES = 16 * 1024 * 1024
+_LINE_SIGNS = 400
+_PROBE_BYTES = 8192
+_NO_WAIT = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def main(wanted: dict[str, Any]) -> int:
+    """Prints the hits, then the notes."""
+    try:
+        pattern = re.compile(wanted["pattern"])
+    except (re.error, RecursionError, OverflowError) as error:
+        return _failed(f"not a regular expression: {error}")
+    if not os.path.exists(wanted["root"]):
+        return _failed("cannot search: there is no such file or folder")
+    missed: Counter[str] = Counter()
+    hits = _hits(pattern, wanted["root"], wanted["glob"], missed)
+    shown = 0
+    for name, number, text in hits:
+        if shown == wanted["hits"]:
+            _print(f"[only the first {shown} hits are shown: narrow the pattern or the path]")
+            break
+        where = "/".join(part for part in (wanted["shown"], _one_line(os.fsencode(name))) if part)
+        _print(f"{where}:{number}: {text}")
+        shown += 1
+    if not shown:
+        _print("[no line matches]")
+    for why, count in sorted(missed.items()):
+        _print(f"[{count} not searched: {why}]")
+    return 0
+
+
+def _hits(
+    pattern: re.Pattern[str], root: str, glob: str | None, missed: Counter[str]
+) -> Iterator[tuple[str, int, str]]:
+    """Each line that matches: its file below the root, its number, its text."""
+    for name in _files(root, missed):
+        if glob is not None and not _matches(name or os.path.basename(root), glob):
+            continue
+        content = _content(os.path.join(root, name) if name else root, missed)
+        for number, line in enumerate(content.removesuffix(b"\n").split(b"\n") if content else (), 1):
+            text = line.decode("utf-8", "replace").removesuffix("\r")
+            if pattern.search(text):
+                yield name, number, _one_line(text.encode())
+
+
+def _files(root: str, missed: Counter[str]) -> Iterator[str]:
+    """The files below the root, in the order of their names; the empty name if the root is a file itself."""
+    if not os.path.isdir(root):
+        yield ""
+        return
+
+    def unreadable(_: OSError) -> None:
+        missed["folder that cannot be read"] += 1
+
+    for folder, folders, files in os.walk(root, onerror=unreadable):
+        folders[:] = sorted(name for name in folders if name != ".git")
+        for name in sorted(files):
+            yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def _content(path: str, missed: Counter[str]) -> bytes:
+    """The bytes of a text file; none, and a count of why, for any other."""
+    try:
+        with open(os.open(path, _NO_WAIT), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                return b""
+            if found.st_size > LARGEST_BYTES:
+                missed[f"larger than {LARGEST_BYTES:,} bytes"] += 1
+                return b""
+            content = file.read()
+    except IsADirectoryError:
+        return b""
+    except OSError as error:
+        missed["link" if os.path.islink(path) else error.strerror or str(error)] += 1
+        return b""
+    return b"" if b"\0" in content[:_PROBE_BYTES] else content
+
+
+def _matches(name: str, glob: str) -> bool:
+    """A glob without a slash is about the file's own name; with one, about its path below the root."""
+    if "/" not in glob:
+        return fnmatch.fnmatchcase(os.path.basename(name), glob)
+    return fnmatch.fnmatchcase(name, glob) or fnmatch.fnmatchcase(name, glob.removeprefix("**/"))
+
+
+def _one_line(raw: bytes) -> str:
+    """Text that cannot pretend to be another line, and is not too long."""
+    text = raw.decode("utf-8", "backslashreplace")
+    clean = "".join(sign if sign.isprintable() or sign == "\t" else ascii(sign)[1:-1] for sign in text)
+    return clean if len(clean) <= _LINE_SIGNS else f"{clean[:_LINE_SIGNS]} […]"
+
+
+def _failed(line: str) -> int:
+    _print(" ".join(line.split()))
+    return 1
+
+
+def _print(line: str) -> None:
+    sys.stdout.buffer.write(f"{line}\n".encode())
+
+
+if __name__ == "__main__":
+    sys.exit(main(json.loads(sys.argv[1])))

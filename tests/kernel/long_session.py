@@ -1,0 +1,151 @@
+"""A session with everything in it, as a program that may be killed anywhere and started again.
+
+Two turns, three tools side by side (one of each replay word), an approval, a steer that comes while a tool runs, a
+sub-agent, a fold, and a fork to a second branch. Every line of `drive` is what a person or a program would do,
+done once: what is in the log already is not done again. Whatever the agent itself had begun, `wake` sees to.
+"""
+
+import asyncio
+
+from tests.kernel.outside import Outside
+from tests.kernel.plays import Play
+from wakelog.agent import Agent
+from wakelog.live import live_world
+from wakelog.log.content import Prompt, Text
+from wakelog.log.entry import Head, Message, Queued, Terminated
+from wakelog.people import questions, resolve
+from wakelog.session import Session
+from wakelog.stores.jsonl import JsonlStore
+from wakelog.tools.subagent import SubAgentTool
+from wakelog.turn.policy import Policy
+from wakelog.wake import wake
+
+SESSION = "s"
+LONG = "a long story, told at length " * 40
+PLAY = Play(
+    {
+        "Begin.": [
+            {
+                "thinking": "Three things at once.",
+                "text": "I look, pay and book.",
+                "toolCalls": [
+                    {"name": "look", "input": {"where": "north"}},
+                    {"name": "pay", "input": {"amount": 7}},
+                    {"name": "book", "input": {"seat": "4a"}},
+                ],
+                "deltaChars": 6,
+            },
+            {"text": "All three are done.", "deltaChars": 8},
+        ],
+        "Hurry.": [
+            {"text": "I hand this on.", "toolCalls": [{"name": "agent", "input": {"prompt": "Help out."}}]},
+            {"text": LONG, "deltaChars": 400},
+        ],
+        "Help out.": [
+            {"text": "Paying for it.", "toolCalls": [{"name": "pay", "input": {"amount": 1}}]},
+            {"text": "Helped."},
+        ],
+        "Go on.": [
+            {"text": "I look again.", "toolCalls": [{"name": "look", "input": {"where": "south"}}]},
+            {"text": "That was all."},
+        ],
+        "Otherwise?": [{"text": "Another way."}],
+        "And then?": [{"text": "Then this."}],
+        "Try.": [{"text": "It worked."}],
+        "Wait for it.": [
+            {"text": "I wait.", "toolCalls": [{"name": "look", "input": {"where": "for ever"}}]},
+        ],
+    },
+    summary="They looked, paid and booked; a helper helped.",
+)
+POLICY = Policy(approvals={"pay": "ask"}, compact_at=250, keep=60, faults_max=1_000)
+
+
+def agent(outside):
+    """Who answers."""
+    tools = (*outside.tools(), SubAgentTool())
+    return Agent(model="scripted:play", name="crab", system="Be brief.", tools=tools, policy=POLICY)
+
+
+def drive(store, outside, rows=None):
+    """Does everything that is not done yet; gives the session at rest."""
+    session = Session.create(store, agent="crab", sender="user", session_id=SESSION, model="play", provider="scripted")
+    agent(outside).enter(session)
+    tools = (*outside.tools(_Interrupter(store)), SubAgentTool())
+    provider = outside.fragile(PLAY, "Try.")
+    world = live_world(store, tools=tools, channels=[outside.channel()], provider=provider)
+    _say(store, world, "u1", "Begin.", rows)
+    _say(store, world, "u2", "Go on.", rows)
+    _move(session, "h1", session.read().tree.children("u1")[0])
+    _wake(store, world, rows)
+    _move(session, "h2", "u1")
+    _say(store, world, "u3", "Otherwise?", rows)
+    _say(store, world, "u4", "Try.", rows)
+    _once(session, Queued(id="q4", mode="compact", keep="u4"))
+    _wake(store, world, rows)
+    _say(store, world, "u5", "Wait for it.", rows)
+    _once(session, Terminated(id="z1", reason="enough"))
+    _wake(store, world, rows)
+    return session
+
+
+class _Interrupter:
+    """A person who speaks while a tool runs; gives how long the tool then takes."""
+
+    def __init__(self, store):
+        self._store = store
+
+    def __call__(self, where):
+        session = Session(self._store, SESSION)
+        if where == "north":
+            _once(session, Queued(id="q1", message=_prompt("Hurry."), mode="steer"))
+            _once(session, Queued(id="q2", message=_prompt("And then?"), mode="followUp"))
+        if where != "for ever":
+            return 0
+        _once(session, Queued(id="q3", mode="cancel"))
+        return 3_600
+
+
+def _move(session, entry_id, target):
+    if session.read().tree.entry(entry_id) is None:
+        session.append(Head(id=entry_id, target_id=target), at=target)
+
+
+def _say(store, world, entry_id, text, rows):
+    _once(Session(store, SESSION), Message(id=entry_id, message=_prompt(text)))
+    _wake(store, world, rows)
+
+
+def _wake(store, world, rows):
+    while True:
+        report = asyncio.run(wake(world, SESSION))
+        if rows is not None:
+            rows += report.rows
+        if not _answered(store):
+            return
+
+
+def _answered(store):
+    """Approves whatever waits, here and in sub-agents; whether anything did."""
+    waiting = False
+    for stat in list(store.sessions()):
+        session = Session(store, stat.name)
+        for question in questions(session):
+            word = "approve" if question.attention.reason == "approve" else "did not run"
+            resolve(session, question.attention.id, word)
+            waiting = True
+    return waiting
+
+
+def _prompt(text):
+    return Prompt(content=(Text(text=text),))
+
+
+def _once(session, body):
+    if session.read().tree.entry(body.id) is None:
+        session.append(body)
+
+
+def main(folder, outside):
+    """The same in a process of its own."""
+    drive(JsonlStore(folder), Outside(outside))

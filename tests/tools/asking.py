@@ -1,0 +1,34 @@
+"""How the tests use a tool: as the runtime does, with the intent of `prepare` in the invocation of `run`."""
+
+import asyncio
+
+import msgspec
+
+from wakelog.ports import Invocation
+
+
+def invocation(show=lambda text: None, **arguments):
+    return Invocation("reply-1", "call-1", arguments, show=show)
+
+
+async def begun(tool, call):
+    """The invocation as it stands in the log once the tool has been begun."""
+    return msgspec.structs.replace(call, intent=await tool.prepare(call))
+
+
+async def perform(tool, call):
+    return await tool.run(await begun(tool, call))
+
+
+def ask(tool, **arguments):
+    """Prepares and runs a call; gives the outcome."""
+    return asyncio.run(perform(tool, invocation(**arguments)))
+
+
+def refusal(tool, **arguments):
+    """The one line of a call that must fail."""
+    outcome = ask(tool, **arguments)
+    assert outcome.is_error, outcome
+    assert "\n" not in outcome.text
+    assert "Error" not in outcome.text
+    return outcome.text

@@ -1,0 +1,30 @@
+"""The tools that ship: their names, their order, and what may happen to them after a crash."""
+
+import pytest
+
+from wakelog.errors import UsageError
+from wakelog.tools import BUILTIN_NAMES, builtin_tools
+
+REPLAY = {"read": "safe", "list": "safe", "grep": "safe", "write": "receipt", "edit": "receipt", "shell": "never"}
+
+
+def test_every_tool_says_what_may_happen(tmp_path):
+    """RUN-6, DESIGN section 5: the replay words of the built-in tools."""
+    assert {made.name: made.replay for made in builtin_tools(str(tmp_path))} == REPLAY
+
+
+def test_a_model_is_told_what_everything_means(tmp_path):
+    for made in builtin_tools(str(tmp_path)):
+        assert made.description.endswith(".")
+        assert all(found["description"].endswith(".") for found in made.schema["properties"].values())
+        assert "call" not in made.schema["properties"]
+
+
+def test_the_order_is_that_of_the_names(tmp_path):
+    assert [made.name for made in builtin_tools(str(tmp_path))] == list(BUILTIN_NAMES)
+    assert [made.name for made in builtin_tools(str(tmp_path), ["shell", "read"])] == ["shell", "read"]
+
+
+def test_an_unknown_name(tmp_path):
+    with pytest.raises(UsageError, match="no built-in tool is called 'fly'"):
+        builtin_tools(str(tmp_path), ["fly"])

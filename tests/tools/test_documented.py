@@ -1,0 +1,37 @@
+"""docs/tools.md is run: its programs print what they say, and its table names the tools as they are."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wakelog.tools import builtin_tools
+
+TEXT = (Path(__file__).parents[2] / "docs" / "tools.md").read_text()
+PROGRAMS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+
+
+def test_there_are_programs():
+    assert len(PROGRAMS) == 3
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
+def test_a_program_prints_its_last_comment(program, tmp_path):
+    said = re.search(r"(?:^# .*\n)+\Z", program, re.MULTILINE)[0]
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == (re.sub(r"^# ", "", said, flags=re.MULTILINE), "")
+
+
+def test_the_table_of_tools(tmp_path):
+    """Names, arguments, which of them may be left out, and the replay words are those of the code."""
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (\w+) \|", TEXT, re.MULTILINE)
+    documented = [(name, re.findall(r"`(\w+\??)`", arguments), replay) for name, arguments, replay in rows]
+    assert documented == [(made.name, arguments_of(made), made.replay) for made in builtin_tools(str(tmp_path))]
+
+
+def arguments_of(made):
+    required = made.schema["required"]
+    return [name if name in required else f"{name}?" for name in made.schema["properties"]]
