@@ -104,6 +104,10 @@ class ReplayedStore(MemoryStore):
         self._compare(last)
         return lease
 
+    def held(self, session: str) -> Lease | None:
+        """A worker that is gone holds nothing."""
+        return None if self.worker_is_gone else super().held(session)
+
     def _is_leaving(self, body: bytes) -> bool:
         entry = self.next
         leaves = isinstance(entry.value, Activity) and entry.value.event == "left" if entry is not None else False

@@ -24,7 +24,7 @@ def too_many_faults(sight: Sight) -> Fail | None:
 
 def faults_in_a_row(sight: Sight) -> int:
     """How many calls in a row came to nothing. Under resume, one that gained words begins the count anew."""
-    calls = _calls_since_the_last_word(sight.branch)
+    calls = [(call, seq) for call, seq in _calls_since_the_last_word(sight.branch) if not _has_reply(sight, call)]
     if sight.policy.cut == "replace":
         return len(calls)
     longest, count = 0, 0
@@ -33,6 +33,11 @@ def faults_in_a_row(sight: Sight) -> int:
         count = 0 if chars > longest else count + 1
         longest = max(longest, chars)
     return count
+
+
+def _has_reply(sight: Sight, call: Call) -> bool:
+    """Whether the reply came after all, on a branch that was left since."""
+    return call.reply_id in sight.tree.links
 
 
 def _calls_since_the_last_word(branch: Branch) -> list[tuple[Call, int]]:

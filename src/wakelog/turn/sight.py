@@ -26,8 +26,19 @@ def look(tree: Tree, now_ms: int, attached: frozenset[str]) -> Sight:
     """Looks at the head."""
     branch = tree.branch()
     state, open_work = branch_state(branch), pending(branch)
-    waiting = msgspec.structs.replace(open_work, queue=_not_said(tree, open_work.queue))
+    waiting = msgspec.structs.replace(
+        open_work, queue=_not_said(tree, open_work.queue), cut=_not_followed(tree, branch, open_work.cut)
+    )
     return Sight(tree, branch, state, waiting, policy_in_force(state.context), now_ms, attached)
+
+
+def _not_followed(tree: Tree, branch: Branch, cut: str | None) -> str | None:
+    """The call whose reply never came: what came of one that was followed stands on another branch."""
+    call = tree.entry(cut) if cut is not None else None
+    if call is None or branch.tip is None:
+        return None
+    followed = any(tree.links[child].seq > call.seq for child in tree.children(branch.tip.id))
+    return None if followed else cut
 
 
 def _not_said(tree: Tree, queue: tuple[Queued, ...]) -> tuple[Queued, ...]:

@@ -1,0 +1,91 @@
+"""The command `replay`: a session happens again, from its log alone. No model is called and no tool is run."""
+
+import asyncio
+
+import click
+
+from wakelog.cli.addresses import find
+from wakelog.cli.draw import look
+from wakelog.cli.failures import DAMAGED, note
+from wakelog.cli.options import Asked, command, session_argument
+from wakelog.cli.output import put, put_json
+from wakelog.cli.safe import visible, visible_lines
+from wakelog.cli.times import plural
+from wakelog.replaying.verifying import Replayed
+from wakelog.replaying.verifying import replay as happen_again
+
+_SHOWN_BYTES = 2_000
+
+
+@command(
+    "replay",
+    examples="""
+    wakelog replay @latest                     see again what was shown
+    wakelog replay @latest --verify            prove that the log is what the runtime writes
+    wakelog replay crab_user_3 --verify --json
+    """,
+)
+@session_argument
+@click.option("--verify", is_flag=True, help="Compare every entry and every reply, byte for byte.")
+def replay(asked: Asked, session: str, *, verify: bool) -> int:
+    """Let a session happen again from its log alone. Exit code 4 if another log would come out."""
+    address = find(asked, session)
+    again = asyncio.run(happen_again(address.store, address.name))
+    if verify:
+        _put_verdict(asked, again)
+    elif asked.json:
+        for channel, replies in again.replies.items():
+            for reply_id, text in replies.items():
+                put_json({"channel": channel, "reply": reply_id, "text": text})
+    else:
+        _put_texts(again)
+    if not again.ok and not verify:
+        note(f"it would not come out the same: {visible(_why(again))}")
+    return 0 if again.ok else DAMAGED
+
+
+def _put_texts(again: Replayed) -> None:
+    shown = [text for replies in again.replies.values() for text in replies.values() if text]
+    for text in shown:
+        for line in visible_lines(text):
+            put(line)
+    if not shown:
+        note("nothing was ever shown on a channel")
+
+
+def _put_verdict(asked: Asked, again: Replayed) -> None:
+    if asked.json:
+        put_json(_verdict(again))
+        return
+    seen = look(asked.color)
+    if again.ok:
+        written, workers = plural(again.written, "entry", "entries"), plural(again.workers, "worker")
+        put(f"{seen.paint('mark', 'ok')}  {plural(again.lines, 'line')}; {written} of {workers} came out byte for byte")
+        put("    no model was called, no tool was run, no configuration was read")
+        return
+    put(f"{seen.paint('bad', 'differs')}  {visible(_why(again))}")
+    if again.parted is not None:
+        put(f"    in the log:  {visible(_text(again.parted.recorded))}")
+        put(f"    today:       {visible(_text(again.parted.written))}")
+
+
+def _verdict(again: Replayed) -> dict[str, object]:
+    parted = again.parted
+    return {
+        "ok": again.ok,
+        "lines": again.lines,
+        "written": again.written,
+        "workers": again.workers,
+        "reason": None if again.ok else _why(again),
+        "line": parted.at + 1 if parted is not None else None,
+        "recorded": _text(parted.recorded) if parted is not None else None,
+        "today": _text(parted.written) if parted is not None else None,
+    }
+
+
+def _why(again: Replayed) -> str:
+    return again.parted.message if again.parted is not None else again.reason
+
+
+def _text(line: bytes) -> str:
+    return line[:_SHOWN_BYTES].decode(errors="replace")

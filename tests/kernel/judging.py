@@ -1,0 +1,76 @@
+"""What must hold for every session of a store at the end, however often its worker was killed."""
+
+import asyncio
+from collections import Counter
+
+from tests.kernel.outside import held
+from wakelog.log.content import Reply, ToolResult
+from wakelog.log.entry import Message, Sent
+from wakelog.log.proof import prove
+from wakelog.reading import read_log
+from wakelog.replaying.verifying import replay
+from wakelog.turn.decide import decide
+from wakelog.turn.decisions import Rest
+from wakelog.views.pending import open_calls
+
+
+def judge(store, outside, acknowledged=(), *, channel="outbox", owed=("s",)):
+    """Asserts all of it; `owed` are the sessions whose replies go to the channel."""
+    everything = set()
+    for stat in list(store.sessions()):
+        log = read_log(store, stat.name)
+        everything |= {entry.id for entry in log.entries}
+        assert log.damage == (), log.damage
+        proof = prove(store.load(stat.name))
+        assert not proof.broken
+        assert not proof.unsealed
+        assert isinstance(decide(log.tree, 1 << 45, frozenset({channel})).decision, Rest)
+        _each_call_has_one_result(log)
+        if log.id in owed:
+            _every_reply_was_delivered(log, outside, channel)
+    lost = set(acknowledged) - everything
+    assert not lost, f"acknowledged and lost: {lost}"
+    _tools_ran_as_they_may(store, outside)
+    for stat in list(store.sessions()):
+        again = asyncio.run(replay(store, stat.name))
+        assert again.ok, (stat.name, again.reason, again.parted and (again.parted.recorded, again.parted.written))
+
+
+def _each_call_has_one_result(log):
+    for leaf in (log.tree.head, *log.tree.leaves()):
+        branch = log.tree.branch(leaf)
+        results = Counter(
+            (link.value.message.reply_id, link.value.message.tool_call_id)
+            for link in branch.links
+            if isinstance(link.value, Message) and isinstance(link.value.message, ToolResult)
+        )
+        assert all(count == 1 for count in results.values()), results
+    assert open_calls(log.tree.branch()) == ()
+
+
+def _every_reply_was_delivered(log, outside, channel):
+    texts = held(outside.events)
+    ended = {event["end"] for event in outside.events if "end" in event}
+    sent = {entry.value.reply_id for entry in log.entries if isinstance(entry.value, Sent)}
+    for entry in log.entries:
+        if isinstance(entry.value, Message) and isinstance(entry.value.message, Reply):
+            assert entry.id in sent
+            assert entry.id in ended
+            assert texts[entry.id] == entry.value.message.text
+    assert not sent - {entry.id for entry in log.entries}
+
+
+def _tools_ran_as_they_may(store, outside):
+    paid = Counter(line[1:] for line in outside.ledger if line[0] == "pay")
+    assert all(count == 1 for count in paid.values()), f"a tool that may not run twice did: {paid}"
+    for stat in list(store.sessions()):
+        for entry in read_log(store, stat.name).entries:
+            if not isinstance(entry.value, Message) or not isinstance(entry.value.message, ToolResult):
+                continue
+            result = entry.value.message
+            key = (result.reply_id, result.tool_call_id)
+            if result.tool_name == "pay" and result.status == "ok":
+                assert paid[key] == 1, "a result without its effect"
+            if result.tool_name == "book" and result.status not in ("skipped", "interrupted"):
+                assert (result.status, result.text) == ("ok", "booked 4a")
+                assert outside.bookings.count(f"{key[0]}-{key[1]}") == 1
