@@ -20,7 +20,7 @@ system:
 	@command -v strace >/dev/null || (apt-get update -qq && apt-get install -qq -y strace >/dev/null) \
 	  || { echo "strace is needed: install it with your package manager" >&2; exit 1; }
 
-demo: $(VENV)/.ready  ## a tour: a session is written, branched, folded, damaged and recovered
+demo: $(VENV)/.ready  ## an agent is killed twice and wakes (`wakelog demo --tour`: what can be done with a log)
 	@$(BIN)/wakelog demo
 
 test: check system  ## everything CI runs

@@ -40,10 +40,11 @@ def test_the_readme_commands(tmp_path):
     lines = [line for block in fenced("console") for line in block.splitlines() if line.startswith("$ wakelog")]
     assert len(lines) >= 8
     for line in lines:
-        words = shlex.split(line.removeprefix("$ wakelog"))
+        words = shlex.split(line.removeprefix("$ wakelog"), comments=True)
         done = run([sys.executable, "-m", "wakelog", *words], tmp_path)
-        assert (done.returncode, done.stderr) == (0, ""), line
-        assert done.stdout
+        assert done.returncode == 0, (line, done.stderr)
+        # Running says on stderr what the tools do; whatever else is said there is a complaint.
+        assert words[0] in ("run", "wake") or (done.stdout and not done.stderr), line
 
 
 def test_the_readme_begins_as_it_should():

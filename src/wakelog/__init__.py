@@ -10,66 +10,77 @@ import importlib
 # A type checker takes this name for true; importing `typing` for it would double the time of `--version`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from wakelog.agent import Agent
     from wakelog.errors import Conflict, LeaseLost, NotFound, StoreError, UsageError, WakelogError
     from wakelog.forking import fork
-    from wakelog.log.content import Prompt, Reply, Text, Thinking, ToolCall, ToolResult, Usage
+    from wakelog.live import live_world
+    from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult
     from wakelog.log.entry import Entry, Message
-    from wakelog.log.tree import Branch, Tree
-    from wakelog.reading import Log, read_log
+    from wakelog.reading import read_log
+    from wakelog.replaying.verifying import replay
     from wakelog.session import Session, latest
     from wakelog.stores import open_store
+    from wakelog.tools import tool
+    from wakelog.turn.policy import Policy
     from wakelog.version import VERSION as __version__
     from wakelog.views.context import build_context
     from wakelog.views.overview import overview
     from wakelog.views.pending import pending
     from wakelog.views.transcript import transcript
+    from wakelog.wake import wake
 
 _ROOMS = {
+    "agent": ("Agent",),
     "errors": ("Conflict", "LeaseLost", "NotFound", "StoreError", "UsageError", "WakelogError"),
     "forking": ("fork",),
-    "log.content": ("Prompt", "Reply", "Text", "Thinking", "ToolCall", "ToolResult", "Usage"),
+    "live": ("live_world",),
+    "log.content": ("Prompt", "Reply", "Text", "ToolCall", "ToolResult"),
     "log.entry": ("Entry", "Message"),
-    "log.tree": ("Branch", "Tree"),
-    "reading": ("Log", "read_log"),
+    "reading": ("read_log",),
+    "replaying.verifying": ("replay",),
     "session": ("Session", "latest"),
     "stores": ("open_store",),
+    "tools": ("tool",),
+    "turn.policy": ("Policy",),
     "version": ("__version__",),
     "views.context": ("build_context",),
     "views.overview": ("overview",),
     "views.pending": ("pending",),
     "views.transcript": ("transcript",),
+    "wake": ("wake",),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
-    "Branch",
+    "Agent",
     "Conflict",
     "Entry",
     "LeaseLost",
-    "Log",
     "Message",
     "NotFound",
+    "Policy",
     "Prompt",
     "Reply",
     "Session",
     "StoreError",
     "Text",
-    "Thinking",
     "ToolCall",
     "ToolResult",
-    "Tree",
-    "Usage",
     "UsageError",
     "WakelogError",
     "__version__",
     "build_context",
     "fork",
     "latest",
+    "live_world",
     "open_store",
     "overview",
     "pending",
     "read_log",
+    "replay",
+    "tool",
     "transcript",
+    "wake",
 ]
 
 

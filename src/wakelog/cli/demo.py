@@ -1,165 +1,160 @@
-"""The command `demo`: a tour. Real commands, run one after the other in a store of their own, with their output.
+"""The command `demo`: an agent is killed in the middle of a sentence and in the middle of a tool, and wakes.
 
-The store is a temporary folder that is removed at the end: nobody's sessions are touched, nothing is
-asked of a network. What is damaged on the way is damaged by this file, byte by byte, as a disk would.
+Everything is real: the processes, the kill -9, the tools, the log. Only the model is scripted, so that no key and no
+network is needed. The tool that must not run twice writes to a ledger outside of the log, and the ledger is counted.
 """
 
+import json
 import os
-import shlex
+import signal
 import subprocess
-import sys
 import tempfile
+import time
 
-from wakelog.cli.draw import Look, look, wrap
+import click
+
+from wakelog.cli.draw import look
 from wakelog.cli.options import Asked, command
 from wakelog.cli.output import put
+from wakelog.cli.six_answers import six_answers
+from wakelog.cli.stage import Stage
+from wakelog.cli.tour import tour
 from wakelog.errors import WakelogError
 
 _SESSION = "demo_you_1"
-_MEANINGS = {4: "damaged; the output is still given"}
+_LEDGER = "ledger.txt"
+_PATIENCE_S = 20
+_STORY = (
+    "The notes are complete: three fixes, one new command, nothing that breaks. "
+    "I will publish the release now. Publishing cannot be taken back, so it must happen exactly once, "
+    "whatever becomes of me on the way."
+)
+_SCRIPT: tuple[dict[str, object], ...] = (
+    {"text": "I read the notes first.", "toolCalls": [{"name": "read", "input": {"path": "NOTES.txt"}}]},
+    {
+        "text": _STORY,
+        "deltaChars": 6,
+        "delayMs": 25,
+        "toolCalls": [{"name": "shell", "input": {"command": f"echo published >> {_LEDGER}; sleep 60"}}],
+    },
+    {
+        "text": "The publishing was cut off, and I cannot know whether it happened. I look before I repeat anything.",
+        "toolCalls": [{"name": "read", "input": {"path": _LEDGER}}],
+    },
+    {"text": "The ledger shows that the release is published, once. Nothing is left to do."},
+)
 
 
 @command(
     "demo",
     examples="""
-    wakelog demo
-    wakelog demo | less
+    wakelog demo              kill an agent twice and see it wake
+    wakelog demo --tour       see what can be done with a log
     """,
     json=False,
 )
-def demo(asked: Asked) -> None:
-    """Take a tour: a session is written, branched, folded, damaged on purpose and recovered."""
+@click.option(
+    "--tour", "touring", is_flag=True, help="Write, branch, fold, damage, recover and find a session instead."
+)
+def demo(asked: Asked, *, touring: bool) -> None:
+    """Kill an agent in mid-sentence and in mid-tool, and see it wake. Nothing of yours is touched."""
     with tempfile.TemporaryDirectory(prefix="wakelog-demo-") as folder:
-        tour = _Tour(look(asked.color), folder)
-        for part in (_write, _branch, _fold, _damage, _recover, _find):
-            part(tour)
-        _goodbye(tour)
+        stage = Stage(look(asked.color), folder)
+        if touring:
+            tour(stage)
+            return
+        _prepare(stage)
+        for part in (_killed_in_a_sentence, _killed_in_a_tool, _wakes, _looks_back, _proves):
+            part(stage)
+        six_answers(stage, _SESSION)
 
 
-class _Tour:
-    """Says what happens next, shows the command, runs it."""
-
-    def __init__(self, seen: Look, folder: str) -> None:
-        self._look = seen
-        self._folder = folder
-        self._environment = {
-            **os.environ,
-            "WAKELOG_STORE": os.path.join(folder, "sessions"),
-            "XDG_CACHE_HOME": os.path.join(folder, "cache"),
-            "WAKELOG_PAGER": "cat",
-            ("FORCE_COLOR" if seen.colour else "NO_COLOR"): "1",
-        }
-
-    @property
-    def log(self) -> str:
-        """The file of the session that the tour is about."""
-        return os.path.join(self._folder, "sessions", f"{_SESSION}.jsonl")
-
-    def chapter(self, title: str, text: str) -> None:
-        """A heading, and what it is about."""
-        line = self._look.sign("──", "--")
-        put(f"\n{self._look.paint('mark', f'{line} {title}')}")
-        self.say(text)
-
-    def say(self, text: str) -> None:
-        """A few words between two commands."""
-        put("")
-        for line in wrap(" ".join(text.split()), min(self._look.columns, 90)):
-            put(line)
-
-    def run(self, *arguments: str, expected: int = 0) -> None:
-        """Shows a command and runs it. It must end as it is expected to."""
-        put(f"\n{self._look.paint('bold', f'$ wakelog {shlex.join(arguments)}')}")
-        sys.stdout.flush()
-        done = subprocess.run(  # noqa: S603 - our own command with our own words
-            [sys.executable, "-m", "wakelog", *arguments],
-            cwd=self._folder,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.STDOUT,
-            check=False,
+def _prepare(stage: Stage) -> None:
+    with open(stage.path("script.jsonl"), "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(line) + "\n" for line in _SCRIPT)
+    with open(stage.path("NOTES.txt"), "w", encoding="utf-8") as file:
+        file.writelines(
+            f"{number}. A note that is kept whole in a blob and clipped in the log.\n" for number in range(400)
         )
-        if done.returncode != expected:
-            raise WakelogError(f"the demo's `wakelog {arguments[0]}` ended with {done.returncode}, not {expected}")
-        if expected:
-            put(self._look.paint("dim", f"(exit code {expected}: {_MEANINGS[expected]})"))
 
 
-def _write(tour: _Tour) -> None:
-    tour.chapter(
-        "A session is written", "A session is a file of JSON lines. What is said is an entry; each is durable."
+def _killed_in_a_sentence(stage: Stage) -> None:
+    stage.chapter("An agent is killed in the middle of a sentence", "It reads some notes, and begins to answer.")
+    model = f"scripted:{stage.path('script.jsonl')}"
+    asked = ("run", "Publish the release.", "--agent", "demo", "--sender", "you", "--yes", "--model", model)
+    process = stage.start(*asked, seen=False)
+    heard = _hear(process, "exactly once")
+    _kill(process)
+    put(heard)
+    stage.remark("(kill -9)")
+
+
+def _killed_in_a_tool(stage: Stage) -> None:
+    stage.chapter(
+        "It wakes, and is killed in the middle of a tool that must not run twice",
+        "`wake` needs the session's name and nothing else. The cut reply is kept as a fact and begun again; then the "
+        "release is published. The ledger has its line, the tool has not ended, and the process dies.",
     )
-    tour.run("new", "--agent", "demo", "--sender", "you", "--title", "The flaky login test")
-    tour.run("append", _SESSION, "test_login fails now and then. Why?")
-    tour.run("append", _SESSION, "--role", "assistant", "It reads the clock. Freeze the clock, or allow some slack.")
-    tour.run("append", _SESSION, "Freeze the clock.")
-    tour.run("append", _SESSION, "--role", "assistant", "Done: the clock is frozen, and all 42 tests pass.")
-    tour.run("show", _SESSION)
+    process = stage.start("wake", _SESSION, seen=False)
+    _wait_for(stage.path(_LEDGER), process)
+    _kill(process)
+    stage.remark(f"(kill -9, as soon as {_LEDGER} has a line)")
 
 
-def _branch(tour: _Tour) -> None:
-    tour.chapter(
-        "It is branched",
-        "Every entry names the one before it, so a session is a tree. Going back deletes nothing: the head moves, and "
-        "what is said next grows beside what was said before.",
+def _wakes(stage: Stage) -> None:
+    stage.chapter(
+        "It wakes again",
+        "The log says that the tool was begun and not that it ended. It may not run twice, so it is not run: the model "
+        "is told that the outcome is unknown, and looks for itself.",
     )
-    tour.run("label", _SESSION, "2", "two ways")
-    tour.run("fork", f"{_SESSION}:two ways")
-    tour.run("append", _SESSION, "Allow a second of slack instead.")
-    tour.run("append", _SESSION, "--role", "assistant", "Done: a second of slack. 41 tests pass, one is skipped.")
-    tour.run("tree", _SESSION)
+    stage.run("wake", _SESSION)
+    with open(stage.path(_LEDGER), encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    if lines != ["published"]:
+        raise WakelogError(f"the tool ran {len(lines)} times")
+    stage.say(f"Counted outside of the log: {_LEDGER} has {len(lines)} line.")
 
 
-def _fold(tour: _Tour) -> None:
-    tour.chapter(
-        "It is folded",
-        "A compaction lets a summary stand for what came before. The model then sees the summary; the log keeps all.",
+def _looks_back(stage: Stage) -> None:
+    stage.chapter("What happened, and what was recovered", "All of it is in the log, the two deaths included.")
+    stage.run("show", _SESSION, "--folded")
+
+
+def _proves(stage: Stage) -> None:
+    stage.chapter(
+        "Nothing is hidden",
+        "The chain of seals proves that nobody touched the log; replay drives the same steps again from the log alone.",
     )
-    tour.run("compact", _SESSION, "--summary", "The flaky login test now allows a second of slack; 41 tests pass.")
-    tour.run("append", _SESSION, "Why is one skipped?")
-    tour.run("context", _SESSION)
-    tour.run("verify", _SESSION)
+    stage.run("verify", _SESSION)
+    stage.run("replay", _SESSION, "--verify")
 
 
-def _damage(tour: _Tour) -> None:
-    tour.chapter(
-        "It is damaged", "Now a bit flips in the fourth line, and the last line is cut in half, as by a crash."
-    )
-    with open(tour.log, "r+b") as file:
-        lines = file.readlines()
-        file.seek(sum(map(len, lines[:3])) + 1)
-        file.write(bytes([lines[3][1] ^ 0x04]))
-        file.truncate(sum(map(len, lines)) - len(lines[-1]) // 2)
-    tour.run("tail", _SESSION, "-n", "2", expected=4)
-    tour.say("The rest is served, the harm is named. `verify` finds what no longer fits, `doctor` explains it.")
-    tour.run("verify", _SESSION, expected=4)
-    tour.run("doctor", _SESSION, expected=4)
+# ── killing ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _recover(tour: _Tour) -> None:
-    tour.chapter("It is recovered", "A log is never rewritten. A clean copy goes into a new file, and proves itself.")
-    tour.run("doctor", _SESSION, "--salvage", "clean.jsonl", expected=4)
-    tour.run("verify", "clean.jsonl")
-    tour.run("show", "clean.jsonl")
-    tour.say("The damaged session goes on, too: the next append notes the cut line and stands behind it.")
-    tour.run("append", _SESSION, "Are you still there?")
+def _hear(process: "subprocess.Popen[bytes]", words: str) -> str:
+    """Reads what a process says until it has said these words."""
+    assert process.stdout is not None
+    heard = b""
+    while words.encode() not in heard:
+        piece = os.read(process.stdout.fileno(), 4096)
+        if not piece:
+            raise WakelogError("the demo's agent ended before it could be killed")
+        heard += piece
+    return heard.decode(errors="replace").strip()
 
 
-def _find(tour: _Tour) -> None:
-    tour.chapter(
-        "It is found again", "Lists and searches answer from an index in the cache that may be deleted at any time."
-    )
-    tour.run("search", "slack")
-    tour.run("ls")
-    tour.run("export", "clean.jsonl", "--format", "md")
+def _wait_for(path: str, process: "subprocess.Popen[bytes]") -> None:
+    """Waits until a file has something in it."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while not (os.path.exists(path) and os.path.getsize(path)):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise WakelogError("the demo's tool never began")
+        time.sleep(0.01)
 
 
-def _goodbye(tour: _Tour) -> None:
-    tour.chapter("Where to go next", "That was all in a temporary folder, which is gone now. To begin for real:")
-    put("")
-    put("    wakelog new --title 'My first session'")
-    put("    wakelog append @latest 'Hello'")
-    put("    wakelog show @latest")
-    tour.say(
-        "docs/cli.md describes every command, docs/format.md every byte of a log; `wakelog --help` lists the rest."
-    )
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()

@@ -1,0 +1,40 @@
+"""Prints the decision table into docs/decide.md, from the rows themselves: `python docs/table.py`."""
+
+from pathlib import Path
+
+from wakelog.turn.calls import CALL_ROWS
+from wakelog.turn.decide import ROWS
+
+_ABOUT = """\
+# What is decided
+
+Printed from the code by `python docs/table.py`; a test compares it. The function is `wakelog.turn.decide.decide`: it
+sees the log, the policy in force, the time and the channels in reach, and nothing else. Starting, going on and coming
+back after a crash are this one table. Rows are read from the top and the first that fits wins; `tests/cases/` has a
+log for each.
+
+"""
+_BETWEEN = """
+Open calls are judged one by one, each by the first of these rows that fits. Whatever can move, moves, and calls that
+run, run side by side; waiting is the answer only when none can move.
+
+"""
+_BEHIND = """
+The first entry of a step stands right behind the entries it was decided on, or not at all: then the session decides
+again. `src/wakelog/turn/policy.py` holds every bound and what happens at it; `src/wakelog/acts/` what each decision
+does.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return _ABOUT + _table("the branch …", ROWS) + _BETWEEN + _table("an open call …", CALL_ROWS) + _BEHIND
+
+
+def _table(head: str, rows: tuple) -> str:
+    lines = [f"| row | {head} | then |", "|---|---|---|"]
+    return "\n".join([*lines, *(f"| {row.name} | {row.when} | {row.then} |" for row in rows)]) + "\n"
+
+
+if __name__ == "__main__":
+    (Path(__file__).parent / "decide.md").write_text(page())
