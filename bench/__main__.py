@@ -23,6 +23,7 @@ from bench.measure import Figure
 from bench.report import machine, page, print_figure
 from bench.sizes import stored
 from bench.startup import startup
+from bench.steps import steps
 from bench.tails import wake
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -41,6 +42,7 @@ def concerns(*, full: bool) -> Iterator[tuple[str, Concern]]:
     for messages in (50_000, 1_000_000) if full else (50_000,):
         yield "search", partial(searching, messages=messages)
     yield "startup", startup
+    yield "step", steps
     yield "fork", forking
     yield "size", stored
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from bench.made import Words, write_store
-from bench.measure import Figure, compare, python, show, take_turns
+from bench.measure import COMMAND, Figure, compare, process, python, show, take_turns
 from wakelog.stores.index import Index, index_path
 from wakelog.stores.jsonl import JsonlStore
 
@@ -27,7 +27,7 @@ def listing(folder: str, words: Words, *, sessions: int) -> Iterator[Figure]:
     taken = take_turns(
         {
             "floor": python(os.path.join(HERE, "bare_ls.py"), store, table),
-            "ls": python("-m", "wakelog", "ls", "--json", environment=environment),
+            "ls": process([COMMAND, "ls", "--json"], environment),
         },
         rounds=15 if sessions <= 10_000 else 7,
     )
@@ -53,7 +53,7 @@ def searching(folder: str, words: Words, *, messages: int) -> Iterator[Figure]:
         taken = take_turns(
             {
                 "floor": python(os.path.join(HERE, "bare_search.py"), database, word),
-                "search": python("-m", "wakelog", "search", word, "--json", environment=environment),
+                "search": process([COMMAND, "search", word, "--json"], environment),
             },
             rounds=11,
         )

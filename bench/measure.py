@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+# The program as it was installed beside this Python, which is what people run.
+COMMAND = os.path.join(os.path.dirname(sys.executable), "wakelog")
 # Not `ru_maxrss`: a child begins with what its parent held when it was started.
 _PEAK = """
 with open("/proc/self/status") as status:

@@ -1,32 +1,53 @@
-"""How much more than its content a log takes on disk."""
+"""How much more than its content a session takes on disk: log and blobs, after it has come to rest."""
 
+import asyncio
 import os
 from collections.abc import Iterator
 
 from bench.made import Words
 from bench.measure import Figure
-from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult
-from wakelog.log.entry import Message
-from wakelog.session import Session
+from wakelog.agent import Agent
+from wakelog.live import live_world
+from wakelog.providers.scripted import ScriptedProvider
 from wakelog.stores.jsonl import JsonlStore
+from wakelog.tools import tool
+from wakelog.wake import wake
 
 GROUP = "Size"
 TURNS = 200
 
 
 def stored(folder: str, words: Words) -> Iterator[Figure]:
-    """200 turns of a prompt, a 4 KB reply with a tool call, and its 8 KB result, said through a session."""
-    session = Session.create(JsonlStore(folder), agent="size")
+    """200 turns, run by `wake`: a prompt, a tool call with an 8 KB result, and a 4 KB reply."""
     content = 0
+
+    @tool(replay="safe")
+    async def look(command: str) -> str:
+        """Looks."""
+        nonlocal content
+        said = _exactly(words, 8_192)
+        content += len(said.encode()) + len(command.encode())
+        return said
+
+    replies = []
     for _ in range(TURNS):
-        said = _turn(session, words)
-        content += sum(len(text.encode()) for text in said)
-    (path,) = (entry.path for entry in os.scandir(folder) if entry.name.endswith(".jsonl"))
-    size = os.path.getsize(path)
+        reply, command = _exactly(words, 4_096), _exactly(words, 80)
+        content += len(reply.encode())
+        replies += [{"toolCalls": [{"name": "look", "input": {"command": command}}]}, {"text": reply}]
+    store = JsonlStore(folder)
+    agent = Agent(model="scripted:size", tools=(look,))
+    session = agent.begin(store)
+    world = live_world(store, tools=(look,), provider=lambda _, __: ScriptedProvider(replies))
+    for _ in range(TURNS):
+        prompt = _exactly(words, 100)
+        content += len(prompt.encode())
+        session.say(prompt)
+        asyncio.run(wake(world, session.name))
+    size = sum(os.path.getsize(path) for path in _kept(folder))
     yield Figure(
         group=GROUP,
         what="bytes stored / bytes of content",
-        workload=f"{TURNS} turns of a 4 KB reply and an 8 KB tool result through `Session.append`; the index apart",
+        workload=f"{TURNS} turns of a 4 KB reply and an 8 KB tool result through `wake`; log and blobs, after rest",
         floor="the texts alone",
         goal="≤ 1.3",
         ratio=size / content,
@@ -35,11 +56,17 @@ def stored(folder: str, words: Words) -> Iterator[Figure]:
     )
 
 
-def _turn(session: Session, words: Words) -> tuple[str, ...]:
-    prompt, command, reply, result = words.text(100), words.text(80), words.text(4_096), words.text(8_192)
-    session.append(Message(message=Prompt(content=(Text(text=prompt),))))
-    call = ToolCall(id="call_1", name="bash", input={"command": command})
-    entry = session.append(Message(message=Reply(content=(Text(text=reply), call), model="example")))
-    answer = ToolResult(tool_call_id="call_1", tool_name="bash", reply_id=entry.id, content=(Text(text=result),))
-    session.append(Message(message=answer))
-    return prompt, command, reply, result
+def _exactly(words: Words, size: int) -> str:
+    text = ""
+    while len(text) < size:
+        text += words.text(size) + " "
+    return text[:size]
+
+
+def _kept(folder: str) -> Iterator[str]:
+    """Logs and blobs, and nothing that is derived."""
+    for place, _, files in os.walk(folder):
+        for name in files:
+            path = os.path.join(place, name)
+            if not os.path.islink(path) and (name.endswith(".jsonl") or "/.blobs/" in path):
+                yield path

@@ -1,11 +1,10 @@
 """What a process pays before it does anything."""
 
 import os
-import sys
 from collections.abc import Iterator
 
 from bench.made import Words, talk, write_log
-from bench.measure import Figure, compare, process, python, take_turns
+from bench.measure import COMMAND, Figure, compare, process, python, take_turns
 
 GROUP = "Start-up"
 ROUNDS = 25
@@ -15,7 +14,6 @@ def startup(folder: str, words: Words) -> Iterator[Figure]:
     """Imports and commands beside the least they could cost."""
     write_log(folder, "start_user_1", talk("start", words, messages=8, size=200))
     environment = {"WAKELOG_STORE": folder, "XDG_CACHE_HOME": os.path.join(folder, "cache")}
-    command = os.path.join(os.path.dirname(sys.executable), "wakelog")
     names = "Session, open_store, read_log"
     taken = take_turns(
         {
@@ -24,9 +22,9 @@ def startup(folder: str, words: Words) -> Iterator[Figure]:
             "libraries": python("-c", "import click, msgspec, sqlite3"),
             "import": python("-c", "import wakelog"),
             "names": python("-c", f"from wakelog import {names}"),
-            "version": process([command, "--version"], environment),
-            "show": process([command, "show", "start_user_1", "--json"], environment),
-            "ls": process([command, "ls", "--json"], environment),
+            "version": process([COMMAND, "--version"], environment),
+            "show": process([COMMAND, "show", "start_user_1", "--json"], environment),
+            "ls": process([COMMAND, "ls", "--json"], environment),
         },
         rounds=ROUNDS,
     )

@@ -94,7 +94,7 @@ def rerun(session: Session, entry_id: str) -> Entry:
     parent = tree.parent(reply.id)
     assert parent is not None
     call_id, reply_id = session.clock.new_id(), session.clock.new_id()
-    session.append(Call(id=call_id, call_id=call_id, reply_id=reply_id, purpose="rerun"), at=parent)
+    session.append(Call(id=call_id, reply_id=reply_id, purpose="rerun"), at=parent)
     said = Reply(content=(call,), call_id=call_id)
     session.append(Message(id=reply_id, message=said), at=parent, fork=True)
     # The question stands before the head is moved: nobody may find the new call without it.

@@ -19,6 +19,8 @@ from wakelog.acts.sealing import drop_finished, seal_journals
 from wakelog.acts.settling import ask_a_person, cancel, fail, settle, take_up
 from wakelog.acts.step import Step, decided
 from wakelog.errors import Conflict, LeaseLost
+from wakelog.log.content import Reply
+from wakelog.log.entry import Message
 from wakelog.ports import Lease
 from wakelog.session import Session
 from wakelog.turn.decide import Verdict
@@ -45,11 +47,12 @@ _TRIES_MAX = 1_000
 
 
 class Report(msgspec.Struct, frozen=True):
-    """How a session was left: the last decision, and the rows of the table that led there."""
+    """How a session was left: the last decision, the rows of the table that led there, and the last reply's words."""
 
     session: str
     decision: Decision
     rows: tuple[str, ...] = ()
+    text: str = ""
 
 
 async def wake(world: World, session_id: str, *, steps: int | None = None, patience_ms: int | None = None) -> Report:
@@ -62,24 +65,30 @@ async def wake(world: World, session_id: str, *, steps: int | None = None, patie
     verdict = _seen(world, session)
     drop_finished(session)
     if _is_idle(verdict.decision):
-        return Report(session.name, verdict.decision, (verdict.row,))
+        return _report(session, verdict.decision, (verdict.row,))
     rows: list[str] = []
     async with holding(world, session) as lease:
         seal_journals(session, lease)
         while True:
-            verdict = await step(world, session_id, lease)
+            verdict = await step(world, session, lease)
             rows.append(verdict.row)
             decision = verdict.decision
-            if isinstance(decision, Await) and _will_wait(world, decision, patience_ms):
+            waits = _will_wait(world, decision, patience_ms)
+            if isinstance(decision, Await) and waits:
                 await world.pause(max(0, (decision.until_ms or 0) - world.clock.now_ms()))
-            elif isinstance(decision, Rest | Await) or len(rows) == steps:
-                return Report(session.name, decision, tuple(rows))
+            if len(rows) == steps or (isinstance(decision, Rest | Await) and not waits):
+                return _report(session, decision, tuple(rows))
 
 
-async def step(world: World, session_id: str, lease: Lease) -> Verdict:
-    """One decide and one act. Nothing is brought along but the id, and nothing is kept but what is in the log."""
+def _report(session: Session, decision: Decision, rows: tuple[str, ...]) -> Report:
+    said = [link.value.message for link in session.branch().links if isinstance(link.value, Message)]
+    text = next((message.text for message in reversed(said) if isinstance(message, Reply)), "")
+    return Report(session.name, decision, rows, text)
+
+
+async def step(world: World, session: Session, lease: Lease) -> Verdict:
+    """One decide and one act. What is brought along is a reading of the log, caught up before it is looked at."""
     for _ in range(_TRIES_MAX):
-        session = Session(world.store, session_id, clock=world.clock)
         verdict = decided(world, session)
         now = Step(world, session, lease, verdict)
         try:
@@ -92,7 +101,7 @@ async def step(world: World, session_id: str, lease: Lease) -> Verdict:
             # Somebody was faster: there is more to look at than this was decided on.
             continue
         return verdict if moved else msgspec.structs.replace(verdict, decision=Await())
-    raise Conflict(f"{session_id} is too busy: {_TRIES_MAX} decisions were overtaken")
+    raise Conflict(f"{session.name} is too busy: {_TRIES_MAX} decisions were overtaken")
 
 
 async def act(now: Step, decision: Decision) -> bool:
@@ -145,8 +154,8 @@ def _is_idle(decision: Decision) -> bool:
     return isinstance(decision, Rest) or (isinstance(decision, Await) and decision.until_ms is None)
 
 
-def _will_wait(world: World, decision: Await, patience_ms: int | None) -> bool:
-    if decision.until_ms is None:
+def _will_wait(world: World, decision: Decision, patience_ms: int | None) -> bool:
+    if not isinstance(decision, Await) or decision.until_ms is None:
         return False
     return patience_ms is None or decision.until_ms - world.clock.now_ms() <= patience_ms
 

@@ -7,13 +7,15 @@ A `WakelogError` is printed as one line of JSON; anything else is a traceback, a
 import json
 import os
 import resource
+import select
 import shutil
 import sys
 from collections.abc import Callable
 
 from tests.faults.samples import NAME
+from wakelog.collecting import DAY_S, collect
 from wakelog.errors import LeaseLost, StoreError, WakelogError
-from wakelog.log.content import Prompt
+from wakelog.log.content import Image, Prompt
 from wakelog.log.entry import Message
 from wakelog.log.proof import prove
 from wakelog.reading import read_active, read_log
@@ -227,9 +229,75 @@ def hold_unfenced(folder: str, holder: str, ttl_s: str) -> None:
     hold(folder, holder, ttl_s)
 
 
+# ── blobs ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def put(folder: str, content: str, tries: str) -> None:
+    """Puts a blob, as often as asked; says what happened each time, and what is stored then."""
+    blobs = JsonlStore(folder).blobs
+    for _ in range(int(tries)):
+        try:
+            ref = blobs.put(content.encode())
+        except StoreError as error:
+            tell("failed", "blob", refused(error))
+        else:
+            tell("kept", ref.digest, ref.bytes)
+        tell("stored", *(blob.digest for blob in blobs.stored()))
+
+
+def put_too_much(folder: str, limit: str) -> None:
+    """Puts a blob that is larger than any file may be, and once more when it may."""
+    _, highest = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), highest))
+    put(folder, "x" * 2 * int(limit), "1")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (highest, highest))
+    put(folder, "x" * 2 * int(limit), "1")
+
+
+def put_the_same(folder: str, count: str) -> None:
+    """Puts what others are putting too."""
+    blobs = JsonlStore(folder).blobs
+    tell("ready")
+    wait_for("go")
+    for number in range(int(count)):
+        tell(blobs.put(b"%d" % number * 10_000).digest)
+
+
+def put_and_name(folder: str, label: str, count: str) -> None:
+    """Puts blobs that are there already, old and named by nobody, and then names each in the log."""
+    store = JsonlStore(folder)
+    session = Session.create(store, session_id=label)
+    tell("ready")
+    wait_for("go")
+    for number in range(int(count)):
+        content = f"{label} {number}".encode()
+        digest = store.blobs.put(content).digest
+        name = digest.removeprefix("sha256:")
+        # A collector may have been as quick as that only if it did what it must not do.
+        os.utime(os.path.join(folder, ".blobs", name[:2], name), (1, 1))
+        ref = store.blobs.put(content)
+        session.append(Message(message=Prompt(content=(Image(mime_type="image/png", blob=ref),))))
+        tell(ref.digest, ref.bytes)
+
+
+def collect_on(folder: str) -> None:
+    """Collects again and again until it is told to stop; says how often, and how much it removed."""
+    store = JsonlStore(folder)
+    tell("ready")
+    wait_for("go")
+    runs = removed = 0
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        removed += len(collect(store, older_than_s=DAY_S).blobs)
+        runs += 1
+    tell("done", runs, removed)
+
+
 CHILDREN: dict[str, Callable[..., None]] = {
     each.__name__: each
-    for each in (read_all, look, append_stubbornly, fill, create, say, wander, ensure, hold, hold_unfenced)
+    for each in (
+        *(read_all, look, append_stubbornly, fill, create, say, wander, ensure, hold, hold_unfenced),
+        *(put, put_too_much, put_the_same, put_and_name, collect_on),
+    )
 }
 
 

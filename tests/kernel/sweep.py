@@ -97,7 +97,7 @@ def _child(work):
         try:
             work()
             code = 0
-        except BaseException as error:  # the parent is told by the exit code, a reader by the line
+        except BaseException as error:  # noqa: BLE001 - the parent is told by the exit code, a reader by the line
             print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
         finally:
             os._exit(code)

@@ -14,7 +14,9 @@ from wakelog.turn.calls import CALL_ROWS
 from wakelog.turn.decide import ROWS
 
 PARTS = 4
-TRACED = "write,pwrite64,writev,fsync,fdatasync,link,linkat,symlink,symlinkat,rename,renameat,renameat2,unlink,unlinkat,"
+TRACED = (
+    "write,pwrite64,writev,fsync,fdatasync,link,linkat,symlink,symlinkat,rename,renameat,renameat2,unlink,unlinkat,"
+)
 TRACED += "rmdir,mkdir,mkdirat,utimensat,truncate,ftruncate,chmod,fchmod"
 # The names under which the kernel knows what Python calls by another.
 SAME = {"pwrite64": "pwrite", "linkat": "link", "symlinkat": "symlink", "renameat": "rename", "renameat2": "rename"}

@@ -6,30 +6,37 @@ what comes out of this one and fails if forks, interleaved branches, folds or od
 
 from hypothesis import strategies as st
 
-from wakelog.log.content import Prompt, Reply, Text, ToolResult, Usage
+from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult, Usage
 from wakelog.log.entry import (
     Activity,
     Attention,
     AttentionResolved,
     Call,
     Cancelled,
+    ContextRecord,
     Custom,
     Failed,
+    FaultReport,
     Label,
     Message,
     ModelChange,
     Partial,
     Queued,
+    Resumed,
     Sent,
     SessionArchived,
     SessionRenamed,
     Setting,
+    Spawned,
     Terminated,
     ToolStarted,
 )
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.builders import Story
+from wakelog.turn.policy import Policy, policy_written
 from wakelog.views.pending import open_calls
+
+_DECISIONS = ("approve", "deny", "ran", "did not run", "run again", "")
 
 _FACTS = (
     "label",
@@ -46,6 +53,10 @@ _FACTS = (
     "attached",
     "left",
     "terminated",
+    "cancel",
+    "fold_asked",
+    "spawned",
+    "resumed",
 )
 _AT = st.integers(0, 30)
 STEPS = st.one_of(
@@ -60,7 +71,12 @@ STEPS = st.one_of(
     st.tuples(st.just("take"), _AT),
     st.tuples(st.just("model"), st.sampled_from(["m1", "m2"])),
     st.tuples(st.just("setting"), st.sampled_from(["a", "b"])),
-    st.tuples(st.just("end"), st.sampled_from(["cancelled", "failed", "custom"])),
+    st.tuples(st.just("asked"), st.integers(0, 11)),
+    st.tuples(st.just("asked"), st.integers(0, 11)),
+    st.tuples(st.just("called"), _AT),
+    st.tuples(st.just("agreed"), _AT),
+    st.tuples(st.just("fold_failed"), _AT),
+    st.tuples(st.just("end"), st.sampled_from(["cancelled", "failed", "faulted", "custom"])),
     st.tuples(st.sampled_from(_FACTS), _AT),
 )
 STORIES = st.lists(STEPS, min_size=10, max_size=40)
@@ -99,6 +115,44 @@ class _Teller:
         asked = [(f"t{number}", "bash", {"n": number}) for number in range(calls)]
         self.story.reply(f"reply {calls}", calls=asked, usage=Usage(input_tokens=calls + 1, cost_micros=calls))
 
+    def _asked(self, at):
+        """A reply that a call of this session made, so that its tools may be run."""
+        reply_id = self.session.clock.new_id()
+        self.story.call(reply_id, channels=("terminal", "bot")[: at % 3])
+        if at % 4 == 3:
+            return
+        calls = tuple(ToolCall(id=f"t{number}", name="bash", input={"n": number}) for number in range(at % 4))
+        content = (Text(text=f"asked {at}"), *calls)
+        reply = Reply(content=content, call_id=f"call-{reply_id}", model="example")
+        self.session.append(Message(id=reply_id, message=reply))
+
+    def _called(self, at):
+        """A request of any purpose, whose reply may or may not ever come."""
+        purpose = ("reply", "compaction", "rerun")[at % 3]
+        queued = [entry.id for entry in self.tree.own() if isinstance(entry.value, Queued)]
+        taken = queued[at % len(queued)] if queued and purpose == "compaction" else None
+        self.session.append(Call(call_id=f"d{at}", reply_id=f"r{at}", purpose=purpose, queued_id=taken))
+
+    def _fold_failed(self, at):
+        """A summary that was no use, where the fold would have stood."""
+        error = FaultReport(kind=("did_not_shrink", "empty", "overload")[at % 3])
+        self.session.append(Partial(reply_id=f"r{at}", error=error))
+
+    def _agreed(self, at):
+        """What is in force from here on."""
+        policy = Policy(
+            steps_max=1 + at % 4,
+            faults_max=1 + at % 3,
+            attempts_max=1 + at % 2,
+            unknown=("tell", "ask")[at % 2],
+            cut=("replace", "resume")[at % 2],
+            approval=("auto", "ask", "deny")[at % 3],
+            strategy=("full", "window:3", "budget:20")[at % 3],
+            compact_at=(0, 5, 20)[at % 3],
+            keep=1 + at,
+        )
+        self.session.append(ContextRecord(policy=policy_written(policy), params={"t": at}))
+
     def _result(self, at):
         waiting = open_calls(self.tree.branch())
         if waiting:
@@ -134,7 +188,13 @@ class _Teller:
         self.session.append(Setting(key=key, value=len(self.links)))
 
     def _end(self, how):
-        bodies = {"cancelled": Cancelled(), "failed": Failed(reason="x"), "custom": Custom(custom_type="x")}
+        fault = FaultReport(kind="overload", retryable=True, delay_ms=len(self.links) * 1_000)
+        bodies = {
+            "cancelled": Cancelled(),
+            "failed": Failed(reason="x"),
+            "faulted": Failed(reason="call", error=fault, call_id="c"),
+            "custom": Custom(custom_type="x"),
+        }
         self.session.append(bodies[how])
 
     def _fact(self, verb, at):
@@ -145,11 +205,25 @@ class _Teller:
             "queued": Queued(message=Prompt(content=f"queued {at}")),
             "steer": Queued(message=Prompt(content=f"steer {at}"), mode="steer"),
             "attention": Attention(reason="look", reply_id=reply, tool_call_id="t0"),
-            "resolve": AttentionResolved(attention_id=raised[at % len(raised)] if raised else "never"),
+            "resolve": AttentionResolved(
+                attention_id=raised[at % len(raised)] if raised else "never",
+                decision=_DECISIONS[at % len(_DECISIONS)],
+                result="by hand" if at % 7 == 0 else None,
+            ),
             "call": Call(call_id=f"c{at}", reply_id=reply, channels=("terminal", "bot")[: at % 3]),
             "sent": Sent(reply_id=reply, channel=("terminal", "bot")[at % 2]),
-            "started": ToolStarted(reply_id=reply, tool_call_id=f"t{at % 3}"),
-            "partial": Partial(reply_id=reply, content="cut"),
+            "started": ToolStarted(
+                reply_id=reply,
+                tool_call_id=f"t{at % 3}",
+                replay=("safe", "receipt", "never")[at // 3 % 3],
+                attempt=1 + at % 2,
+                intent={"at": at} if at % 2 else {},
+            ),
+            "partial": Partial(reply_id=reply, content="cut", tool_call_id="t0" if at % 3 == 0 else None),
+            "resumed": Resumed(reply_id=reply, strategy=("resume", "replace")[at % 2], prior_chars=at),
+            "spawned": Spawned(child_session=f"child{at}", reply_id=reply, tool_call_id=f"t{at % 3}"),
+            "cancel": Queued(mode="cancel"),
+            "fold_asked": Queued(mode="compact", keep=self._link(at).id if at % 2 else None),
             "renamed": SessionRenamed(title=f"title {at}"),
             "archived": SessionArchived(archived=at % 2 == 0),
             "attached": Activity(holder="w"),

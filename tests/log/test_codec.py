@@ -137,6 +137,20 @@ def test_canonical():
     assert canonical({"a": 1, "b": 2}) == canonical({"b": 2, "a": 1})
 
 
+def test_both_brackets_count_towards_the_depth():
+    """LOG-11: a line is nested too deep also where neither lists nor objects alone are; brackets in a text are text."""
+    for levels, is_read in ((126, True), (127, False)):
+        nest = b'[{"a":' * levels + b"1" + b"}]" * levels
+        call = b'[{"type":"toolCall","id":"t","name":"n","input":%b}]' % nest
+        line = PROMPT.replace(b'"hi"', call)
+        if is_read:
+            assert decode(line).message.parts[0].name == "n"
+        else:
+            with pytest.raises(Undecodable, match="nested deeper"):
+                decode(line)
+    assert decode(PROMPT.replace(b"hi", b"[{" * 5_000)).message.text == "[{" * 5_000
+
+
 def test_id_of():
     assert id_of(PROMPT) == "m1"
     assert id_of(b"x") is None

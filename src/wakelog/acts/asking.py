@@ -82,13 +82,11 @@ class _Answer:
         self.step.write(
             Call(
                 id=self.call_id,
-                call_id=self.call_id,
                 reply_id=self.reply_id,
-                context_id=self.step.state.context.id if self.step.state.context else None,
                 model=context.model,
                 provider=context.provider,
                 strategy=context.strategy,
-                from_id=context.entry_ids[0] if context.entry_ids else None,
+                from_id=context.entry_ids[0] if context.strategy != "full" and context.entry_ids else None,
                 context_digest=context.digest,
                 channels=self.owed,
                 tokens_estimate=context.tokens,

@@ -42,6 +42,7 @@ async def answer_of_child(step: Step, call: OpenCall, child: str) -> Outcome | N
         prompt=prompt_of(call),
         parent=step.session.id,
         reply_id=call.reply_id,
+        tool_call_id=call.call.id,
         agent=card.agent or "agent",
         sender=card.sender or "user",
         cwd=card.cwd,

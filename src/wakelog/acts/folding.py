@@ -63,14 +63,11 @@ class _Fold:
         self.step.write(
             Call(
                 id=self.call_id,
-                call_id=self.call_id,
                 reply_id=self.reply_id,
                 purpose="compaction",
                 queued_id=self.decision.queued_id,
-                context_id=self.step.state.context.id if self.step.state.context else None,
                 model=context.model,
                 provider=context.provider,
-                from_id=context.entry_ids[0] if context.entry_ids else None,
                 to_id=self.decision.first_kept,
                 context_digest=context.digest,
                 injected=context.injected,

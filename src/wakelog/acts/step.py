@@ -18,7 +18,7 @@ from wakelog.ports import Lease, Tool
 from wakelog.session import Session
 from wakelog.turn.decide import Verdict, decide
 from wakelog.turn.policy import Policy
-from wakelog.views.state import BranchState, branch_state
+from wakelog.views.state import BranchState
 from wakelog.world import World
 
 
@@ -30,9 +30,9 @@ class Step:
         self.session = session
         self.lease = lease
         self.verdict = verdict
-        self.tree: Tree = session.tree
-        self.branch: Branch = self.tree.branch()
-        self.state: BranchState = branch_state(self.branch)
+        self.tree: Tree = verdict.sight.tree
+        self.branch: Branch = verdict.sight.branch
+        self.state: BranchState = verdict.sight.state
         self.decided_on = session.last_seq
         assert self.branch.tip is not None
         self.tip = self.branch.tip.id
@@ -41,7 +41,7 @@ class Step:
     @property
     def policy(self) -> Policy:
         """What was agreed."""
-        return self.verdict.policy
+        return self.verdict.sight.policy
 
     @property
     def cwd(self) -> str:

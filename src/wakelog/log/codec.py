@@ -1,11 +1,12 @@
 """Entry ⇄ JSON line. The one file that knows the JSON library.
 
-Writing: `encode` gives the line without seq and h; the store seals those around it (`chain.py`).
+Writing: `encode` gives the line without seq and h; the store seals those around it (`seal.py`).
 Reading: `decode` gives the typed value or says why it cannot; the caller keeps the bytes either way.
 A line this version does not understand is never an accident of the decoder: an unknown type is an
 `Unknown`, an unknown part is an `UnknownPart`, an older version is upcast in the value only.
 """
 
+import functools
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -31,7 +32,6 @@ Upcaster: TypeAlias = Callable[[JsonObject], JsonObject]
 UPCASTERS: Mapping[int, Upcaster] = {}
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Known)
 _plain = msgspec.json.Decoder()
 _fits = ID.fullmatch
 _PART_TYPES = frozenset(str(part.__struct_config__.tag) for part in Part.__subclasses__())
@@ -104,13 +104,19 @@ def amended(raw: bytes, changes: JsonObject, *, without: tuple[str, ...] = ()) -
     return _encoder.encode({**line, **changes})
 
 
+@functools.cache
+def _known() -> Callable[[bytes], Known]:
+    """What decodes a line of ours. Made when one is first read: it takes longer than a list of sessions should."""
+    return msgspec.json.Decoder(Known).decode
+
+
 def decode(raw: bytes) -> Body:
     """The typed value of one line (without its LF), or `Undecodable`."""
     if len(raw) > _LARGE_BYTES and (excess := _excess(raw)):
         # Decoding would already have taken the memory that the check is there to save.
         raise Undecodable(excess)
     try:
-        value: Known = _decoder.decode(raw)
+        value = _known()(raw)
     except msgspec.ValidationError:
         return decode_patiently(raw)
     except _NOT_JSON as error:
@@ -124,7 +130,7 @@ def decode(raw: bytes) -> Body:
     if (
         _fits(value.id) is None
         or (value.v != FORMAT_VERSION and value.v is not None)
-        or (len(raw) - len(raw.translate(None, b"[{")) > NESTING_MAX and _excess(raw))
+        or (_holds_many_brackets(raw) and _excess(raw))
         or (type(value) is Session and value.version not in (None, FORMAT_VERSION))
     ):
         return decode_patiently(raw)
@@ -171,7 +177,7 @@ def _object(raw: bytes) -> JsonObject:
 
 def _excess(raw: bytes) -> str:
     """What is too much about a line's JSON, or nothing. Most lines are too short, or hold too few brackets, to be."""
-    if len(raw) < _SHORT_BYTES or len(raw) - len(raw.translate(None, b"[{")) <= NESTING_MAX:
+    if not _holds_many_brackets(raw):
         return ""
     depth = count = 0
     for token in _TOKEN.finditer(raw.replace(b"\\\\", b"").replace(b'\\"', b"")):
@@ -182,6 +188,14 @@ def _excess(raw: bytes) -> str:
         if count > BRACKETS_MAX:
             return f"made of more than {BRACKETS_MAX:,} lists and objects"
     return ""
+
+
+def _holds_many_brackets(raw: bytes) -> bool:
+    """Whether a line could be nested too deep at all. To take few bytes out of many is faster than to count them."""
+    if len(raw) < _SHORT_BYTES:
+        return False
+    most = NESTING_MAX + 1
+    return 2 * len(raw) - len(raw.replace(b"[", b"", most)) - len(raw.replace(b"{", b"", most)) > NESTING_MAX
 
 
 def _version(line: JsonObject, envelope: Unknown) -> int:

@@ -150,9 +150,14 @@ class Custom(Link, frozen=True, kw_only=True, tag="custom"):
 
 
 class Call(Fact, frozen=True, kw_only=True, tag="call"):
-    """Written before each request to the model. Hangs on the last link the request contains."""
+    """Written before each request to the model. Hangs on the last link the request contains.
 
-    call_id: str
+    `call_id` is what its outcome names it by, where that is not the entry's own id (see `key`).
+    `from` is the first entry of a window that leaves some out, `to` the first that a summary is not to stand for;
+    `context_id` names the context in force where that is not the last one of the branch.
+    """
+
+    call_id: str | None = None
     reply_id: str
     purpose: Literal["reply", "compaction", "title", "rerun"] = "reply"
     queued_id: str | None = None
@@ -167,6 +172,11 @@ class Call(Fact, frozen=True, kw_only=True, tag="call"):
     injected: tuple[BlobRef, ...] = ()
     channels: tuple[str, ...] = ()
     tokens_estimate: int | None = None
+
+    @property
+    def key(self) -> str:
+        """What the outcome of this call names it by."""
+        return self.call_id or self.id
 
 
 class Partial(Fact, frozen=True, kw_only=True, tag="partial"):
@@ -333,6 +343,8 @@ class FoldState(Value, frozen=True, kw_only=True):
     settings: JsonObject = {}
     context: ContextRecord | None = None
     queue: tuple[Queued, ...] = ()
+    said: tuple[str, ...] = ()
+    """Which of the queue were taken up on another branch by then."""
     attention: tuple[Attention, ...] = ()
     owed: tuple[Owed, ...] = ()
 

@@ -20,6 +20,7 @@ from wakelog.log.entry import (
     DamageNote,
     Entry,
     Head,
+    Message,
     Partial,
     Resumed,
     Sent,
@@ -27,6 +28,12 @@ from wakelog.log.entry import (
     ToolStarted,
 )
 from wakelog.log.lines import Damage, DamageKind
+
+# The field in which a fact names what it speaks about, for those that do so besides their parent.
+_SUBJECTS = {
+    **dict.fromkeys((ToolStarted, Spawned, Sent, Partial, Resumed), "reply_id"),
+    AttentionResolved: "attention_id",
+}
 
 
 class Branch(msgspec.Struct, frozen=True):
@@ -64,7 +71,9 @@ class Tree:
         self._head_seq = -1
         self._gap_seq = -1
         self._parents: dict[str, str | None] = {}
-        self._children: dict[str, list[str]] = {}
+        # Ten thousand lists of one child each would cost more than the rest of the tree.
+        self._first_child: dict[str, str] = {}
+        self._other_children: dict[str, list[str]] = {}
         self._facts: dict[str, list[Entry]] = {}
         self._speaks_of: dict[str, str] = {}
         self._last_link: str | None = None
@@ -74,11 +83,17 @@ class Tree:
 
     def add(self, entry: Entry) -> None:
         """Takes in the next entry of the log."""
-        if entry.seq > self.last_seq + 1:
-            self._gap_seq = entry.seq - 1
-        self.last_seq = max(self.last_seq, entry.seq)
-        if entry.id in self.links or entry.id in self._speaks_of:
-            self._report(entry, "repeated", f"the id {entry.id} stands here a second time")
+        value, seq = entry.value, entry.seq
+        if seq > self.last_seq:
+            if seq > self.last_seq + 1:
+                self._gap_seq = seq - 1
+            self.last_seq = seq
+        if value.id in self.links or value.id in self._speaks_of:
+            self._report(entry, "repeated", f"the id {value.id} stands here a second time")
+        elif type(value) is Message and value.parent_id == self.head is not None:
+            # Nearly every entry there is: said at the head, and from then on the head itself.
+            self._place(entry, self.head)
+            self.set_head(value.id, seq)
         elif entry.is_link:
             self._add_link(entry)
         else:
@@ -125,13 +140,14 @@ class Tree:
         return entry.id if moves else None
 
     def _place(self, entry: Entry, parent: str | None) -> None:
+        link = entry.id
         if self.root is None:
-            self.root = entry.id
-        self.links[entry.id] = entry
-        self._parents[entry.id] = parent
-        if parent is not None:
-            self._children.setdefault(parent, []).append(entry.id)
-        self._last_link = entry.id
+            self.root = link
+        self.links[link] = entry
+        self._parents[link] = parent
+        if parent is not None and self._first_child.setdefault(parent, link) != link:
+            self._other_children.setdefault(parent, []).append(link)
+        self._last_link = link
 
     def _parent_of(self, entry: Entry) -> str | None:
         named = entry.value.parent_id
@@ -148,7 +164,7 @@ class Tree:
     def _add_fact(self, entry: Entry) -> None:
         named = entry.value.parent_id
         link = self._resolve(_subject(entry.value)) or self._resolve(named) or self.root
-        if named is not None and self._resolve(named) is None and not self.partial:
+        if named is not None and not self.partial and self._resolve(named) is None:
             self._report(entry, "orphan", f"it speaks of {named}, which does not stand before it")
         self._join(entry, link)
         if type(entry.value) is Head:
@@ -190,8 +206,10 @@ class Tree:
 
     def entry(self, entry_id: str) -> Entry | None:
         """A link or fact by its id."""
-        facts = self._facts.get(self._speaks_of.get(entry_id, ""), ())
-        return self.links.get(entry_id) or next((fact for fact in facts if fact.id == entry_id), None)
+        if entry_id not in self._speaks_of:
+            return self.links.get(entry_id)
+        facts = self._facts.get(self._speaks_of[entry_id], ())
+        return next((fact for fact in facts if fact.id == entry_id), None)
 
     def branch(self, at: str | None = None) -> Branch:
         """The branch that ends at a link (default: the head)."""
@@ -212,11 +230,12 @@ class Tree:
 
     def children(self, link: str) -> tuple[str, ...]:
         """The links under this one, oldest first."""
-        return tuple(self._children.get(link, ()))
+        first = self._first_child.get(link)
+        return () if first is None else (first, *self._other_children.get(link, ()))
 
     def leaves(self) -> tuple[str, ...]:
         """Links without children, oldest first."""
-        return tuple(link for link in self.links if link not in self._children)
+        return tuple(link for link in self.links if link not in self._first_child)
 
     def facts(self, link: str) -> tuple[Entry, ...]:
         """What is said about a link, oldest first."""
@@ -244,12 +263,9 @@ class Tree:
 
 def _subject(value: Body) -> str | None:
     """What a fact names besides its parent, and speaks about wherever it hangs: a tool that was begun is begun."""
-    match value:
-        case ToolStarted(reply_id=named) | Spawned(reply_id=named) | Sent(reply_id=named):
-            return named
-        case Partial(reply_id=named) | Resumed(reply_id=named) | AttentionResolved(attention_id=named):
-            return named
-    return None
+    field = _SUBJECTS.get(type(value))
+    named: str | None = getattr(value, field) if field is not None else None
+    return named
 
 
 def _seq(entry: Entry) -> int:

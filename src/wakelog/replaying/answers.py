@@ -92,7 +92,7 @@ class Answers:
 
     async def _send(self, world: World, errand: Errand) -> Outcome | None:  # noqa: ARG002 - children answer for themselves
         def is_over(entry: Entry) -> bool:
-            return _is_result(entry, errand.reply_id, None) or _has_left(entry)
+            return _is_result(entry, errand.reply_id, errand.tool_call_id) or _has_left(entry)
 
         entry = await self.turn(is_over)
         return None if entry is None or _has_left(entry) else self.outcome(entry)
@@ -126,11 +126,11 @@ class Answers:
             match entry.value:
                 case Call(reply_id=call.reply_id):
                     return said, None
-                case Message(message=Reply(call_id=call.call_id) as reply):
+                case Message(message=Reply(call_id=call.key) as reply):
                     return reply.parts, Finished(reply.stop_reason or "stop", reply.usage, reply.request_id)
-                case Compaction(call_id=call.call_id, usage=usage) as fold:
+                case Compaction(call_id=call.key, usage=usage) as fold:
                     return (Text(text=unframed(fold.summary)),), Finished(usage=usage)
-                case Failed(call_id=call.call_id, error=error) if error is not None:
+                case Failed(call_id=call.key, error=error) if error is not None:
                     return said, Faulted(error.kind, error.message, error.retryable, error.delay_ms)
                 case Partial(reply_id=call.reply_id, tool_call_id=None) as partial:
                     said = Prompt(content=partial.content).parts
@@ -167,6 +167,9 @@ class _RecordedClock:
         if self._place != self._store.at:
             self._place, self._given = self._store.at, 0
         entry = self._store.next
+        if entry is not None and isinstance(entry.value, Activity):
+            # Whatever else the worker had in mind when it came or went, it never wrote.
+            return entry.id
         ids = self._left(entry) if entry is not None else ()
         self._given += 1
         return ids[self._given - 1] if self._given <= len(ids) else f"none-{self._store.at}-{self._given}"
@@ -284,10 +287,10 @@ class _RecordedTool:
         return "cannot say"
 
 
-def _is_result(entry: Entry, reply_id: str, tool_call_id: str | None) -> bool:
+def _is_result(entry: Entry, reply_id: str, tool_call_id: str) -> bool:
     match entry.value:
         case Message(message=ToolResult(reply_id=named, tool_call_id=call_id)):
-            return named == reply_id and tool_call_id in (None, call_id)
+            return (named, call_id) == (reply_id, tool_call_id)
     return False
 
 

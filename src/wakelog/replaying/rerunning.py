@@ -40,6 +40,7 @@ class ReplayedStore(MemoryStore):
         super().__init__()
         self.script = script
         self.at = 0
+        self.ended = False
         self.changed = asyncio.Event()
         self._behind = behind
         self.replayed = name
@@ -89,6 +90,9 @@ class ReplayedStore(MemoryStore):
         durable: bool = True,
     ) -> Sealed:
         """Lets the next line be written again, and compares it."""
+        if self.ended:
+            # What a worker does on its way out says nothing about where the two logs parted.
+            raise LeaseLost("the replay is over")
         if self.worker_is_gone and not self._is_leaving(body):
             raise LeaseLost("the recording goes on without this worker")
         sealed = super().append(session, body, after=after, behind=behind, fence=fence, durable=durable)
@@ -116,6 +120,7 @@ class ReplayedStore(MemoryStore):
     def _compare(self, line: Line) -> None:
         recorded = self.script[self.at].line if self.at < len(self.script) else Line(b"", 0)
         if recorded.raw != line.raw:
+            self.ended = True
             raise Diverged(self.at, recorded.raw, line.raw)
         self._move_on()
         self.plant_given()

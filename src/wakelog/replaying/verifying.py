@@ -16,6 +16,9 @@ from wakelog.replaying.rerunning import Diverged, ReplayedStore
 from wakelog.wake import wake
 
 
+_ROUNDS_MAX = 1_000
+
+
 class Replayed(msgspec.Struct, frozen=True):
     """What a replay came to: how many lines were given and written again, what channels held, where it parted."""
 
@@ -66,15 +69,28 @@ async def _work(again: ReplayedStore, attached: Entry, channels: dict[str, Held]
     answers, place = Answers(again), again.at
     waking = asyncio.ensure_future(wake(answers.world(attached.value, channels), again.replayed))
     gone = asyncio.ensure_future(answers.gone.wait())
-    await asyncio.wait({waking, gone}, return_when=asyncio.FIRST_COMPLETED)
-    for task in (waking, gone):
-        if not task.done():
-            task.cancel()
-    await asyncio.wait({waking, gone})
+    stalled = asyncio.ensure_future(_stalled(again))
+    tasks = {waking, gone, stalled}
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    is_stalled = stalled.done() and not waking.done()
+    again.ended = again.ended or is_stalled
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
     error = None if waking.cancelled() else waking.exception()
     if error is not None and not isinstance(error, LeaseLost):
         raise error
+    if is_stalled:
+        return f"line {again.at + 1}: nobody at work would write this here"
     return f"line {place + 1}: a worker took the session up, and there is nothing to do" if again.at == place else ""
+
+
+async def _stalled(again: ReplayedStore) -> None:
+    """Ends when everybody waits for a turn that never comes: so many rounds of the loop, and nothing was written."""
+    place, rounds = again.at, 0
+    while rounds < _ROUNDS_MAX:
+        await asyncio.sleep(0)
+        place, rounds = again.at, rounds + 1 if again.at == place else 0
 
 
 def _channels(script: list[Recorded]) -> set[str]:

@@ -4,7 +4,7 @@ Rule 1: there is no other place where anything is decided, and no other way to r
 on and coming back after a crash are this function over the same log (law 15).
 Rule 2: a row sees the log, the policy in force, the time, and which channels can be reached. Nothing else.
 Rule 3: open calls are judged one by one. Whatever can move, moves; waiting is the answer only when none can.
-`docs/decisions-table.md` is printed from `ROWS`; the case table of the tests holds every row.
+`docs/decide.md` is printed from `ROWS`; the case table of the tests holds every row.
 """
 
 from collections.abc import Callable
@@ -18,10 +18,9 @@ from wakelog.turn.calls import judge_open_calls
 from wakelog.turn.compaction import fold_is_hopeless, is_kept_by_a_fold, plan_fold
 from wakelog.turn.decisions import Ask, Await, Cancel, Compact, Decision, Deliver, Fail, Mend, Rest, TakeUp
 from wakelog.turn.faults import faults_in_a_row, last_fault, retry_at_ms, too_many_faults, way_to_mend
-from wakelog.turn.policy import Policy
 from wakelog.turn.sight import Sight, look
 from wakelog.views.context import build_context
-from wakelog.views.state import session_state
+from wakelog.views.state import is_terminated
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -34,11 +33,11 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """A decision, and the row it came from."""
+    """A decision, the row it came from, and what was seen when it was made."""
 
     row: str
     decision: Decision
-    policy: Policy
+    sight: Sight
 
 
 def decide(tree: Tree, now_ms: int, attached: frozenset[str] = frozenset()) -> Verdict:
@@ -48,14 +47,14 @@ def decide(tree: Tree, now_ms: int, attached: frozenset[str] = frozenset()) -> V
         if row.judge is _open_calls:
             judged = judge_open_calls(sight)
             if judged is not None:
-                return Verdict(*judged, sight.policy)
+                return Verdict(*judged, sight)
         elif (decision := row.judge(sight)) is not None:
-            return Verdict(row.name, decision, sight.policy)
+            return Verdict(row.name, decision, sight)
     raise AssertionError("the last row fits everything")
 
 
 def _terminated(sight: Sight) -> Decision | None:
-    return Rest("terminated") if session_state(sight.tree).terminated else None
+    return Rest("terminated") if is_terminated(sight.tree) else None
 
 
 def _owed(sight: Sight) -> Decision | None:
@@ -103,6 +102,9 @@ def _faulted(sight: Sight) -> Decision | None:
 
 
 def _fold_asked(sight: Sight) -> Decision | None:
+    if sight.open.cut or sight.state.ends_in == "faulted":
+        # What is half said, or is to be tried again, comes first; a turn that has failed for good does not.
+        return None
     for queued in sight.open.queue:
         kept = queued.keep or plan_fold(sight.branch, sight.policy.keep)
         if queued.mode == "compact" and kept is not None and is_kept_by_a_fold(sight.branch, kept):
@@ -149,6 +151,12 @@ ROWS = (
     ),
     Row("cancel", "is under way, and a person has asked to cancel", "Cancel the turn", _cancel_asked),
     Row("open calls", "has open calls", "judge each by the rows below", _open_calls),
+    Row(
+        "fold asked",
+        "a person has asked for a fold, there is something to fold, and no call is to be made good first",
+        "Compact, once",
+        _fold_asked,
+    ),
     Row("cancelled", "ends in a cancelled turn", "take up the oldest queued message, else Rest", _cancelled),
     Row("cut", "has a cut reply", "below faults_max Mend: resume or replace; else Fail", _cut),
     Row(
@@ -157,7 +165,6 @@ ROWS = (
         "retryable and below faults_max: Await its time, then Ask; else take up what is queued, else Rest(failed)",
         _faulted,
     ),
-    Row("fold asked", "a person has asked for a fold, and there is something to fold", "Compact, once", _fold_asked),
     Row("steer", "has a queued steer", "take it up", _steer),
     Row(
         "answer",

@@ -2,12 +2,11 @@
 
 import msgspec
 
-from wakelog.log.content import Prompt
-from wakelog.log.entry import Message, Queued
+from wakelog.log.entry import Queued
 from wakelog.log.tree import Branch, Tree
 from wakelog.turn.policy import Policy, policy_in_force
 from wakelog.views.pending import Pending, pending
-from wakelog.views.state import BranchState, branch_state
+from wakelog.views.state import BranchState, branch_state, taken_up
 
 
 class Sight(msgspec.Struct, frozen=True):
@@ -25,7 +24,8 @@ class Sight(msgspec.Struct, frozen=True):
 def look(tree: Tree, now_ms: int, attached: frozenset[str]) -> Sight:
     """Looks at the head."""
     branch = tree.branch()
-    state, open_work = branch_state(branch), pending(branch)
+    state = branch_state(branch)
+    open_work = pending(branch, state)
     waiting = msgspec.structs.replace(
         open_work, queue=_not_said(tree, open_work.queue), cut=_not_followed(tree, branch, open_work.cut)
     )
@@ -43,10 +43,5 @@ def _not_followed(tree: Tree, branch: Branch, cut: str | None) -> str | None:
 
 def _not_said(tree: Tree, queue: tuple[Queued, ...]) -> tuple[Queued, ...]:
     """What waits on this branch and was taken up on no other: a message is said once, however often one goes back."""
-    if not queue:
-        return queue
-    links = (link.value for link in tree.own_links())
-    said = {
-        value.message.queued_id for value in links if isinstance(value, Message) and isinstance(value.message, Prompt)
-    }
+    said = taken_up(tree) if queue else set()
     return tuple(queued for queued in queue if queued.id not in said)

@@ -2,7 +2,8 @@
 
 Rule 1: this file adds no words of its own. Summaries, clip marks and unknown-outcome texts were
 written into entries when they were appended, so an old digest never changes.
-Rule 2: a tool call and its results are never separated: a window begins between such groups only.
+Rule 2: a tool call and its results are never separated: whatever was said between them in the log comes behind
+them, and a window begins between such groups only.
 Rule 3: a window moves in strides of half its size, counted from the last fold, so that between two
 strides every request begins with the bytes of the one before it and provider caches hit.
 """
@@ -160,15 +161,36 @@ def _items(branch: Branch) -> tuple[list[_Item], list[_Item]]:
     if part.compaction is not None and part.compaction.summary:
         summary = ContextMessage(role="user", content=(Text(text=part.compaction.summary),))
         fold.append((part.compaction.id, summary))
-    items: list[_Item] = []
-    called: set[str] = set()
-    for link in part.links:
+    return fold, [item for group in _groups(part.links) for item in group]
+
+
+def _groups(links: Sequence[Entry]) -> list[list[_Item]]:
+    """Each message with the results that answer it, which stand right behind it though somebody has spoken since.
+
+    Providers take it in no other order. A result without its call is left out.
+    """
+    groups: list[list[_Item]] = []
+    asking: dict[tuple[str | None, str | None], list[_Item]] = {}
+    for link in links:
         message = _message(link)
-        if message is None or (message.role == "toolResult" and message.tool_call_id not in called):
+        if message is None:
             continue
-        called.update(part.id for part in message.content if isinstance(part, ToolCall))
-        items.append((link.id, message))
-    return fold, items
+        if message.role == "toolResult":
+            call = message.tool_call_id
+            group = asking.get((_answered(link), call)) or asking.get((None, call)) or []
+        else:
+            groups.append(group := [])
+        group.append((link.id, message))
+        for part in message.content:
+            if isinstance(part, ToolCall):
+                asking[link.id, part.id] = asking[None, part.id] = group
+    return groups
+
+
+def _answered(link: Entry) -> str | None:
+    """The reply that a result names."""
+    said = link.value.message if isinstance(link.value, Message) else None
+    return said.reply_id if isinstance(said, ToolResult) else None
 
 
 def _message(link: Entry) -> ContextMessage | None:

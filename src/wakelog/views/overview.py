@@ -45,7 +45,8 @@ def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overvi
     `held`: a worker has it; `damaged`: reading it found damage.
     """
     branch = tree.branch()
-    session, here, open_work = session_state(tree), branch_state(branch), pending(branch)
+    session, here = session_state(tree), branch_state(branch)
+    open_work = pending(branch, here)
     card = next((link.value for link in tree.own_links() if isinstance(link.value, Session)), Session())
     return Overview(
         id=card.id,

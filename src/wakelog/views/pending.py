@@ -22,7 +22,7 @@ from wakelog.log.entry import (
 )
 from wakelog.log.tree import Branch
 from wakelog.views.active import active
-from wakelog.views.state import branch_state
+from wakelog.views.state import BranchState, branch_state
 
 
 class OpenCall(msgspec.Struct, frozen=True):
@@ -66,9 +66,9 @@ class Pending(msgspec.Struct, frozen=True):
     attention: tuple[Attention, ...] = ()
 
 
-def pending(branch: Branch) -> Pending:
-    """Reads what is open at the end of a branch."""
-    state = branch_state(branch)
+def pending(branch: Branch, state: BranchState | None = None) -> Pending:
+    """Reads what is open at the end of a branch; its state, where that is known already, need not be folded again."""
+    state = state or branch_state(branch)
     return Pending(open_calls(branch), state.owed, _cut(branch), state.queue, state.attention)
 
 

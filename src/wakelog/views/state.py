@@ -81,6 +81,8 @@ def branch_state(branch: Branch) -> BranchState:
         if isinstance(value, Compaction) and value.state is not None:
             own = at >= branch.inherited
             state, start = _carried(value.state, own=own), at + 1
+            # What it carries is from before it; the call for its summary has ended in it.
+            state.answers += _is_answer(branch.links[at])
             since = branch.links[at].seq if own else -1
             break
     for link in branch.links[start:]:
@@ -172,31 +174,39 @@ def _step_settings(state: BranchState, link: Entry) -> None:
             state.context = record
 
 
+_OPENING = frozenset({Call, Sent, Message, Queued, Cancelled, Attention, AttentionResolved})
+
+
 def _fold_open(state: BranchState, entries: Iterable[Entry]) -> None:
     calls: dict[str, Call] = {}
     queue = {entry.id: entry for entry in state.queue}
     attention = {entry.id: entry for entry in state.attention}
     owed = dict.fromkeys((debt.reply_id, debt.channel) for debt in state.owed)
     for entry in entries:
-        match entry.value:
-            case Queued() as queued:
-                queue[entry.id] = queued
-            case Message(message=Prompt(queued_id=taken)):
-                queue.pop(taken or "", None)
+        value = entry.value
+        # Every step goes over every entry of the tail here: types are compared, the frequent ones first.
+        kind = type(value)
+        if kind not in _OPENING:
+            continue
+        if isinstance(value, Call):
+            calls[value.reply_id] = value
+            queue.pop(value.queued_id or "", None)
+        elif isinstance(value, Sent):
+            owed.pop((value.reply_id, value.channel), None)
+        elif isinstance(value, Message):
+            if isinstance(value.message, Reply):
+                owed.update(dict.fromkeys((value.id, channel) for channel in _channels(value, calls.get(value.id))))
+            elif isinstance(value.message, Prompt):
+                queue.pop(value.message.queued_id or "", None)
                 _forget_cancels(queue)
-            case Cancelled():
-                _forget_cancels(queue)
-            case Attention() as raised:
-                attention[entry.id] = raised
-            case AttentionResolved(attention_id=resolved):
-                attention.pop(resolved, None)
-            case Call() as call:
-                calls[call.reply_id] = call
-                queue.pop(call.queued_id or "", None)
-            case Message(message=Reply()) as reply:
-                owed.update(dict.fromkeys((reply.id, channel) for channel in _channels(reply, calls.get(reply.id))))
-            case Sent(reply_id=reply_id, channel=channel):
-                owed.pop((reply_id, channel), None)
+        elif isinstance(value, Queued):
+            queue[entry.id] = value
+        elif isinstance(value, Cancelled):
+            _forget_cancels(queue)
+        elif isinstance(value, Attention):
+            attention[entry.id] = value
+        elif isinstance(value, AttentionResolved):
+            attention.pop(value.attention_id, None)
     state.queue = tuple(queue.values())
     state.attention = tuple(attention.values())
     state.owed = tuple(Owed(reply_id=reply_id, channel=channel) for reply_id, channel in owed)
@@ -241,6 +251,16 @@ def session_state(tree: Tree) -> SessionState:
     for entry in entries[start:]:
         _step_session(state, entry)
     return state
+
+
+def is_terminated(tree: Tree) -> bool:
+    """Whether a session is over for good; the one session-wide value that every step must know."""
+    links = list(tree.own_links())
+    for link in links[:1]:
+        if any(type(fact.value) is Terminated for fact in tree.facts(link.id)):
+            return True
+    folds = (link.value for link in reversed(links) if isinstance(link.value, Compaction))
+    return any(fold.state is not None and fold.state.terminated for fold in folds)
 
 
 def _carried_session(fold: FoldState) -> SessionState:
@@ -304,6 +324,19 @@ def fold_state(tree: Tree, at: str) -> FoldState:
         settings=branch.settings,
         context=branch.context,
         queue=branch.queue,
+        said=tuple(queued.id for queued in branch.queue if queued.id in taken_up(tree)),
         attention=branch.attention,
         owed=branch.owed,
     )
+
+
+def taken_up(tree: Tree) -> set[str]:
+    """What was queued and has been said, on whatever branch; a fold says what was before the tail that was read."""
+    said: set[str] = set()
+    for link in tree.own_links():
+        match link.value:
+            case Message(message=Prompt(queued_id=str() as queued_id)):
+                said.add(queued_id)
+            case Compaction(state=FoldState(said=before)):
+                said.update(before)
+    return said

@@ -8,8 +8,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from wakelog.log.content import AnyPart, Image, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult
+from wakelog.log.content import AnyPart, Image, Note, Prompt, Reply, Said, Text, Thinking, ToolCall, ToolResult
 from wakelog.log.entry import (
+    AnyFact,
+    Attention,
+    AttentionResolved,
     Cancelled,
     Compaction,
     ContextRecord,
@@ -19,17 +22,21 @@ from wakelog.log.entry import (
     Label,
     Message,
     ModelChange,
+    Partial,
     Session,
     Setting,
+    Spawned,
+    ToolStarted,
 )
 from wakelog.log.tree import Branch
+from wakelog.views.state import branch_state
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One row of a transcript. `kind` says which of the other fields mean anything."""
 
     kind: str
-    """session, prompt, reply, thinking, call, result, fold, change, ended, note or unknown."""
+    """session, prompt, reply, thinking, call, result, cut, fold, change, ended, queued, note or unknown."""
     entry_id: str
     seq: int
     timestamp: str
@@ -39,18 +46,63 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     status: str = ""
     duration_ms: int | None = None
     truncated: bool = False
+    call_id: str = ""
+    """Of a call without a result."""
     labels: tuple[str, ...] = ()
 
 
 def transcript(branch: Branch) -> tuple[Row, ...]:
-    """The rows of a branch. A tool call's row holds its result, if there is one."""
+    """The rows of a branch. A tool call's row holds its result, if there is one; what still waits stands last."""
     results = _results(branch.links)
-    labels = _labels(branch)
+    labels, words, cuts = _labels(branch), _open_words(branch), _cut_replies(branch)
     shown: set[str] = set()
     rows: list[Row] = []
     for link in branch.links:
-        rows += _rows(link, results, shown, labels.get(link.id, ()))
-    return tuple(rows)
+        for row in _rows(link, results, shown, labels.get(link.id, ())):
+            is_open = row.kind == "call" and row.status == "open"
+            rows.append(
+                msgspec.structs.replace(row, status=words.get((link.id, row.call_id), "open")) if is_open else row
+            )
+        rows += [_fact_row(fact, "cut", text=Said(content=fact.content).text) for fact in cuts.get(link.id, ())]
+    return (*rows, *_queue_rows(branch))
+
+
+def _queue_rows(branch: Branch) -> Iterator[Row]:
+    """What people have said and nobody has taken up yet."""
+    for queued in branch_state(branch).queue if branch.facts else ():
+        if queued.message is not None and queued.mode in ("steer", "followUp"):
+            yield _fact_row(queued, "queued", text=queued.message.text, status=queued.mode)
+
+
+def _open_words(branch: Branch) -> dict[tuple[str, str], str]:
+    """How far a call without a result has come: begun, or waiting for a person; else it is just open."""
+    words: dict[tuple[str, str], str] = {}
+    asked: dict[str, tuple[str, str]] = {}
+    for fact in branch.facts:
+        match fact.value:
+            case ToolStarted(reply_id=reply, tool_call_id=call) | Spawned(reply_id=reply, tool_call_id=call):
+                words[reply, call] = "begun"
+            case Attention(reply_id=str() as reply, tool_call_id=str() as call):
+                words[reply, call] = "waiting"
+                asked[fact.id] = (reply, call)
+            case AttentionResolved(attention_id=answered) if answered in asked:
+                words[asked[answered]] = "decided"
+    return words
+
+
+def _cut_replies(branch: Branch) -> dict[str, list[Partial]]:
+    """What was said of replies that never came to their end, by the link they were to follow."""
+    links = {link.id for link in branch.links}
+    last = {
+        fact.value.reply_id: fact.value
+        for fact in branch.facts
+        if isinstance(fact.value, Partial) and fact.value.tool_call_id is None and fact.value.error is None
+    }
+    cuts: dict[str, list[Partial]] = {}
+    for reply_id, partial in last.items():
+        if reply_id not in links:
+            cuts.setdefault(partial.parent_id or "", []).append(partial)
+    return cuts
 
 
 def _results(links: tuple[Entry, ...]) -> dict[tuple[str, str], Entry]:
@@ -109,8 +161,8 @@ def _plain_row(link: Entry) -> Row:
             return _row(link, "change", name="model", text=model)
         case Setting(key=key, value=value):
             return _row(link, "change", name=key, input=value)
-        case ContextRecord(sources=sources):
-            return _row(link, "change", name="context", text=", ".join(source.path for source in sources))
+        case ContextRecord() as record:
+            return _row(link, "change", name="context", text=_context_words(record))
         case Cancelled(reason=reason):
             return _row(link, "ended", status="cancelled", text=reason)
         case Failed(reason=reason, error=error):
@@ -121,6 +173,16 @@ def _plain_row(link: Entry) -> Row:
                 link, "note", name=custom.custom_type, text=show_parts(_custom_parts(custom)), input=custom.data
             )
     return _row(link, "unknown", name=link.type)
+
+
+def _context_words(record: ContextRecord) -> str:
+    """What a context entry brings, in a few words: the texts themselves are blobs."""
+    approval = record.policy.get("approval")
+    words = [source.path for source in record.sources]
+    words += ["instructions"] if record.system is not None else []
+    words += ["tools"] if record.tools is not None else ["no tools"]
+    words += [f"approval {approval}"] if isinstance(approval, str) else []
+    return ", ".join(words)
 
 
 def _reply_rows(link: Entry, reply: Reply, results: dict[tuple[str, str], Entry], shown: set[str]) -> Iterator[Row]:
@@ -136,7 +198,7 @@ def _reply_rows(link: Entry, reply: Reply, results: dict[tuple[str, str], Entry]
 def _call_row(link: Entry, call: ToolCall, answer: Entry | None, shown: set[str]) -> Row:
     result = answer.value.message if answer is not None and isinstance(answer.value, Message) else None
     if answer is None or not isinstance(result, ToolResult):
-        return _row(link, "call", name=call.name, input=call.input, status="open")
+        return _row(link, "call", name=call.name, input=call.input, status="open", call_id=call.id)
     shown.add(answer.id)
     return msgspec.structs.replace(
         _result_row(answer, result), kind="call", entry_id=link.id, name=call.name, input=call.input
@@ -153,6 +215,10 @@ def _result_row(link: Entry, result: ToolResult) -> Row:
         duration_ms=result.duration_ms,
         truncated=result.truncated,
     )
+
+
+def _fact_row(fact: AnyFact, kind: str, *, text: str, status: str = "") -> Row:
+    return Row(kind=kind, entry_id=fact.id, seq=fact.seq or 0, timestamp=fact.timestamp, text=text, status=status)
 
 
 def _row(link: Entry, kind: str, **said: object) -> Row:

@@ -1,0 +1,99 @@
+"""An agent whose one tool looks up its own call in a side log before it does anything, as a program.
+
+    python -m tests.kernel.charging FOLDER WORD [DIES]
+
+The side log is the outside world: a line in it is a charge, and its receipt, in one write. WORD says how the tool
+is told about a call that was begun: `safe` runs it again, and its first action is to look; `receipt` asks it.
+DIES is `before` or `after` the charge.
+"""
+
+import asyncio
+import json
+import os
+import sys
+
+from tests.kernel.killing import die
+from tests.kernel.outside import Outside
+from wakelog.agent import Agent
+from wakelog.live import live_world
+from wakelog.log.content import Prompt
+from wakelog.log.entry import Message
+from wakelog.ports import Invocation, Outcome
+from wakelog.providers.scripted import ScriptedProvider
+from wakelog.session import Session
+from wakelog.stores.jsonl import JsonlStore
+from wakelog.tools import tool
+from wakelog.wake import wake
+
+SESSION = "s"
+REPLIES = [{"text": "I charge you.", "toolCalls": [{"name": "charge", "input": {"euros": 9}}]}, {"text": "Thank you."}]
+
+
+class SideLog:
+    """What was really charged, by call."""
+
+    def __init__(self, folder):
+        self._path = os.path.join(folder, "side-log")
+
+    @property
+    def charges(self):
+        if not os.path.exists(self._path):
+            return []
+        with open(self._path, encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    def found(self, call):
+        """The earlier result of a call."""
+        key = [call.reply_id, call.tool_call_id]
+        return next((charge["result"] for charge in self.charges if charge["call"] == key), None)
+
+    def charge(self, call, result):
+        """The effect and its record, which are one write."""
+        line = json.dumps({"call": [call.reply_id, call.tool_call_id], "result": result}) + "\n"
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.write(descriptor, line.encode())
+        os.close(descriptor)
+
+
+def charging(side, word, dies):
+    """The tool."""
+
+    @tool(replay=word)
+    async def charge(euros: int, call: Invocation) -> str:
+        """Charges."""
+        before = side.found(call)
+        if before is not None:
+            return before
+        if dies == "before":
+            die()
+        side.charge(call, f"charged {euros}, receipt {len(side.charges) + 1}")
+        if dies == "after":
+            die()
+        return side.found(call)
+
+    if word == "receipt":
+
+        @charge.receipt
+        async def receipt(call: Invocation):
+            before = side.found(call)
+            return "not begun" if before is None else Outcome(before)
+
+    return charge
+
+
+def main(folder, word, dies=""):
+    """Begins the session if there is none, and wakes it: there is no other way to start, go on or recover."""
+    store = JsonlStore(os.path.join(folder, "store"))
+    charge = charging(SideLog(folder), word, dies)
+    session = Session.create(store, session_id=SESSION, agent="till", model="play", provider="scripted")
+    Agent(model="scripted:play", name="till", tools=(charge,)).enter(session)
+    if session.read().tree.entry("u1") is None:
+        session.append(Message(id="u1", message=Prompt(content="Charge me.")))
+    channel = Outside(os.path.join(folder, "outside")).channel()
+    provider = ScriptedProvider(REPLIES)
+    world = live_world(store, tools=[charge], channels=[channel], provider=lambda _, __: provider)
+    asyncio.run(wake(world, SESSION))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

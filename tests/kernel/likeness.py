@@ -1,0 +1,38 @@
+"""Whether two sessions are the same but for what no two sessions share: ids, times, who held them and how often.
+
+Ids are told by the order in which they first appear, in any field; everything else must be equal, digests of what
+the model was handed included.
+"""
+
+import json
+
+# What differs between two runs of the same story: places in the file, times, seals, and how it was held.
+_APART = ("seq", "h", "timestamp", "durationMs", "uptimeMs", "attachedAt")
+
+
+def likeness(store, *, without=("activity",), ignored=()):
+    """Every session of a store, by its number, as plain values that can be compared."""
+    names = sorted(stat.name for stat in store.sessions())
+    seen = {}
+    return {name: [_plain(line, seen, ignored) for line in _lines(store, name, without)] for name in names}
+
+
+def _lines(store, name, without):
+    parsed = (json.loads(line.raw) for line in store.load(name))
+    return [line for line in parsed if line["type"] not in without]
+
+
+def _plain(value, seen, ignored, key=""):
+    if isinstance(value, dict):
+        kept = {name: inner for name, inner in value.items() if name not in (*_APART, *ignored)}
+        return {name: _plain(inner, seen, ignored, name) for name, inner in kept.items()}
+    if isinstance(value, list):
+        return [_plain(inner, seen, ignored, key) for inner in value]
+    if isinstance(value, str) and _is_an_id(value):
+        return f"#{seen.setdefault(value, len(seen))}"
+    return value
+
+
+def _is_an_id(text):
+    """Ids are ULIDs in lower case."""
+    return len(text) == 26 and text.startswith("01") and text.isalnum() and text.islower()

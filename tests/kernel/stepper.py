@@ -1,0 +1,49 @@
+"""A worker that takes one step and is gone: every line it is told on its standard input is a process of its own.
+
+    python -m tests.kernel.stepper FOLDER HOLDER
+
+The program itself never opens the session; it only forks, warm. What a step leaves behind is in the log or
+nowhere. It answers each line with how the step ended.
+"""
+
+import asyncio
+import json
+import os
+import sys
+
+import msgspec
+
+from tests.kernel.killing import in_child
+from tests.kernel.long_session import PLAY, SESSION, _Interrupter
+from tests.kernel.outside import Outside
+from wakelog.live import live_world
+from wakelog.stores.jsonl import JsonlStore
+from wakelog.tools.subagent import SubAgentTool
+from wakelog.wake import wake
+
+
+def world_of(folder, holder):
+    """Everything a worker can reach."""
+    store, outside = JsonlStore(os.path.join(folder, "store")), Outside(os.path.join(folder, "outside"))
+    tools = (*outside.tools(_Interrupter(store)), SubAgentTool())
+    provider = outside.fragile(PLAY, "Try.")
+    return live_world(store, tools=tools, channels=[outside.channel()], provider=provider, holder=holder)
+
+
+def step(folder, holder):
+    """One step, told to whoever reads."""
+    report = asyncio.run(wake(world_of(folder, holder), SESSION, steps=1))
+    idle = type(report.decision).__name__ in ("Rest", "Await") and getattr(report.decision, "until_ms", None) is None
+    print(json.dumps({"idle": idle, "rows": report.rows, "decision": msgspec.to_builtins(report.decision)}), flush=True)
+
+
+def main(folder, holder):
+    """A step for each line."""
+    for _ in sys.stdin:
+        if in_child(lambda: step(folder, holder)):
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,257 @@
+"""Several processes and one session: what people say from outside reaches the one that holds it, and only one holds it."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+from tests.kernel import long_session
+from tests.kernel.holder import LOST, SESSION, TALK, Place
+from tests.kernel.judging import judge
+from tests.kernel.likeness import likeness
+from tests.kernel.long_session import drive
+from tests.kernel.outside import Outside, held
+from tests.kernel.watching import Watched, in_group, until
+from wakelog.live import live_world
+from wakelog.log.content import Prompt, Reply, ToolResult
+from wakelog.log.entry import Call, Cancelled, Message, Partial, Queued
+from wakelog.people import cancel
+from wakelog.providers.scripted import ScriptedProvider
+from wakelog.reading import read_log
+from wakelog.stores.jsonl import JsonlStore
+from wakelog.turn.decisions import Rest
+from wakelog.wake import Report, wake
+
+
+def _values(place, kind):
+    return [entry.value for entry in read_log(place.store, SESSION).entries if isinstance(entry.value, kind)]
+
+
+def _said(place, kind):
+    return [value.message for value in _values(place, Message) if isinstance(value.message, kind)]
+
+
+def _open_gate(place):
+    with open(place.path("gate"), "w", encoding="utf-8"):
+        pass
+
+
+def _talking(place):
+    return lambda: len("".join(held(place.outside.events).values())) >= 25
+
+
+def _paying(place):
+    return lambda: place.outside.ledger
+
+
+def _number(place, name):
+    with open(place.path(name), encoding="utf-8") as file:
+        return int(file.read())
+
+
+# ── cancel ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_cancel_reaches_the_holder_while_it_streams(tmp_path):
+    """RUN-12: asked for in another process, the turn ends, and what was shown is kept."""
+    place = Place(tmp_path)
+    session = place.begin("Talk.")
+    with Watched(tmp_path, "talking", "gate") as holder:
+        until(_talking(place))
+        asked = cancel(session)
+        code, said = holder.end()
+    assert (code, said["left"]) == (0, "cancelled")
+    assert [value.queued_id for value in _values(place, Cancelled)] == [asked.id]
+    (partial,) = _values(place, Partial)
+    assert [Prompt(content=partial.content).text] == list(held(place.outside.events).values()) == [TALK[:25]]
+    assert place.store.journals(SESSION) == {}
+    judge(place.store, place.outside)
+
+
+def test_a_cancel_ends_the_command_that_runs(tmp_path):
+    """RUN-12: nothing in the command's process group outlives the turn; what it had put out is kept."""
+    place = Place(tmp_path)
+    session = place.begin("Run.")
+    with Watched(tmp_path) as holder:
+        until(lambda: os.path.exists(place.path("ready")))
+        group, sleeper = _number(place, "group"), _number(place, "sleeper")
+        assert {group, sleeper} <= set(in_group(group))
+        assert cancel(session) is not None
+        code, said = holder.end()
+    assert (code, said["left"]) == (0, "cancelled")
+    assert in_group(group) == []
+    (result,) = _said(place, ToolResult)
+    assert result.status == "interrupted"
+    assert "begun" in result.text
+    judge(place.store, place.outside)
+
+
+def test_a_cancelled_session_stays_usable(tmp_path):
+    """RUN-12: after a cancel the next message is answered like any other."""
+    place = Place(tmp_path)
+    session = place.begin("Talk.")
+    with Watched(tmp_path, "talking", "gate") as holder:
+        until(_talking(place))
+        cancel(session)
+        assert holder.end()[0] == 0
+    session.say("Hurry.")
+    assert place.wake().decision == Rest()
+    assert [reply.text for reply in _said(place, Reply)] == ["At once."]
+    judge(place.store, place.outside)
+
+
+@pytest.mark.parametrize(("prompt", "halts"), [("Talk.", "talking"), ("Pay.", "paid")])
+def test_a_cancel_survives_a_crash(tmp_path, prompt, halts):
+    """RUN-12, law 4: the holder is killed before it can see the cancel; whoever wakes the session keeps to it."""
+    place = Place(tmp_path)
+    session = place.begin(prompt)
+    with Watched(tmp_path, halts, "gate") as holder:
+        until(_talking(place) if halts == "talking" else _paying(place))
+        holder.stop()
+        asked = cancel(session)
+        holder.kill()
+    calls = len(_values(place, Call))
+    assert place.wake().decision == Rest("cancelled")
+    assert len(_values(place, Call)) == calls == 1, "nobody is asked to go on with a turn that was cancelled"
+    assert [value.queued_id for value in _values(place, Cancelled)] == [asked.id]
+    assert [result.status for result in _said(place, ToolResult)] == (["interrupted"] if halts == "paid" else [])
+    assert len(place.outside.ledger) == (1 if halts == "paid" else 0)
+    judge(place.store, place.outside)
+
+
+def test_a_command_does_not_outlive_a_holder_that_is_killed(tmp_path):
+    """RUN-12, law 6: with a cancel in the log and the holder dead, its command is gone and is not run again."""
+    place = Place(tmp_path)
+    session = place.begin("Run.")
+    with Watched(tmp_path) as holder:
+        until(lambda: os.path.exists(place.path("ready")))
+        holder.stop()
+        cancel(session)
+        holder.kill()
+    until(lambda: not in_group(_number(place, "group")), "the command outlives its harness")
+    os.unlink(place.path("ready"))
+    assert place.wake().decision == Rest("cancelled")
+    assert not os.path.exists(place.path("ready"))
+    judge(place.store, place.outside)
+
+
+# ── steer ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("prompt", "halts"), [("Talk.", "talking"), ("Pay.", "paid")])
+@pytest.mark.parametrize("crash", [False, True], ids=["alive", "killed"])
+def test_a_steer_reaches_the_holder(tmp_path, prompt, halts, crash):
+    """RUN-11: said in another process while the holder is busy, it waits in the log, is taken up, and survives."""
+    place = Place(tmp_path)
+    session = place.begin(prompt)
+    with Watched(tmp_path, halts, "gate") as holder:
+        until(_talking(place) if halts == "talking" else _paying(place))
+        if crash:
+            holder.stop()
+        queued = session.say("Hurry.", mode="steer")
+        assert isinstance(queued.value, Queued), "the agent is busy: this waits"
+        if crash:
+            holder.kill()
+        _open_gate(place)
+        if not crash:
+            assert holder.end()[0] == 0
+    assert place.wake().decision == Rest()
+    assert [said.queued_id for said in _said(place, Prompt)] == [None, queued.id]
+    replies = [reply.text for reply in _said(place, Reply)]
+    # A reply that is cut gives way to the steer only once it is whole; a tool's result goes before the steer.
+    assert replies == ([TALK, "At once."] if halts == "talking" else ["I pay.", "At once."])
+    assert len(place.outside.ledger) == (1 if halts == "paid" else 0)
+    judge(place.store, place.outside)
+
+
+# ── overtaken ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("prompt", "halts", "status"),
+    [("Talk.", "talking", []), ("Pay.", "before pay", ["ok"]), ("Pay.", "pay begun", ["unknown"]), ("Pay.", "paid", ["unknown"])],
+)
+def test_a_stopped_worker_that_was_overtaken(tmp_path, prompt, halts, status):
+    """Law 6, DESIGN 4: past its lease another goes on; when it comes back it cannot write one more entry.
+
+    It stops in the middle of its reply, before its tool is begun, in its tool, and behind the effect; the tool,
+    which may never run twice, has run once.
+    """
+    place = Place(tmp_path)
+    place.begin(prompt)
+    with Watched(tmp_path, halts, "stop", 0.4) as holder:
+        holder.stopped()
+        until(lambda: place.store.held(SESSION) is None, "the lease never ends")
+        assert place.wake().decision == Rest()
+        log = place.path(f"store/{place.store.name(SESSION)}.jsonl")
+        with open(log, "rb") as file:
+            before = file.read()
+        holder.signal(signal.SIGCONT)
+        code, _ = holder.end()
+    assert code == LOST
+    with open(log, "rb") as file:
+        assert file.read() == before, "the log grew by the hand of one who had lost it"
+    assert [result.status for result in _said(place, ToolResult)] == status
+    assert len(place.outside.ledger) == len(status)
+    judge(place.store, place.outside)
+
+
+# ── no history ───────────────────────────────────────────────────────────────────────────────────
+
+
+class _InTurns:
+    """Stands in for `wake`: each step is taken by a new process, of two worker programs in turn."""
+
+    def __init__(self, workers):
+        self.steps = 0
+        self._workers = workers
+
+    async def __call__(self, world, session_id):
+        rows = []
+        while True:
+            worker = self._workers[self.steps % 2].process
+            worker.stdin.write("step\n")
+            worker.stdin.flush()
+            told = json.loads(worker.stdout.readline())
+            assert len(told["rows"]) == 1, "a step is one decision"
+            rows += told["rows"]
+            self.steps += 1
+            if told["idle"]:
+                return Report(session_id, Rest(), tuple(rows))
+
+
+def test_no_history_lives_between_steps(tmp_path, monkeypatch):
+    """RUN-1, law 2: each step in a new process, of two programs in turn, gives the log of one process."""
+    one, many = (tmp_path / name for name in ("one", "many"))
+    for folder in (one, many):
+        folder.mkdir()
+    stores = [JsonlStore(str(folder / "store")) for folder in (one, many)]
+    outsides = [Outside(str(folder / "outside")) for folder in (one, many)]
+    drive(stores[0], outsides[0])
+    piped = {"module": "tests.kernel.stepper", "stdin": subprocess.PIPE}
+    with Watched(many, "left", cwd=one, **piped) as left, Watched(many, "right", cwd=many, **piped) as right:
+        in_turns = _InTurns((left, right))
+        monkeypatch.setattr(long_session, "wake", in_turns)
+        drive(stores[1], outsides[1])
+        for worker in (left, right):
+            worker.process.stdin.close()
+            assert worker.process.wait() == 0
+    assert in_turns.steps > 40
+    assert likeness(stores[0]) == likeness(stores[1])
+    for store, outside in zip(stores, outsides, strict=True):
+        judge(store, outside)
+
+
+def test_a_wait_counts_as_a_step(tmp_path):
+    """RUN-1: whoever asks for so many steps gets no more of them, though one of them was to wait."""
+    place = Place(tmp_path)
+    place.begin("Talk.")
+    fault = {"error": {"kind": "overload", "retryable": True, "delayMs": 200}}
+    provider = ScriptedProvider([fault, {"text": "Now."}])
+    world = live_world(place.store, channels=[place.outside.channel()], provider=lambda _, __: provider)
+    rows = [asyncio.run(wake(world, SESSION, steps=2)).rows for _ in range(3)]
+    assert rows == [("answer", "fault"), ("fault", "owed"), ("rest",)]
+    judge(place.store, place.outside)

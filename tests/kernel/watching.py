@@ -1,0 +1,82 @@
+"""Watching other processes: started, waited for by what they do, and ended one by one. Nobody waits for time."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+from tests.faults.processes import INTERPRETER, PATIENCE_S, environment
+
+
+def until(happened, why="it never happened"):
+    """Looks again and again until something has happened; gives what it found."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := happened()):
+        assert time.monotonic() < deadline, why
+        time.sleep(0.005)
+    return found
+
+
+class Watched:
+    """A worker in a process of its own."""
+
+    def __init__(self, *words, module="tests.kernel.holder", **more):
+        command = [INTERPRETER, "-m", module, *map(str, words)]
+        given = {"stdin": subprocess.DEVNULL, "env": environment(), **more}
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **given)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        for pipe in filter(None, (self.process.stdin, self.process.stdout)):
+            pipe.close()
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def stopped(self):
+        """Waits until it has stopped itself, or has been stopped."""
+        _, status = os.waitpid(self.process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status), f"it did not stop but end: {status}"
+
+    def stop(self):
+        """Stops it, for sure."""
+        self.signal(signal.SIGSTOP)
+        self.stopped()
+
+    def kill(self):
+        """Kills it, for sure, stopped or not."""
+        self.process.kill()
+        assert self.process.wait(PATIENCE_S) == -signal.SIGKILL
+
+    def end(self):
+        """Waits for its end; gives its exit code and what it said last."""
+        said = self.process.stdout.read().splitlines()
+        code = self.process.wait(PATIENCE_S)
+        return code, json.loads(said[-1]) if said else None
+
+
+def is_alive(pid):
+    """Whether a process is there and has not ended."""
+    return _state(pid)[0] not in ("Z", "X", "gone")
+
+
+def in_group(group):
+    """The processes of a group that have not ended. One that nobody has reaped yet is over."""
+    numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [number for number in numbers if _state(number)[1] == group and is_alive(number)]
+
+
+def _state(pid):
+    """A process's state and its group. Its name, in brackets, may hold anything."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            state, _, group, *_ = file.read().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return "gone", 0
+    return state, int(group)
