@@ -9,7 +9,7 @@ import msgspec
 
 from wakelog.clock import SystemClock
 from wakelog.errors import Conflict, NotFound
-from wakelog.log.content import Prompt, Reply, Text
+from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import ContextRecord, Failed, Message, Origin, Queued
 from wakelog.log.lines import Reader
 from wakelog.log.tree import Branch
@@ -20,7 +20,7 @@ from wakelog.tools import builtin_tools
 from wakelog.tools.subagent import SubAgentTool
 from wakelog.turn import words
 from wakelog.turn.decisions import Await, Rest
-from wakelog.wake import nothing_to_do, wake
+from wakelog.wake import Report, nothing_to_do, wake
 from wakelog.world import LEASE_S, Errand, OpenProvider, World
 
 _LOOK_S = 0.05
@@ -95,7 +95,7 @@ async def send(world: World, errand: Errand) -> Outcome | None:
         report = await wake(msgspec.structs.replace(world, channels={}), child.name)
     except Conflict:
         return None
-    return None if isinstance(report.decision, Await) else _came_to(child.branch(), report.decision)
+    return None if isinstance(report.decision, Await) else _came_to(child.branch(), report)
 
 
 def _brief(child: Session, errand: Errand) -> None:
@@ -121,15 +121,13 @@ def _handed_down(record: ContextRecord) -> ContextRecord:
     )
 
 
-def _came_to(branch: Branch, decision: object) -> Outcome:
+def _came_to(branch: Branch, report: Report) -> Outcome:
     """The outcome of a child at rest: its last reply, or how it failed."""
-    if isinstance(decision, Rest) and decision.outcome != "done":
+    if isinstance(report.decision, Rest) and report.decision.outcome != "done":
         faults = [link.value for link in branch.links if isinstance(link.value, Failed)]
-        message = faults[-1].error.message if faults and faults[-1].error else decision.outcome
+        message = faults[-1].error.message if faults and faults[-1].error else report.decision.outcome
         return Outcome(words.CHILD_FAILED.format(message=message), is_error=True)
-    replies = [link.value.message for link in branch.links if isinstance(link.value, Message)]
-    said = next((message.text for message in reversed(replies) if isinstance(message, Reply)), "")
-    return Outcome(said or words.CHILD_SILENT, is_error=not said)
+    return Outcome(report.text or words.CHILD_SILENT, is_error=not report.text)
 
 
 def stuck(world: World, child: str) -> bool:

@@ -127,8 +127,11 @@ class Store(Protocol):
         """Waits until there is news behind `after` or behind the pieces already had, or the time is up."""
         ...
 
-    def journal(self, session: str, reply_id: str, piece: bytes) -> None:
-        """Adds a piece to the journal of a reply under way: safe from a crash of the process, not synced."""
+    def journal(self, session: str, reply_id: str, piece: bytes, *, fence: int | None = None) -> None:
+        """Adds a piece to the journal of a reply under way: safe from a crash of the process, not synced.
+
+        With a `fence`, `LeaseLost` unless it is the current one: two workers never speak in one journal.
+        """
         ...
 
     def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:

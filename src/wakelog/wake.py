@@ -14,6 +14,7 @@ import msgspec
 from wakelog.acts.asking import ask, mend
 from wakelog.acts.delivering import deliver
 from wakelog.acts.folding import compact
+from wakelog.acts.interrupting import stopped
 from wakelog.acts.running import inquire, run
 from wakelog.acts.sealing import drop_finished, seal_journals
 from wakelog.acts.settling import ask_a_person, cancel, fail, settle, take_up
@@ -75,7 +76,7 @@ async def wake(world: World, session_id: str, *, steps: int | None = None, patie
             decision = verdict.decision
             waits = _will_wait(world, decision, patience_ms)
             if isinstance(decision, Await) and waits:
-                await world.pause(max(0, (decision.until_ms or 0) - world.clock.now_ms()))
+                await _sit_out(world, session, decision.until_ms or 0)
             if len(rows) == steps or (isinstance(decision, Rest | Await) and not waits):
                 return _report(session, decision, tuple(rows))
 
@@ -158,6 +159,15 @@ def _will_wait(world: World, decision: Decision, patience_ms: int | None) -> boo
     if not isinstance(decision, Await) or decision.until_ms is None:
         return False
     return patience_ms is None or decision.until_ms - world.clock.now_ms() <= patience_ms
+
+
+async def _sit_out(world: World, session: Session, until_ms: int) -> None:
+    """Waits for a time to come, unless a person cancels what is being waited for."""
+    pausing = asyncio.ensure_future(world.pause(max(0, until_ms - world.clock.now_ms())))
+    watching = asyncio.ensure_future(world.cancelled(session, session.last_seq))
+    await asyncio.wait({pausing, watching}, return_when=asyncio.FIRST_COMPLETED)
+    await stopped(pausing)
+    await stopped(watching)
 
 
 # ── the lease ────────────────────────────────────────────────────────────────────────────────────

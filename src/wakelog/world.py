@@ -23,6 +23,7 @@ class Errand(msgspec.Struct, frozen=True):
     prompt: str
     parent: str
     reply_id: str
+    tool_call_id: str
     agent: str
     sender: str
     cwd: str

@@ -1,5 +1,7 @@
 """Ways to run the command line: in this process, as a real one, and on a real terminal."""
 
+import json
+
 import pytest
 
 from tests.cli.running import Shell
@@ -25,3 +27,15 @@ def store(shell):
 def story(store):
     """A session `crab_user_1` to write into."""
     return Story(store)
+
+
+@pytest.fixture
+def script(shell):
+    """Writes a script of replies; gives what to say for it as a model."""
+
+    def write(*replies, name="script.jsonl"):
+        path = shell.folder / name
+        path.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
+        return f"scripted:{path}"
+
+    return write

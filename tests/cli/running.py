@@ -87,24 +87,62 @@ class Shell:
         """Runs a command on a real terminal: stdin, stdout and stderr are one, as they are for people."""
         return run_on_terminal(self.command(*words), columns, {**os.environ, **(env or {})})
 
+    def talk(self, *words, columns=80, env=None):
+        """Begins a command on a real terminal, to be talked to."""
+        return Conversation(self.command(*words), columns, {**os.environ, **(env or {})})
+
 
 def run_on_terminal(command, columns, environment):
     """Runs a command on a pseudo-terminal that leaves its output as it is; gives everything that was shown."""
-    ours, theirs = pty.openpty()
-    settings = termios.tcgetattr(theirs)
-    settings[1] &= ~termios.OPOST
-    termios.tcsetattr(theirs, termios.TCSANOW, settings)
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
-    os.close(theirs)
-    shown = bytearray()
-    while select.select([ours], [], [], 60)[0]:
+    return Conversation(command, columns, environment).end()
+
+
+class Conversation:
+    """A process on a terminal of its own, and somebody who reads and types. Waits for words, never for time."""
+
+    def __init__(self, command, columns, environment):
+        self._ours, theirs = pty.openpty()
+        settings = termios.tcgetattr(theirs)
+        settings[1] &= ~termios.OPOST
+        termios.tcsetattr(theirs, termios.TCSANOW, settings)
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+        # The terminal must be the process's own for Ctrl-C to reach it.
+        self.child = subprocess.Popen(
+            command,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=environment,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - nothing here has threads
+        )
+        os.close(theirs)
+        self._shown = bytearray()
+        self._read_to = 0
+
+    def expect(self, words):
+        """Reads until these words have been shown, behind those expected before."""
+        while (at := self._shown.find(words.encode(), self._read_to)) < 0:
+            assert self._take(), f"never shown: {words!r}; shown: {self._shown.decode()!r}"
+        self._read_to = at + len(words.encode())
+
+    def type(self, text):
+        """Types."""
+        os.write(self._ours, text.encode())
+
+    def end(self):
+        """Reads to the end; gives everything that was shown."""
+        while self._take():
+            pass
+        os.close(self._ours)
+        return Answer(self.child.wait(60), bytes(self._shown), "")
+
+    def _take(self):
+        if not select.select([self._ours], [], [], 60)[0]:
+            return False
         try:
-            piece = os.read(ours, 65536)
+            piece = os.read(self._ours, 65536)
         except OSError:
-            break
-        if not piece:
-            break
-        shown += piece
-    os.close(ours)
-    return Answer(child.wait(60), bytes(shown), "")
+            return False
+        self._shown += piece
+        return bool(piece)

@@ -186,10 +186,12 @@ def test_a_store_that_is_no_folder(shell):
 
 def test_du(shell, log, story):
     story.store.journal("crab_user_1", "r1", b"a piece")
+    story.store.blobs.put(b"x" * 5_000)
     rows = shell("du", "--json").rows
     assert rows[0] == {"kind": "session", "name": "crab_user_1", "log": log.stat().st_size, "journals": 8}
     total = rows[-1]
     assert (total["kind"], total["sessions"], total["logs"], total["journals"]) == ("total", 1, log.stat().st_size, 8)
+    assert total["blobs"] == 5_000
     parts = ("logs", "journals", "locks", "blobs", "index")
     assert total["bytes"] == sum(total[part] for part in parts)
     assert json.loads(shell("du", "crab_user_1", "--json").raw)["name"] == "crab_user_1"

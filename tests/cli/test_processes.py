@@ -41,6 +41,23 @@ def test_commands_load_only_what_they_need(shell, story):
     for words in (("show", "crab_user_1"), ("append", "crab_user_1", "b"), ("verify", "crab_user_1")):
         assert not modules(shell, *words) & {"sqlite3", "wakelog.stores.index"}, words
     assert not modules(shell, "--help") & {"wakelog.log.codec", "wakelog.stores"}
+    assert not modules(shell, "show", "crab_user_1", "--json") & {"wakelog.cli.draw", "wakelog.views.transcript"}
+
+
+def test_a_command_looks_for_no_garbage(shell, story):
+    """DESIGN 9: what a command loads is not gone through while it is loaded, nor at the end."""
+    story.user("a")
+    program = (
+        "import gc, sys, atexit\n"
+        "def collections(): return sum(generation['collections'] for generation in gc.get_stats())\n"
+        "atexit.register(lambda: sys.stderr.write(f'{collections() - before} {gc.get_freeze_count() > 10_000}'))\n"
+        "from wakelog.cli import main\n"
+        "before = collections()\n"
+        "sys.argv[1:] = ['show', 'crab_user_1', '--json']\n"
+        "sys.exit(main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == "0 True"
 
 
 def test_a_reader_that_leaves_early(shell, story):

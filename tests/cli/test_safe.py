@@ -187,6 +187,7 @@ COMMANDS = [
     ("doctor",),
     ("usage", "evil_one_1"),
     ("du",),
+    ("gc", "--dry-run"),
     ("export", "evil_one_1", "-f", "md"),
 ]
 

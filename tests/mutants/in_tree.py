@@ -51,8 +51,8 @@ IN_TREE = (
         "a repeated id counts twice",
         "LOG-10, law 9",
         "log/tree.py",
-        "        if entry.id in self.links or entry.id in self._speaks_of:\n",
-        "        if entry.id == '':\n",
+        "        if value.id in self.links or value.id in self._speaks_of:\n",
+        "        if value.id == '':\n",
         ("tests/test_cases.py::test_damage_of_case[59-repeated-line]",),
     ),
     Mutant(
@@ -67,8 +67,8 @@ IN_TREE = (
         "an old branch loses its other children",
         "TREE-2",
         "log/tree.py",
-        "self._children.setdefault(parent, []).append(entry.id)",
-        "self._children[parent] = [entry.id]",
+        "self._other_children.setdefault(parent, []).append(link)",
+        "self._first_child[parent] = link",
         ("tests/log/test_tree.py::test_fork_copies_nothing",),
     ),
     Mutant(

@@ -191,8 +191,11 @@ def test_damage_that_is_noted_later_is_no_longer_counted(rig):
     session = Session(rig.store, "crab_user_1", clock=rig.clock)
     session.say("prompt")
     assert [row.damage for row in rig.answers()["rows"]] == [1]
+    assert rig.index.is_damaged("crab_user_1")
     session.append(DamageNote(offset=len(raw), bytes=len(b"\x00garbage"), digest="sha256:0"))
     assert [row.damage for row in rig.answers()["rows"]] == [0]
+    assert not rig.index.is_damaged("crab_user_1")
+    assert not rig.index.is_damaged("\udcff")
     assert rig.answers() == rig.fresh_answers()
     assert story.session.name == "crab_user_1"
 

@@ -1,7 +1,21 @@
 """The session as people read it: one row for each thing said or done (VIEW-8)."""
 
-from wakelog.log.content import Image, Note, Prompt, Reply, Text, Thinking
-from wakelog.log.entry import Cancelled, Custom, Failed, FaultReport, Message, ModelChange, Setting
+from wakelog.log.content import BlobRef, Image, Note, Prompt, Reply, Text, Thinking
+from wakelog.log.entry import (
+    Attention,
+    AttentionResolved,
+    Cancelled,
+    ContextRecord,
+    Custom,
+    Failed,
+    FaultReport,
+    Message,
+    ModelChange,
+    Partial,
+    Queued,
+    Setting,
+    Source,
+)
 from wakelog.testing.builders import Story
 from wakelog.views.transcript import transcript
 
@@ -63,3 +77,38 @@ def test_labels():
     for entry, text in ((first, "a"), (first, "b"), (second, "c"), (second, "")):
         story.session.label(entry.id, text)
     assert [row.labels for row in rows(story)] == [(), ("b",), ()]
+
+
+def test_what_is_not_over_yet():
+    """A call says how far it has come; a reply that was cut shows its words; what waits in the queue stands last."""
+    story = Story()
+    asked = story.user("go")
+    reply = story.reply("", calls=[("t1", "bash", {}), ("t2", "bash", {}), ("t3", "bash", {}), ("t4", "bash", {})])
+    story.started(reply, "t1")
+    for call in ("t2", "t3"):
+        raised = story.session.append(Attention(reason="approve", reply_id=reply.id, tool_call_id=call), at=reply.id)
+    story.session.append(AttentionResolved(attention_id=raised.id, decision="approve"), at=reply.id)
+    story.session.append(Partial(reply_id="never-came", content="half a"), at=asked.id)
+    story.session.append(Partial(reply_id=reply.id, content="came later"), at=asked.id)
+    story.session.append(Queued(message=Prompt(content="hurry"), mode="steer"))
+    story.session.append(Queued(mode="cancel"))
+    story.session.append(Queued(mode="compact", message=Prompt(content="mind the names")))
+    assert [(row.kind, row.status, row.text) for row in rows(story)[1:]] == [
+        ("prompt", "", "go"),
+        ("cut", "", "half a"),
+        ("call", "begun", ""),
+        ("call", "waiting", ""),
+        ("call", "decided", ""),
+        ("call", "open", ""),
+        ("queued", "steer", "hurry"),
+    ]
+
+
+def test_a_context_says_what_it_brings():
+    story = Story()
+    blob = BlobRef(digest="sha256:" + "0" * 64, bytes=3)
+    story.session.append(ContextRecord())
+    story.session.append(
+        ContextRecord(sources=(Source(path="A.md"),), system=blob, tools=blob, policy={"approval": "ask"})
+    )
+    assert [row.text for row in rows(story)[1:]] == ["no tools", "A.md, instructions, tools, approval ask"]

@@ -103,12 +103,16 @@ class _Answer:
                 self.end = delta
                 return
             # Written first: what was shown can be told again by whoever wakes the session next (law 5).
-            self.step.world.store.journal(self.step.session.name, self.reply_id, piece_of(delta))
+            self._write_piece(piece_of(delta))
             offset = self.draft.chars
             self.draft.take(delta)
             if isinstance(delta, TextDelta):
                 for channel in channels:
                     await channel.delta(self.reply_id, offset, delta.text)
+
+    def _write_piece(self, piece: bytes) -> None:
+        fence = self.step.lease.fence
+        self.step.world.store.journal(self.step.session.name, self.reply_id, piece, fence=fence)
 
     async def _begin(self, channels: list[Channel]) -> None:
         attempt = attempt_of(self.step.session.branch(self.step.tip), self.reply_id)

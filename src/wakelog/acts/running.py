@@ -33,10 +33,14 @@ from wakelog.views.pending import OpenCall
 
 async def run(step: Step, decision: Run) -> bool:
     """Runs the tools of open calls, side by side. False if none of them came to anything: all wait for somebody."""
+    box = _Box(step)
+    ready = [call for call in decision.calls if box.can_run(call)]
+    if not ready:
+        raise box.missing(decision.calls[0])
     running: dict[asyncio.Task[Outcome | None], _Running] = {}
     try:
-        for call in decision.calls:
-            begun = await _begin(step, call)
+        for call in ready:
+            begun = await _begin(step, box, call)
             if begun is not None:
                 running[begun.task] = begun
         return await _settle_as_they_end(step, running)
@@ -48,7 +52,11 @@ async def run(step: Step, decision: Run) -> bool:
 async def inquire(step: Step, decision: Inquire) -> None:
     """Asks a tool what became of a call that was begun."""
     call = decision.call
-    answer = await _tool(step, call).receipt(_invocation(call, call.started, call.intent))
+    box = _Box(step)
+    tool = box.at_hand.get(call.call.name)
+    if tool is None:
+        raise box.missing(call)
+    answer = await tool.receipt(_invocation(call, call.started, call.intent))
     if isinstance(answer, Outcome):
         _keep(step, call, answer, None)
     elif answer == "not begun":
@@ -59,6 +67,29 @@ async def inquire(step: Step, decision: Inquire) -> None:
             ask_a_person(step, doubt)
         else:
             await settle(step, doubt)
+
+
+class _Box:
+    """The tools that the model was told of, and those that are at hand here."""
+
+    def __init__(self, step: Step) -> None:
+        record = step.state.context
+        tools = declared_tools(step.world.store.blobs, record.tools if record is not None else None)
+        self.declared = {tool.get("name") for tool in tools}
+        self.at_hand = step.tools()
+        self._session = step.session.name
+
+    def can_run(self, call: OpenCall) -> bool:
+        """Whether something can be done about a call here: a tool that nobody declared is refused anywhere."""
+        name = call.call.name
+        return call.child is not None or name not in self.declared or self.at_hand.get(name) is not None
+
+    def missing(self, call: OpenCall) -> NotFound:
+        """What there is to say if nothing can."""
+        return NotFound(
+            f"the tool {call.call.name!r} of {self._session} is not at hand here",
+            hint="wake the session where that tool is",
+        )
 
 
 class _Running(msgspec.Struct, frozen=True):
@@ -72,12 +103,12 @@ class _Running(msgspec.Struct, frozen=True):
 # ── beginning ────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _begin(step: Step, call: OpenCall) -> _Running | None:
+async def _begin(step: Step, box: _Box, call: OpenCall) -> _Running | None:
     """Writes down that a tool begins, then lets it; None if it was settled on the spot."""
     if call.child is not None:
         return _Running(call, asyncio.create_task(answer_of_child(step, call, call.child)))
-    tool = _found(step, call)
-    if tool is None:
+    tool = box.at_hand.get(call.call.name)
+    if tool is None or call.call.name not in box.declared:
         _keep(step, call, Outcome(words.NO_SUCH_TOOL.format(name=call.call.name), is_error=True), None)
         return None
     if isinstance(tool, SubAgentTool):
@@ -109,26 +140,6 @@ def _started(call: OpenCall, tool: Tool, intent: Mapping[str, Any]) -> ToolStart
     )
 
 
-def _found(step: Step, call: OpenCall) -> Tool | None:
-    """The tool of a call; None if the model was told of no such tool."""
-    declared = {tool.get("name") for tool in declared_tools(step.world.store.blobs, _tools_ref(step))}
-    return _tool(step, call) if call.call.name in declared else None
-
-
-def _tools_ref(step: Step) -> Any:
-    return step.state.context.tools if step.state.context is not None else None
-
-
-def _tool(step: Step, call: OpenCall) -> Tool:
-    tool = step.tools().get(call.call.name)
-    if tool is None:
-        raise NotFound(
-            f"the tool {call.call.name} of {step.session.name} is not at hand here",
-            hint="wake the session where that tool is",
-        )
-    return tool
-
-
 def _invocation(call: OpenCall, attempt: int, intent: Mapping[str, Any] | None = None) -> Invocation:
     given = call.call.input if isinstance(call.call.input, dict) else {}
     return Invocation(call.reply_id, call.call.id, given, attempt, intent or {})
@@ -138,7 +149,8 @@ def _shown(step: Step, started: Entry) -> Any:
     """Live output goes to a journal of its own, so that it outlives the process."""
 
     def show(text: str) -> None:
-        step.world.store.journal(step.session.name, started.id, piece_of(TextDelta(storable(text))))
+        piece = piece_of(TextDelta(storable(text)))
+        step.world.store.journal(step.session.name, started.id, piece, fence=step.lease.fence)
 
     return show
 

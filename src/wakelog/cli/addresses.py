@@ -17,7 +17,7 @@ from wakelog.log.entry import Entry, Label
 from wakelog.log.ids import is_id
 from wakelog.log.tree import Tree
 from wakelog.ports import Store
-from wakelog.reading import Log
+from wakelog.reading import Log, read_active, read_log
 from wakelog.stores import open_store
 
 if TYPE_CHECKING:
@@ -114,6 +114,12 @@ def _by_beginning(place: Place, session: str) -> str:
         names = ", ".join(row.name for row in rows[:_LISTED]) + (", …" if len(rows) > _LISTED else "")
         raise UsageError(f"{session} could be {len(rows)} sessions: {names}", hint="type more of it")
     return rows[0].name
+
+
+def read_for(address: Address, *, tail: bool) -> Log:
+    """The log of an address, or only its end where that is enough."""
+    read = read_active if tail and address.entry is None else read_log
+    return read(address.store, address.name)
 
 
 # ── entries ──────────────────────────────────────────────────────────────────────────────────────

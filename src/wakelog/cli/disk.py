@@ -48,7 +48,7 @@ def _row(folder: str | None, found: Stat) -> dict[str, object]:
 
 
 def _totals(place: Place, folder: str | None, stats: list[Stat]) -> dict[str, object]:
-    beside = {"journals": ".journals", "locks": ".locks", "blobs": "blobs"}
+    beside = {"journals": ".journals", "locks": ".locks", "blobs": ".blobs"}
     sizes = {what: bytes_under(os.path.join(folder, name)) if folder else 0 for what, name in beside.items()}
     logs, index = sum(found.size for found in stats), index_bytes(place)
     total = logs + index + sum(sizes.values())

@@ -8,6 +8,7 @@ measured at half a millisecond an entry; this takes a twentieth, and ten thousan
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from typing import TextIO
 from unicodedata import combining, east_asian_width
 
 import msgspec
@@ -52,10 +53,11 @@ class Look(msgspec.Struct, frozen=True):
         return sign if self.utf8 else plain
 
 
-def look(color: str) -> Look:
-    """The look of this process's stdout."""
-    terminal = sys.stdout.isatty()
-    return Look(_is_coloured(color, terminal=terminal), _terminal_width() if terminal else 0, _is_utf8())
+def look(color: str, stream: TextIO | None = None) -> Look:
+    """The look of a stream: this process's stdout, unless another is named."""
+    out = stream or sys.stdout
+    terminal = out.isatty()
+    return Look(_is_coloured(color, terminal=terminal), _terminal_width(out) if terminal else 0, _is_utf8(out))
 
 
 def _is_coloured(color: str, *, terminal: bool) -> bool:
@@ -68,21 +70,21 @@ def _is_coloured(color: str, *, terminal: bool) -> bool:
     return terminal and os.environ.get("TERM", "dumb") != "dumb"
 
 
-def _terminal_width() -> int:
+def _terminal_width(out: TextIO) -> int:
     asked = os.environ.get("COLUMNS", "")
     if asked.isascii() and asked.isdigit() and int(asked):
         return max(_WIDTH_MIN, int(asked))
     try:
-        width = os.get_terminal_size(sys.stdout.fileno()).columns
+        width = os.get_terminal_size(out.fileno()).columns
     except (OSError, ValueError):
         width = 0
     return max(_WIDTH_MIN, width or 80)
 
 
-def _is_utf8() -> bool:
+def _is_utf8(out: TextIO) -> bool:
     """Whether signs beyond ASCII can be shown: the stream writes UTF-8 and the locale does not deny it."""
     said = os.environ.get("LC_ALL") or os.environ.get("LC_CTYPE") or os.environ.get("LANG") or ""
-    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
+    encoding = (out.encoding or "").lower().replace("-", "")
     return encoding == "utf8" and said not in ("C", "POSIX")
 
 

@@ -1,6 +1,7 @@
 """What a fact says, in a few words on one line: for those who look at a log entry by entry."""
 
 from wakelog.cli.safe import first_line, visible
+from wakelog.log.content import Said
 from wakelog.log.entry import (
     Activity,
     Attention,
@@ -10,7 +11,9 @@ from wakelog.log.entry import (
     DamageNote,
     Head,
     Label,
+    Partial,
     Queued,
+    Resumed,
     Sent,
     SessionArchived,
     SessionRenamed,
@@ -27,24 +30,43 @@ def fact_words(value: Body) -> str:
 
 def _words(value: Body) -> str:
     match value:
-        case Label(label=text) | SessionRenamed(title=text) | Attention(reason=text) | Terminated(reason=text):
+        case Label(label=text) | SessionRenamed(title=text) | Terminated(reason=text):
             return text
-        case Queued(message=message):
-            return message.text if message is not None else ""
         case Head(target_id=target):
             return target
-        case AttentionResolved(decision=text) | Sent(channel=text) | ToolStarted(name=text):
-            return text
         case Activity(event=event, holder=holder):
             return f"{event} {holder}"
         case Call(purpose=purpose, model=model):
             return " ".join(filter(None, (purpose, model)))
         case SessionArchived(archived=archived):
             return "put away" if archived else "brought back"
-        case Spawned(child_session=child):
-            return child
         case DamageNote(reason=reason, bytes=size):
             return f"{reason}, {size} bytes"
+    return _words_of_a_turn(value)
+
+
+def _words_of_a_turn(value: Body) -> str:
+    match value:
+        case Queued(mode="cancel"):
+            return "cancel the turn"
+        case Queued(message=message, mode=mode):
+            front = {"steer": "steer", "compact": "fold"}.get(mode, "")
+            return ": ".join(filter(None, (front, message.text if message is not None else "")))
+        case ToolStarted(name=name, attempt=attempt):
+            return f"{name}, attempt {attempt}" if attempt > 1 else name
+        case Sent(channel=channel):
+            return f"to {channel}"
+        case Partial(content=content, error=error):
+            said = Said(content=content).text
+            return error.message or error.kind if error is not None else f"{len(said)} characters: {said}"
+        case Resumed(strategy=strategy, prior_chars=chars):
+            return "from the beginning" if strategy == "replace" else f"from character {chars} on"
+        case Attention(reason=reason, tool_call_id=call):
+            return " ".join(filter(None, (reason, call)))
+        case AttentionResolved(decision=decision, result=result):
+            return f"{decision}: {Said(content=result).text}" if result is not None else decision
+        case Spawned(child_session=child):
+            return child
     return ""
 
 

@@ -1,7 +1,7 @@
 """What a command line says when something goes wrong: one line, what happened, what to do, and a code.
 
 Exit codes, the first that applies: 130 interrupted, 2 usage, 3 not found, 5 conflict or lease lost,
-1 failed, 4 damaged (the output is still given), 0. Whatever a user can do, a traceback is never the
+1 failed, 6 needs a person, 4 damaged (the output is still given), 0. Whatever a user can do, a traceback is never the
 answer; `WAKELOG_TRACEBACK=1` asks for one.
 """
 
@@ -25,6 +25,7 @@ USAGE = 2
 NOT_FOUND = 3
 CONFLICT = 5
 FAILED = 1
+NEEDS_ATTENTION = 6
 DAMAGED = 4
 # What a shell reports for a process that SIGPIPE ended.
 PIPE_CLOSED = 141

@@ -14,8 +14,9 @@ from wakelog.cli.output import ReaderGone, put
 from wakelog.version import VERSION
 
 _EXAMPLES = """\
-  wakelog new --title "Fix the tests"        begin a session
-  wakelog append @latest "Where do we stand?"
+  wakelog run "list . and read README.md"    ask an agent
+  wakelog run -s @latest "And now?"          go on
+  wakelog wake --all                         pick up whatever was cut off
   wakelog show @latest                       read it
   wakelog tree @latest                       see its branches
   wakelog search "flaky test"                find it again
@@ -32,7 +33,13 @@ log file; an entry by its number, its id, a unique beginning of it, or its label
 _MEANT = {
     **dict.fromkeys(("rm", "delete", "remove"), "archive"),
     **dict.fromkeys(("view", "cat", "open", "inspect", "info"), "show"),
-    **dict.fromkeys(("say", "add", "reply", "send", "prompt"), "append"),
+    **dict.fromkeys(("say", "add", "reply", "send"), "append"),
+    **dict.fromkeys(("prompt", "ask", "exec", "start"), "run"),
+    **dict.fromkeys(("resume", "continue", "recover"), "wake"),
+    **dict.fromkeys(("stop", "kill", "abort", "interrupt"), "cancel"),
+    **dict.fromkeys(("approve", "deny", "decide", "pending", "waiting"), "attention"),
+    **dict.fromkeys(("retry", "redo"), "rerun"),
+    **dict.fromkeys(("summarise", "summarize", "fold"), "compact"),
     **dict.fromkeys(("log", "branches", "graph"), "tree"),
     **dict.fromkeys(("sessions", "history"), "ls"),
     **dict.fromkeys(("find", "grep"), "search"),

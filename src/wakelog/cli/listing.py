@@ -154,8 +154,7 @@ def search(asked: Asked, query: tuple[str, ...], limit: int, *, names: bool) -> 
         put_pages(asked, _hit_lines(look(asked.color), hits))
     if not hits:
         note("nothing found")
-    found = [row for name in dict.fromkeys(hit.name for hit in hits) for row in place.index.find(name)]
-    _note_damaged(row.name for row in found if row.damage)
+    _note_damaged(filter(place.index.is_damaged, dict.fromkeys(hit.name for hit in hits)))
 
 
 def _hit_lines(seen: Look, hits: Sequence[Hit]) -> Iterator[str]:

@@ -95,6 +95,22 @@ def session_argument(function: _Function) -> _Function:
     return click.argument("session", metavar="SESSION", shell_complete=_complete_session)(function)
 
 
+def maybe_session_argument(function: _Function) -> _Function:
+    """The session a command is about, which may also be about all of them."""
+    return click.argument("session", required=False, metavar="[SESSION]", shell_complete=_complete_session)(function)
+
+
+def session_option(function: _Function) -> _Function:
+    """The session a command goes on with, where it would begin one otherwise."""
+    return click.option(
+        "-s",
+        "--session",
+        metavar="SESSION",
+        shell_complete=_complete_session,
+        help="Go on with this session. [default: begin one]",
+    )(function)
+
+
 def at_option(function: _Function) -> _Function:
     """The entry whose branch a command is about."""
     return click.option("--at", metavar="ENTRY", help="The branch that ends at this entry. [default: the head]")(

@@ -1,121 +1,24 @@
-"""Commands that read one session: `show`, `context`, `usage`. None of them writes anything anywhere."""
+"""Commands that look at one session from one side: `context`, `usage`. Neither writes anything anywhere."""
 
 from collections.abc import Iterator
 
 import click
-import msgspec
 
-from wakelog.cli.addresses import Address, find, find_link, short
+from wakelog.cli import load
+from wakelog.cli.addresses import find, find_link, read_for, short
 from wakelog.cli.draw import Look, cells, clip, look
 from wakelog.cli.failures import stop_if_damaged
 from wakelog.cli.options import Asked, at_option, command, session_argument
-from wakelog.cli.output import put, put_json, put_lines, put_pages
+from wakelog.cli.output import put, put_json, put_pages
 from wakelog.cli.safe import first_line, visible
-from wakelog.cli.times import ago, now_ms, plural
-from wakelog.cli.transcripts import draw_rows, dressed
+from wakelog.cli.times import plural
+from wakelog.errors import UsageError
 from wakelog.log.content import ToolCall, Usage
-from wakelog.log.entry import Entry
-from wakelog.log.tree import Branch
-from wakelog.reading import Log, read_active, read_log
-from wakelog.views.active import active as active_part
+from wakelog.reading import Log, read_log
 from wakelog.views.context import Context, ContextMessage, build_context, message_tokens
-from wakelog.views.overview import overview
-from wakelog.views.transcript import show_parts, transcript
+from wakelog.views.transcript import show_parts
 from wakelog.views.usage import Spent, usage_by_branch
 from wakelog.views.usage import usage as add_up
-
-# ── show ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-@command(
-    "show",
-    examples="""
-    wakelog show @latest
-    wakelog show crab_user_3:12              the branch that ends at entry 12
-    wakelog show crab_user_3 --active        what follows the last compaction
-    wakelog show crab_user_3 --json | jq .type
-    wakelog show ./some/log.jsonl
-    """,
-    paged=True,
-)
-@session_argument
-@at_option
-@click.option("--active", is_flag=True, help="Only what follows the last compaction, with its summary in front.")
-@click.option("--full", is_flag=True, help="Unfold tool output.")
-def show(asked: Asked, session: str, at: str | None, *, active: bool, full: bool) -> None:
-    """Show what was said and done on a branch. With --json: the entries as stored, a line each."""
-    address = find(asked, session, at)
-    log = _read(address, tail=active)
-    branch = log.tree.branch(find_link(log, address.entry))
-    if active:
-        branch = _active(log, branch)
-    if asked.json:
-        whole = not active and address.entry is None
-        put_lines(entry.raw for entry in (log.entries if whole else _in_order(branch, active=active)))
-    else:
-        put_pages(asked, _transcript(asked, address, log, branch, full=full))
-    stop_if_damaged(address.ref, log.damage)
-
-
-def _read(address: Address, *, tail: bool) -> Log:
-    """The log, or only its end where that is enough."""
-    read = read_active if tail and address.entry is None else read_log
-    return read(address.store, address.name)
-
-
-def _active(log: Log, branch: Branch) -> Branch:
-    """A branch cut down to what follows its last compaction, which stands in front."""
-    part = active_part(branch)
-    fold = (log.tree.links[part.compaction.id],) if part.compaction else ()
-    links = (*fold, *part.links)
-    shown = {link.id for link in links}
-    facts = tuple(fact for fact in branch.facts if fact.value.parent_id in shown)
-    return msgspec.structs.replace(branch, links=links, facts=facts, inherited=0, inherited_facts=())
-
-
-def _in_order(branch: Branch, *, active: bool) -> list[Entry]:
-    """The entries of a branch in the order of the log; an active part keeps its compaction in front."""
-    links = branch.links if active else branch.links[branch.inherited :]
-    front = links[:1] if active else ()
-    rest = sorted((*links[len(front) :], *branch.facts), key=lambda entry: entry.seq)
-    return [*front, *rest] if active else [*branch.links[: branch.inherited], *branch.inherited_facts, *rest]
-
-
-def _transcript(asked: Asked, address: Address, log: Log, branch: Branch, *, full: bool) -> Iterator[str]:
-    seen = look(asked.color)
-    now = now_ms()
-    addresses = {link.id: short(log.tree, link) for link in branch.links}
-    dress = dressed(seen, now, addresses, full=full)
-    yield from _card(seen, address, log, now)
-    yield from draw_rows(dress, (row for row in transcript(branch) if row.kind != "session"))
-    others = len(log.tree.leaves()) - 1
-    if others > 0 and address.entry is None and not log.tree.partial:
-        yield ""
-        hint = f"{plural(others, 'other branch', 'other branches')}: wakelog tree {visible(address.ref)}"
-        yield seen.paint("dim", hint)
-
-
-def _card(seen: Look, address: Address, log: Log, now: int) -> Iterator[str]:
-    """The head of a transcript: what session this is."""
-    held = address.store.held(address.name) is not None
-    card = overview(log.tree, held=held, damaged=bool(log.damage))
-    title = first_line(card.title or "")
-    yield seen.paint("name", log.name) + (f"  {clip(seen, title, seen.columns - len(log.name) - 2)}" if title else "")
-    updated = log.entries[-1].value.timestamp if log.entries else ""
-    facts = (
-        visible(card.cwd),
-        visible(card.model or ""),
-        plural(card.messages, "message"),
-        card.state,
-        "archived" if card.archived else "",
-        ago(updated, now),
-    )
-    dot = seen.sign(" · ", " - ")
-    yield seen.paint(
-        "dim", clip(seen, dot.join(filter(None, facts)), seen.columns) if seen.width else dot.join(filter(None, facts))
-    )
-    yield ""
-
 
 # ── context ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -126,16 +29,30 @@ def _card(seen: Look, address: Address, log: Log, now: int) -> Iterator[str]:
     wakelog context @latest
     wakelog context crab_user_3 --json | jq '.messages[].role'
     wakelog context crab_user_3 --at 12 --strategy window:20
+    wakelog context crab_user_3 --at 14 --exact   what the model was handed for reply 14, proved by its digest
+    wakelog context crab_user_3 --diff 14 30      what was added, dropped and changed, and where a cache broke
     """,
     paged=True,
 )
 @session_argument
 @at_option
 @click.option("--strategy", default="full", metavar="HOW", help="full, window:N or budget:TOKENS. [default: full]")
-def context(asked: Asked, session: str, at: str | None, strategy: str) -> None:
-    """Show what the model would see if it were called now."""
+@click.option("--exact", is_flag=True, help="What was handed over at a call, or for a reply. [default: the last one]")
+@click.option("--diff", nargs=2, metavar="CALL CALL", help="What differs between two calls, or their replies.")
+def context(
+    asked: Asked, session: str, at: str | None, strategy: str, *, exact: bool, diff: tuple[str, str] | None
+) -> None:
+    """Show what the model would see if it were called now, or what it was handed at a call."""
     address = find(asked, session, at)
-    log = _read(address, tail=True)
+    if exact and diff is not None:
+        raise UsageError("either one call or two", hint="--exact shows one, --diff compares two")
+    if exact:
+        load("wakelog.cli.calls").show_exact(asked, address)
+        return
+    if diff is not None:
+        load("wakelog.cli.calls").show_difference(asked, address, *diff)
+        return
+    log = read_for(address, tail=True)
     built = build_context(log.tree.branch(find_link(log, address.entry)), strategy)
     if asked.json:
         put_json(

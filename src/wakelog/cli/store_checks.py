@@ -15,7 +15,7 @@ from wakelog.log.ids import is_id
 from wakelog.stores.files import LOG_SUFFIX
 from wakelog.stores.jsonl import JsonlStore
 
-_OURS = frozenset({"by-id", "by-title", ".locks", ".journals", "blobs"})
+_OURS = frozenset({"by-id", "by-title", ".locks", ".journals", ".blobs"})
 _PROBLEMS_MAX = 20
 
 

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 import click
+import msgspec
 
 from wakelog.cli.addresses import Address, find
 from wakelog.cli.draw import clip, look
@@ -92,7 +93,11 @@ def _lines(asked: Asked, entry: Entry) -> Iterator[str]:
     seen = look(asked.color)
     if entry.is_link:
         dress = dressed(seen, now_ms(), {entry.id: str(entry.seq)})
-        yield from draw_rows(dress, transcript(Branch((entry,))))
+        rows = transcript(Branch((entry,)))
+        # What came of a call stands in an entry of its own here: a call by itself is neither open nor settled.
+        yield from draw_rows(
+            dress, (msgspec.structs.replace(row, status="") if row.kind == "call" else row for row in rows)
+        )
     else:
         yield seen.paint("dim", clip(seen, f"{entry.seq:>3}  {fact_line(entry.value)}", seen.columns))
     yield ""

@@ -1,10 +1,14 @@
 """Times, sizes and counts as people say them. What machines read is never written this way."""
 
+import re
 import time
 
+from wakelog.errors import UsageError
 from wakelog.log.times import parse_ms
 
 _STEPS = ((60, "s"), (60, "m"), (24, "h"), (14, "d"))
+_SPAN = re.compile(r"([0-9]{1,6})([smhdw])")
+_SECONDS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -36,6 +40,20 @@ def lasted(duration_ms: int) -> str:
         return f"{duration_ms} ms"
     seconds = duration_ms / 1_000
     return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def span(seconds: float) -> str:
+    """How long something has been there: `40s`, `5m`, `3h`, `12d`."""
+    unit = next((unit for unit in "dhm" if seconds >= _SECONDS[unit]), "s")
+    return f"{int(seconds // _SECONDS[unit])}{unit}"
+
+
+def parse_span(text: str) -> float:
+    """The seconds of `30m`, `12h`, `1d` or `2w`, or `UsageError`."""
+    found = _SPAN.fullmatch(text)
+    if found is None:
+        raise UsageError(f"not a length of time: {text[:60]!r}", hint="write a number and one of s, m, h, d, w: 12h")
+    return float(int(found[1]) * _SECONDS[found[2]])
 
 
 def size(count: int) -> str:

@@ -17,8 +17,14 @@ from wakelog.views.transcript import Row
 
 FOLDED_LINES = 4
 _FOLDED_SUMMARY_LINES = 12
-_TELLING = ("command", "cmd", "path", "file_path", "file", "pattern", "query", "url", "prompt")
-_STATUS = {"ok": "good", "open": "warn", "skipped": "warn", "interrupted": "warn", "unknown": "warn"}
+_TELLING = ("command", "cmd", "pattern", "query", "path", "file_path", "file", "url", "prompt")
+_STATUS = {
+    "ok": "good",
+    **dict.fromkeys(("open", "begun", "waiting", "decided"), "warn"),
+    "skipped": "warn",
+    "interrupted": "warn",
+    "unknown": "warn",
+}
 
 
 class Dress(msgspec.Struct, frozen=True):
@@ -32,10 +38,10 @@ class Dress(msgspec.Struct, frozen=True):
     """The width of the column that addresses stand in."""
 
 
-def dressed(look: Look, now: int, addresses: dict[str, str], *, full: bool = False) -> Dress:
-    """The dress for entries with these addresses. What goes into a pipe is never folded."""
+def dressed(look: Look, now: int, addresses: dict[str, str], *, full: bool | None = None) -> Dress:
+    """The dress for entries with these addresses. What goes into a pipe is folded only if that was asked for."""
     gutter = max([3, *(cells(address) for address in addresses.values())])
-    return Dress(look, now, full or not look.width, addresses, gutter)
+    return Dress(look, now, not look.width if full is None else full, addresses, gutter)
 
 
 def draw_rows(dress: Dress, rows: Iterable[Row]) -> Iterator[str]:
@@ -60,6 +66,10 @@ def who(row: Row) -> tuple[str, str]:
             return "user", "user"
         case "reply" | "thinking" | "call":
             return "assistant", "model"
+        case "cut":
+            return "assistant, cut short", "warn"
+        case "queued":
+            return "user, waiting in the queue", "warn"
         case "result":
             return "tool", "tool"
         case "fold":
@@ -118,7 +128,7 @@ def _tool(dress: Dress, row: Row, width: int) -> Iterator[str]:
     blank = " " * max(2, room - cells(asked) + 2) if look.width else "  "
     style = _STATUS.get(row.status, "bad")
     opening = look.paint("tool", look.sign("┌ ", "+ ") + name) + (f"  {rest}" if rest else "")
-    yield opening + blank + look.paint(style, state)
+    yield opening + (blank + look.paint(style, state) if state else "")
     side = look.paint("tool", look.sign("│ ", "| "))
     if row.text:
         for line in _folded(dress, _wrapped(row.text.rstrip("\n"), max(1, width - 2) if width else 0), FOLDED_LINES):

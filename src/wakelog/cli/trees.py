@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from wakelog.cli.addresses import find, labels, short
+from wakelog.cli import load
+from wakelog.cli.addresses import Address, find, labels, short
 from wakelog.cli.draw import Look, cells, clip, look, pad
 from wakelog.cli.facts import fact_line
 from wakelog.cli.failures import stop_if_damaged
@@ -36,21 +37,32 @@ _SPEAKER = 10
     examples="""
     wakelog tree @latest
     wakelog tree crab_user_3 --facts
+    wakelog tree crab_user_3 --runs          its sub-agents and theirs
     wakelog tree crab_user_3 --json | jq .head
     """,
     paged=True,
 )
 @session_argument
 @click.option("--facts", is_flag=True, help="Also show what is said about entries: labels, starts, deliveries.")
-def tree(asked: Asked, session: str, *, facts: bool) -> None:
+@click.option("--runs", is_flag=True, help="Show the sub-agents it sent out instead, and their states.")
+def tree(asked: Asked, session: str, *, facts: bool, runs: bool) -> None:
     """Draw every branch of a session. The active branch is marked, and so is the head."""
     address = find(asked, session)
+    if runs:
+        _show_runs(asked, address)
+        return
     log = read_log(address.store, address.name)
     if asked.json:
         put_json({"head": log.tree.head, "entries": [_plain(log, entry) for entry in _all_entries(log)]})
     else:
         put_pages(asked, _Drawing(look(asked.color), log.tree, facts=facts).lines())
     stop_if_damaged(address.ref, log.damage)
+
+
+def _show_runs(asked: Asked, address: Address) -> None:
+    room = load("wakelog.cli.runs")
+    found = room.runs_of(address)
+    put_json(room.plain(found)) if asked.json else put_pages(asked, room.draw(look(asked.color), found))
 
 
 # ── as JSON ──────────────────────────────────────────────────────────────────────────────────────

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from wakelog.cli import load
 from wakelog.cli.addresses import find, find_target
 from wakelog.cli.failures import note, note_written
 from wakelog.cli.options import Asked, command, session_argument
@@ -47,7 +48,7 @@ def new(
         Place(asked.store_url).store,
         agent=agent,
         sender=sender,
-        cwd=os.path.abspath(cwd) if cwd is not None else _here(),
+        cwd=os.path.abspath(cwd) if cwd is not None else here(),
         title=title,
         model=model,
         provider=provider,
@@ -56,7 +57,7 @@ def new(
     put_json({"id": session.id, "name": session.name}) if asked.json else put(session.name)
 
 
-def _here() -> str:
+def here() -> str:
     """The folder this runs in, as text that can be written; empty if it is gone."""
     with contextlib.suppress(OSError):
         return os.fsencode(os.getcwd()).decode(errors="replace")
@@ -102,33 +103,47 @@ def one_text(words: tuple[str, ...]) -> str:
 def _said(text: str) -> str:
     """The text, from standard input if it is a dash."""
     if text == "-":
-        if sys.stdin.isatty():
-            note("type the message and end it with Ctrl-D")
-        try:
-            text = sys.stdin.buffer.read().decode().removesuffix("\n")
-        except UnicodeDecodeError:
-            raise UsageError("standard input is not UTF-8 text", hint="only text can be said") from None
+        text = read_stdin()
     if not text.strip():
         raise UsageError("there is nothing to say", hint="give a text, or `-` to read it from standard input")
     return text
 
 
+def read_stdin() -> str:
+    """Everything on standard input, which must be text."""
+    if sys.stdin.isatty():
+        note("type the message and end it with Ctrl-D")
+    try:
+        return sys.stdin.buffer.read().decode().removesuffix("\n")
+    except UnicodeDecodeError:
+        raise UsageError("standard input is not UTF-8 text", hint="only text can be said") from None
+
+
 @command(
     "compact",
     examples="""
+    wakelog compact @latest                  the session's own model writes the summary
+    wakelog compact @latest --instructions "Keep every file name."
     wakelog compact @latest --summary "We fixed the parser; the lexer is left."
     wakelog compact crab_user_3 --summary "$(cat summary.txt)" --keep 40
     """,
 )
 @session_argument
-@click.option("--summary", required=True, metavar="TEXT", help="What the model sees instead.")
+@click.option("--summary", metavar="TEXT", help="What the model sees instead. [default: the model writes it]")
+@click.option("--instructions", metavar="TEXT", help="What the model should mind when it writes the summary.")
 @click.option("--keep", metavar="ENTRY", help="Keep this entry and what follows it word for word.")
-def compact(asked: Asked, session: str, summary: str, keep: str | None) -> None:
+def compact(asked: Asked, session: str, summary: str | None, instructions: str | None, keep: str | None) -> None:
     """Let a summary stand for what came before, in the context only. Nothing is deleted."""
+    if summary is not None and instructions is not None:
+        raise UsageError("instructions are for a summary that the model writes", hint="leave --summary out")
     address = find(asked, session, keep)
     opened = Session(address.store, address.name)
-    damage = opened.damage
-    put_entry(asked, opened.compact(summary, first_kept=find_target(address, opened)))
+    damage, target = opened.damage, find_target(address, opened)
+    if summary is None:
+        entry = load("wakelog.cli.folding").folded(opened, target, instructions or "")
+    else:
+        entry = opened.compact(summary, first_kept=target)
+    put_entry(asked, entry)
     note_written(address.ref, damage)
 
 

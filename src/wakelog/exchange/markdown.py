@@ -67,6 +67,10 @@ def _who(row: Row, visible: Visible) -> str:
             return "User"
         case "reply" | "thinking" | "call":
             return f"Assistant ({_inline(row.name, visible)})" if row.kind == "reply" and row.name else "Assistant"
+        case "cut":
+            return "Assistant, cut short"
+        case "queued":
+            return "User, waiting in the queue"
         case "result":
             return "Tool"
         case "fold":

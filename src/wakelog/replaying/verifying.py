@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 
 from wakelog.channels.held import Held
-from wakelog.errors import LeaseLost
+from wakelog.errors import LeaseLost, WakelogError
 from wakelog.log.content import Reply
 from wakelog.log.entry import Activity, Entry, Message, Sent
 from wakelog.ports import Store
@@ -14,7 +14,6 @@ from wakelog.replaying.answers import Answers
 from wakelog.replaying.recording import Recorded, record
 from wakelog.replaying.rerunning import Diverged, ReplayedStore
 from wakelog.wake import wake
-
 
 _ROUNDS_MAX = 1_000
 
@@ -78,6 +77,9 @@ async def _work(again: ReplayedStore, attached: Entry, channels: dict[str, Held]
         task.cancel()
     await asyncio.wait(tasks)
     error = None if waking.cancelled() else waking.exception()
+    if isinstance(error, WakelogError) and not isinstance(error, Diverged | LeaseLost):
+        # A log that was meddled with can bring a worker to a halt; that too is where the two part.
+        return f"line {again.at + 1}: {error}"
     if error is not None and not isinstance(error, LeaseLost):
         raise error
     if is_stalled:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from wakelog.errors import BadId, NotFound, StoreError
 from wakelog.log.codec import LINE_MAX_BYTES
-from wakelog.log.ids import is_id
+from wakelog.log.ids import ID, is_id
 from wakelog.log.lines import Line
 
 LOG_SUFFIX = ".jsonl"
@@ -102,9 +102,10 @@ class Folder:
                 entries = os.scandir(self.path)
             except (FileNotFoundError, NotADirectoryError):
                 return
+        fits = ID.fullmatch
         with entries:
             for entry in entries:
-                if entry.name.endswith(LOG_SUFFIX) and is_id(entry.name) and entry.is_file(follow_symlinks=False):
+                if entry.name.endswith(LOG_SUFFIX) and fits(entry.name) and entry.is_file(follow_symlinks=False):
                     yield entry
 
     # ── small files beside the logs ──────────────────────────────────────────────────────────────

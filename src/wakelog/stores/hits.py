@@ -4,6 +4,7 @@ FTS5 ranks; its row numbers tell only in which order a log was met, so they neve
 """
 
 import sqlite3
+from typing import Any
 
 import msgspec
 
@@ -13,12 +14,13 @@ from wakelog.ports import Hit
 
 # As many as are shown, several times over: so those equal to the last one shown are mostly all there.
 _SPARE = 4
-_BEST = "SELECT rowid, rank FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?"
-_EQUAL = "SELECT rowid, rank FROM words WHERE words MATCH ? AND rank <= ?"
-_PLACE = """
-SELECT s.name, s.id, e.id, e.seq, e.type, e.timestamp
-FROM entries AS e JOIN sessions AS s ON s.key = e.session WHERE e.rowid = ?
+_MATCHES = """
+SELECT rank, s.name, e.seq, s.id, e.id, e.type, e.timestamp, words.rowid
+FROM words JOIN entries AS e ON e.rowid = words.rowid JOIN sessions AS s ON s.key = e.session
+WHERE words MATCH ?
 """
+_BEST = f"{_MATCHES} ORDER BY rank LIMIT ?"
+_EQUAL = f"{_MATCHES} AND rank <= ?"
 _EXCERPT = "SELECT snippet(words, 0, '«', '»', '…', 24) FROM words WHERE words MATCH ? AND rowid = ?"
 
 
@@ -44,23 +46,22 @@ def search(db: sqlite3.Connection, match: str, limit: int) -> list[Hit]:
         if "fts5" in str(error):
             raise BadQuery(f"the query cannot be understood: {error}") from error
         raise
-    chosen = sorted(_found(db, rowid, rank) for rowid, rank in ranked)[:limit]
+    chosen = sorted(_found(*row) for row in ranked)[:limit]
     return [_hit(db, match, found) for found in chosen]
 
 
-def _ranked(db: sqlite3.Connection, match: str, limit: int) -> list[tuple[int, float]]:
+def _ranked(db: sqlite3.Connection, match: str, limit: int) -> list[tuple[Any, ...]]:
     """The best matches, and with the last of them all that are as good: who of those is shown is decided later."""
     best = db.execute(_BEST, (match, limit * _SPARE)).fetchall()
     if len(best) <= limit:
         return best
-    worst = best[limit - 1][1]
-    if len(best) == limit * _SPARE and best[-1][1] == worst:
+    worst = best[limit - 1][0]
+    if len(best) == limit * _SPARE and best[-1][0] == worst:
         return db.execute(_EQUAL, (match, worst)).fetchall()
-    return [(rowid, rank) for rowid, rank in best if rank <= worst]
+    return [row for row in best if row[0] <= worst]
 
 
-def _found(db: sqlite3.Connection, rowid: int, rank: float) -> _Found:
-    name, session, entry, seq, kind, stamp = db.execute(_PLACE, (rowid,)).fetchone()
+def _found(rank: float, name: str, seq: int, session: str, entry: str, kind: str, stamp: str, rowid: int) -> _Found:
     return _Found(rank, -(parse_ms(stamp) or 0), name, seq, session, entry, kind, stamp, rowid)
 
 

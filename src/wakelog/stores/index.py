@@ -46,6 +46,7 @@ _BEGINS = """
 SELECT row FROM sessions WHERE id >= ? AND id < ? OR name >= ? AND name < ?
 ORDER BY updated_ms DESC, name LIMIT ?
 """
+_DAMAGED = "SELECT 1 FROM sessions WHERE name = ? AND damage > 0"
 _row = msgspec.json.Decoder(SessionRow)
 T = TypeVar("T")
 
@@ -106,14 +107,17 @@ class Index:
         end = ref + "\U0010ffff"
         return self._rows(_EXACT, (ref, ref, FIND_MAX)) or self._rows(_BEGINS, (ref, end, ref, end, FIND_MAX))
 
+    def is_damaged(self, name: str) -> bool:
+        """Whether something in the session of that name could not be read."""
+        return self._ask(lambda db: db.execute(_DAMAGED, (as_text(name),)).fetchone()) is not None
+
     def search(self, query: str, *, limit: int = 50) -> list[Hit]:
         """See `ports.Search`. Equally good hits come newest first."""
         match = fts_query(query)
         return self._ask(lambda db: search(db, match, limit)) if limit > 0 else []
 
     def _rows(self, query: str, values: Sequence[Any]) -> list[SessionRow]:
-        found = self._ask(lambda db: db.execute(query, values).fetchall())
-        return [_row.decode(row) for (row,) in found]
+        return self._ask(lambda db: [_row.decode(row) for (row,) in db.execute(query, values)])
 
     def _ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
         """An answer from the file; if it turns out to be damaged, from a new one."""

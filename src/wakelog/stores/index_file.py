@@ -18,6 +18,8 @@ IN_MEMORY = ":memory:"
 # Raised with every change of the tables or of what is kept in them: other versions are built anew.
 SCHEMA_VERSION = 1
 _BUSY_TIMEOUT_S = 60.0
+# A list walks the rows in the order of time and not of the file; with less than this, pages are read again and again.
+_CACHE_KIB = 64 * 1024
 _STAMP_NS = 2_000_000_000  # the coarsest clock of a file system that is still about
 _SCHEMA = """
 CREATE TABLE stamp (changed INTEGER NOT NULL);
@@ -134,6 +136,7 @@ class IndexFile:
             self._remove()
             self._connect()
             self._build()
+        self._connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
 
     def _connect(self) -> None:
         if self._path != IN_MEMORY:

@@ -234,9 +234,15 @@ class JsonlStore:
             for at in range(had.get(reply_id, 0), len(journal)):
                 yield Piece(reply_id, at, journal[at])
 
-    def journal(self, session: str, reply_id: str, piece: bytes) -> None:
+    def journal(self, session: str, reply_id: str, piece: bytes, *, fence: int | None = None) -> None:
         """See `ports.Store`."""
-        self._journals.add(self.name(session), reply_id, piece)
+        name = self.name(session)
+        if fence is None:
+            self._journals.add(name, reply_id, piece)
+            return
+        with self._logs.taken(name):
+            self._check_fence(name, fence)
+            self._journals.add(name, reply_id, piece)
 
     def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:
         """See `ports.Store`."""

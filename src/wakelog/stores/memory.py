@@ -181,10 +181,12 @@ class MemoryStore:
                     return news
                 self._changed.wait(left)
 
-    def journal(self, session: str, reply_id: str, piece: bytes) -> None:
+    def journal(self, session: str, reply_id: str, piece: bytes, *, fence: int | None = None) -> None:
         """See `ports.Store`."""
         with self._changed:
-            self._log(session).journals.setdefault(checked_id(reply_id), []).append(piece)
+            log = self._log(session)
+            self._check_fence(log, fence)
+            log.journals.setdefault(checked_id(reply_id), []).append(piece)
             self._changed.notify_all()
 
     def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:

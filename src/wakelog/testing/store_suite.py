@@ -391,6 +391,17 @@ class StoreSuite:
         with pytest.raises(LeaseLost):
             store.append("s", body("m1"), after=0, fence=0)
 
+    # ── blobs ────────────────────────────────────────────────────────────────────────────────────
+
+    def test_blobs_belong_to_the_store(self, rig: Rig, store: Store) -> None:
+        """LOG-12: what one store object has put, another one gets; `BlobSuite` tells the rest."""
+        make(store)
+        before = stored(store)
+        ref = store.blobs.put(b"too large for a line", "text/plain")
+        assert rig.again().blobs.get(ref) == b"too large for a line"
+        assert stored(store) == before
+        assert [stat.name for stat in store.sessions()] == ["crab_user_1"]
+
     # ── journals and following ───────────────────────────────────────────────────────────────────
 
     def test_journals_stand_beside_the_log(self, rig: Rig, store: Store) -> None:
@@ -405,6 +416,18 @@ class StoreSuite:
         store.drop("s", "never-was")
         assert store.journals("s") == {"r2": (b"{}",)}
         assert stored(store) == before
+
+    def test_one_worker_speaks_in_a_journal(self, rig: Rig, store: Store) -> None:
+        """Laws 5 and 6: a worker that was overtaken adds nothing to what the next one has said."""
+        make(store)
+        old = take(store, "a1", "one", after=0, ttl_s=5)
+        store.journal("s", "r1", b"1", fence=old.fence)
+        rig.advance(6)
+        new = take(rig.again(), "a2", "two", after=1)
+        with pytest.raises(LeaseLost):
+            store.journal("s", "r1", b"2", fence=old.fence)
+        store.journal("s", "r1", b"3", fence=new.fence)
+        assert store.journals("s") == {"r1": (b"1", b"3")}
 
     def test_follow_gives_what_is_new(self, store: Store) -> None:
         """RUN-10: a follower gets lines and journal pieces it has not had, and only those."""

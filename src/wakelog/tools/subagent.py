@@ -29,14 +29,14 @@ class SubAgentTool:
     }
     replay: Replay = "receipt"
 
-    async def prepare(self, call: Invocation) -> Mapping[str, Any]:
+    async def prepare(self, call: Invocation) -> Mapping[str, Any]:  # noqa: ARG002 - the port's signature
         """See `ports.Tool`."""
         return {}
 
-    async def run(self, call: Invocation) -> Outcome:
+    async def run(self, call: Invocation) -> Outcome:  # noqa: ARG002
         """See `ports.Tool`."""
         return Outcome("A sub-agent can only be run inside a session.", is_error=True)
 
-    async def receipt(self, call: Invocation) -> Answer:
+    async def receipt(self, call: Invocation) -> Answer:  # noqa: ARG002
         """See `ports.Tool`."""
         return "cannot say"

@@ -90,7 +90,7 @@ def branch_state(branch: Branch) -> BranchState:
         state.ends_in = _ends_in(state.ends_in, link)
         state.answers += _is_answer(link)
         state.steps = 0 if state.ends_in == "prompt" else state.steps + _is_reply(link)
-    state.answers += _failed_folds(branch, start)
+    state.answers += _failed_folds(branch, start, since)
     own_links = branch.links[max(branch.inherited, start) :]
     facts = (fact for fact in branch.facts if fact.seq > since)
     _fold_open(state, sorted((*own_links, *facts), key=lambda entry: entry.seq))
@@ -147,14 +147,12 @@ def _is_answer(link: Entry) -> bool:
     return False
 
 
-def _failed_folds(branch: Branch, start: int) -> int:
-    """Calls for a summary that came to nothing leave no link; the fact says so, and hangs where the fold would."""
-    here = {link.id for link in branch.links[max(0, start - 1) :]}
-    facts = (*branch.inherited_facts, *branch.facts)
-    return sum(
-        isinstance(fact.value, Partial) and fact.value.error is not None and fact.value.parent_id in here
-        for fact in facts
-    )
+def _failed_folds(branch: Branch, start: int, since: int) -> int:
+    """Calls for a summary that came to nothing leave no link; a fact says so."""
+    here = {link.id for link in branch.links[max(0, start - 1) : branch.inherited]}
+    inherited = [fact for fact in branch.inherited_facts if fact.value.parent_id in here]
+    facts = (*inherited, *(fact for fact in branch.facts if fact.seq > since))
+    return sum(type(fact.value) is Partial and fact.value.error is not None for fact in facts)
 
 
 def _step_settings(state: BranchState, link: Entry) -> None:

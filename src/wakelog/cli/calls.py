@@ -1,0 +1,241 @@
+"""What the model was handed at a call, and how two calls differ: `context --exact` and `context --diff`.
+
+Nothing is remembered for this: what was handed over is rebuilt from the log and its blobs, and the digest that was
+written before the request says whether it is the same to the byte.
+"""
+
+from collections.abc import Iterator
+
+import click
+
+from wakelog.acts.requests import context_at, request_of, seen_by
+from wakelog.cli.addresses import Address, find_entry, short
+from wakelog.cli.draw import Look, clip, look
+from wakelog.cli.failures import DAMAGED, note, stop_if_damaged
+from wakelog.cli.options import Asked
+from wakelog.cli.output import put_json, put_pages
+from wakelog.cli.safe import first_line, visible, visible_lines
+from wakelog.cli.times import plural
+from wakelog.cli.transcripts import telling
+from wakelog.errors import NotFound, UsageError
+from wakelog.log.codec import canonical
+from wakelog.log.content import Reply, ToolCall
+from wakelog.log.entry import Call, Compaction, Failed, Message
+from wakelog.ports import Request
+from wakelog.reading import Log, read_log
+from wakelog.views.context import Context, ContextMessage, message_tokens
+from wakelog.views.difference import Difference, difference
+from wakelog.views.transcript import show_parts
+
+_STYLES = {"user": "user", "assistant": "model", "toolResult": "tool"}
+_WHY = {
+    "fold": "a compaction stands for it",
+    "window": "the strategy leaves it out",
+    "branch": "it is on another branch",
+    "kept": "the summary is not to stand for it",
+}
+
+
+def find_call(log: Log, typed: str | None) -> Call:
+    """The call that was typed: itself, or what came of it; the last one where none was."""
+    calls = [fact.value for link in log.tree.links for fact in log.tree.facts(link) if isinstance(fact.value, Call)]
+    if typed is None:
+        if not calls:
+            raise NotFound(f"no model was called in {log.name}", hint="`wakelog context` shows what one would see")
+        return max(calls, key=lambda call: call.seq or 0)
+    entry_id = find_entry(log, typed)
+    entry = log.tree.entry(entry_id)
+    match entry.value if entry is not None else None:
+        case Call() as call:
+            return call
+        case Message(message=Reply(call_id=str() as made)) | Compaction(call_id=str() as made):
+            found = next((call for call in calls if call.key == made), None)
+        case Failed(call_id=str() as made):
+            found = next((call for call in calls if call.key == made), None)
+        case _:
+            found = None
+    if found is None:
+        raise UsageError(f"{typed} is no call of a model", hint="name a `call` entry, or the reply it made")
+    return found
+
+
+# ── exactly ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def show_exact(asked: Asked, address: Address) -> None:
+    """What was handed over at a call, word for word, and whether the digest says so."""
+    log = read_log(address.store, address.name)
+    call = find_call(log, address.entry)
+    context, answers = context_at(log.tree, call)
+    request = request_of(context, address.store.blobs, answers=answers, purpose=call.purpose)
+    same = context.digest == call.context_digest if call.context_digest is not None else None
+    if asked.json:
+        put_json(_plain(call, context, request, same=same))
+    else:
+        put_pages(asked, _exact_lines(look(asked.color), log, call, context, request, same=same))
+    if same is False:
+        note(f"what can be rebuilt is not what was handed over; `wakelog verify {address.ref}` may say why")
+        raise click.exceptions.Exit(DAMAGED)
+    stop_if_damaged(address.ref, log.damage)
+
+
+def _plain(call: Call, context: Context, request: Request, *, same: bool | None) -> dict[str, object]:
+    return {
+        "call": call.id,
+        "reply": call.reply_id,
+        "purpose": call.purpose,
+        "model": call.model,
+        "provider": call.provider,
+        "strategy": call.strategy,
+        "system": request.system,
+        "tools": request.tools,
+        "params": request.params,
+        "messages": request.messages,
+        "injected": request.injected,
+        "entries": context.entry_ids,
+        "tokens": context.tokens,
+        "digest": context.digest,
+        "logged": call.context_digest,
+        "same": same,
+    }
+
+
+def _exact_lines(
+    seen: Look, log: Log, call: Call, context: Context, request: Request, *, same: bool | None
+) -> Iterator[str]:
+    yield _title(seen, log, call, context)
+    word, style = {True: ("digest ok", "good"), False: ("digest differs", "bad"), None: ("no digest", "warn")}[same]
+    yield f"{seen.paint(style, word)}  {seen.paint('dim', context.digest)}"
+    yield from _section(seen, "instructions", request.system)
+    if request.tools:
+        yield from ("", seen.paint("bold", "tools"))
+        for tool in request.tools:
+            told = f"{tool.get('name', '')}  {tool.get('description', '')}"
+            yield f"      {clip(seen, first_line(told), seen.columns - 6) if seen.width else first_line(told)}"
+    if request.params:
+        yield from _section(seen, "parameters", canonical(request.params).decode())
+    for entry_id, message in zip(context.entry_ids, request.messages, strict=True):
+        yield from ("", _heading(seen, log, entry_id, message))
+        yield from (f"      {line}" for line in _said(message))
+    for text in request.injected:
+        yield from _section(seen, "injected", text)
+
+
+def _section(seen: Look, title: str, text: str) -> Iterator[str]:
+    if text:
+        yield from ("", seen.paint("bold", title))
+        yield from (f"      {line}" for line in visible_lines(text.rstrip("\n")))
+
+
+def _said(message: ContextMessage) -> Iterator[str]:
+    for part in message.content:
+        if isinstance(part, ToolCall):
+            yield f"[{visible(part.name)}] {visible(canonical(part.input).decode())}"
+        else:
+            yield from visible_lines(show_parts((part,)))
+
+
+def _title(seen: Look, log: Log, call: Call, context: Context) -> str:
+    dot = seen.sign("·", "-")
+    model = ":".join(filter(None, (visible(call.provider or ""), visible(call.model or ""))))
+    sizes = f"{plural(len(context.messages), 'message')} {dot} about {plural(context.tokens, 'token')}"
+    what = f" for a {call.purpose}" if call.purpose != "reply" else ""
+    return f"{seen.paint('name', f'{log.name}:{call.seq}')}  {model}{what} {dot} {sizes} {dot} {call.strategy}"
+
+
+def _heading(seen: Look, log: Log, entry_id: str, message: ContextMessage) -> str:
+    name = f" {clip(seen, visible(message.tool_name), 20)}" if message.tool_name else ""
+    failed = " failed" if message.is_error else ""
+    speaker = seen.paint(_STYLES[message.role], message.role + name + failed)
+    return f"{seen.paint('dim', f'{_address(log, entry_id):>4}')}  {speaker}"
+
+
+def _address(log: Log, entry_id: str) -> str:
+    link = log.tree.links.get(entry_id)
+    return visible(short(log.tree, link)) if link is not None else visible(entry_id)
+
+
+# ── the difference ───────────────────────────────────────────────────────────────────────────────
+
+
+def show_difference(asked: Asked, address: Address, one: str, two: str) -> None:
+    """What was added, dropped and changed from one call to another, and where a provider's cache broke."""
+    log = read_log(address.store, address.name)
+    first, second = find_call(log, one), find_call(log, two)
+    (before, _), (after, _) = context_at(log.tree, first), context_at(log.tree, second)
+    found = difference(before, after, seen_by(log.tree, second))
+    if asked.json:
+        put_json({"from": first.id, "to": second.id, **_as_dict(found)})
+    else:
+        contexts = dict(zip(before.entry_ids, before.messages, strict=True))
+        contexts |= dict(zip(after.entry_ids, after.messages, strict=True))
+        put_pages(asked, _difference_lines(look(asked.color), log, (first, second), found, contexts))
+    stop_if_damaged(address.ref, log.damage)
+
+
+def _as_dict(found: Difference) -> dict[str, object]:
+    return {
+        "before": found.before,
+        "after": found.after,
+        "common": found.common,
+        "commonTokens": found.common_tokens,
+        "kept": found.kept,
+        "breaksAt": found.breaks_at,
+        "breaksBy": found.breaks_by,
+        "changed": found.changed,
+        "added": found.added,
+        "dropped": found.dropped,
+    }
+
+
+def _difference_lines(
+    seen: Look, log: Log, calls: tuple[Call, Call], found: Difference, messages: dict[str, ContextMessage]
+) -> Iterator[str]:
+    arrow = seen.sign("→", "->")
+    yield f"{seen.paint('name', log.name)}  call {calls[0].seq} {arrow} call {calls[1].seq}"
+    common = f"{plural(found.common, 'message')}, about {plural(found.common_tokens, 'token')}"
+    yield f"same at the beginning: {common} (of {found.before}, now {found.after})"
+    style, words = _cache_words(found)
+    yield f"cache: {seen.paint(style, words)}"
+    for change in found.changed:
+        yield f"{seen.paint('warn', '~')} {change.what}: {_brief(change.before)} {arrow} {_brief(change.after)}"
+    for dropped in found.dropped:
+        about = f"({_WHY[dropped.why]})"
+        yield _message_line(seen, log, "-", "bad", dropped.entry, messages[dropped.entry], about)
+    for added in found.added:
+        yield _message_line(seen, log, "+", "good", added.entry, messages[added.entry], "")
+
+
+def _cache_words(found: Difference) -> tuple[str, str]:
+    if found.kept:
+        return "good", "kept, the whole of the first call is the beginning of the second"
+    if found.breaks_at == 0:
+        return "bad", f"broke before the first message: the {found.breaks_by} changed"
+    why = {
+        "fold": "a compaction stands for what was there",
+        "window": "the window moved on",
+        "branch": "another branch goes on there",
+        "kept": "the summary ends there",
+    }.get(found.breaks_by or "", "what follows is not the same")
+    return "bad", f"broke at message {found.breaks_at}: {why}"
+
+
+def _brief(value: object) -> str:
+    text = value if isinstance(value, str) else canonical(value).decode() if value not in (None, {}, []) else "none"
+    return visible(text[:24] + ("…" if len(text) > 24 else ""))
+
+
+def _message_line(
+    seen: Look, log: Log, sign: str, style: str, entry_id: str, message: ContextMessage, about: str
+) -> str:
+    said = [
+        f"{visible(part.name)}({telling(part.input)})"
+        if isinstance(part, ToolCall)
+        else first_line(show_parts((part,)))
+        for part in message.content
+    ]
+    tokens = plural(message_tokens(message), "token")
+    text = f"{_address(log, entry_id):>4} {message.role:<10} {' '.join(filter(None, said))}"
+    room = seen.columns - len(tokens) - len(about) - 6
+    shown = clip(seen, text, max(20, room)) if seen.width else text
+    return f"{seen.paint(style, sign)} {shown}  {seen.paint('dim', ' '.join(filter(None, (tokens, about))))}"

@@ -1,0 +1,226 @@
+"""Running a session from a terminal: it is woken, shown, interrupted, asked about, and left with an exit code.
+
+Rule 1: everything a person does here is an entry in the log, as if another process had done it: Ctrl-C appends a
+cancel, an answer appends a decision. Rule 2: a second Ctrl-C leaves at once and writes nothing more than that we
+left; the session is then like one whose process was killed, and is woken like it.
+"""
+
+import asyncio
+import contextlib
+import signal
+import sys
+
+import click
+import msgspec
+
+from wakelog.cli.draw import look
+from wakelog.cli.faces import Face, face_for, tell
+from wakelog.cli.failures import CONFLICT, FAILED, INTERRUPTED, NEEDS_ATTENTION, note
+from wakelog.cli.happenings import Happenings, Informed
+from wakelog.cli.options import Asked
+from wakelog.cli.output import ReaderGone, put_json
+from wakelog.cli.questions import Waiting, approve_all, decide_in_place, waiting
+from wakelog.cli.safe import visible
+from wakelog.cli.times import now_ms, plural
+from wakelog.cli.transcripts import telling
+from wakelog.errors import WakelogError
+from wakelog.live import live_world
+from wakelog.log.entry import Entry, Failed, Queued
+from wakelog.people import cancel
+from wakelog.session import Session
+from wakelog.turn.decisions import Await, Rest
+from wakelog.wake import Report, wake
+
+_CODES = {
+    "rest": 0,
+    "queued": 0,
+    "terminated": 0,
+    "cancelled": INTERRUPTED,
+    "failed": FAILED,
+    "waiting": NEEDS_ATTENTION,
+}
+
+
+_PATIENCE_S = 1.0
+# How much of an input the one line about it shows.
+_WHAT_CHARS = 100
+
+
+class Manner(msgspec.Struct, frozen=True, kw_only=True):
+    """How to run: whether to show what tools do, to ask on the terminal, to approve whatever asks."""
+
+    quiet: bool = False
+    in_place: bool = False
+    yes: bool = False
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """How a session was left: a word as `ls` has it, or `cancelled` or `queued`; and what still waits for a person."""
+
+    state: str
+    rows: tuple[str, ...] = ()
+    left: tuple[Waiting, ...] = ()
+    interrupted: bool = False
+
+    @property
+    def code(self) -> int:
+        """The exit code: a sub-agent that somebody else runs is a conflict."""
+        return _CODES.get(self.state, CONFLICT)
+
+
+def can_ask(asked: Asked) -> bool:
+    """Whether a person sits here who can be asked."""
+    return not asked.json and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def drive(asked: Asked, session: Session, manner: Manner, *, after: int | None = None) -> Ending:
+    """Runs a session until it rests or waits for somebody who is not here. Told is what stands behind `after`."""
+    seen_to = session.last_seq if after is None else after
+    face = face_for(asked, session, quiet=manner.quiet)
+    run = _Run(session, face, seen_to)
+    rows: tuple[str, ...] = ()
+    while True:
+        report = run.wake()
+        rows += report.rows
+        left = waiting(session) if isinstance(report.decision, Await) else []
+        if not _decided(asked, session, manner, left):
+            return Ending(_state(report, left), rows, tuple(left), run.interrupted)
+
+
+def _decided(asked: Asked, session: Session, manner: Manner, left: list[Waiting]) -> bool:
+    if manner.yes and approve_all(left):
+        return True
+    return manner.in_place and decide_in_place(look(asked.color, sys.stderr), session, left, now_ms())
+
+
+def _state(report: Report, left: list[Waiting]) -> str:
+    if isinstance(report.decision, Rest):
+        return "rest" if report.decision.outcome == "done" else report.decision.outcome
+    return "waiting" if left else "running"
+
+
+class _Run:
+    """One session, run here as often as it takes."""
+
+    def __init__(self, session: Session, face: Face, after: int) -> None:
+        self._session = session
+        self._face = face
+        self._happenings = Happenings(session.store, session.name, after, self._hear)
+        self._presses = 0
+        self._stop_waiting = asyncio.Event()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody pressed Ctrl-C while it ran."""
+        return self._presses > 0
+
+    def wake(self) -> Report:
+        """Wakes it once; `KeyboardInterrupt` if a person left at once."""
+        try:
+            return asyncio.run(self._wake())
+        except asyncio.CancelledError:
+            note(f"left; `wakelog wake {self._session.name}` goes on")
+            raise KeyboardInterrupt from None
+        except BrokenPipeError:
+            raise ReaderGone from None
+
+    async def _wake(self) -> Report:
+        channel = Informed(self._face.channel, self._happenings)
+        world = msgspec.structs.replace(live_world(self._session.store, channels=[channel]), pause=self._pause)
+        self._presses, self._stop_waiting = 0, asyncio.Event()
+        loop, here = asyncio.get_running_loop(), asyncio.current_task()
+        assert here is not None
+        loop.add_signal_handler(signal.SIGINT, self._pressed, here)
+        watching = asyncio.ensure_future(self._happenings.watch())
+        try:
+            return await wake(world, self._session.name)
+        finally:
+            watching.cancel()
+            await asyncio.wait({watching})
+            self._happenings.catch_up()
+            await self._face.close()
+            loop.remove_signal_handler(signal.SIGINT)
+
+    def _hear(self, session: str, entry: Entry) -> None:
+        if isinstance(entry.value, Queued) and entry.value.mode == "cancel":
+            self._stop_waiting.set()
+        self._face.hear(session, entry)
+
+    async def _pause(self, ms: int) -> None:
+        """Lets time go by, unless a person cancels meanwhile."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stop_waiting.wait(), ms / 1_000)
+        self._stop_waiting.clear()
+
+    def _pressed(self, here: "asyncio.Task[object]") -> None:
+        """Ctrl-C: the first time the turn is cancelled, the second time we leave."""
+        self._presses += 1
+        if self._presses > 1:
+            here.cancel()
+            return
+        try:
+            asked = cancel(Session(self._session.store, self._session.name))
+        except (WakelogError, OSError):
+            here.cancel()
+            return
+        if asked is not None:
+            # It takes no time, mostly, and then there is nothing to say.
+            asyncio.get_running_loop().call_later(_PATIENCE_S, self._tell_cancelling)
+
+    def _tell_cancelling(self) -> None:
+        tell("\n")
+        note("cancelling; Ctrl-C again leaves at once")
+
+
+# ── the end ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def finish(asked: Asked, session: Session, ending: Ending, *, quiet: bool) -> None:
+    """Says how it ended, and ends the command with the code that says so."""
+    tell_end(asked, session, ending)
+    if not (quiet or asked.json):
+        tell(f"{look(asked.color, sys.stderr).paint('dim', f'session {session.name}')}\n")
+    if ending.code:
+        raise click.exceptions.Exit(ending.code)
+
+
+def tell_end(asked: Asked, session: Session, ending: Ending) -> None:
+    """The last event for programs; what people have to know, on stderr."""
+    if asked.json:
+        told = {"session": session.id, "name": session.name, "state": ending.state, "rows": ending.rows}
+        put_json({"event": "end", **told})
+    words = _last_words(session, ending)
+    if words:
+        note(words)
+
+
+def _last_words(session: Session, ending: Ending) -> str:
+    match ending.state:
+        case "waiting":
+            return _how_to_decide(session, ending.left)
+        case "failed":
+            return f"{session.name}: the turn failed{_why(session)}"
+        case "cancelled":
+            return f"{session.name}: the turn was cancelled"
+        case "terminated":
+            return f"{session.name} is over for good"
+        case "running":
+            return f"{session.name} waits for a sub-agent that is being run elsewhere"
+    return ""
+
+
+def _how_to_decide(session: Session, left: tuple[Waiting, ...]) -> str:
+    first = left[0]
+    what = f"{visible(first.tool)}({telling(first.input)[:_WHAT_CHARS]})" if first.tool else "something"
+    name, several = first.session.name, len(left) > 1
+    place = f"{name}:{first.question.attention.seq}" if several else name
+    options = " or ".join(f"`--{word.replace(' ', '-')}`" for word in first.question.choices[:2])
+    more = f" ({plural(len(left) - 1, 'more question')}, see `wakelog attention`)" if several else ""
+    how = f"`wakelog attention {place}` with {options} decides, `wakelog wake {session.name}` goes on"
+    return f"{name} waits for you: {what} {first.why}{more}; {how}"
+
+
+def _why(session: Session) -> str:
+    faults = [link.value for link in session.branch().links if isinstance(link.value, Failed)]
+    error = faults[-1].error if faults else None
+    return f": {error.message or error.kind}" if error is not None else ""

@@ -1,0 +1,23 @@
+"""`compact` without a summary: the session's own model is asked for one, and what came of it is said."""
+
+import asyncio
+
+from wakelog.cli.failures import note
+from wakelog.compacting import fold_now
+from wakelog.errors import WakelogError
+from wakelog.live import live_world
+from wakelog.log.entry import Compaction, Entry
+from wakelog.session import Session
+
+
+def folded(session: Session, keep: str | None, instructions: str) -> Entry:
+    """The compaction, or the request for one; a failure where there is nothing to fold, or the summary was no use."""
+    done = asyncio.run(fold_now(live_world(session.store), session.name, keep=keep, instructions=instructions))
+    if done.entry is None:
+        raise WakelogError(f"{session.name} was not folded: {done.why_not}")
+    value = done.entry.value
+    if not isinstance(value, Compaction):
+        note(f"{session.name} is being run: it is folded when its work allows")
+    elif value.tokens_before is not None and value.tokens_after is not None:
+        note(f"folded from about {value.tokens_before:,} to {value.tokens_after:,} tokens")
+    return done.entry

@@ -1,0 +1,84 @@
+"""What happens in a session while it is run, as it happens: every new entry of it and of its sub-agents.
+
+Read from the log and nothing else, so that what other processes say to the session is heard too. Whoever
+shows replies asks to be brought up to date first: an entry is then told before the text that follows it.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from wakelog.errors import NotFound
+from wakelog.log.entry import Entry, Spawned
+from wakelog.log.lines import Reader
+from wakelog.ports import Channel, Store
+
+_LOOK_S = 0.05
+
+Hear = Callable[[str, Entry], None]
+"""Takes the name of a session, and an entry of it."""
+
+
+class Happenings:
+    """The new entries of one run, told in the order of each log."""
+
+    def __init__(self, store: Store, name: str, after: int, hear: Hear) -> None:
+        self._store = store
+        self._hear = hear
+        self._seen: dict[str, int] = {name: after}
+
+    def catch_up(self) -> None:
+        """Tells everything that has happened since: of several sessions in the order of time."""
+        fresh: list[tuple[str, Entry]] = []
+        read: set[str] = set()
+        while left := [session for session in self._seen if session not in read]:
+            read.update(left)
+            fresh += [(session, entry) for session in left for entry in self._new(session)]
+        for session, entry in sorted(fresh, key=lambda told: told[1].value.timestamp):
+            self._hear(session, entry)
+
+    async def watch(self) -> None:
+        """Tells everything as it happens, until it is stopped."""
+        while True:
+            self.catch_up()
+            await asyncio.sleep(_LOOK_S)
+
+    def _new(self, session: str) -> list[Entry]:
+        after = self._seen[session]
+        try:
+            lines = list(self._store.load(session, after=after))
+        except NotFound:
+            # A sub-agent is named before it exists.
+            return []
+        entries = Reader(next_seq=after + 1).feed_all(lines)
+        for entry in entries:
+            self._seen[session] = max(self._seen[session], entry.seq)
+            if isinstance(entry.value, Spawned):
+                self._seen.setdefault(entry.value.child_session, -1)
+        return entries
+
+
+class Informed:
+    """A channel that tells what has happened before it shows what was said next."""
+
+    def __init__(self, channel: Channel, happenings: Happenings) -> None:
+        self.name = channel.name
+        self._channel = channel
+        self._happenings = happenings
+
+    async def begin(self, reply_id: str, attempt: int) -> None:
+        """See `ports.Channel`."""
+        self._happenings.catch_up()
+        await self._channel.begin(reply_id, attempt)
+
+    async def delta(self, reply_id: str, offset: int, text: str) -> None:
+        """See `ports.Channel`."""
+        await self._channel.delta(reply_id, offset, text)
+
+    async def reset(self, reply_id: str) -> None:
+        """See `ports.Channel`. Here the line that is open is finished before anything else is told."""
+        await self._channel.reset(reply_id)
+        self._happenings.catch_up()
+
+    async def end(self, reply_id: str) -> None:
+        """See `ports.Channel`."""
+        await self._channel.end(reply_id)

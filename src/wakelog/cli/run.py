@@ -1,0 +1,175 @@
+"""The command `run`: one prompt, one turn, in a new session or one that is there.
+
+What the agent says goes to stdout as it comes; the log holds everything else, and `wake` needs nothing but the
+session's name if this process dies on the way.
+"""
+
+import os
+import stat
+import sys
+
+import click
+
+from wakelog.cli.addresses import find
+from wakelog.cli.driving import Ending, Manner, can_ask, drive, finish
+from wakelog.cli.faces import CHANNEL, face_for
+from wakelog.cli.failures import note, note_written
+from wakelog.cli.happenings import Happenings
+from wakelog.cli.options import Asked, command, session_option
+from wakelog.cli.places import Place
+from wakelog.cli.terms import DEFAULT_MODEL, TOOL_NAMES, Terms, agree, begin
+from wakelog.cli.write import here, one_text, read_stdin
+from wakelog.errors import Conflict, UsageError
+from wakelog.log.content import Prompt, Text
+from wakelog.log.entry import Entry
+from wakelog.session import Session
+from wakelog.views.context import parse_strategy
+from wakelog.views.state import session_state
+
+
+@command(
+    "run",
+    examples="""
+    wakelog run "list . and read README.md"      ask, with the offline demo model
+    git diff | wakelog run "Review this"         what is piped in stands behind the prompt
+    wakelog run -s @latest "And now?"            go on with a session
+    wakelog run --model scripted:replies.jsonl --tools read,list "Hello"
+    wakelog run --yes --json 'run `make test`' | jq -r 'select(.event == "delta") | .text'
+    """,
+)
+@click.argument("words", nargs=-1, metavar="[PROMPT]")
+@session_option
+@click.option(
+    "--model", metavar="PROVIDER:NAME", help=f"Which model answers. [default: $WAKELOG_MODEL, else {DEFAULT_MODEL}]"
+)
+@click.option("--agent", metavar="NAME", help="Who answers, in a new session. [default: agent]")
+@click.option("--sender", metavar="NAME", help="Who asks, in a new session. [default: user]")
+@click.option("--system", metavar="TEXT|@FILE", help="The instructions.")
+@click.option(
+    "--tools", metavar="NAMES", help=f"Which tools: names with commas, or `none`. [default: {','.join(TOOL_NAMES)}]"
+)
+@click.option("--yes", is_flag=True, help="Let every tool run without asking. [default: only read, list and grep]")
+@click.option("--cwd", metavar="DIR", help="Where a new session works. [default: here]")
+@click.option("--compact-at", type=click.IntRange(min=0), metavar="TOKENS", help="Fold a longer context. 0: never.")
+@click.option("--strategy", metavar="HOW", help="What the model sees: full, window:N or budget:TOKENS.")
+@click.option(
+    "--unknown",
+    type=click.Choice(["tell", "ask"]),
+    help="A tool that may or may not have run: tell the model, or ask you.",
+)
+@click.option(
+    "--resume", is_flag=True, help="Go on with a reply that was cut, where the model can. [default: begin it again]"
+)
+@click.option("--steer", is_flag=True, help="If the session is busy: let the agent know at its next step.")
+@click.option("-q", "--quiet", is_flag=True, help="Only what the agent says.")
+def run(asked: Asked, words: tuple[str, ...], session: str | None, **said: object) -> None:
+    """Ask an agent once, and print what it says."""
+    options = _Options(said)
+    prompt = _prompt(words)
+    opened, after, ref = _opened(asked, session, options)
+    damage = opened.damage
+    entry = opened.say(
+        Prompt(content=(Text(text=prompt),), channel=CHANNEL), mode="steer" if options.steer else "followUp"
+    )
+    ending = _answered(asked, opened, options, entry, after)
+    note_written(ref, damage)
+    finish(asked, opened, ending, quiet=options.quiet)
+
+
+class _Options:
+    """The options of `run`, sorted: what may change in a session, what only a new one has, how to show it."""
+
+    def __init__(self, said: dict[str, object]) -> None:
+        def text(key: str) -> str | None:
+            value = said[key]
+            return value if isinstance(value, str) else None
+
+        compact_at = said["compact_at"]
+        self.terms = Terms(
+            model=text("model"),
+            system=_system(text("system")),
+            tools=text("tools"),
+            yes=bool(said["yes"]),
+            compact_at=compact_at if isinstance(compact_at, int) else None,
+            strategy=str(parse_strategy(text("strategy") or "")) if said["strategy"] is not None else None,
+            unknown=text("unknown"),
+            resume=bool(said["resume"]),
+        )
+        self.agent, self.sender, self.cwd = text("agent"), text("sender"), text("cwd")
+        self.steer, self.quiet = bool(said["steer"]), bool(said["quiet"])
+
+
+def _opened(asked: Asked, session: str | None, options: _Options) -> tuple[Session, int, str]:
+    """The session, the seq behind which everything is new, and what to call it."""
+    if session is None:
+        cwd = os.path.abspath(options.cwd) if options.cwd is not None else here()
+        if not os.path.isdir(cwd or "."):
+            raise UsageError(f"there is no folder {cwd}", hint="--cwd names the folder to work in")
+        store = Place(asked.store_url).store
+        agent, sender = options.agent or "agent", options.sender or "user"
+        begun = begin(store, options.terms, agent=agent, sender=sender, cwd=cwd)
+        return begun, -1, begun.name
+    for name, value in (("--agent", options.agent), ("--sender", options.sender), ("--cwd", options.cwd)):
+        if value is not None:
+            raise UsageError(f"{name} is for a new session; this one has its own", hint=f"leave {name} or -s out")
+    address = find(asked, session)
+    if address.entry is not None:
+        raise UsageError("a run goes on from the head", hint=f"`wakelog fork {session}` moves it there first")
+    opened = Session(address.store, address.name)
+    if session_state(opened.tree).terminated:
+        raise UsageError(f"{opened.name} is over for good", hint=f"`wakelog fork {opened.name} --new-session` goes on")
+    after = opened.last_seq
+    agree(opened, options.terms)
+    return opened, after, address.ref
+
+
+def _answered(asked: Asked, session: Session, options: _Options, entry: Entry, after: int) -> Ending:
+    """Lets the session answer. Whoever else runs it has the message now, or will find it."""
+    if session.store.held(session.name) is None:
+        manner = Manner(quiet=options.quiet, in_place=can_ask(asked), yes=options.terms.yes)
+        try:
+            return drive(asked, session, manner, after=after)
+        except Conflict:
+            if session.store.held(session.name) is None:
+                raise
+    elif asked.json:
+        hear = face_for(asked, session, quiet=True).hear
+        Happenings(session.store, session.name, max(after, entry.seq - 1), hear).catch_up()
+    note(f"{session.name} is busy: this waits in its queue; `wakelog tail -f {session.name}` follows it")
+    return Ending("queued")
+
+
+# ── what is said ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _prompt(words: tuple[str, ...]) -> str:
+    """The prompt, with what was piped in behind it; a dash stands for what is piped in alone."""
+    text = one_text(words) if words else ""
+    piped = read_stdin() if text == "-" or _is_piped() else ""
+    said = "\n\n".join(part for part in ("" if text == "-" else text, piped) if part.strip())
+    if not said:
+        raise UsageError("there is nothing to say", hint='give a prompt: wakelog run "..."')
+    return said
+
+
+def _is_piped() -> bool:
+    """Whether somebody feeds us: a pipe, a file or a socket, not a terminal and not /dev/null."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return not sys.stdin.isatty()
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+
+
+def _system(text: str | None) -> str | None:
+    """The instructions; `@FILE` is read."""
+    if text is None or not text.startswith("@"):
+        return text
+    try:
+        with open(os.path.expanduser(text[1:]), "rb") as file:
+            return file.read().decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"{text[1:]} is not UTF-8 text", hint="instructions are text") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"{text[1:]} cannot be read: {why}", hint="--system takes a text, or @ and a file") from None

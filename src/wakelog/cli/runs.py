@@ -1,0 +1,86 @@
+"""The tree of runs: a session, the sub-agents it sent out, theirs, and in which state each is (`tree --runs`).
+
+A sub-agent is found by the `spawned` fact of the session that sent it, never by looking through the store. One that
+was named and never came to be is shown as such.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from wakelog.cli.addresses import Address
+from wakelog.cli.draw import Look, cells, clip
+from wakelog.cli.safe import first_line, visible
+from wakelog.errors import NotFound, WakelogError
+from wakelog.log.content import Prompt
+from wakelog.log.entry import Message, Spawned
+from wakelog.ports import Store
+from wakelog.reading import read_log
+from wakelog.views.overview import overview
+
+_DEPTH_MAX = 64
+_STYLES = {"running": "mark", "owes": "warn", "waiting": "warn", "failed": "bad", "damaged": "bad", "unborn": "warn"}
+_WORDS = {"unborn": "not begun yet"}
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A session and those it sent out. `prompt` is what it was first told."""
+
+    session: str
+    name: str
+    state: str
+    prompt: str = ""
+    entry: str | None = None
+    """The reply that asked for it."""
+    runs: tuple["Run", ...] = ()
+
+
+def runs_of(address: Address) -> Run:
+    """The tree that a session is the root of."""
+    return _run(address.store, address.name, None, frozenset())
+
+
+def _run(store: Store, session: str, entry: str | None, above: frozenset[str]) -> Run:
+    try:
+        log = read_log(store, session)
+    except NotFound:
+        return Run(session, session, "unborn", entry=entry)
+    except WakelogError:
+        return Run(session, session, "damaged", entry=entry)
+    above = above | {log.id}
+    state = overview(log.tree, held=store.held(log.name) is not None, damaged=bool(log.damage)).state
+    spawned = [fact.value for fact in log.entries if isinstance(fact.value, Spawned)]
+    # A log can say anything, also that a session sent itself.
+    below = [fact for fact in spawned if fact.child_session not in above and len(above) < _DEPTH_MAX]
+    runs = tuple(_run(store, fact.child_session, fact.reply_id, above) for fact in below)
+    said = [entry.value.message for entry in log.entries if isinstance(entry.value, Message)]
+    prompt = next((message.text for message in said if isinstance(message, Prompt)), "")
+    return Run(log.id, log.name, state, first_line(prompt), entry, runs)
+
+
+def plain(run: Run) -> dict[str, Any]:
+    """A run as JSON has it."""
+    return {
+        "session": run.session,
+        "name": run.name,
+        "state": run.state,
+        "prompt": run.prompt,
+        "entry": run.entry,
+        "runs": [plain(below) for below in run.runs],
+    }
+
+
+def draw(look: Look, run: Run, left: str = "", below: str = "") -> Iterator[str]:
+    """A run on one line, and those it sent out beneath it."""
+    state = _WORDS.get(run.state, run.state)
+    name = visible(run.name)
+    room = look.width - len(left) - cells(name) - len(state) - 4
+    prompt = clip(look, run.prompt, max(0, room)) if look.width else run.prompt
+    words = (look.paint("name", name), look.paint(_STYLES.get(run.state, "dim"), state), prompt)
+    yield look.paint("dim", left) + "  ".join(filter(None, words))
+    for at, sent in enumerate(run.runs):
+        last = at == len(run.runs) - 1
+        branch = look.sign("└─ ", "`- ") if last else look.sign("├─ ", "|- ")
+        pipe = "   " if last else look.sign("│  ", "|  ")
+        yield from draw(look, sent, below + branch, below + pipe)

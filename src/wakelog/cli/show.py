@@ -1,0 +1,66 @@
+"""The command `show`: which entries of a session are shown, and in what order. It writes nothing anywhere.
+
+As JSON they go out as stored, byte for byte. What people read is drawn by `show_text`, which is loaded only
+then: a program that reads a log should not wait for colours.
+"""
+
+import click
+import msgspec
+
+from wakelog.cli import load
+from wakelog.cli.addresses import find, find_link, read_for
+from wakelog.cli.failures import stop_if_damaged
+from wakelog.cli.options import Asked, at_option, command, session_argument
+from wakelog.cli.output import put_lines, put_pages
+from wakelog.log.entry import Entry
+from wakelog.log.tree import Branch
+from wakelog.reading import Log
+from wakelog.views.active import active as active_part
+
+
+@command(
+    "show",
+    examples="""
+    wakelog show @latest
+    wakelog show crab_user_3:12              the branch that ends at entry 12
+    wakelog show crab_user_3 --active        what follows the last compaction
+    wakelog show crab_user_3 --json | jq .type
+    wakelog show ./some/log.jsonl
+    """,
+    paged=True,
+)
+@session_argument
+@at_option
+@click.option("--active", is_flag=True, help="Only what follows the last compaction, with its summary in front.")
+@click.option("--full/--folded", default=None, help="Unfold tool output, or fold it. [default: fold on a terminal]")
+def show(asked: Asked, session: str, at: str | None, *, active: bool, full: bool | None) -> None:
+    """Show what was said and done on a branch. With --json: the entries as stored, a line each."""
+    address = find(asked, session, at)
+    log = read_for(address, tail=active)
+    branch = log.tree.branch(find_link(log, address.entry))
+    if active:
+        branch = _active(log, branch)
+    if asked.json:
+        whole = not active and address.entry is None
+        put_lines(entry.raw for entry in (log.entries if whole else _in_order(branch, active=active)))
+    else:
+        put_pages(asked, load("wakelog.cli.show_text").transcript_lines(asked, address, log, branch, full=full))
+    stop_if_damaged(address.ref, log.damage)
+
+
+def _active(log: Log, branch: Branch) -> Branch:
+    """A branch cut down to what follows its last compaction, which stands in front."""
+    part = active_part(branch)
+    fold = (log.tree.links[part.compaction.id],) if part.compaction else ()
+    links = (*fold, *part.links)
+    shown = {link.id for link in links}
+    facts = tuple(fact for fact in branch.facts if fact.value.parent_id in shown)
+    return msgspec.structs.replace(branch, links=links, facts=facts, inherited=0, inherited_facts=())
+
+
+def _in_order(branch: Branch, *, active: bool) -> list[Entry]:
+    """The entries of a branch in the order of the log; an active part keeps its compaction in front."""
+    links = branch.links if active else branch.links[branch.inherited :]
+    front = links[:1] if active else ()
+    rest = sorted((*links[len(front) :], *branch.facts), key=lambda entry: entry.seq)
+    return [*front, *rest] if active else [*branch.links[: branch.inherited], *branch.inherited_facts, *rest]

@@ -1,0 +1,55 @@
+"""What `show` draws: a card that says what session this is, then the transcript of a branch.
+
+Which entries those are is not decided here (`show` does), nor how a row is drawn (`transcripts`). Every stored
+string goes through `safe`.
+"""
+
+from collections.abc import Iterator
+
+from wakelog.cli.addresses import Address, short
+from wakelog.cli.draw import Look, clip, look
+from wakelog.cli.options import Asked
+from wakelog.cli.safe import first_line, visible
+from wakelog.cli.times import ago, now_ms, plural
+from wakelog.cli.transcripts import draw_rows, dressed
+from wakelog.log.tree import Branch
+from wakelog.reading import Log
+from wakelog.views.overview import overview
+from wakelog.views.transcript import transcript
+
+
+def transcript_lines(asked: Asked, address: Address, log: Log, branch: Branch, *, full: bool | None) -> Iterator[str]:
+    """A card that says what session this is, what was said and done on a branch, and that there are others."""
+    seen = look(asked.color)
+    now = now_ms()
+    addresses = {link.id: short(log.tree, link) for link in branch.links}
+    dress = dressed(seen, now, addresses, full=full)
+    yield from _card(seen, address, log, now)
+    yield from draw_rows(dress, (row for row in transcript(branch) if row.kind != "session"))
+    others = len(log.tree.leaves()) - 1
+    if others > 0 and address.entry is None and not log.tree.partial:
+        yield ""
+        hint = f"{plural(others, 'other branch', 'other branches')}: wakelog tree {visible(address.ref)}"
+        yield seen.paint("dim", hint)
+
+
+def _card(seen: Look, address: Address, log: Log, now: int) -> Iterator[str]:
+    """The head of a transcript: what session this is."""
+    held = address.store.held(address.name) is not None
+    card = overview(log.tree, held=held, damaged=bool(log.damage))
+    title = first_line(card.title or "")
+    yield seen.paint("name", log.name) + (f"  {clip(seen, title, seen.columns - len(log.name) - 2)}" if title else "")
+    updated = log.entries[-1].value.timestamp if log.entries else ""
+    facts = (
+        visible(card.cwd),
+        visible(card.model or ""),
+        plural(card.messages, "message"),
+        card.state,
+        "archived" if card.archived else "",
+        ago(updated, now),
+    )
+    dot = seen.sign(" · ", " - ")
+    yield seen.paint(
+        "dim", clip(seen, dot.join(filter(None, facts)), seen.columns) if seen.width else dot.join(filter(None, facts))
+    )
+    yield ""

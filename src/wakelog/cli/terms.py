@@ -1,0 +1,144 @@
+"""What a command line asks of an agent, and how that gets into a log: only what is said changes.
+
+Rule 1 (law 2): what is in force stands in the log. A new session begins with everything; in one that is there
+already, what was not said stays as it is, and where nothing new was said nothing is written.
+Rule 2: a program's own tools run unless it says otherwise; at a command line what only looks runs at once, and
+everything else asks first.
+"""
+
+import os
+from typing import Any
+
+import msgspec
+
+from wakelog.agent import Agent, tools_told
+from wakelog.errors import Conflict, UsageError
+from wakelog.log.codec import canonical
+from wakelog.log.entry import ContextRecord, ModelChange
+from wakelog.ports import Store, Tool
+from wakelog.providers import open_provider, split_model
+from wakelog.session import Session
+from wakelog.tools import BUILTIN_NAMES, builtin_tools
+from wakelog.tools.subagent import SUBAGENT_NAME, SubAgentTool
+from wakelog.turn.policy import Policy, policy_in_force, policy_written
+from wakelog.views.state import branch_state
+
+DEFAULT_MODEL = "demo"
+TOOL_NAMES = (*BUILTIN_NAMES, SUBAGENT_NAME)
+ASKS_FIRST = Policy(approval="ask", approvals={"read": "auto", "list": "auto", "grep": "auto"})
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """What was said; None where nothing was."""
+
+    model: str | None = None
+    system: str | None = None
+    tools: str | None = None
+    yes: bool = False
+    compact_at: int | None = None
+    strategy: str | None = None
+    unknown: str | None = None
+    resume: bool = False
+
+    def policy(self, before: Policy) -> Policy:
+        """The agreements, on top of those before."""
+        said: dict[str, Any] = {
+            "compact_at": self.compact_at,
+            "strategy": self.strategy,
+            "unknown": self.unknown,
+            "cut": "resume" if self.resume else None,
+            "approval": "auto" if self.yes else None,
+            "approvals": {} if self.yes else None,
+        }
+        return msgspec.structs.replace(before, **{key: value for key, value in said.items() if value is not None})
+
+
+def begin(store: Store, terms: Terms, *, agent: str, sender: str, cwd: str) -> Session:
+    """A new session, with everything it needs to be woken anywhere."""
+    provider, model = _known(terms.model or _default_model(), resume=terms.resume)
+    made = Agent(
+        model=f"{provider}:{model}",
+        name=agent,
+        system=terms.system or "",
+        tools=_tools(terms.tools, cwd),
+        policy=terms.policy(ASKS_FIRST),
+    )
+    return made.begin(store, sender=sender, cwd=cwd)
+
+
+def agree(session: Session, terms: Terms) -> None:
+    """Writes into a session what is new; checks that its model can be asked at all."""
+    state = branch_state(session.branch())
+    in_force = f"{state.provider}:{state.model}" if state.provider and state.model else _default_model()
+    provider, model = _known(terms.model or in_force, resume=terms.resume)
+    if (provider, model) != (state.provider, state.model):
+        _change(session, ModelChange(model=model, provider=provider))
+    record = _changed(session, state.context, terms)
+    if state.context is None or canonical(record) != canonical(_bare(state.context)):
+        _change(session, record)
+
+
+def allow_always(session: Session, tool: str) -> None:
+    """From here on a tool runs without being asked about."""
+    record = branch_state(session.branch()).context or ContextRecord()
+    policy = policy_in_force(record)
+    if policy.approval_of(tool) != "auto":
+        approvals = {**policy.approvals, tool: "auto"}
+        policy = msgspec.structs.replace(policy, approvals=approvals)
+        session.append(msgspec.structs.replace(_bare(record), policy=policy_written(policy)))
+
+
+def _change(session: Session, body: ContextRecord | ModelChange) -> None:
+    if session.store.held(session.name) is not None:
+        raise Conflict(
+            f"{session.name} is being run: what it works with cannot be changed now",
+            hint="leave the options out, and the message waits in its queue",
+        )
+    session.append(body)
+
+
+def _changed(session: Session, before: ContextRecord | None, terms: Terms) -> ContextRecord:
+    record = _bare(before or ContextRecord())
+    policy = terms.policy(policy_in_force(before) if before is not None else ASKS_FIRST)
+    if terms.tools is not None or before is None:
+        record = msgspec.structs.replace(record, tools=tools_told(session.store, _tools(terms.tools, "")))
+    if terms.system is not None:
+        blob = session.store.blobs.put(terms.system.encode(), "text/plain") if terms.system else None
+        record = msgspec.structs.replace(record, system=blob)
+    if before is not None and policy == policy_in_force(before):
+        return record
+    environment = {**record.environment, "approvalPolicy": policy.approval}
+    return msgspec.structs.replace(record, policy=policy_written(policy), environment=environment)
+
+
+def _bare(record: ContextRecord) -> ContextRecord:
+    """A record without its envelope: what it says, not where it stands."""
+    return msgspec.structs.replace(record, id="", parent_id=None, timestamp="", turn_id=None, v=None, seq=None)
+
+
+def _default_model() -> str:
+    return os.environ.get("WAKELOG_MODEL") or DEFAULT_MODEL
+
+
+def _known(text: str, *, resume: bool) -> tuple[str, str]:
+    """A model that can be asked, before anything is written; a script by its whole path, so that any folder will do."""
+    provider, model = split_model(text)
+    if provider == "scripted":
+        model = os.path.abspath(os.path.expanduser(model))
+    opened = open_provider(provider, model)
+    if resume and not opened.can_resume:
+        raise UsageError(f"{text} cannot go on with a reply that was cut", hint="leave --resume out")
+    return provider, model
+
+
+def _tools(names: str | None, cwd: str) -> tuple[Tool, ...]:
+    """The tools of these names, separated by commas; all of them by default."""
+    if names is None:
+        wanted = TOOL_NAMES
+    else:
+        wanted = () if names == "none" else tuple(dict.fromkeys(name.strip() for name in names.split(",")))
+    for name in wanted:
+        if name not in TOOL_NAMES:
+            raise UsageError(f"no tool is called {name!r}", hint=f"there are {', '.join(TOOL_NAMES)}, or `none`")
+    shipped = {tool.name: tool for tool in builtin_tools(cwd, [name for name in wanted if name in BUILTIN_NAMES])}
+    return tuple(shipped.get(name, SubAgentTool()) for name in wanted)

@@ -1,0 +1,185 @@
+"""A store whose process dies: before or after its nth write, and from then on nothing gets through.
+
+What stood in the store underneath stays, as a disk outlives a process. Only writes are counted (a death
+between two reads is a death before the next write). The death is no `Exception`, so that nobody who catches
+what the outside world does wrong can go on living; whoever plays the process catches `Died`, and lets
+another one, with a store of its own, take up what is left.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+from wakelog.log.content import BlobRef
+from wakelog.log.lines import Line
+from wakelog.ports import Blobs, Lease, News, Sealed, Stat, Store, StoredBlob
+
+_Result = TypeVar("_Result")
+
+
+class Died(BaseException):
+    """The process is gone."""
+
+
+class Life:
+    """How many writes a process has made, and the one at which it ends."""
+
+    def __init__(self, dies_at: int | None, *, after: bool) -> None:
+        self.writes = 0
+        self.is_over = False
+        self._dies_at = dies_at
+        self._after = after
+
+    def read(self) -> None:
+        """The dead read nothing."""
+        if self.is_over:
+            raise Died
+
+    def write(self, act: Callable[[], _Result]) -> _Result:
+        """Does one write, unless this is where it ends."""
+        self.read()
+        is_last = self.writes == self._dies_at
+        self.writes += 1
+        if is_last and not self._after:
+            self.end()
+        result = act()
+        if is_last:
+            self.end()
+        return result
+
+    def end(self) -> None:
+        """Dies here and now."""
+        self.is_over = True
+        raise Died
+
+
+class DyingStore:
+    """Another store, seen by a process that dies at the write of that number, counted from 0; None: it never does."""
+
+    def __init__(self, store: Store, *, dies_at: int | None = None, after: bool = False) -> None:
+        self.life = Life(dies_at, after=after)
+        self._store = store
+        self._blobs = _DyingBlobs(store.blobs, self.life)
+
+    # ── writes ───────────────────────────────────────────────────────────────────────────────────
+
+    def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
+        """See `ports.Store`."""
+        return self.life.write(lambda: self._store.create(session, agent, sender, first_line))
+
+    def append(
+        self,
+        session: str,
+        body: bytes,
+        *,
+        after: int,
+        behind: int = 0,
+        fence: int | None = None,
+        durable: bool = True,
+    ) -> Sealed:
+        """See `ports.Store`."""
+        return self.life.write(
+            lambda: self._store.append(session, body, after=after, behind=behind, fence=fence, durable=durable)
+        )
+
+    def acquire(self, session: str, body: bytes, *, after: int, behind: int = 0, holder: str, ttl_s: float) -> Lease:
+        """See `ports.Store`."""
+        return self.life.write(
+            lambda: self._store.acquire(session, body, after=after, behind=behind, holder=holder, ttl_s=ttl_s)
+        )
+
+    def renew(self, lease: Lease, *, ttl_s: float) -> None:
+        """See `ports.Store`."""
+        self.life.write(lambda: self._store.renew(lease, ttl_s=ttl_s))
+
+    def release(self, lease: Lease) -> None:
+        """See `ports.Store`."""
+        self.life.write(lambda: self._store.release(lease))
+
+    def journal(self, session: str, reply_id: str, piece: bytes, *, fence: int | None = None) -> None:
+        """See `ports.Store`."""
+        self.life.write(lambda: self._store.journal(session, reply_id, piece, fence=fence))
+
+    def drop(self, session: str, reply_id: str) -> None:
+        """See `ports.Store`."""
+        self.life.write(lambda: self._store.drop(session, reply_id))
+
+    def entitle(self, session: str, title: str) -> None:
+        """See `ports.Store`."""
+        self.life.write(lambda: self._store.entitle(session, title))
+
+    # ── reads ────────────────────────────────────────────────────────────────────────────────────
+
+    def load(self, session: str, *, after: int = -1) -> Iterator[Line]:
+        """See `ports.Store`."""
+        self.life.read()
+        return self._store.load(session, after=after)
+
+    def tail(self, session: str) -> Iterator[Line]:
+        """See `ports.Store`."""
+        self.life.read()
+        return self._store.tail(session)
+
+    def sessions(self) -> Iterator[Stat]:
+        """See `ports.Store`."""
+        self.life.read()
+        return self._store.sessions()
+
+    def name(self, session: str) -> str:
+        """See `ports.Store`."""
+        self.life.read()
+        return self._store.name(session)
+
+    def held(self, session: str) -> Lease | None:
+        """See `ports.Store`."""
+        self.life.read()
+        return self._store.held(session)
+
+    def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> News:
+        """See `ports.Store`."""
+        self.life.read()
+        return self._store.follow(session, after=after, pieces=pieces, timeout_s=timeout_s)
+
+    def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:
+        """See `ports.Store`."""
+        self.life.read()
+        return self._store.journals(session)
+
+    @property
+    def blobs(self) -> Blobs:
+        """See `ports.Store`."""
+        return self._blobs
+
+    def close(self) -> None:
+        """See `ports.Store`; the dead leave everything open."""
+        if not self.life.is_over:
+            self._store.close()
+
+
+class _DyingBlobs:
+    """The blobs of the same process."""
+
+    def __init__(self, blobs: Blobs, life: Life) -> None:
+        self._blobs = blobs
+        self._life = life
+
+    def put(self, content: bytes, media_type: str = "") -> BlobRef:
+        """See `ports.Blobs`."""
+        return self._life.write(lambda: self._blobs.put(content, media_type))
+
+    def get(self, ref: BlobRef) -> bytes:
+        """See `ports.Blobs`."""
+        self._life.read()
+        return self._blobs.get(ref)
+
+    def stored(self) -> Iterator[StoredBlob]:
+        """See `ports.Blobs`."""
+        self._life.read()
+        return self._blobs.stored()
+
+    def remove(self, digest: str, *, older_than_s: float) -> bool:
+        """See `ports.Blobs`."""
+        return self._life.write(lambda: self._blobs.remove(digest, older_than_s=older_than_s))
+
+    def tidy(self, *, older_than_s: float, dry_run: bool = False) -> int:
+        """See `ports.Blobs`."""
+        return self._life.write(lambda: self._blobs.tidy(older_than_s=older_than_s, dry_run=dry_run))

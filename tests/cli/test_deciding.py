@@ -1,0 +1,166 @@
+"""`attention`, `rerun`: what waits for a person is listed, shown in full, and decided by an entry (RUN-13, RUN-18)."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+SHELL = {"name": "shell", "input": {"command": "echo ran >> ledger; echo out"}}
+
+
+@pytest.fixture
+def asking(shell, script):
+    """A session that waits for approval of a command that counts its runs."""
+    model = script({"text": "May I?", "toolCalls": [SHELL]}, {"text": "So be it."}, {"text": "Again."})
+    assert shell.process("run", "-q", "--model", model, "hi", typed=b"").code == 6
+    return shell
+
+
+@pytest.fixture
+def doubtful(shell, script):
+    """A session whose process was killed while a tool ran, with a policy that asks a person then."""
+    os.mkfifo(shell.folder / "begun")
+    slow = {"name": "shell", "input": {"command": "echo ran >> ledger; echo it has > begun; sleep 600"}}
+    model = script({"toolCalls": [slow]}, {"text": "So be it."})
+    child = shell.start("run", "--yes", "--unknown", "ask", "--model", model, "hi", stdin=subprocess.DEVNULL)
+    (shell.folder / "begun").read_text()
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    child.stderr.close()
+    assert shell.process("wake", "agent_user_1").code == 6
+    return shell
+
+
+def runs(shell):
+    ledger = shell.folder / "ledger"
+    return len(ledger.read_text().splitlines()) if ledger.exists() else 0
+
+
+def results(shell):
+    rows = shell("show", "agent_user_1", "--json").rows
+    said = [row["message"] for row in rows if row["type"] == "message"]
+    return [(said["status"], said["content"][0]["text"]) for said in said if said["role"] == "toolResult"]
+
+
+def test_listed(asking):
+    """RUN-13: over all sessions a line each; one session in full; exit code 6 as long as anything waits."""
+    listed = asking.process("attention")
+    assert listed.code == 6
+    assert listed.out.startswith("agent_user_1:7  ")
+    assert listed.out.endswith("shell  wants to run  echo ran >> ledger; echo out\n")
+    shown = asking.process("attention", "agent_user_1")
+    assert (shown.code, "command: echo ran >> ledger; echo out" in shown.out) == (6, True)
+    assert "--approve --deny" in shown.out
+    row = asking("attention", "--json").json
+    assert (row["name"], row["seq"], row["reason"], row["tool"]) == ("agent_user_1", 7, "approve", "shell")
+    assert (row["input"], row["choices"]) == (SHELL["input"], ["approve", "deny"])
+    assert asking("ls", "--json").json["state"] == "waiting"
+
+
+def test_nothing_waits(shell, story):
+    answer = shell("attention")
+    assert (answer.code, answer.out) == (0, "")
+    assert shell("attention", "crab_user_1", "--approve").code == 3
+
+
+def test_approved(asking):
+    decided = asking("attention", "agent_user_1", "--approve", "--json")
+    assert (decided.code, decided.json["decision"]) == (0, "approve")
+    assert "`wakelog wake agent_user_1` goes on" in decided.err
+    assert runs(asking) == 0
+    assert asking.process("wake", "agent_user_1").out == "So be it.\n"
+    assert (runs(asking), results(asking)) == (1, [("ok", "out\n")])
+    assert asking("attention").code == 0
+
+
+def test_denied_and_woken_at_once(asking):
+    """The entry may be named by its own number or by the reply it is about."""
+    answer = asking.process("attention", "agent_user_1:5", "--deny", "--wake", typed=b"")
+    assert (answer.code, answer.out) == (0, "So be it.\n")
+    assert (runs(asking), results(asking)[0][0]) == (0, "denied")
+    assert asking("attention", "agent_user_1:7", "--deny").code == 3
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--ran",), ("--approve", "--result", "x"), ("--result", "x"), ("--wake",)],
+)
+def test_what_is_no_answer(asking, words):
+    """A decision must fit the question: exit code 2, and nothing is written."""
+    log = asking.store / "agent_user_1.jsonl"
+    before = log.read_bytes()
+    answer = asking("attention", "agent_user_1", *words)
+    assert (answer.code, log.read_bytes() == before) == (2, True)
+    assert asking("attention", "--approve").code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "text", "count"),
+    [
+        (("--ran",), "ok", "A person has checked: this tool ran.", 1),
+        (("--did-not-run",), "skipped", "A person has checked: this tool did not run", 1),
+        (("--result", "3 files"), "ok", "3 files", 1),
+    ],
+)
+def test_nobody_knows_whether_it_ran(doubtful, words, status, text, count):
+    """RUN-6: the person's decision becomes the one result; what may never be replayed ran once."""
+    row = doubtful("attention", "--json").json
+    assert (row["reason"], row["choices"]) == ("unknown", ["ran", "did not run", "run again", "result"])
+    answer = doubtful.process("attention", "agent_user_1", *words, "--wake", typed=b"")
+    assert (answer.code, answer.out) == (0, "So be it.\n")
+    [(said, result)] = results(doubtful)
+    assert (said, result[: len(text)]) == (status, text)
+    assert runs(doubtful) == count
+
+
+def test_several_questions(shell, script):
+    """Where several wait one must be named; each is its own decision."""
+    model = script({"toolCalls": [SHELL, SHELL]}, {"text": "both"})
+    shell.process("run", "-q", "--model", model, "hi", typed=b"")
+    answer = shell("attention", "agent_user_1", "--approve")
+    assert (answer.code, "agent_user_1:7, agent_user_1:8" in answer.err) == (2, True)
+    first = shell("attention", "agent_user_1:7", "--approve")
+    assert (first.code, "1 more question" in first.err) == (0, True)
+    answer = shell.process("attention", "agent_user_1:8", "--deny", "--wake", typed=b"")
+    assert answer.out == "both\n"
+    assert sorted(status for status, _ in results(shell)) == ["denied", "ok"]
+    assert runs(shell) == 1
+
+
+def test_a_question_of_a_sub_agent(shell):
+    """TREE-6: it is listed as the sub-agent's, and waking goes on with the one who sent it."""
+    answer = shell.process("run", "-q", "ask a sub-agent to run `touch ran`", typed=b"")
+    assert answer.code == 6
+    answer = shell.process("attention", "agent_user_1", "--approve", "--wake", typed=b"")
+    assert (answer.code, "agent_user_2 waits for you" in answer.err) == (6, True)
+    assert [row["name"] for row in shell("attention", "--json").rows] == ["agent_user_2"]
+    answer = shell("attention", "agent_user_2", "--approve")
+    assert "`wakelog wake agent_user_1` goes on" in answer.err
+    assert shell.process("wake", "agent_user_1").code == 0
+    assert (shell.folder / "ran").exists()
+
+
+def test_rerun(asking):
+    """RUN-18: a fork before the result, a new call, approval asked; the old result stays on its branch."""
+    asking.process("attention", "agent_user_1", "--approve", "--wake", typed=b"")
+    result = next(
+        row["seq"] for row in asking("show", "agent_user_1", "--json").rows if "toolResult" in json.dumps(row)
+    )
+    answer = asking("rerun", f"agent_user_1:{result}", "--json")
+    assert (answer.code, answer.json["type"], answer.json["reason"]) == (0, "attention", "approve")
+    assert "goes back to the branch before" in answer.err
+    assert runs(asking) == 1
+    answer = asking.process("attention", "agent_user_1", "--approve", "--wake", typed=b"")
+    assert answer.code == 0
+    assert runs(asking) == 2
+    assert [status for status, _ in results(asking)] == ["ok", "ok"]
+
+
+def test_rerun_at_once(asking):
+    asking.process("attention", "agent_user_1", "--approve", "--wake", typed=b"")
+    assert asking.process("rerun", "agent_user_1:5", "--yes", "--wake", typed=b"").code == 0
+    assert runs(asking) == 2
+    assert asking("rerun", "agent_user_1").code == 2
+    assert asking("rerun", "agent_user_1:2").code == 2

@@ -1,0 +1,182 @@
+"""`wake`: a session goes on with nothing but its name, in another process (RUN-2, RUN-4, RUN-19, law 15)."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+from wakelog.log.content import Reply, Text, ToolCall
+from wakelog.log.entry import Call, ContextRecord, Message, ModelChange
+from wakelog.session import Session
+
+
+def owing(store, model, prompt="hi", **more):
+    """A session that owes an answer."""
+    session = Session.create(store, agent="crab", provider="scripted", model=model.partition(":")[2], **more)
+    session.append(ContextRecord())
+    session.say(prompt)
+    return session
+
+
+def begun(shell, *words):
+    """A run that has begun to speak."""
+    child = shell.start("run", *words, stdin=subprocess.DEVNULL)
+    assert child.stdout.read(10)
+    return child
+
+
+def killed(child):
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    child.stderr.close()
+
+
+def test_after_a_kill_in_the_middle_of_a_reply(shell, script):
+    """RUN-8, RUN-20: killed while it streams; woken without an argument, with the configuration gone."""
+    model = script({"text": "word " * 40, "deltaChars": 5, "delayMs": 20})
+    killed(begun(shell, "--model", model, "hi"))
+    assert shell("ls", "--json").json["state"] == "owes"
+    woken = shell.process("wake", "agent_user_1", env={"WAKELOG_MODEL": "nosuch:model"})
+    assert (woken.code, woken.out) == (0, "word " * 40 + "\n")
+    kinds = [entry["type"] for entry in shell("show", "agent_user_1", "--json").rows]
+    assert kinds.index("partial") < kinds.index("resumed")
+    assert shell("verify", "agent_user_1").code == 0
+
+
+def test_nothing_to_do_touches_nothing(shell, story):
+    """DESIGN 4: a wake with nothing to do takes no lease and writes nothing."""
+    log = shell.store / "crab_user_1.jsonl"
+    before = log.read_bytes()
+    answer = shell.process("wake", "crab_user_1")
+    assert (answer.code, answer.out, log.read_bytes()) == (0, "", before)
+
+
+def test_somebody_else_runs_it(shell, store, script):
+    session = owing(store, script({"text": "x"}))
+    lease = session.acquire("a worker", ttl_s=60)
+    assert shell.process("wake", session.name).code == 5
+    session.release(lease)
+    assert shell.process("wake", session.name).out == "x\n"
+
+
+def test_one_or_all(shell):
+    assert [shell.process(*words).code for words in (("wake",), ("wake", "x", "--all"))] == [2, 2]
+    assert (shell.process("wake", "--all").code, shell.process("wake", "nobody").code) == (0, 3)
+
+
+def test_all(shell, store, script):
+    """A line for each behind what it said; one that fails does not stop the others; nothing is woken twice."""
+    owing(store, script({"text": "first"}, name="1.jsonl"))
+    owing(store, "scripted:/gone.jsonl")
+    busy = owing(store, script({"text": "busy"}, name="3.jsonl"))
+    asks = owing(store, script({"toolCalls": [{"name": "shell", "input": {}}]}, name="4.jsonl"))
+    asks.append(ContextRecord(policy={"approval": "ask"}))
+    away = owing(store, script({"text": "away"}, name="5.jsonl"))
+    away.archive()
+    owing(store, script({"text": "last"}, name="6.jsonl"))
+    lease = busy.acquire("a worker", ttl_s=60)
+    answer = shell.process("wake", "--all")
+    assert answer.out.splitlines() == [
+        "first",
+        "crab_user_1  rest",
+        "crab_user_2  failed",
+        "crab_user_3  being run elsewhere",
+        "crab_user_4  waiting",
+        "last",
+        "crab_user_6  rest",
+    ]
+    assert answer.code == 1
+    assert "/gone.jsonl" in answer.err
+    busy.release(lease)
+    script({"text": "back"}, name="gone.jsonl")
+    moved = Session(store, "crab_user_2")
+    moved.append(ModelChange(provider="scripted", model=str(shell.folder / "gone.jsonl")))
+    again = shell.process("wake", "--all", "--json")
+    ends = {row["name"]: row["state"] for row in again.rows if row["event"] == "end"}
+    assert ends == {"crab_user_2": "rest", "crab_user_3": "rest", "crab_user_4": "waiting"}
+    assert again.code == 6
+
+
+def test_all_wakes_parents_before_their_sub_agents(shell, script):
+    """TREE-6: a sub-agent that was cut off goes on once, for the one who sent it."""
+    model = script(
+        {"text": "I ask.", "toolCalls": [{"name": "agent", "input": {"prompt": "list ."}}]},
+        {"text": "It is done."},
+    )
+    child = shell.start("run", "--yes", "--model", model, "hi", stdin=subprocess.DEVNULL)
+    assert child.wait(60) == 0
+    child.stdout.close()
+    child.stderr.close()
+    # As if the machine had died right after the sub-agents were told their tasks.
+    for number, kept in ((1, "spawned"), (2, "message")):
+        log = shell.store / f"agent_user_{number}.jsonl"
+        lines = log.read_bytes().splitlines(keepends=True)
+        last = next(at for at, line in enumerate(lines) if json.loads(line)["type"] == kept)
+        log.write_bytes(b"".join(lines[: last + 1]))
+    for log in shell.store.glob("agent_user_[3-9].jsonl"):
+        log.unlink()
+    shutil.rmtree(shell.folder / "cache", ignore_errors=True)
+    answer = shell.process("wake", "--all")
+    assert answer.code == 0
+    assert "agent_user_1  rest" in answer.out
+    runs = shell("tree", "agent_user_1", "--runs", "--json").json
+    assert (runs["state"], [run["name"] for run in runs["runs"]]) == ("rest", ["agent_user_2"])
+
+
+def test_calls_of_others_are_never_run(shell, store):
+    """Law 6: a hand-made log with an open call is settled, not executed."""
+    session = Session.create(store, agent="crab", provider="demo", model="demo")
+    session.say("go")
+    made = Reply(content=(Text(text="now"), ToolCall(id="t1", name="shell", input={"command": "touch ran"})))
+    session.append(Message(message=made))
+    assert shell.process("wake", session.name).code == 0
+    assert not (shell.folder / "ran").exists()
+    assert b"was not made by this session" in (shell.store / f"{session.name}.jsonl").read_bytes()
+    assert not any(isinstance(entry.value, Call) and not entry.value.context_digest for entry in session.read().entries)
+
+
+def test_a_cancel_from_another_process(shell, script):
+    """RUN-12: `cancel` reaches whoever runs it, and the turn ends as an entry; exit code 130."""
+    model = script({"text": "word " * 4_000, "deltaChars": 5, "delayMs": 20}, {"text": "still here"})
+    child = begun(shell, "--model", model, "hi")
+    assert shell("cancel", "agent_user_1", "--json").json["mode"] == "cancel"
+    assert child.wait(60) == 130
+    assert b"cancelled" in child.stderr.read()
+    child.stdout.close()
+    child.stderr.close()
+    shown = shell("show", "agent_user_1").out
+    assert "assistant, cut short" in shown
+    assert shell("cancel", "agent_user_1").err.startswith("wakelog: agent_user_1 is in no turn")
+
+
+def test_a_cancel_while_it_waits_to_try_again(shell, script):
+    """A cancel is not slept through: the provider asked for an hour."""
+    fault = {"kind": "busy", "message": "come back later", "retryable": True, "delayMs": 3_600_000}
+    child = shell.start("run", "--model", script({"error": fault}), "hi", stdin=subprocess.DEVNULL)
+    line = child.stderr.readline()
+    assert b"trying again: come back later" in line
+    assert shell("cancel", "agent_user_1").code == 0
+    assert child.wait(60) == 130
+    child.stdout.close()
+    child.stderr.close()
+
+
+def test_a_cancel_that_nobody_was_there_for(shell, script):
+    """RUN-12: it waits in the log, and the next wake ends the turn instead of going on with it."""
+    model = script({"text": "word " * 400, "deltaChars": 5, "delayMs": 20})
+    killed(begun(shell, "--model", model, "hi"))
+    assert "`wakelog wake agent_user_1` ends the turn" in shell("cancel", "agent_user_1").err
+    assert shell.process("wake", "agent_user_1").code == 130
+    assert shell("ls", "--json").json["state"] == "rest"
+
+
+def test_sigterm_leaves_a_session_to_be_woken(shell, script):
+    model = script({"text": "word " * 40, "deltaChars": 5, "delayMs": 20})
+    child = begun(shell, "--model", model, "hi")
+    os.kill(child.pid, signal.SIGTERM)
+    child.wait()
+    child.stdout.close()
+    child.stderr.close()
+    assert shell.process("wake", "@latest").out == "word " * 40 + "\n"
