@@ -88,8 +88,4 @@ def tools_told(store: Store, tools: Sequence[Tool]) -> BlobRef | None:
 
 
 def _same(one: ContextRecord, other: ContextRecord) -> bool:
-    return canonical(_bare(one)) == canonical(_bare(other))
-
-
-def _bare(record: ContextRecord) -> ContextRecord:
-    return msgspec.structs.replace(record, id="", parent_id=None, timestamp="", turn_id=None, v=None, seq=None)
+    return canonical(one.bare) == canonical(other.bare)

@@ -111,14 +111,7 @@ def _handed_down(record: ContextRecord) -> ContextRecord:
     """The parent's context, one generation less deep."""
     depth = record.policy.get("children")
     policy = {**record.policy, "children": depth - 1 if isinstance(depth, int) else 0}
-    return ContextRecord(
-        sources=record.sources,
-        environment=record.environment,
-        system=record.system,
-        tools=record.tools,
-        params=record.params,
-        policy=policy,
-    )
+    return msgspec.structs.replace(record.bare, policy=policy)
 
 
 def _came_to(branch: Branch, report: Report) -> Outcome:

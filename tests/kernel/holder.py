@@ -1,6 +1,6 @@
 """A worker that holds a session, as a program, and halts at a place that is named beforehand.
 
-    python -m tests.kernel.holder FOLDER [PLACE MANNER] [LEASE_S]
+    python -m tests.kernel.holder FOLDER [PLACE MANNER] [LEASE_S] [TALK]
 
 Places: `talking` (some deltas are displayed), `before pay` (nothing is in the log yet), `pay begun` (in the tool,
 nothing has happened yet), `paid` (it has, and there is no result). Manners: `gate` waits until the file `gate` is
@@ -32,6 +32,7 @@ from wakelog.wake import wake
 SESSION = "s"
 LOST = 5
 TALK = "Ein längerer Satz, den niemand zweimal hören will 🙂. " * 4
+OTHER = "Asked again, a model says something else. " * 4
 COMMAND = "echo $$ > group; sleep 1000 & echo $! > sleeper; echo begun; touch ready; wait"
 REPLIES = {
     "Talk.": [{"text": TALK, "deltaChars": 5}],
@@ -51,6 +52,8 @@ class Place:
         self.outside = Outside(os.path.join(self.folder, "outside"))
         self._halts, self._manner, self._lease_s = halts, manner, lease_s
         self._replies = replies or REPLIES
+        # What paying calls itself: the replay word.
+        self.pays = "never"
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -70,9 +73,7 @@ class Place:
         """Everything this worker can reach."""
         provider = Halting(Play(self._replies), self)
         channels = [self.outside.channel()]
-        return live_world(
-            self.store, tools=self.tools(), channels=channels, provider=provider, lease_s=self._lease_s
-        )
+        return live_world(self.store, tools=self.tools(), channels=channels, provider=provider, lease_s=self._lease_s)
 
     def wake(self):
         """Lets the session go on, in this process."""
@@ -84,7 +85,7 @@ class Place:
             return
         self._halts = ""
         if self._manner == "gate":
-            while not os.path.exists(self.path("gate")):
+            while not os.path.exists(self.path("gate")):  # noqa: ASYNC110 - another process opens it
                 await asyncio.sleep(0.005)
         elif self._manner == "stop":
             os.kill(os.getpid(), signal.SIGSTOP)
@@ -101,7 +102,7 @@ class Paying:
     """A tool that may never run twice, and halts on its way."""
 
     def __init__(self, pay, place):
-        self.name, self.description, self.schema, self.replay = pay.name, pay.description, pay.schema, pay.replay
+        self.name, self.description, self.schema, self.replay = pay.name, pay.description, pay.schema, place.pays
         self._pay, self._place = pay, place
 
     async def prepare(self, call):
@@ -137,9 +138,10 @@ class Halting:
             yield delta
 
 
-def main(folder, halts="", manner="", lease_s="30"):
+def main(folder, halts="", manner="", lease_s="30", talk=TALK):
     """Wakes the session."""
-    place = Place(folder, halts, manner, float(lease_s))
+    replies = {**REPLIES, "Talk.": [{"text": talk, "deltaChars": 5}]}
+    place = Place(folder, halts, manner, float(lease_s), replies)
     try:
         report = place.wake()
     except LeaseLost as error:

@@ -3,8 +3,8 @@
     python -m tests.kernel.streams points FOLDER CUT FIRST STRIDE   kills at each delta of a reply of 500
     python -m tests.kernel.streams chain FOLDER CUT                 a kill at every delta of a reply of 40, in a row
 
-Every kill that happened is a line of JSON. The model that is asked again after a kill cuts its words otherwise than the one
-before: where a stream was cut is nothing to rely on.
+Every kill that happened is a line of JSON. The model that ends a reply cuts its words otherwise than the one that
+began it: where a stream is cut is nothing to rely on.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ def displayed(outside):
 
 
 def points(folder, cut, first, stride):
-    """Kills at each delta: under resume ten in one session, as it goes on; under replace one in each of fifty."""
+    """Kills at each delta: under resume ten in one session, as it goes on; under replace one in a session."""
     for start in range(first, APART + 1, stride):
         place = os.path.join(folder, str(start))
         begin(JsonlStore(os.path.join(place, "store")), cut)

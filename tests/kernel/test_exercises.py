@@ -1,4 +1,7 @@
-"""The three exercises of the lecture on sessions as the source of truth ("Build it"), each as it is set there."""
+"""Three exercises that every session log should be put to, from the beginner's to the advanced: kill it and go on.
+
+Each is a real process that is really killed, and started again on nothing but the log it left.
+"""
 
 import signal
 
@@ -37,7 +40,7 @@ def _converse(place, go, *, killed=False):
 
 
 def test_beginner_kill_the_process_and_the_conversation_continues(tmp_path):
-    """Seed 2, beginner; RUN-2, RUN-4, law 15: killed in mid-conversation, it goes on as if nothing had happened.
+    """The beginner's exercise, RUN-2, RUN-4, law 15: killed in mid-conversation, it goes on as if nothing had happened.
 
     Both logs say the same, word for word, down to the digests of what the model was handed.
     """
@@ -58,7 +61,7 @@ def test_beginner_kill_the_process_and_the_conversation_continues(tmp_path):
 
 
 def test_intermediate_kill_in_the_stream_and_see_a_clean_restart(tmp_path):
-    """Seed 2, intermediate; RUN-8: under replace the user sees the answer begin again, and no half message stays."""
+    """The intermediate exercise, RUN-8: under replace the user sees a clean beginning, and no half message stays."""
     place = Place(tmp_path)
     place.begin("Talk.")
     with Watched(tmp_path, "talking", "die") as worker:
@@ -85,7 +88,7 @@ def test_intermediate_kill_in_the_stream_and_see_a_clean_restart(tmp_path):
 @pytest.mark.parametrize("word", ["receipt", "safe"])
 @pytest.mark.parametrize("dies", ["before", "after"])
 def test_advanced_kill_in_the_tool_and_it_runs_exactly_once(tmp_path, word, dies):
-    """Seed 2, advanced; RUN-6, law 6: killed between `tool_started` and the result, the tool runs exactly once.
+    """The advanced exercise, RUN-6, law 6: killed between `tool_started` and the result, the tool runs exactly once.
 
     Its first action is to look its own call up in a side log, and what it finds there it gives as its result.
     """

@@ -1,4 +1,4 @@
-"""Several processes and one session: what people say from outside reaches the one that holds it, and only one holds it."""
+"""Several processes, one session: what people say reaches the one that holds it, and no more than one ever does."""
 
 import asyncio
 import json
@@ -6,15 +6,17 @@ import os
 import signal
 import subprocess
 
+import msgspec
 import pytest
 
 from tests.kernel import long_session
-from tests.kernel.holder import LOST, SESSION, TALK, Place
+from tests.kernel.holder import LOST, OTHER, SESSION, TALK, Place
 from tests.kernel.judging import judge
 from tests.kernel.likeness import likeness
 from tests.kernel.long_session import drive
 from tests.kernel.outside import Outside, held
-from tests.kernel.watching import Watched, in_group, until
+from tests.kernel.watching import Watched, in_group, left_in, until
+from wakelog.clock import SystemClock
 from wakelog.live import live_world
 from wakelog.log.content import Prompt, Reply, ToolResult
 from wakelog.log.entry import Call, Cancelled, Message, Partial, Queued
@@ -82,7 +84,7 @@ def test_a_cancel_ends_the_command_that_runs(tmp_path):
         assert cancel(session) is not None
         code, said = holder.end()
     assert (code, said["left"]) == (0, "cancelled")
-    assert in_group(group) == []
+    assert left_in(group) == []
     (result,) = _said(place, ToolResult)
     assert result.status == "interrupted"
     assert "begun" in result.text
@@ -172,7 +174,12 @@ def test_a_steer_reaches_the_holder(tmp_path, prompt, halts, crash):
 
 @pytest.mark.parametrize(
     ("prompt", "halts", "status"),
-    [("Talk.", "talking", []), ("Pay.", "before pay", ["ok"]), ("Pay.", "pay begun", ["unknown"]), ("Pay.", "paid", ["unknown"])],
+    [
+        ("Talk.", "talking", []),
+        ("Pay.", "before pay", ["ok"]),
+        ("Pay.", "pay begun", ["unknown"]),
+        ("Pay.", "paid", ["unknown"]),
+    ],
 )
 def test_a_stopped_worker_that_was_overtaken(tmp_path, prompt, halts, status):
     """Law 6, DESIGN 4: past its lease another goes on; when it comes back it cannot write one more entry.
@@ -196,6 +203,24 @@ def test_a_stopped_worker_that_was_overtaken(tmp_path, prompt, halts, status):
         assert file.read() == before, "the log grew by the hand of one who had lost it"
     assert [result.status for result in _said(place, ToolResult)] == status
     assert len(place.outside.ledger) == len(status)
+    judge(place.store, place.outside)
+
+
+def test_a_stopped_worker_leaves_the_journal_alone(tmp_path):
+    """Law 5: overtaken in mid-reply by one that says something else, it adds nothing to what that one has said."""
+    place = Place(tmp_path)
+    place.begin("Talk.")
+    with Watched(tmp_path, "talking", "stop", 0.4) as stopped:
+        stopped.stopped()
+        until(lambda: place.store.held(SESSION) is None, "the lease never ends")
+        with Watched(tmp_path, "talking", "gate", 30, OTHER) as holder:
+            until(lambda: OTHER[:25] in held(place.outside.events).values())
+            stopped.signal(signal.SIGCONT)
+            assert stopped.end()[0] == LOST
+            holder.kill()
+    place.wake()
+    told = [Prompt(content=partial.content).text for partial in _values(place, Partial)]
+    assert told == [TALK[:25], OTHER[:25]]
     judge(place.store, place.outside)
 
 
@@ -245,13 +270,27 @@ def test_no_history_lives_between_steps(tmp_path, monkeypatch):
         judge(store, outside)
 
 
+class _Ahead(SystemClock):
+    """Time that a wait moves on at once."""
+
+    ahead_ms = 0
+
+    def now_ms(self):
+        return super().now_ms() + self.ahead_ms
+
+    async def pause(self, ms):
+        self.ahead_ms += ms
+
+
 def test_a_wait_counts_as_a_step(tmp_path):
     """RUN-1: whoever asks for so many steps gets no more of them, though one of them was to wait."""
     place = Place(tmp_path)
     place.begin("Talk.")
-    fault = {"error": {"kind": "overload", "retryable": True, "delayMs": 200}}
-    provider = ScriptedProvider([fault, {"text": "Now."}])
-    world = live_world(place.store, channels=[place.outside.channel()], provider=lambda _, __: provider)
+    fault = {"error": {"kind": "overload", "retryable": True, "delayMs": 3_000_000}}
+    provider, clock = ScriptedProvider([fault, {"text": "Now."}]), _Ahead()
+    channels = [place.outside.channel()]
+    world = live_world(place.store, channels=channels, provider=lambda _, __: provider, clock=clock)
+    world = msgspec.structs.replace(world, pause=clock.pause)
     rows = [asyncio.run(wake(world, SESSION, steps=2)).rows for _ in range(3)]
     assert rows == [("answer", "fault"), ("fault", "owed"), ("rest",)]
     judge(place.store, place.outside)

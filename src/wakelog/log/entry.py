@@ -8,7 +8,7 @@ Rule 3: types are short words we own; a type we do not know is an `Unknown` with
 `docs/format.md` is the source of truth for each field.
 """
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import msgspec
 
@@ -32,6 +32,11 @@ class Envelope(Value, frozen=True, kw_only=True, tag_field="type"):
     def type(self) -> str:
         """The entry's tag."""
         return str(self.__struct_config__.tag)
+
+    @property
+    def bare(self) -> Self:
+        """The body as it was before it got its place: what it says, and to be appended anew."""
+        return msgspec.structs.replace(self, id="", parent_id=None, timestamp="", turn_id=None, v=None, seq=None)
 
 
 class Link(Envelope, frozen=True, kw_only=True):

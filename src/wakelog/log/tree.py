@@ -86,14 +86,10 @@ class Tree:
         value, seq = entry.value, entry.seq
         if seq > self.last_seq:
             if seq > self.last_seq + 1:
-                # A line that is gone hides as much as one that cannot be read.
                 self._gap_seq = seq - 1
-                self.scar = max(self.scar, entry.offset)
             self.last_seq = seq
         if value.id in self.links or value.id in self._speaks_of:
             self._report(entry, "repeated", f"the id {value.id} stands here a second time")
-            # Which of the two stands where it was written, nobody can say.
-            self.scar = max(self.scar, entry.offset)
         elif type(value) is Message and value.parent_id == self.head is not None:
             # Nearly every entry there is: said at the head, and from then on the head itself.
             self._place(entry, self.head)

@@ -22,6 +22,9 @@ class Draft:
     def take(self, delta: Spoken) -> None:
         """Takes in the next piece."""
         match delta:
+            case TextDelta(""):
+                # Nothing was said, so it ends nothing: a thought goes on behind it.
+                pass
             case TextDelta(text):
                 self._end_thought(None)
                 self._words.append(text)

@@ -12,6 +12,7 @@ import msgspec
 
 from wakelog.log.content import Content, Prompt, Settlement, Text, ToolResult
 from wakelog.log.entry import AttentionResolved, Cancelled, Entry, Message
+from wakelog.log.proof import holds_from
 from wakelog.log.tree import Branch
 from wakelog.turn import words
 from wakelog.turn.decisions import Await, Decision, Inquire, Raise, Run, Settle
@@ -78,14 +79,15 @@ def _result_elsewhere(sight: Sight, call: OpenCall) -> Judgement:
 
 
 def _decided(sight: Sight, call: OpenCall) -> Judgement:
-    fact = next((fact.value for fact in sight.branch.facts if fact.id == call.decided), None)
-    if not isinstance(fact, AttentionResolved):
+    entry = next((fact for fact in sight.branch.facts if fact.id == call.decided), None)
+    fact = entry.value if entry is not None else None
+    if entry is None or not isinstance(fact, AttentionResolved):
         return None
     if fact.result is not None:
         return Settle(call, settled(call, "ok", fact.result))
     match fact.decision:
         case "approve" | "run again":
-            return Run((call,))
+            return unknown(call, sight.policy) if _may_have_begun(sight, entry) else Run((call,))
         case "ran":
             return _settle(call, "ok", words.RAN)
         case "did not run":
@@ -102,9 +104,17 @@ def _child(_: Sight, call: OpenCall) -> Judgement:
 
 
 def _unknown(sight: Sight, call: OpenCall) -> Judgement:
-    if not call.doubtful and (call.started == 0 or call.replay != "never"):
-        return None
-    return unknown(call, sight.policy)
+    reply = sight.tree.links[call.reply_id]
+    if call.started:
+        is_unknown = call.doubtful or call.replay == "never"
+    else:
+        is_unknown = call.doubtful or _may_have_begun(sight, reply)
+    return unknown(call, sight.policy) if is_unknown else None
+
+
+def _may_have_begun(sight: Sight, since: Entry) -> bool:
+    """Whether a beginning may have stood behind an entry and be lost: bytes there are not what was written."""
+    return since.offset < sight.branch.scar or not holds_from(sight.tree.own(), since.id)
 
 
 def unknown(call: OpenCall, policy: Policy) -> Raise | Settle:
@@ -125,12 +135,10 @@ def _safe(sight: Sight, call: OpenCall) -> Judgement:
 
 
 def _new(sight: Sight, call: OpenCall) -> Judgement:
-    match sight.policy.approval_of(call.call.name):
-        case "deny":
-            return _settle(call, "denied", words.DENIED)
-        case "ask":
-            return Raise(call, "approve")
-    return Run((call,))
+    agreed = sight.policy.approval_of(call.call.name)
+    if agreed == "deny":
+        return _settle(call, "denied", words.DENIED)
+    return Raise(call, "approve") if agreed == "ask" or call.rerun else Run((call,))
 
 
 def _settle(call: OpenCall, status: Settlement, text: str) -> Settle:

@@ -48,6 +48,8 @@ class OpenCall(msgspec.Struct, frozen=True):
     """The `attention_resolved` entry that answers."""
     child: str | None = None
     """The session of the sub-agent that runs it."""
+    rerun: bool = False
+    """Whether a person had it called again: then only a person's word lets it run."""
 
     @property
     def begun(self) -> bool:
@@ -97,12 +99,12 @@ def _close(asked: list[tuple[Entry, ToolCall]], result: ToolResult) -> None:
 
 def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
     waits = decided = child = replay = None
-    started, ours, shown = 0, False, ""
+    started, shown, ours, rerun = 0, "", False, False
     intent: JsonObject = {}
     for fact in branch.facts:
         match fact.value:
-            case Call(reply_id=made, parent_id=parent):
-                ours = ours or (made == reply.id and parent == reply.value.parent_id)
+            case Call(reply_id=reply.id, parent_id=parent, purpose=purpose) if parent == reply.value.parent_id:
+                ours, rerun = True, rerun or purpose == "rerun"
             case ToolStarted(reply_id=reply.id, tool_call_id=call.id, replay=word, intent=meant):
                 # A decision is used up by the beginning it allowed: what comes of that is a new question.
                 started, replay, intent, shown = started + 1, word, meant, ""
@@ -128,6 +130,7 @@ def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
         waits=waits,
         decided=decided,
         child=child,
+        rerun=rerun,
     )
 
 

@@ -1,0 +1,57 @@
+"""`replay` on the command line (RUN-14, law 11)."""
+
+import json
+
+
+def _a_turn(shell):
+    answer = shell("run", "write hello to note.txt then read note.txt", "--yes", "--quiet")
+    assert answer.code == 0
+    return answer.out
+
+
+def test_what_was_shown_is_shown_again(shell):
+    said = _a_turn(shell)
+    answer = shell("replay", "@latest")
+    assert (answer.code, answer.out) == (0, said)
+
+
+def test_what_was_shown_as_json(shell):
+    said = _a_turn(shell)
+    lines = [json.loads(line) for line in shell("replay", "@latest", "--json").out.splitlines()]
+    assert {line["channel"] for line in lines} == {"terminal"}
+    assert "".join(line["text"] + "\n" for line in lines) == said
+
+
+def test_it_verifies(shell):
+    _a_turn(shell)
+    answer = shell("replay", "@latest", "--verify")
+    assert answer.code == 0
+    assert "came out byte for byte" in answer.out
+    assert "no model was called, no tool was run" in answer.out
+    verdict = json.loads(shell("replay", "@latest", "--verify", "--json").out)
+    assert verdict["ok"]
+    assert (verdict["reason"], verdict["workers"]) == (None, 1)
+
+
+def test_what_was_edited_is_found(shell):
+    """A result that somebody changed by hand: replay says where the two logs part, and nothing is written."""
+    _a_turn(shell)
+    (path,) = shell.store.glob("*.jsonl")
+    raw = path.read_bytes()
+    path.write_bytes(raw.replace(b'"durationMs":', b'"durationMs": ', 1))
+    answer = shell("replay", "@latest", "--verify")
+    assert answer.code == 4
+    assert "differs" in answer.out
+    assert "in the log:" in answer.out
+    verdict = json.loads(shell("replay", "@latest", "--verify", "--json").out)
+    assert not verdict["ok"]
+    assert verdict["line"] > 1
+
+
+def test_a_session_that_nobody_ran(shell):
+    shell("new", "--agent", "crab")
+    shell("append", "@latest", "Hello")
+    assert shell("replay", "@latest", "--verify").code == 0
+    answer = shell("replay", "@latest")
+    assert (answer.code, answer.out) == (0, "")
+    assert "nothing was ever shown" in answer.err

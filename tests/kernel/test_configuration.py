@@ -1,0 +1,155 @@
+"""Configuration changed or gone between a kill and a wake: what was in force stands in the log (law 2, RUN-19)."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+from tests.faults.processes import INTERPRETER, PATIENCE_S, environment
+from tests.kernel.holder import SESSION, Place
+from tests.kernel.judging import judge
+from tests.kernel.likeness import likeness
+from tests.kernel.outside import Outside
+from tests.kernel.watching import Watched, until
+from wakelog.log.content import ToolResult
+from wakelog.log.entry import Message
+from wakelog.reading import read_log
+from wakelog.replaying.verifying import replay
+from wakelog.stores.jsonl import JsonlStore
+
+READS = {
+    "text": "Es steht alles da, schwarz auf weiß. " * 3,
+    "toolCalls": [{"name": "read", "input": {"path": "notes.txt"}}],
+    "deltaChars": 8,
+}
+READ = {"text": "I have read it."}
+RUNS = {"text": "I run it.", "toolCalls": [{"name": "shell", "input": {"command": "touch ready; sleep 1000"}}]}
+# A model so slow that whoever waits for it is killed before its second word.
+_HOUR_MS = 3_600_000
+
+
+class Desk:
+    """A person's machine: a working folder, files that configure the agent, an environment."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.store = JsonlStore(str(folder / "store"))
+        folder.mkdir()
+        (folder / "notes.txt").write_text("all of it\n")
+        (folder / "system.txt").write_text("Be brief.\n")
+        self.environment = environment(
+            WAKELOG_STORE=str(folder / "store"),
+            WAKELOG_MODEL=f"scripted:{folder.parent / 'script.jsonl'}",
+            XDG_CACHE_HOME=str(folder / "cache"),
+            HOME=str(folder),
+        )
+        self.cwd = folder
+
+    def script(self, *replies):
+        (self.folder.parent / "script.jsonl").write_text("".join(json.dumps(reply) + "\n" for reply in replies))
+
+    def run(self, *words):
+        """`wakelog run`, until somebody kills it."""
+        command = [INTERPRETER, "-m", "wakelog", "run", "--system", "@system.txt", "--yes", *words, "Go."]
+        return subprocess.Popen(
+            command, cwd=self.cwd, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+        )
+
+    def change_everything(self):
+        """The instructions are gone, the default model is another, and nobody is where they were."""
+        (self.folder / "system.txt").unlink()
+        elsewhere = self.folder / "elsewhere"
+        elsewhere.mkdir()
+        (elsewhere / "notes.txt").write_text("something else\n")
+        (elsewhere / "system.txt").write_text("Be long.\n")
+        self.cwd = elsewhere
+        changed = {
+            "WAKELOG_MODEL": "scripted:/nowhere.jsonl",
+            "HOME": str(elsewhere),
+            "XDG_CONFIG_HOME": str(elsewhere),
+        }
+        self.environment = {**self.environment, **changed}
+
+    def wake(self):
+        """`wakelog wake`, with nothing but the name."""
+        command = [INTERPRETER, "-m", "wakelog", "wake", "agent_user_1"]
+        return subprocess.run(
+            command, cwd=self.cwd, env=self.environment, capture_output=True, timeout=PATIENCE_S, check=False
+        )
+
+
+def _killed(child):
+    child.kill()
+    assert child.wait(PATIENCE_S) == -signal.SIGKILL
+    child.stdout.close()
+
+
+def _ended(desk, change):
+    if change:
+        desk.change_everything()
+    woken = desk.wake()
+    return woken.returncode, woken.stdout, likeness(desk.store, ignored=("cwd",))
+
+
+def _killed_in_its_reply(desk, *, change):
+    desk.script({**READS, "delayMs": _HOUR_MS}, READ)
+    child = desk.run("--tools", "read,grep", "--compact-at", "9000")
+    shown = b""
+    while READS["text"][:8].encode() not in shown:
+        shown += os.read(child.stdout.fileno(), 4_096)
+    _killed(child)
+    # How fast the model is, is not for the log to say.
+    desk.script(READS, READ)
+    return _ended(desk, change)
+
+
+def _killed_in_its_tool(desk, *, change):
+    desk.script(RUNS, {"text": "Never said."})
+    child = desk.run("--tools", "shell", "--unknown", "ask")
+    until((desk.folder / "ready").exists)
+    _killed(child)
+    (desk.folder / "ready").unlink()
+    return _ended(desk, change)
+
+
+@pytest.mark.parametrize("killed", [_killed_in_its_reply, _killed_in_its_tool])
+def test_the_turn_ends_as_it_would_have(tmp_path, killed):
+    """RUN-19, law 2: with the configuration changed and gone, the same log and the same words come out."""
+    kept, changed = Desk(tmp_path / "kept"), Desk(tmp_path / "changed")
+    as_it_was, as_it_is = killed(kept, change=False), killed(changed, change=True)
+    assert as_it_is == as_it_was
+    if killed is _killed_in_its_reply:
+        code, out, _ = as_it_is
+        assert (code, out.decode()) == (0, f"{READS['text']}\n{READ['text']}\n")
+        assert _results(changed.store, "agent_user_1") == [("ok", "all of it\n")]
+        judge(changed.store, Outside(str(tmp_path / "outside")), channel="terminal", owed=())
+    else:
+        assert as_it_is[0] == 6, "that a person is asked was agreed, and stays agreed"
+        assert not (changed.folder / "ready").exists()
+        assert _replays(changed.store, "agent_user_1")
+
+
+def _replays(store, name):
+    return asyncio.run(replay(store, name)).ok
+
+
+def test_what_a_tool_was_when_it_was_begun(tmp_path):
+    """RUN-19, law 6: begun as one that may never run twice, it stays one, whatever it calls itself by now."""
+    place = Place(tmp_path)
+    place.begin("Pay.")
+    with Watched(tmp_path, "paid", "die") as worker:
+        assert worker.end()[0] == -signal.SIGKILL
+    place.pays = "safe"
+    place.wake()
+    assert [status for status, _ in _results(place.store, SESSION)] == ["unknown"]
+    assert len(place.outside.ledger) == 1
+    judge(place.store, place.outside)
+
+
+def _results(store, name):
+    values = [entry.value for entry in read_log(store, name).entries]
+    said = [value.message for value in values if isinstance(value, Message)]
+    return [(message.status, message.text) for message in said if isinstance(message, ToolResult)]
