@@ -11,7 +11,7 @@ from wakelog.live import live_world
 from wakelog.providers.scripted import ScriptedProvider
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools import tool
-from wakelog.wake import wake
+from wakelog.waking import wake
 
 GROUP = "Size"
 TURNS = 200

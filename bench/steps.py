@@ -1,13 +1,15 @@
 """The harness itself: what a step takes besides the model, the tools, the syncs and reading the tail.
 
-A turn of three steps (ask, deliver, rest) is run by `wake` over and over, with a model that answers at once. The same
-lines are then written and synced with nothing around them, and the tail read as often as there were steps; what is
-left of the turn's time, divided by its steps, is the harness.
+A turn of three steps (ask, deliver, rest) is run by `wake` over and over, with a model that answers at once. What the
+system spends in its syncs is counted as they are made and taken off, and so is one reading of the tail; what is left
+of the turn's time, divided by its steps, is the harness.
 """
 
 import asyncio
 import os
-from collections.abc import Iterator
+import statistics
+import time
+from collections.abc import Callable, Iterator
 
 from bench.made import Words
 from bench.measure import Figure, show, take_turns
@@ -16,57 +18,72 @@ from wakelog.channels.held import Held
 from wakelog.live import live_world
 from wakelog.providers.scripted import ScriptedProvider
 from wakelog.reading import read_active
-from wakelog.session import UNSYNCED_TYPES
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.wake import wake
+from wakelog.waking import wake
 
 GROUP = "Waking"
-TURNS = 16
+TURNS = 24
 HISTORY = 12
 GOAL_S = 0.001
 
 
 def steps(folder: str, words: Words) -> Iterator[Figure]:
-    """Turns of three steps behind a history of forty messages."""
+    """Turns of three steps behind a history of some messages."""
     replies = [{"text": words.text(400), "deltaChars": 400} for _ in range(2 * TURNS + HISTORY + 10)]
-    store = JsonlStore(os.path.join(folder, "store"))
+    store = JsonlStore(folder)
     session = Agent(model="scripted:steps").begin(store)
     world = live_world(store, channels=[Held()], provider=lambda _, __: ScriptedProvider(replies))
-    taken: list[int] = []
-    loop = asyncio.Runner()
+    rests: list[float] = []
+    counts: list[int] = []
+    with asyncio.Runner() as loop, _Syncs() as syncs:
 
-    def turn() -> None:
-        session.say("And now?")
-        before = session.last_seq
-        report = loop.run(wake(world, session.name))
-        taken[:] = [before, len(report.rows)]
+        def turn() -> None:
+            session.say("And now?")
+            syncs.spent, start = 0.0, time.perf_counter()
+            report = loop.run(wake(world, session.name))
+            rests.append(time.perf_counter() - start - syncs.spent)
+            counts.append(len(report.rows))
 
-    for _ in range(HISTORY):
-        turn()
-    floor = os.open(os.path.join(folder, "floor"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    log = session.read()
-    lines = [(entry.raw + b"\n", entry.type not in UNSYNCED_TYPES) for entry in log.entries if entry.seq >= taken[0]]
-    looks = taken[1] + 1
-
-    def bare() -> None:
-        for line, synced in lines:
-            os.write(floor, line)
-            if synced:
-                os.fdatasync(floor)
-        for _ in range(looks):
-            read_active(store, session.name)
-
-    times = take_turns({"turn": turn, "bare": bare}, rounds=TURNS, warm_up=3)
-    os.close(floor)
-    loop.close()
-    spent = max(0.0, times["turn"].median - times["bare"].median) / taken[1]
+        for _ in range(HISTORY):
+            turn()
+        rests.clear()
+        taken = take_turns({"turn": turn, "tail": lambda: read_active(store, session.name)}, rounds=TURNS)
+    rest, tail, count = statistics.median(rests), taken["tail"].median, counts[-1]
+    spent = max(0.0, rest - tail) / count
     yield Figure(
         group=GROUP,
         what="harness time a step, without model and tool",
-        workload=f"turns of {taken[1]} steps through `wake`, some {HISTORY * 2} messages in the active tail",
-        floor="1 ms; the same lines written and synced, and the tail read once a step, are taken off",
+        workload=f"turns of {count} steps through `wake`, {HISTORY * 2} messages and more in the active tail",
+        floor="1 ms, behind the syncs and one reading of the tail",
         goal="≤ 1 ms",
         ratio=spent / GOAL_S,
         limit=1.0,
-        measured=f"{show(spent)} a step (a turn {show(times['turn'].median)}, bare {show(times['bare'].median)})",
+        measured=f"{show(spent)} a step (a turn {show(rest)} without its syncs, the tail {show(tail)})",
     )
+
+
+class _Syncs:
+    """Counts the time that is spent in syncs."""
+
+    def __init__(self) -> None:
+        self.spent = 0.0
+        self._calls = {"fsync": os.fsync, "fdatasync": os.fdatasync}
+
+    def __enter__(self) -> "_Syncs":
+        for name, call in self._calls.items():
+            setattr(os, name, self._timed(call))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name, call in self._calls.items():
+            setattr(os, name, call)
+
+    def _timed(self, call: Callable[[int], None]) -> Callable[[int], None]:
+        def timed(descriptor: int) -> None:
+            start = time.perf_counter()
+            try:
+                call(descriptor)
+            finally:
+                self.spent += time.perf_counter() - start
+
+        return timed

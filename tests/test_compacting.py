@@ -11,7 +11,7 @@ from wakelog.log.entry import Cancelled, Compaction, Failed, FaultReport
 from wakelog.providers.scripted import ScriptedProvider
 from wakelog.testing.builders import Story
 from wakelog.views.context import build_context
-from wakelog.wake import wake
+from wakelog.waking import wake
 
 
 def story_of(turns):

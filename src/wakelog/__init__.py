@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wakelog.views.overview import overview
     from wakelog.views.pending import pending
     from wakelog.views.transcript import transcript
-    from wakelog.wake import wake
+    from wakelog.waking import wake
 
 _ROOMS = {
     "agent": ("Agent",),
@@ -47,7 +47,7 @@ _ROOMS = {
     "views.overview": ("overview",),
     "views.pending": ("pending",),
     "views.transcript": ("transcript",),
-    "wake": ("wake",),
+    "waking": ("wake",),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 

@@ -18,7 +18,7 @@ from wakelog.providers import split_model
 from wakelog.session import Session
 from wakelog.turn.policy import Policy, policy_written
 from wakelog.views.state import branch_state
-from wakelog.wake import Report, wake
+from wakelog.waking import Report, wake
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from wakelog.turn.policy import policy_in_force
 from wakelog.views.context import build_context, group_starts
 from wakelog.views.pending import pending
 from wakelog.views.state import branch_state
-from wakelog.wake import wake
+from wakelog.waking import wake
 from wakelog.world import World
 
 

@@ -3,14 +3,15 @@
 Rule 1: a fork writes one line, whatever the size of its parent, and reads no further back than the
 turn it leaves.
 Rule 2: a new session never runs its parent's calls. Those of the last reply that are still open are
-settled at once, with the parent's own result where it has one by now, and as skipped where it has not.
+settled at once: with the parent's own result where it has one by now, else as interrupted or skipped, by whether
+the parent had begun them (law 6).
 """
 
 import msgspec
 
 from wakelog.errors import Damaged
 from wakelog.log.content import Prompt, Reply, Text, ToolResult
-from wakelog.log.entry import Entry, Message, Origin
+from wakelog.log.entry import Entry, Message, Origin, Spawned, ToolStarted
 from wakelog.log.entry import Session as SessionEntry
 from wakelog.log.seal import seal_of
 from wakelog.log.tree import Branch, Tree
@@ -18,7 +19,8 @@ from wakelog.reading import read_log
 from wakelog.session import Session
 from wakelog.views.pending import OpenCall, open_calls
 
-_SKIPPED = "Not run: the session was forked before this tool call had a result."
+_SKIPPED = "Not run: the session was forked before this tool was begun."
+_BEGUN = "Interrupted: this tool was begun in the session this one was forked from, and its outcome is not known here."
 
 
 def fork(session: Session, at: str | None = None) -> Session:
@@ -38,7 +40,7 @@ def fork(session: Session, at: str | None = None) -> Session:
         clock=session.clock,
     )
     for call in open_calls(Branch(_turn_before(tree, target))):
-        child.append(Message(message=_settled(call, session)))
+        child.append(Message(message=_settled(call, session, begun=_was_begun(tree, call))))
     return child
 
 
@@ -70,7 +72,16 @@ def _turn_before(tree: Tree, target: str) -> tuple[Entry, ...]:
     return tuple(reversed(links))
 
 
-def _settled(call: OpenCall, parent: Session) -> ToolResult:
+def _was_begun(tree: Tree, call: OpenCall) -> bool:
+    """Whether the parent began the tool, or gave the call a child: it may have had its effect."""
+    for fact in tree.facts(call.reply_id):
+        match fact.value:
+            case ToolStarted(tool_call_id=call.call.id) | Spawned(tool_call_id=call.call.id):
+                return True
+    return False
+
+
+def _settled(call: OpenCall, parent: Session, *, begun: bool) -> ToolResult:
     """The result of a call that was open where a fork begins."""
     for entry in parent.read().entries:
         match entry.value:
@@ -80,7 +91,7 @@ def _settled(call: OpenCall, parent: Session) -> ToolResult:
         tool_call_id=call.call.id,
         tool_name=call.call.name,
         reply_id=call.reply_id,
-        status="skipped",
+        status="interrupted" if begun else "skipped",
         is_error=True,
-        content=(Text(text=_SKIPPED),),
+        content=(Text(text=_BEGUN if begun else _SKIPPED),),
     )

@@ -20,7 +20,7 @@ from wakelog.tools import builtin_tools
 from wakelog.tools.subagent import SubAgentTool
 from wakelog.turn import words
 from wakelog.turn.decisions import Await, Rest
-from wakelog.wake import Report, nothing_to_do, wake
+from wakelog.waking import Report, nothing_to_do, wake
 from wakelog.world import LEASE_S, Errand, OpenProvider, World
 
 _LOOK_S = 0.05

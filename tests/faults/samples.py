@@ -9,10 +9,10 @@ import os
 
 from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult, Usage
 from wakelog.log.entry import Attention, Call, ContextRecord, Message, Queued, Sent, ToolStarted
+from wakelog.log.ids import RANDOM_BYTES, new_id
 from wakelog.log.lines import Damage, Line, split
 from wakelog.log.proof import Proof, prove
 from wakelog.reading import Log, read_log
-from wakelog.log.ids import RANDOM_BYTES, new_id
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 

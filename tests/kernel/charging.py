@@ -23,7 +23,7 @@ from wakelog.providers.scripted import ScriptedProvider
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools import tool
-from wakelog.wake import wake
+from wakelog.waking import wake
 
 SESSION = "s"
 REPLIES = [{"text": "I charge you.", "toolCalls": [{"name": "charge", "input": {"euros": 9}}]}, {"text": "Thank you."}]

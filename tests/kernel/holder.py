@@ -27,7 +27,7 @@ from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools import builtin_tools
 from wakelog.turn.deltas import TextDelta
 from wakelog.turn.policy import Policy
-from wakelog.wake import wake
+from wakelog.waking import wake
 
 SESSION = "s"
 LOST = 5

@@ -18,7 +18,7 @@ from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools.subagent import SubAgentTool
 from wakelog.turn.policy import Policy
-from wakelog.wake import wake
+from wakelog.waking import wake
 
 SESSION = "s"
 LONG = "a long story, told at length " * 40

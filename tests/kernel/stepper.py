@@ -19,7 +19,7 @@ from tests.kernel.outside import Outside
 from wakelog.live import live_world
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools.subagent import SubAgentTool
-from wakelog.wake import wake
+from wakelog.waking import wake
 
 
 def world_of(folder, holder):

@@ -25,7 +25,7 @@ from wakelog.reading import read_log
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.turn.policy import Policy
-from wakelog.wake import wake
+from wakelog.waking import wake
 
 SESSION = "s"
 SIZE, DELTAS, CHAIN = 4, 500, 40

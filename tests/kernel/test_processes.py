@@ -25,7 +25,7 @@ from wakelog.providers.scripted import ScriptedProvider
 from wakelog.reading import read_log
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.turn.decisions import Rest
-from wakelog.wake import Report, wake
+from wakelog.waking import Report, wake
 
 
 def _values(place, kind):

@@ -24,7 +24,7 @@ from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools import builtin_tools
 from wakelog.turn.decisions import Rest
-from wakelog.wake import wake
+from wakelog.waking import wake
 
 NAME = "crab_user_1"
 CALLS = (
@@ -211,7 +211,7 @@ SHAPES = (
     fork_that_was_cut_off,
     fork_of_a_call_that_was_begun,
 )
-BEGUN = (foreign_lines_that_say_begun, cancelled_turn_with_a_tool_begun)
+BEGUN = (foreign_lines_that_say_begun, cancelled_turn_with_a_tool_begun, fork_of_a_call_that_was_begun)
 
 
 @pytest.fixture

@@ -34,7 +34,10 @@ def test_it_can_be_planted(mutant):
     for test in mutant.red:
         path, *_, name = test.partition("[")[0].split("::")
         # A store's own test class gets its tests from a suite that all stores share.
-        suites = (text_of(SOURCE, "wakelog", "testing", suite) for suite in ("store_suite.py", "blob_suite.py"))
+        suites = (
+            text_of(SOURCE, "wakelog", "testing", suite)
+            for suite in ("store_suite.py", "blob_suite.py", "channel_suite.py")
+        )
         written = text_of(ROOT, path) + "".join(suites)
         assert f"def {name}(" in written, f"{test} is no longer there"
 

@@ -6,7 +6,6 @@ left; the session is then like one whose process was killed, and is woken like i
 """
 
 import asyncio
-import contextlib
 import signal
 import sys
 
@@ -25,11 +24,11 @@ from wakelog.cli.times import now_ms, plural
 from wakelog.cli.transcripts import telling
 from wakelog.errors import WakelogError
 from wakelog.live import live_world
-from wakelog.log.entry import Entry, Failed, Queued
+from wakelog.log.entry import Failed
 from wakelog.people import cancel
 from wakelog.session import Session
 from wakelog.turn.decisions import Await, Rest
-from wakelog.wake import Report, wake
+from wakelog.waking import Report, wake
 
 _CODES = {
     "rest": 0,
@@ -105,9 +104,8 @@ class _Run:
     def __init__(self, session: Session, face: Face, after: int) -> None:
         self._session = session
         self._face = face
-        self._happenings = Happenings(session.store, session.name, after, self._hear)
+        self._happenings = Happenings(session.store, session.name, after, face.hear)
         self._presses = 0
-        self._stop_waiting = asyncio.Event()
 
     @property
     def interrupted(self) -> bool:
@@ -126,8 +124,8 @@ class _Run:
 
     async def _wake(self) -> Report:
         channel = Informed(self._face.channel, self._happenings)
-        world = msgspec.structs.replace(live_world(self._session.store, channels=[channel]), pause=self._pause)
-        self._presses, self._stop_waiting = 0, asyncio.Event()
+        world = live_world(self._session.store, channels=[channel])
+        self._presses = 0
         loop, here = asyncio.get_running_loop(), asyncio.current_task()
         assert here is not None
         loop.add_signal_handler(signal.SIGINT, self._pressed, here)
@@ -140,17 +138,6 @@ class _Run:
             self._happenings.catch_up()
             await self._face.close()
             loop.remove_signal_handler(signal.SIGINT)
-
-    def _hear(self, session: str, entry: Entry) -> None:
-        if isinstance(entry.value, Queued) and entry.value.mode == "cancel":
-            self._stop_waiting.set()
-        self._face.hear(session, entry)
-
-    async def _pause(self, ms: int) -> None:
-        """Lets time go by, unless a person cancels meanwhile."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stop_waiting.wait(), ms / 1_000)
-        self._stop_waiting.clear()
 
     def _pressed(self, here: "asyncio.Task[object]") -> None:
         """Ctrl-C: the first time the turn is cancelled, the second time we leave."""

@@ -54,7 +54,7 @@ class Answers:
             provider=lambda _, __: _RecordedModel(self),
             tools=lambda _: _RecordedTools(self),
             cancelled=self._cancelled,
-            pause=_at_once,
+            pause=self._pause,
             send=self._send,
             stuck=lambda _, __: False,
             recall=_nobody_to_recall,
@@ -83,6 +83,11 @@ class Answers:
     async def nothing_more(self) -> None:
         """There is nothing left to say."""
         await self.turn(lambda _: False)
+
+    async def _pause(self, _: int) -> None:
+        """Replay waits for nothing; but a worker that was gone before the time had come does not wake up again."""
+        if self.store.worker_is_gone:
+            await self.nothing_more()
 
     async def _cancelled(self, session: Session, seq: int) -> Queued:  # noqa: ARG002 - the log knows when
         await self.cancel.wait()
@@ -296,10 +301,6 @@ def _is_result(entry: Entry, reply_id: str, tool_call_id: str) -> bool:
 
 def _has_left(entry: Entry) -> bool:
     return isinstance(entry.value, Activity) and entry.value.event == "left"
-
-
-async def _at_once(_: int) -> None:
-    """Replay waits for nothing."""
 
 
 async def _nobody_to_recall(_: World, __: str) -> None:

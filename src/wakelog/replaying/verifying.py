@@ -13,7 +13,7 @@ from wakelog.reading import read_first
 from wakelog.replaying.answers import Answers
 from wakelog.replaying.recording import Recorded, record
 from wakelog.replaying.rerunning import Diverged, ReplayedStore
-from wakelog.wake import wake
+from wakelog.waking import wake
 
 _ROUNDS_MAX = 1_000
 
@@ -59,7 +59,9 @@ async def replay(store: Store, session: str) -> Replayed:
         parted = diverged
     held = {name: channel.replies for name, channel in channels.items()}
     written = sum(not recorded.given for recorded in script)
-    return Replayed(name, len(script), written, workers, held, parted, reason or _missing(script, channels))
+    if parted is None and not reason:
+        reason = _missing(script, channels)
+    return Replayed(name, len(script), written, workers, held, parted, reason)
 
 
 async def _work(again: ReplayedStore, attached: Entry, channels: dict[str, Held]) -> str:

@@ -1,4 +1,4 @@
-"""Everything that can be decided, as values. What a decision does to the world is in `wake.py`, never here."""
+"""Everything that can be decided, as values. What a decision does to the world is in `waking.py`, never here."""
 
 from typing import Literal, TypeAlias
 

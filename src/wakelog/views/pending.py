@@ -117,6 +117,8 @@ def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
                 decided = fact.id
             case Spawned(reply_id=reply.id, tool_call_id=call.id, child_session=session):
                 child = session
+    # A call of another session is never run here; that it was begun there must still be said.
+    started += sum(_is_beginning(fact, reply.id, call.id) for fact in branch.inherited_facts)
     inherited = reply.id in {link.id for link in branch.links[: branch.inherited]}
     return OpenCall(
         reply_id=reply.id,
@@ -132,6 +134,13 @@ def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
         child=child,
         rerun=rerun,
     )
+
+
+def _is_beginning(fact: Entry, reply_id: str, call_id: str) -> bool:
+    match fact.value:
+        case ToolStarted(reply_id=named, tool_call_id=called):
+            return (named, called) == (reply_id, call_id)
+    return False
 
 
 def _cut(branch: Branch) -> str | None:

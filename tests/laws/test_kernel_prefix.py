@@ -1,0 +1,134 @@
+"""Laws 7 and 8, VIEW-9: what a model is really handed, over random turns, windows, folds and changes of settings.
+
+The plays run through the real `wake`; the model keeps every request. Requests and `call` entries come in the same
+order, so each request is known with its place in the log.
+"""
+
+from collections import Counter
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.laws.plays import SEEDS, Play
+from wakelog.acts.requests import context_at, request_of
+from wakelog.log.codec import canonical
+from wakelog.log.content import ToolCall
+from wakelog.log.entry import Call, Compaction, ContextRecord, ModelChange, Setting
+from wakelog.reading import read_log
+
+VERBS = ("say", "say", "say", "say", "queue", "cancel", "fold", "agent", "setting", "head", "rerun", "interrupt")
+ACTIONS = st.lists(st.tuples(st.sampled_from(VERBS), st.integers(0, 999)), min_size=2, max_size=9)
+QUIET = settings(deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])
+
+
+def _played(seed, actions):
+    """A play in one session, its log, and each of its calls with the request that was made."""
+    play = Play(seed, tools=("look", "pay", "book", "ghost"))
+    for verb, number in actions:
+        play.act(verb, number)
+    log = read_log(play.store, play.session.name)
+    calls = [entry.value for entry in log.entries if isinstance(entry.value, Call) and entry.value.purpose != "rerun"]
+    assert len(calls) == len(play.model.requests)
+    return play, log, list(zip(calls, play.model.requests, strict=True))
+
+
+def _bytes(request):
+    return b"".join(canonical(part) for message in request.messages for part in message.content)
+
+
+def _start(log, call):
+    """The first message of a window; a summary stands before it and is in every window."""
+    ids = context_at(log.tree, call)[0].entry_ids
+    return next((entry for entry in ids if not isinstance(log.tree.links[entry].value, Compaction)), None)
+
+
+def _pairs(log, made):
+    """Each two successive requests for a reply on one branch, and the links between them."""
+    replies = [(call, request) for call, request in made if call.purpose == "reply"]
+    for at, (call, request) in enumerate(replies):
+        path = [link.id for link in log.tree.branch(call.parent_id).links]
+        before = next((pair for pair in reversed(replies[:at]) if pair[0].parent_id in path), None)
+        if before is not None:
+            between = path[path.index(before[0].parent_id) + 1 :]
+            yield before, (call, request), [log.tree.links[link].value for link in between]
+
+
+def test_each_request_begins_with_the_one_before():
+    """Law 8: byte for byte, unless there is a fold, a setting, or a stride of the window in between."""
+    seen = Counter()
+
+    @settings(QUIET, max_examples=150)
+    @given(SEEDS, ACTIONS)
+    def check(seed, actions):
+        _, log, made = _played(seed, actions)
+        for (first, before), (second, after), between in _pairs(log, made):
+            if any(isinstance(value, Compaction) for value in between):
+                seen["fold"] += 1
+            elif any(isinstance(value, ContextRecord | ModelChange | Setting) for value in between):
+                seen["setting"] += 1
+            elif _start(log, first) != _start(log, second):
+                # Only a window moves its beginning, and with one policy in force there is only one window.
+                assert second.strategy != "full", (first, second)
+                seen["stride"] += 1
+            else:
+                assert _bytes(after).startswith(_bytes(before)), (first, second)
+                assert (after.system, after.tools, after.params) == (before.system, before.tools, before.params)
+                seen[f"prefix {first.strategy.partition(':')[0]}"] += 1
+
+    check()
+    for kind, least in [("prefix full", 10), ("prefix window", 5), ("prefix budget", 5), ("fold", 3), ("stride", 3)]:
+        assert seen[kind] >= least, seen
+
+
+def test_each_request_is_valid():
+    """Law 7: behind a reply that calls tools stand its results, one for each call, and nothing between them."""
+    seen = Counter()
+
+    @settings(QUIET, max_examples=60)
+    @given(SEEDS, ACTIONS)
+    def check(seed, actions):
+        _, _, made = _played(seed, actions)
+        for call, request in made:
+            _check_groups(request.messages, seen)
+            if call.purpose == "reply":
+                assert request.messages[-1].role in ("user", "toolResult")
+
+    check()
+    assert seen["group"] > 20, seen
+
+
+def _check_groups(messages, seen):
+    awaited = []
+    for message in messages:
+        if message.role == "toolResult":
+            assert message.tool_call_id in awaited, messages
+            awaited.remove(message.tool_call_id)
+            continue
+        assert awaited == [], messages
+        awaited = [part.id for part in message.content if isinstance(part, ToolCall)]
+        assert len(set(awaited)) == len(awaited)
+        seen["group"] += bool(awaited)
+    assert awaited == [], messages
+
+
+def test_each_request_can_be_rebuilt():
+    """VIEW-9: from the log alone, also behind later folds and on other branches, to the digest in the call."""
+    seen = Counter()
+
+    @settings(QUIET, max_examples=60)
+    @given(SEEDS, ACTIONS)
+    def check(seed, actions):
+        play, log, made = _played(seed, actions)
+        for call, request in made:
+            context, answers = context_at(log.tree, call)
+            assert context.digest == call.context_digest
+            again = request_of(
+                context, play.store.blobs, answers=answers, prefill=request.prefill, purpose=call.purpose
+            )
+            assert again == request
+            assert call.from_id in (None, *context.entry_ids[:1])
+            seen[call.purpose] += 1
+
+    check()
+    assert seen["reply"] > 50, seen
+    assert seen["compaction"] > 2, seen

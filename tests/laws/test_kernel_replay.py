@@ -1,0 +1,79 @@
+"""Laws 5, 6, 7, 11 and 15, RUN-4, RUN-14: random plays whose workers die anywhere come to rest, and happen again.
+
+A play has text, thoughts, tools of three replay words, sub-agents, approvals, faults, folds, steers, cancels, forks
+and reruns; its workers die before or after a random write of their store. What must hold then is what must hold
+for an undisturbed one.
+"""
+
+import asyncio
+from collections import Counter
+
+from hypothesis import HealthCheck, Phase, given, settings
+
+from tests.laws.plays import ACTIONS, KILLS, SEEDS, Play
+from wakelog.log.content import Reply, ToolResult
+from wakelog.log.entry import Message, Sent
+from wakelog.log.proof import prove
+from wakelog.reading import read_log
+from wakelog.replaying.verifying import replay
+from wakelog.turn.decisions import Rest
+from wakelog.views.pending import open_calls
+
+
+def _judge(play):
+    for stat in list(play.store.sessions()):
+        log = read_log(play.store, stat.name)
+        assert log.damage == ()
+        proof = prove(play.store.load(stat.name))
+        assert (proof.broken, proof.unsealed) == ((), 0)
+        assert play.store.journals(stat.name) == {}
+        _each_call_has_one_result(log)
+        _replies_were_delivered(log, play.outside.channel)
+        again = asyncio.run(replay(play.store, stat.name))
+        assert again.ok, (stat.name, again.reason, again.parted and (again.parted.recorded, again.parted.written))
+    for (name, *call), count in play.outside.effects.items():
+        if name == "pay":
+            assert count <= 1 + play.allowed[(name, *call)], call
+
+
+def _each_call_has_one_result(log):
+    for leaf in (log.tree.head, *log.tree.leaves()):
+        links = log.tree.branch(leaf).links
+        said = [link.value.message for link in links if isinstance(link.value, Message)]
+        results = Counter((it.reply_id, it.tool_call_id) for it in said if isinstance(it, ToolResult))
+        assert all(count == 1 for count in results.values()), results
+    assert open_calls(log.tree.branch()) == ()
+
+
+def _replies_were_delivered(log, channel):
+    """What a channel holds of a reply that was sent is what the log says, whoever delivered it (law 5)."""
+    for entry in log.entries:
+        if isinstance(entry.value, Sent):
+            said = log.tree.links[entry.value.reply_id].value.message
+            assert isinstance(said, Reply)
+            assert channel.replies[entry.value.reply_id] == said.text
+            assert entry.value.reply_id in channel.ended
+
+
+def test_whatever_happens_it_rests_and_can_be_replayed():
+    """Law 11: after any deaths the log that is left comes out again, byte for byte, from itself alone."""
+    seen = Counter()
+
+    @settings(
+        max_examples=150,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.explicit, Phase.generate],
+    )
+    @given(SEEDS, ACTIONS, KILLS)
+    def check(seed, actions, kills):
+        play = Play(seed, kills=kills)
+        for verb, number in actions:
+            assert isinstance(play.act(verb, number).decision, Rest)
+        seen.update(play.rows)
+        seen["deaths"] += play.deaths
+        _judge(play)
+
+    check()
+    assert seen["deaths"] > 30, seen
+    assert {"answer", "owed", "rest", "fault", "cancelled", "call new"} <= set(seen), seen

@@ -1,0 +1,88 @@
+"""Law 2 and RUN-1: what is to be done is the same, whether the whole log was read or only its tail."""
+
+from collections import Counter
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, store_of, tell
+from wakelog.errors import WakelogError
+from wakelog.log.content import Prompt
+from wakelog.log.entry import Message, Queued
+from wakelog.reading import read_active, read_log
+from wakelog.turn.decide import decide
+from wakelog.turn.decisions import Rest
+
+START_MS = 1_767_261_600_000
+TIMES = st.sampled_from([0, START_MS, START_MS + 40_000, START_MS + 10_000_000])
+CHANNELS = st.sampled_from([frozenset(), frozenset({"terminal"}), frozenset({"terminal", "bot"})])
+
+
+def _judged(log, now_ms, attached):
+    try:
+        verdict = decide(log.tree, now_ms, attached)
+    except WakelogError as error:
+        return "refused", error.message, type(error)
+    return verdict.row, verdict.decision, verdict.sight.policy
+
+
+def _compare(raw, now_ms, attached, seen):
+    store = store_of(raw)
+    try:
+        whole = read_log(store, "s")
+    except WakelogError as error:
+        seen[type(error).__name__] += 1
+        return
+    if whole.tree.head is None:
+        return
+    active = read_active(store, "s")
+    verdict = _judged(whole, now_ms, attached)
+    seen["partial" if active.tree.partial else "whole"] += 1
+    seen[verdict[0]] += 1
+    assert _judged(active, now_ms, attached) == verdict
+
+
+def test_decisions_of_the_tail_are_decisions_of_the_whole():
+    """Law 2: for random logs and every moment of them, the same row and the same decision, to the last field."""
+    seen = Counter()
+
+    @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(STORIES, TIMES, CHANNELS, st.data())
+    def check(steps, now_ms, attached, data):
+        lines = bytes_of(tell(steps)).split(b"\n")[:-1]
+        for length in {len(lines), *(data.draw(st.integers(1, len(lines))) for _ in range(3))}:
+            _compare(b"".join(line + b"\n" for line in lines[:length]), now_ms, attached, seen)
+
+    check()
+    assert seen["partial"] > seen["whole"] / 10, seen
+    assert {"owed", "answer", "call not ours", "call new", "rest"} <= set(seen), seen
+
+
+def test_decisions_of_a_damaged_tail():
+    """Laws 2 and 6: the same after accidents."""
+    seen = Counter()
+
+    @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(STORIES, DAMAGE, TIMES, CHANNELS)
+    def check(steps, hurts, now_ms, attached):
+        _compare(damaged(bytes_of(tell(steps)), hurts), now_ms, attached, seen)
+
+    check()
+    assert seen["partial"] > 10, seen
+
+
+def test_what_was_said_on_another_branch_is_not_said_again_behind_a_fold():
+    """Law 2, RUN-11: a fold carries the queue, and which of it another branch has taken up."""
+    story = tell([("user", 1), ("reply", 0)])
+    before = story.session.tree.head
+    queued = story.session.append(Queued(message=Prompt(content="later")))
+    story.session.append(Message(message=Prompt(content="later", queued_id=queued.id)))
+    story.reply("done")
+    story.session.move_head(before)
+    story.user("another way")
+    story.reply("done too")
+    for summary in ("folded", "and again"):
+        story.session.compact(summary)
+        whole, tail = (read(story.store, story.session.id) for read in (read_log, read_active))
+        assert tail.tree.partial
+        assert decide(tail.tree, START_MS).decision == decide(whole.tree, START_MS).decision == Rest()

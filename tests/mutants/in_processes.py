@@ -1,0 +1,281 @@
+"""Mutants in the kernel that several processes, kills and strangers' logs must find."""
+
+from tests.mutants.mutant import Mutant
+
+STREAMING = "tests/kernel/test_streaming.py"
+PROCESSES = "tests/kernel/test_processes.py"
+EXERCISES = "tests/kernel/test_exercises.py"
+STRANGERS = "tests/kernel/test_strangers.py::test_a_dangling_call_of_others_is_never_run"
+CONFIGURATION = "tests/kernel/test_configuration.py"
+
+IN_PROCESSES = (
+    Mutant(
+        "shown before journalled",
+        "law 5, RUN-8",
+        "acts/asking.py",
+        "            self._write_piece(piece_of(delta))\n"
+        "            offset = self.draft.chars\n"
+        "            self.draft.take(delta)\n"
+        "            if isinstance(delta, TextDelta):\n"
+        "                for channel in channels:\n"
+        "                    await channel.delta(self.reply_id, offset, delta.text)\n",
+        "            offset = self.draft.chars\n"
+        "            self.draft.take(delta)\n"
+        "            if isinstance(delta, TextDelta):\n"
+        "                for channel in channels:\n"
+        "                    await channel.delta(self.reply_id, offset, delta.text)\n"
+        "            self._write_piece(piece_of(delta))\n",
+        (
+            f"{STREAMING}::test_killed_at_any_delta[0]",
+            f"{STREAMING}::test_killed_at_a_delta_and_begun_again",
+        ),
+    ),
+    Mutant(
+        "a resumed journal forgets what came before",
+        "law 5, RUN-8",
+        "acts/sealing.py",
+        '    return Prompt(content=partials[-1].content).text if resumes and partials else ""\n',
+        '    return ""\n',
+        (
+            f"{STREAMING}::test_killed_at_any_delta[1]",
+            f"{STREAMING}::test_resumed_after_every_delta",
+        ),
+    ),
+    Mutant(
+        "no clean restart",
+        "RUN-8",
+        "acts/asking.py",
+        "            elif attempt > 1:\n                await channel.reset(self.reply_id)\n",
+        "            elif attempt < 1:\n                await channel.reset(self.reply_id)\n",
+        (
+            f"{STREAMING}::test_replaced_after_every_delta",
+            f"{EXERCISES}::test_intermediate_kill_in_the_stream_and_see_a_clean_restart",
+        ),
+    ),
+    Mutant(
+        "a resumed reply is taken back first",
+        "RUN-8",
+        "acts/asking.py",
+        "            if self.prior:\n                await channel.delta(self.reply_id, 0, self.prior)\n",
+        "            if self.prior:\n"
+        "                await channel.reset(self.reply_id)\n"
+        "                await channel.delta(self.reply_id, 0, self.prior)\n",
+        (f"{STREAMING}::test_resumed_after_every_delta",),
+    ),
+    Mutant(
+        "resume is not kept to",
+        "RUN-8",
+        "turn/faults.py",
+        '    return "resume" if resumable and sight.policy.cut == "resume" else "replace"\n',
+        '    return "replace"\n',
+        (f"{STREAMING}::test_resumed_after_every_delta",),
+    ),
+    Mutant(
+        "foreign calls are run",
+        "law 6, RUN-6",
+        "turn/calls.py",
+        "    elif not call.ours:\n",
+        "    elif call.begun and not call.ours:\n",
+        (
+            f"{STRANGERS}[foreign_lines-agent entered]",
+            f"{STRANGERS}[reply_without_a_call-as it is]",
+            f"{STRANGERS}[fork_that_was_cut_off-as it is]",
+        ),
+    ),
+    Mutant(
+        "a cancelled turn goes on",
+        "law 6, RUN-12",
+        "turn/calls.py",
+        "    if any(isinstance(link.value, Cancelled) for link in after):\n",
+        "    if not after:\n",
+        (f"{STRANGERS}[cancelled_turn-as it is]",),
+    ),
+    Mutant(
+        "a call that was overtaken is run",
+        "law 6",
+        "turn/calls.py",
+        "    elif any(isinstance(link.value, Message) and isinstance(link.value.message, Prompt) for link in after):\n",
+        "    elif not call.call.name:\n",
+        (f"{STRANGERS}[later_prompt-as it is]",),
+    ),
+    Mutant(
+        "any call fact makes a reply ours",
+        "law 6",
+        "views/pending.py",
+        "purpose=purpose) if parent == reply.value.parent_id:\n",
+        "purpose=purpose) if parent is not None:\n",
+        (f"{STRANGERS}[foreign_call_for_the_reply-as it is]",),
+    ),
+    Mutant(
+        "results stand where they were written",
+        "law 7",
+        "views/context.py",
+        "            group = asking.get((_answered(link), call)) or asking.get((None, call)) or []\n",
+        "            groups.append(group := [])\n",
+        (f"{STRANGERS}[later_prompt-as it is]",),
+    ),
+    Mutant(
+        "fence not checked",
+        "law 6",
+        "stores/jsonl.py",
+        "            if fence is not None:\n"
+        "                self._check_fence(name, fence)\n"
+        "            return self._append(",
+        "            return self._append(",
+        (
+            f"{PROCESSES}::test_a_stopped_worker_that_was_overtaken[Pay.-before pay-status1]",
+            f"{PROCESSES}::test_a_stopped_worker_that_was_overtaken[Pay.-paid-status3]",
+        ),
+    ),
+    Mutant(
+        "a journal has no fence",
+        "law 5, law 6",
+        "stores/jsonl.py",
+        "            self._check_fence(name, fence)\n            self._journals.add(",
+        "            self._journals.add(",
+        (f"{PROCESSES}::test_a_stopped_worker_leaves_the_journal_alone",),
+    ),
+    Mutant(
+        "steps are not counted over a wait",
+        "RUN-1",
+        "waking.py",
+        "            if len(rows) == steps or (isinstance(decision, Rest | Await) and not waits):\n",
+        "            elif len(rows) == steps or (isinstance(decision, Rest | Await) and not waits):\n",
+        (f"{PROCESSES}::test_a_wait_counts_as_a_step",),
+    ),
+    Mutant(
+        "replay knows no worker that left early",
+        "law 11, RUN-14",
+        "replaying/answers.py",
+        "        if entry is not None and isinstance(entry.value, Activity):\n",
+        "        if entry is not None and isinstance(entry.value, Attention):\n",
+        (f"{PROCESSES}::test_no_history_lives_between_steps",),
+    ),
+    Mutant(
+        "a cancel is forgotten by a crash",
+        "RUN-12",
+        "turn/decide.py",
+        "    return Cancel(asked[0]) if asked and under_way else None\n",
+        "    return None\n",
+        (
+            f"{PROCESSES}::test_a_cancel_survives_a_crash[Talk.-talking]",
+            f"{PROCESSES}::test_a_cancel_survives_a_crash[Pay.-paid]",
+        ),
+    ),
+    Mutant(
+        "nothing is kept of a cancelled reply",
+        "law 5, RUN-12",
+        "acts/asking.py",
+        "            self._keep_partial()\n            self.step.write(Cancelled(",
+        "            self._drop_journal()\n            self.step.write(Cancelled(",
+        (f"{PROCESSES}::test_a_cancel_reaches_the_holder_while_it_streams",),
+    ),
+    Mutant(
+        "only the leader of a group is ended",
+        "RUN-12",
+        "tools/supervisor.py",
+        "        os.killpg(group, signal.SIGTERM)\n"
+        "        _wait(group, exits, lifeline=False)\n"
+        "    # The leader is not reaped yet: its number cannot belong to a stranger.\n"
+        "    with contextlib.suppress(PermissionError):\n"
+        "        os.killpg(group, signal.SIGKILL)\n",
+        "        os.kill(group, signal.SIGTERM)\n"
+        "        _wait(group, exits, lifeline=False)\n"
+        "    # The leader is not reaped yet: its number cannot belong to a stranger.\n"
+        "    with contextlib.suppress(PermissionError):\n"
+        "        os.kill(group, signal.SIGKILL)\n",
+        (f"{PROCESSES}::test_a_cancel_ends_the_command_that_runs",),
+    ),
+    Mutant(
+        "nobody looks out for a cancel",
+        "RUN-12",
+        "live.py",
+        '            if isinstance(entry.value, Queued) and entry.value.mode == "cancel":\n',
+        '            if isinstance(entry.value, Queued) and entry.value.mode == "compact":\n',
+        (f"{PROCESSES}::test_a_cancel_ends_the_command_that_runs",),
+    ),
+    Mutant(
+        "a person speaks into a busy session",
+        "RUN-11",
+        "session.py",
+        "            if not busy:\n",
+        "            if busy is not None:\n",
+        (f"{PROCESSES}::test_a_steer_reaches_the_holder[alive-Talk.-talking]",),
+    ),
+    Mutant(
+        "a steer is never taken up",
+        "RUN-11",
+        "turn/decide.py",
+        '    return next((TakeUp(queued) for queued in sight.open.queue if queued.mode == "steer"), None)\n',
+        "    return None\n",
+        (
+            f"{PROCESSES}::test_a_steer_reaches_the_holder[alive-Pay.-paid]",
+            f"{PROCESSES}::test_a_steer_reaches_the_holder[killed-Talk.-talking]",
+        ),
+    ),
+    Mutant(
+        "a count lives in the process",
+        "RUN-1, law 2",
+        "acts/asking.py",
+        "answers=state.answers, prefill=self.prior)\n",
+        'answers=setattr(_Answer, "n", getattr(_Answer, "n", -1) + 1) or _Answer.n, prefill=self.prior)\n',
+        (
+            f"{PROCESSES}::test_no_history_lives_between_steps",
+            f"{EXERCISES}::test_beginner_kill_the_process_and_the_conversation_continues",
+        ),
+    ),
+    Mutant(
+        "the model is read from the environment",
+        "RUN-19, law 2",
+        "acts/asking.py",
+        '        provider = self.step.world.provider(context.provider or "", context.model or "")\n',
+        '        provider = self.step.world.provider(*__import__("os").environ["WAKELOG_MODEL"].split(":", 1))\n',
+        (f"{CONFIGURATION}::test_the_turn_ends_as_it_would_have[_killed_in_its_reply]",),
+    ),
+    Mutant(
+        "the folder is the waker's",
+        "RUN-19, law 2",
+        "acts/step.py",
+        '        return cards[0].cwd if cards else ""\n',
+        '        return ""\n',
+        (f"{CONFIGURATION}::test_the_turn_ends_as_it_would_have[_killed_in_its_reply]",),
+    ),
+    Mutant(
+        "the policy is the default",
+        "RUN-19, law 2",
+        "turn/sight.py",
+        "policy_in_force(state.context)",
+        "policy_in_force(None)",
+        (f"{CONFIGURATION}::test_the_turn_ends_as_it_would_have[_killed_in_its_tool]",),
+    ),
+    Mutant(
+        "a tool that may never run twice is begun twice",
+        "law 6, RUN-6",
+        "turn/calls.py",
+        '        is_unknown = call.doubtful or call.replay == "never"\n',
+        "        is_unknown = call.doubtful\n",
+        (
+            f"{CONFIGURATION}::test_what_a_tool_was_when_it_was_begun",
+            f"{PROCESSES}::test_a_stopped_worker_that_was_overtaken[Pay.-paid-status3]",
+        ),
+    ),
+    Mutant(
+        "receipts are not asked for",
+        "RUN-6",
+        "turn/calls.py",
+        '        is_unknown = call.doubtful or call.replay == "never"\n',
+        '        is_unknown = call.doubtful or call.replay != "safe"\n',
+        (
+            f"{EXERCISES}::test_advanced_kill_in_the_tool_and_it_runs_exactly_once[after-receipt]",
+            f"{EXERCISES}::test_advanced_kill_in_the_tool_and_it_runs_exactly_once[before-receipt]",
+        ),
+    ),
+    Mutant(
+        "a safe tool is not run again",
+        "RUN-6",
+        "turn/calls.py",
+        '        is_unknown = call.doubtful or call.replay == "never"\n',
+        '        is_unknown = call.doubtful or call.replay != "receipt"\n',
+        (f"{EXERCISES}::test_advanced_kill_in_the_tool_and_it_runs_exactly_once[before-safe]",),
+    ),
+)

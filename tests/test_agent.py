@@ -1,0 +1,98 @@
+"""RUN-19, law 2: an agent is written into a session when it says anything new, and then nobody looks at it."""
+
+import asyncio
+
+from tests.acts.rigs import Rig
+from tests.laws.plays import Outside
+from wakelog.agent import Agent, tools_told
+from wakelog.log.content import Reply
+from wakelog.log.entry import ContextRecord, Message, ModelChange
+from wakelog.reading import read_log
+from wakelog.session import Session
+from wakelog.stores.memory import MemoryStore
+from wakelog.turn.decisions import Rest
+from wakelog.turn.policy import Policy, policy_in_force
+from wakelog.views.state import branch_state
+
+SCRIPT = '{"text": "Hello."}\n{"text": "Again."}\n'
+
+
+def _types(session):
+    return [entry.type for entry in session.read().entries]
+
+
+def test_begin_writes_what_is_in_force():
+    """RUN-19: model and provider in the first line, the rest in a `context` entry with its texts in blobs."""
+    store = MemoryStore()
+    agent = Agent(model="scripted:play.jsonl", name="crab", system="Be brief.", params={"t": 1}, policy=Policy(keep=7))
+    session = agent.begin(store, sender="ann", cwd="/repo", title="A title")
+    assert _types(session) == ["session", "context"]
+    state = branch_state(session.branch())
+    assert (state.provider, state.model) == ("scripted", "play.jsonl")
+    assert store.blobs.get(state.context.system) == b"Be brief."
+    assert state.context.params == {"t": 1}
+    assert policy_in_force(state.context) == Policy(keep=7)
+    assert store.name(session.id) == "crab_ann_1"
+
+
+def test_entering_again_writes_nothing():
+    """RUN-19: only what changed; the same agent, made anew, is the same."""
+    store = MemoryStore()
+    session = Agent(model="scripted:a", tools=Outside().tools, system="x").begin(store)
+    assert Agent(model="scripted:a", tools=Outside().tools, system="x").enter(Session(store, session.id)) is None
+    assert _types(session) == ["session", "context"]
+
+
+def test_each_change_is_one_entry():
+    """RUN-19: another model is a `model_change`; instructions, tools, parameters and policy a new `context`."""
+    store = MemoryStore()
+    session = Agent(model="scripted:a").begin(store)
+    assert Agent(model="scripted:b").enter(session) is None
+    assert _types(session)[2:] == ["model_change"]
+    for number, change in enumerate(
+        [{"system": "x"}, {"tools": Outside().tools}, {"params": {"t": 1}}, {"policy": Policy(clip=999)}], 1
+    ):
+        assert isinstance(Agent(model="scripted:b", **change).enter(session).value, ContextRecord)
+        assert _types(session)[2:] == ["model_change"] + ["context"] * number
+    assert isinstance(session.read().entries[2].value, ModelChange)
+
+
+def test_a_fork_elsewhere_has_what_was_in_force_there():
+    """Law 2: `enter` compares with the branch it writes to, not with the last thing anybody said."""
+    store = MemoryStore()
+    session = Agent(model="scripted:a").begin(store)
+    before = session.tree.head
+    Agent(model="scripted:a", system="new").enter(session)
+    session.move_head(before)
+    assert Agent(model="scripted:a").enter(session) is None
+    assert Agent(model="scripted:a", system="new").enter(session) is not None
+
+
+def test_tools_are_told_in_their_order():
+    """Law 8: the same tools are the same bytes; none is no blob at all."""
+    store = MemoryStore()
+    tools = Outside().tools
+    assert tools_told(store, tools) == tools_told(store, Outside().tools)
+    assert tools_told(store, tools) != tools_told(store, tools[::-1])
+    assert tools_told(store, ()) is None
+
+
+def test_run_begins_and_goes_on(tmp_path):
+    """RUN-2: a first run and the next are one path; the reply is there, and the session goes on."""
+    script = tmp_path / "play.jsonl"
+    script.write_text(SCRIPT)
+    store, agent = MemoryStore(), Agent(model=f"scripted:{script}")
+    first = asyncio.run(agent.run(store, "Hi."))
+    second = asyncio.run(agent.run(store, "Once more.", session=Session(store, first.session)))
+    assert (first.decision, second.decision, second.session) == (Rest(), Rest(), first.session)
+    messages = [entry.value.message for entry in read_log(store, first.session).entries if type(entry.value) is Message]
+    assert [message.text for message in messages if isinstance(message, Reply)] == ["Hello.", "Again."]
+    assert _types(Session(store, first.session)).count("context") == 1
+
+
+def test_a_turn_ends_as_it_would_have_whatever_becomes_of_the_agent():
+    """RUN-19: the policy that the log says asks, though today's agent would not."""
+    rig = Rig({"Pay.": [{"toolCalls": [{"name": "pay", "input": {"n": 1}}]}]}, approvals={"pay": "ask"})
+    rig.policy = Policy()
+    assert rig.say("Pay.").rows[-1] == "call waits"
+    assert rig.outside.effects == {}

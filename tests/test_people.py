@@ -1,0 +1,228 @@
+"""RUN-12, RUN-13, RUN-18: what people do to a session, every wrong use of it, and that no crash spoils it."""
+
+import pytest
+
+from tests.acts.rigs import Rig, asks
+from wakelog.errors import Conflict, NotFound, UsageError
+from wakelog.log.content import Prompt
+from wakelog.log.entry import Attention, AttentionResolved, Call, Cancelled, Head, Message, Queued
+from wakelog.people import ask_for_fold, cancel, questions, rerun, resolve
+from wakelog.session import Session
+from wakelog.testing.dying import Died, DyingStore
+from wakelog.turn.decisions import Await, Rest
+
+PAY = {"Pay.": [asks(("pay", 1)), {"text": "Paid."}], "Go on.": [{"text": "Gone."}]}
+
+
+def _asking(**agreed):
+    """A session that waits for a person."""
+    rig = Rig(PAY, approvals={"pay": "ask"}, **agreed)
+    assert isinstance(rig.say("Pay.").decision, Await)
+    return rig
+
+
+# ── cancel ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_cancel_ends_the_turn_that_is_under_way():
+    """RUN-12: an entry now, the end of the turn when somebody runs the session, and it stays usable."""
+    rig = _asking()
+    assert cancel(rig.session).value.mode == "cancel"
+    assert rig.wake().decision == Rest("cancelled")
+    assert [value.reason for value in rig.values(Cancelled)] == ["asked by a person"]
+    assert rig.outside.effects == {}
+    assert rig.say("Go on.").decision == Rest()
+
+
+def test_there_is_nothing_to_cancel_at_rest():
+    """RUN-12: nothing is written, and the next turn is not met by an old cancel."""
+    rig = Rig(PAY)
+    assert cancel(rig.session) is None
+    rig.say("Go on.")
+    assert cancel(rig.session) is None
+    assert rig.values(Queued) == []
+
+
+def test_a_cancel_has_no_hold_on_the_next_turn():
+    """RUN-12: it was meant for the turn in which it was said."""
+    rig = _asking()
+    cancel(rig.session)
+    cancel(rig.session)
+    rig.wake()
+    rig.say("Go on.")
+    assert len(rig.values(Cancelled)) == 1
+
+
+def test_a_cancel_that_came_too_late_is_forgotten():
+    """RUN-12: the turn was over before it was heard; the next one is another."""
+    rig = Rig(PAY)
+    rig.say("Go on.")
+    rig.session.append(Queued(mode="cancel"))
+    assert rig.say("Go on.").decision == Rest()
+    assert rig.values(Cancelled) == []
+
+
+# ── questions ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_questions_say_what_is_asked_about_which_call():
+    """RUN-13: listed with the call and with what may be decided."""
+    (question,) = questions(_asking().session)
+    assert question.attention.reason == "approve"
+    assert question.call.call.name == "pay"
+    assert question.choices == ("approve", "deny")
+
+
+def test_a_question_that_is_not_about_a_call_can_be_put_away():
+    """RUN-13: an extension may ask too."""
+    rig = Rig(PAY)
+    asked = rig.session.append(Attention(reason="look here"))
+    (question,) = questions(rig.session)
+    assert question.call is None
+    resolve(rig.session, asked.id, "ran")
+    assert questions(rig.session) == []
+
+
+def test_approved_is_run_and_denied_is_not():
+    """RUN-13: the decision is in the log and becomes what happens, once."""
+    for word, paid in [("approve", 1), ("deny", 0)]:
+        rig = _asking()
+        resolve(rig.session, questions(rig.session)[0].attention.id, word)
+        assert rig.wake().decision == Rest()
+        assert sum(rig.outside.effects.values()) == paid
+        assert rig.wake().decision == Rest()
+        assert sum(rig.outside.effects.values()) == paid
+
+
+@pytest.mark.parametrize("word", ["ran", "did not run", "run again", "result", "maybe", ""])
+def test_only_what_was_asked_can_be_decided(word):
+    """RUN-13: an approval is not an answer to another question, and the error says what is."""
+    rig = _asking()
+    attention = questions(rig.session)[0].attention.id
+    with pytest.raises(UsageError) as error:
+        resolve(rig.session, attention, word)
+    assert "approve" in error.value.hint
+    assert rig.values(AttentionResolved) == []
+
+
+def test_a_result_goes_with_the_decision_result_and_with_no_other():
+    """RUN-13: neither is any use without the other."""
+    rig = Rig(PAY)
+    asked = rig.session.append(Attention(reason="unknown"))
+    for decision, result in [("result", None), ("ran", "text")]:
+        with pytest.raises(UsageError):
+            resolve(rig.session, asked.id, decision, result=result)
+    assert resolve(rig.session, asked.id, "result", result="").value.result[0].text == ""
+
+
+def test_a_question_is_decided_once():
+    """RUN-13: two people who answer at the same time are told."""
+    rig = _asking()
+    attention = questions(rig.session)[0].attention.id
+    resolve(rig.session, attention, "deny")
+    with pytest.raises(NotFound):
+        resolve(rig.session, attention, "approve")
+    with pytest.raises(NotFound):
+        resolve(rig.session, "nothing", "approve")
+
+
+# ── folds ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_fold_is_asked_for_once_and_with_words_of_ones_own():
+    """RUN-16: taken up by the next who runs the session."""
+    rig = Rig({"Go on.": [{"text": "Gone. " * 40}]}, summary="Short.")
+    with pytest.raises(UsageError, match="nothing to fold"):
+        ask_for_fold(rig.session)
+    rig.say("Go on.")
+    rig.say("Go on.")
+    ask_for_fold(rig.session, instructions="Be kind.")
+    rig.wake()
+    (call,) = [value for value in rig.values(Call) if value.purpose == "compaction"]
+    assert b"Be kind." in rig.store.blobs.get(call.injected[0])
+    assert rig.wake().decision == Rest()
+    with pytest.raises(UsageError, match="nothing to fold"):
+        ask_for_fold(rig.session, keep="nowhere")
+
+
+# ── rerun ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _paid():
+    rig = Rig(PAY)
+    rig.say("Pay.")
+    result = next(entry for entry in rig.entries if isinstance(entry.value, Message) and _is_result(entry))
+    reply = rig.session.tree.links[result.value.message.reply_id]
+    return rig, result, reply
+
+
+def _is_result(entry):
+    return getattr(entry.value.message, "tool_call_id", None) is not None
+
+
+def test_a_rerun_asks_then_runs_once_more_on_a_branch_of_its_own():
+    """RUN-18: a fork before the result, a new call, approval asked; the old branch stays."""
+    rig, result, reply = _paid()
+    asked = rerun(rig.session, result.id)
+    (question,) = questions(rig.session)
+    assert question.attention.id == asked.id
+    assert isinstance(rig.wake().decision, Await)
+    assert sum(rig.outside.effects.values()) == 1
+    resolve(rig.session, asked.id, "approve")
+    assert rig.wake().decision == Rest()
+    assert sum(rig.outside.effects.values()) == 2
+    assert len(rig.outside.effects) == 2
+    tree = rig.session.read().tree
+    assert len(tree.children(tree.parent(reply.id))) == 2
+    assert result.id not in {link.id for link in tree.branch().links}
+
+
+def test_a_rerun_can_name_the_reply():
+    """RUN-18: where it asked for one tool."""
+    rig, _, reply = _paid()
+    assert rerun(rig.session, reply.id).value.reason == "approve"
+
+
+def test_what_cannot_be_run_again():
+    """RUN-18: a prompt, a reply of many calls, a result whose call is gone, an entry of nowhere, a session at work."""
+    rig = Rig({"Two.": [asks(("pay", 1), ("look", 2)), {"text": "Done."}]})
+    rig.say("Two.")
+    links = rig.session.read().tree.links
+    prompt = next(link for link in links.values() if _says(link, Prompt))
+    reply = links[rig.session.read().tree.children(prompt.id)[0]]
+    for entry in (prompt.id, reply.id):
+        with pytest.raises(UsageError, match="not the result"):
+            rerun(rig.session, entry)
+    with pytest.raises(NotFound):
+        rerun(rig.session, "nowhere")
+    rig.session.acquire("somebody", ttl_s=60)
+    with pytest.raises(Conflict, match="is being run"):
+        rerun(rig.session, reply.id)
+
+
+def _says(link, kind):
+    return isinstance(link.value, Message) and isinstance(link.value.message, kind)
+
+
+@pytest.mark.parametrize("head_at_the_fork", [False, True])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("write", range(5))
+def test_a_rerun_that_dies_anywhere_runs_nothing_unasked(write, after, head_at_the_fork):
+    """RUN-18, law 6: whoever wakes what a crash has left of it finds the question, or no new call."""
+    rig, result, reply = _paid()
+    if head_at_the_fork:
+        rig.session.append(Head(target_id=rig.session.tree.parent(reply.id)))
+    try:
+        rerun(Session(DyingStore(rig.store, dies_at=write, after=after), "s", clock=rig.clock), result.id)
+    except Died:
+        assert write < 4
+    else:
+        assert write == 4
+    before = dict(rig.outside.effects)
+    tree = rig.session.read().tree
+    made = [link for link in tree.links.values() if _says(link, type(reply.value.message)) and link.id != reply.id]
+    is_found = any(link.id == tree.head and link.value.message.calls for link in made)
+    if not head_at_the_fork or is_found:
+        rig.wake()
+        assert dict(rig.outside.effects) == before
+        assert len(questions(rig.session)) == is_found

@@ -1,0 +1,72 @@
+"""The store that dies: as good as any while it lives (law 12), and dead for good afterwards."""
+
+import pytest
+
+from wakelog.stores.memory import MemoryStore
+from wakelog.testing.dying import Died, DyingStore
+from wakelog.testing.store_suite import StoreSuite, body, make
+
+
+class DyingRig:
+    def __init__(self):
+        self.now = 0.0
+        self.under = MemoryStore(now=lambda: self.now)
+        self.store = DyingStore(self.under)
+
+    def again(self):
+        return DyingStore(self.under)
+
+    def advance(self, seconds):
+        self.now += seconds
+
+    def plant(self, session, raw):
+        self.under._log(session).data.extend(raw)
+
+
+class TestDyingStore(StoreSuite):
+    @pytest.fixture
+    def rig(self):
+        return DyingRig()
+
+
+@pytest.mark.parametrize(("after", "lines"), [(False, 1), (True, 2)])
+def test_it_dies_before_or_after_its_write(after, lines):
+    """Law 4: what was written stays, what was not is not there, and nobody is told either way."""
+    under = MemoryStore()
+    store = DyingStore(under, dies_at=1, after=after)
+    make(store)
+    with pytest.raises(Died):
+        store.append("s", body("a"), after=0)
+    assert len(list(under.load("s"))) == lines
+    assert store.life.is_over
+
+
+def test_the_dead_stay_dead():
+    """Nothing gets through any more, in either direction; closing is left to the living."""
+    under = MemoryStore()
+    store = DyingStore(under)
+    make(store)
+    with pytest.raises(Died):
+        store.life.end()
+    for use in (
+        lambda: store.load("s"),
+        lambda: store.tail("s"),
+        lambda: store.name("s"),
+        lambda: store.held("s"),
+        store.sessions,
+        lambda: store.journals("s"),
+        lambda: store.journal("s", "r", b"x"),
+        lambda: store.drop("s", "r"),
+        lambda: store.append("s", body("a"), after=0),
+        lambda: store.blobs.put(b"x"),
+        store.blobs.stored,
+    ):
+        with pytest.raises(Died):
+            use()
+    store.close()
+    assert len(list(under.load("s"))) == 1
+
+
+def test_a_death_is_nothing_that_can_be_caught_by_the_way():
+    """Whoever catches what the outside world does wrong does not catch this."""
+    assert not issubclass(Died, Exception)
