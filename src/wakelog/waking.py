@@ -165,9 +165,11 @@ async def _sit_out(world: World, session: Session, until_ms: int) -> None:
     """Waits for a time to come, unless a person cancels what is being waited for."""
     pausing = asyncio.ensure_future(world.pause(max(0, until_ms - world.clock.now_ms())))
     watching = asyncio.ensure_future(world.cancelled(session, session.last_seq))
-    done, _ = await asyncio.wait({pausing, watching}, return_when=asyncio.FIRST_COMPLETED)
-    await stopped(pausing)
-    await stopped(watching)
+    try:
+        done, _ = await asyncio.wait({pausing, watching}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await stopped(pausing)
+        await stopped(watching)
     for task in done:
         # What went wrong while waiting is not waited for again.
         task.result()

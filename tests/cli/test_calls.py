@@ -112,6 +112,7 @@ def test_a_fold_that_comes_to_nothing(shell, script):
     assert shell("compact", "agent_user_1", "--summary", "x", "--instructions", "y").code == 2
 
 
+@pytest.mark.meddled
 def test_a_fold_of_a_session_that_is_busy(talked, store):
     """Held by somebody: the request waits for them. In the middle of something with nobody there: exit code 5."""
     session = Session(store, "agent_user_1")

@@ -66,6 +66,7 @@ def test_ls_of_what_was_put_away(shell):
     assert "no session matches" in shell("ls", "--agent", "nobody").err
 
 
+@pytest.mark.meddled
 def test_ls_shows_who_is_being_run(shell, store):
     """DESIGN 8: `running` while a lease is in force, which only the store knows."""
     session = Session.create(store, agent="crab", sender="user")

@@ -196,6 +196,7 @@ def test_a_tool_that_must_be_asked_about(shell, script):
     assert (shell.folder / "ran").exists()
 
 
+@pytest.mark.meddled
 def test_a_session_that_somebody_runs(shell, store, story):
     """RUN-11: the prompt waits in the queue; what it works with cannot be changed meanwhile (exit code 5)."""
     lease = story.session.acquire("a worker", ttl_s=60)
@@ -252,3 +253,16 @@ def test_nothing_hostile_comes_out(shell, script):
     assert [answer.code for answer in listed] == [6, 6, 6]
     assert not any(hostile().search((answer.out + answer.err).replace("\n", "")) for answer in listed)
     assert all(line.isascii() for line in shell.process("attention", "--json").raw.splitlines())
+
+
+def test_a_finished_sub_agent_can_be_continued(shell):
+    """TREE-6: a sub-agent's run is a session like any other: read, found from its parent, and gone on with."""
+    assert shell("run", "ask an agent to list .", "--yes", "--quiet").code == 0
+    parent, child = "agent_user_1", "agent_user_2"
+    assert child in shell("tree", parent, "--runs").out
+    before = shell("show", parent, "--json").out
+    answer = shell("run", "-s", child, "list .", "--quiet")
+    assert answer.code == 0
+    assert "Done: list" in answer.out
+    assert shell("show", child, "--json").out.count('"role":"user"') == 2
+    assert shell("show", parent, "--json").out == before

@@ -47,6 +47,7 @@ def test_append_reads_standard_input(shell):
     assert shell("append", name, "-", typed="").code == 2
 
 
+@pytest.mark.meddled
 def test_append_while_a_worker_holds_the_session(shell, store, story):
     """RUN-11, DESIGN 4: what a person says needs no lease; it waits in the queue, and they are told."""
     lease = story.session.acquire("a worker", ttl_s=60)

@@ -32,6 +32,8 @@ def judge(mutant: Mutant) -> Verdict:
         ended = tested(mutant, mutant.red)
     except (LookupError, RuntimeError) as error:
         return Verdict(mutant, is_dead=False, why=str(error))
+    except subprocess.TimeoutExpired:
+        return Verdict(mutant, is_dead=False, why=f"its tests hung for {PATIENCE_S} s, and said nothing")
     quiet = [test for test in mutant.red if outcome(ended, test) != "red"]
     if quiet:
         return Verdict(mutant, is_dead=False, why="not red: " + ", ".join(quiet))
