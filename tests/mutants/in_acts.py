@@ -131,7 +131,7 @@ IN_ACTS = (
         "acts/asking.py",
         'prior=prior if decision.strategy == "resume" else ""',
         'prior=""',
-        (f"{ASKING}::test_a_death_at_any_write_of_a_reply",),
+        ("tests/kernel/test_streaming.py::test_resumed_after_every_delta",),
     ),
     Mutant(
         "a journal is sealed as often as it is found",
