@@ -1,9 +1,28 @@
-"""What holds for all tests: in CI the random ones draw the same examples every time; at home they explore."""
+"""What holds for all tests: in CI the random ones draw the same examples every time; at home they explore.
+
+And every session that is woken in the process of a test is replayed when the test is over (law 11).
+"""
 
 import os
 
+import pytest
 from hypothesis import settings
+
+from tests.replays import Woken
+from wakelog import waking
 
 settings.register_profile("ci", derandomize=True, print_blob=True)
 settings.register_profile("home", print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "home")
+
+
+@pytest.fixture(autouse=True)
+def _what_was_written_can_be_written_again(request, monkeypatch):
+    # The laws draw hundreds of sessions for one test, and replay those they mean to.
+    if request.node.get_closest_marker("meddled") is not None or "tests/laws/" in str(request.node.path):
+        yield
+        return
+    woken = Woken(waking.holding)
+    monkeypatch.setattr(waking, "holding", woken)
+    yield
+    woken.replay()

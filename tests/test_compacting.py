@@ -98,6 +98,7 @@ def test_never_between_a_call_and_its_result():
     assert fold(story, {"text": "x"}, keep=reply.id)[0].entry is not None
 
 
+@pytest.mark.meddled
 def test_somebody_runs_it():
     """The request waits in the log, and whoever runs the session next takes it up, once."""
     story = story_of(2)

@@ -183,6 +183,7 @@ def test_a_rerun_can_name_the_reply():
     assert rerun(rig.session, reply.id).value.reason == "approve"
 
 
+@pytest.mark.meddled
 def test_what_cannot_be_run_again():
     """RUN-18: a prompt, a reply of many calls, a result whose call is gone, an entry of nowhere, a session at work."""
     rig = Rig({"Two.": [asks(("pay", 1), ("look", 2)), {"text": "Done."}]})

@@ -1,15 +1,11 @@
 """Ways to run the command line: in this process, as a real one, and on a real terminal."""
 
-import asyncio
 import json
 
 import pytest
 
 from tests.cli.running import Shell
-from wakelog.errors import WakelogError
-from wakelog.log.proof import prove
-from wakelog.reading import read_log
-from wakelog.replaying.verifying import replay
+from tests.replays import everything_replays
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.testing.builders import Story
 
@@ -20,18 +16,8 @@ def shell(tmp_path, monkeypatch, request):
     made = Shell(tmp_path, monkeypatch)
     yield made
     if made.store.exists() and request.node.get_closest_marker("meddled") is None:
-        _everything_replays(JsonlStore(str(made.store)))
-
-
-def _everything_replays(store):
-    """Law 11, for every session that a test has made; what it damaged on purpose is no longer what was written."""
-    for stat in list(store.sessions()):
-        try:
-            whole = not read_log(store, stat.name).damage and not prove(store.load(stat.name)).broken
-        except WakelogError:
-            continue
-        again = asyncio.run(replay(store, stat.name)) if whole else None
-        assert again is None or again.ok, (stat.name, again.reason, again.parted and again.parted.recorded)
+        opened = JsonlStore(str(made.store))
+        everything_replays(opened, [stat.name for stat in opened.sessions()])
 
 
 @pytest.fixture

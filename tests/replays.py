@@ -1,0 +1,46 @@
+"""Law 11, for every session that a test lets run in this process: what was written can be written again.
+
+Sessions whose log a test damaged, or into which a hand wrote what only a runtime writes (mark `meddled`), are no longer
+what the runtime wrote. A store that was made to die stays dead: whoever uses one replays what is behind it.
+"""
+
+import asyncio
+
+from wakelog.errors import WakelogError
+from wakelog.log.proof import prove
+from wakelog.reading import read_log
+from wakelog.replaying.rerunning import ReplayedStore
+from wakelog.replaying.verifying import replay
+from wakelog.testing.dying import DyingStore
+
+
+def everything_replays(store, names):
+    """Replays sessions of a store, and asserts that the same log comes out."""
+    for name in names:
+        again = asyncio.run(replay(store, name)) if _is_whole(store, name) else None
+        assert again is None or again.ok, (name, again.reason, again.parted and again.parted.recorded)
+
+
+def _is_whole(store, name):
+    try:
+        return not read_log(store, name).damage and not prove(store.load(name)).broken
+    except WakelogError:
+        return False
+
+
+class Woken:
+    """Takes down which sessions are held in this process."""
+
+    def __init__(self, holding):
+        self._holding = holding
+        self._seen = {}
+
+    def __call__(self, world, session):
+        if not isinstance(world.store, ReplayedStore | DyingStore):
+            self._seen.setdefault(id(world.store), (world.store, set()))[1].add(session.name)
+        return self._holding(world, session)
+
+    def replay(self):
+        """Replays all of them."""
+        for store, names in self._seen.values():
+            everything_replays(store, sorted(names))
