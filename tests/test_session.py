@@ -9,6 +9,7 @@ from wakelog.session import Session, latest
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.builders import FixedClock, Story
+from wakelog.turn.policy import QUEUE_MAX
 from wakelog.views.active import active
 
 
@@ -252,3 +253,15 @@ def test_compacting_with_what_is_behind_the_tail(store, session):
     fresh.compact("second", first_kept=old.id)
     assert [link.id for link in active(fresh.branch()).links] == [old.id]
     assert [link.id for link in active(Session(store, session.id).branch()).links] == [old.id]
+
+
+def test_a_queue_has_an_end(store):
+    """DESIGN 5, RUN-11: a hundred messages may wait; one more is refused to whoever says it, and nothing is lost."""
+    session = Session.create(store, clock=FixedClock())
+    session.acquire("somebody", ttl_s=60)
+    for number in range(QUEUE_MAX):
+        assert session.say(f"message {number}").type == "queued"
+    before = session.last_seq
+    with pytest.raises(Conflict, match="100 messages wait"):
+        session.say("one more")
+    assert session.last_seq == before

@@ -46,9 +46,10 @@ from wakelog.log.times import iso
 from wakelog.log.tree import Branch, Tree
 from wakelog.ports import Clock, Lease, Sealed, Store
 from wakelog.reading import Log, read_active, read_first, read_log
+from wakelog.turn.policy import QUEUE_MAX
 from wakelog.version import APP
 from wakelog.views.pending import open_calls
-from wakelog.views.state import fold_state
+from wakelog.views.state import branch_state, fold_state
 
 # What a crash of the machine may take: these can be told again from what stands around them.
 UNSYNCED_TYPES = frozenset({"call", "partial", "resumed", "activity"})
@@ -180,9 +181,15 @@ class Session:
                 return self._stamped(Message(message=said), entry_id)
             if not isinstance(said, Prompt):
                 raise Conflict("the session is busy: only a user's message can wait", hint="try again when it rests")
+            self._check_queue()
             return self._stamped(Queued(message=said, mode=mode), entry_id)
 
         return self._append(compose)
+
+    def _check_queue(self) -> None:
+        waiting = len(branch_state(self._log.tree.branch()).queue)
+        if waiting >= QUEUE_MAX:
+            raise Conflict(f"{waiting} messages wait in {self.name} already", hint="let it take some of them up first")
 
     def compact(self, summary: str, *, first_kept: str | None = None) -> Entry:
         """Lets a summary stand for everything before `first_kept` on the head's branch. Deletes nothing."""

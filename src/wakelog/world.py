@@ -1,6 +1,6 @@
 """The world an agent acts in, as one value: storage, time, models, tools, channels, and people who interrupt.
 
-`waking.py` reaches the outside only through this. `live.py` makes the real one; `replaying.py` makes one that
+`waking.py` reaches the outside only through this. `live.py` makes the real one; `replaying/` makes one that
 answers from the log, which is how it can drive the very same steps (law 11).
 """
 

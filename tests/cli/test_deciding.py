@@ -164,3 +164,14 @@ def test_rerun_at_once(asking):
     assert runs(asking) == 2
     assert asking("rerun", "agent_user_1").code == 2
     assert asking("rerun", "agent_user_1:2").code == 2
+
+
+def test_two_decisions_are_none(shell, script):
+    """RUN-13: a person who says two things is asked to say one; nothing is decided."""
+    model = script({"toolCalls": [{"name": "shell", "input": {"command": "echo hi"}}]})
+    assert shell("run", "Go.", "--model", model, "--tools", "shell").code == 6
+    for flags in (("--approve", "--deny"), ("--deny", "--result", "done")):
+        answer = shell("attention", "@latest", *flags)
+        assert answer.code == 2
+        assert "2 decisions" in answer.err
+    assert shell("attention", "@latest").code == 6

@@ -55,3 +55,13 @@ def test_a_session_that_nobody_ran(shell):
     answer = shell("replay", "@latest")
     assert (answer.code, answer.out) == (0, "")
     assert "nothing was ever shown" in answer.err
+
+
+def test_a_damaged_log_is_replayed_and_said_to_be_damaged(shell):
+    """LOG-9: the answer is given, the damage is named, and the exit code says so."""
+    said = _a_turn(shell)
+    (path,) = shell.store.glob("*.jsonl")
+    path.write_bytes(path.read_bytes() + b"{ not an entry\n")
+    answer = shell("replay", "@latest")
+    assert (answer.code, answer.out) == (4, said)
+    assert "damaged" in answer.err

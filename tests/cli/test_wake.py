@@ -180,3 +180,33 @@ def test_sigterm_leaves_a_session_to_be_woken(shell, script):
     child.stdout.close()
     child.stderr.close()
     assert shell.process("wake", "@latest").out == "word " * 40 + "\n"
+
+
+def _at_rest_after_a_cancel(shell, script):
+    model = script({"toolCalls": [{"name": "shell", "input": {"command": "echo hi"}}]}, {"text": "Never said."})
+    assert shell("run", "Go.", "--model", model, "--tools", "shell").code == 6
+    assert shell("cancel", "@latest").code == 0
+    assert shell("wake", "@latest").code == 130
+
+
+def test_a_cancelled_turn_is_news_once(shell, script):
+    """RUN-12: whoever ends the turn says so; waking the session again does nothing, says nothing, and is no failure."""
+    _at_rest_after_a_cancel(shell, script)
+    (path,) = shell.store.glob("*.jsonl")
+    before = path.read_bytes()
+    answer = shell("wake", "@latest", "--quiet")
+    assert (answer.code, answer.out, answer.err) == (0, "", "")
+    assert path.read_bytes() == before
+
+
+def test_waking_what_rests_notes_no_torn_tail(shell, script):
+    """Law 9: nothing was written, so nothing is said to have been noted."""
+    _at_rest_after_a_cancel(shell, script)
+    (path,) = shell.store.glob("*.jsonl")
+    torn = path.read_bytes()[:-40]
+    path.write_bytes(torn)
+    answer = shell("wake", "@latest", "--quiet")
+    assert answer.code == 0
+    assert "noted now" not in answer.err
+    assert "damaged" in answer.err
+    assert path.read_bytes() == torn

@@ -125,4 +125,12 @@ IN_SESSION = (
         "if origin.h is not None and tip is None:",
         (f"{FORKING}::test_a_parent_that_is_gone",),
     ),
+    Mutant(
+        "a queue without an end",
+        "RUN-11",
+        "session.py",
+        "            self._check_queue()\n",
+        "",
+        ("tests/test_session.py::test_a_queue_has_an_end",),
+    ),
 )

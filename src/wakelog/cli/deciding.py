@@ -77,25 +77,28 @@ def cancel(asked: Asked, session: str) -> None:
     """,
 )
 @maybe_session_argument
-@click.option("--approve", "word", flag_value="approve", help="The tool may run.")
-@click.option("--deny", "word", flag_value="deny", help="It may not; the model is told so.")
-@click.option("--ran", "word", flag_value="ran", help="It ran before the crash.")
-@click.option("--did-not-run", "word", flag_value="did_not_run", help="It did not run, and is not to run now.")
-@click.option("--run-again", "word", flag_value="run_again", help="It is to run, whether or not it has.")
+@click.option("--approve", is_flag=True, help="The tool may run.")
+@click.option("--deny", is_flag=True, help="It may not; the model is told so.")
+@click.option("--ran", is_flag=True, help="It ran before the crash.")
+@click.option("--did-not-run", is_flag=True, help="It did not run, and is not to run now.")
+@click.option("--run-again", is_flag=True, help="It is to run, whether or not it has.")
 @click.option("--result", metavar="TEXT", help="Tell the model that this came of it.")
 @click.option("--wake", "go_on", is_flag=True, help="Then let the session go on.")
-def attention(asked: Asked, session: str | None, word: str | None, result: str | None, *, go_on: bool) -> None:
+def attention(asked: Asked, session: str | None, result: str | None, *, go_on: bool, **flags: bool) -> None:
     """List what waits for a person, or decide it. SESSION:ENTRY says which, where a session has several."""
-    if word is None and result is None:
+    words: list[DecisionWord] = [word for flag, word in _DECISIONS.items() if flags[flag]]
+    if result is not None:
+        words.append("result")
+    if not words:
         if go_on:
             raise UsageError("nothing is decided", hint="decide something, or `wakelog wake` the session")
         _list(asked, session)
         return
     if session is None:
         raise UsageError("a decision is about one session", hint="`wakelog attention` lists what waits")
-    if word is not None and result is not None:
-        raise UsageError("one decision at a time", hint="--result stands alone")
-    _decide(asked, find(asked, session), _DECISIONS[word] if word else "result", result, go_on=go_on)
+    if len(words) > 1:
+        raise UsageError(f"these are {len(words)} decisions: {', '.join(words)}", hint="a question takes one")
+    _decide(asked, find(asked, session), words[0], result, go_on=go_on)
 
 
 def _list(asked: Asked, session: str | None) -> None:

@@ -62,8 +62,15 @@ class Ending(msgspec.Struct, frozen=True):
     interrupted: bool = False
 
     @property
+    def untouched(self) -> bool:
+        """Whether there was nothing to do: one look, no step, and so no entry."""
+        return len(self.rows) == 1 and self.state not in ("waiting", "running")
+
+    @property
     def code(self) -> int:
-        """The exit code: a sub-agent that somebody else runs is a conflict."""
+        """The exit code: a sub-agent that somebody else runs is a conflict; what was over before is no news."""
+        if self.untouched and self.state == "cancelled":
+            return 0
         return _CODES.get(self.state, CONFLICT)
 
 
@@ -187,7 +194,7 @@ def _last_words(session: Session, ending: Ending) -> str:
             return _how_to_decide(session, ending.left)
         case "failed":
             return f"{session.name}: the turn failed{_why(session)}"
-        case "cancelled":
+        case "cancelled" if not ending.untouched:
             return f"{session.name}: the turn was cancelled"
         case "terminated":
             return f"{session.name} is over for good"

@@ -6,11 +6,12 @@ import click
 
 from wakelog.cli.addresses import find
 from wakelog.cli.draw import look
-from wakelog.cli.failures import DAMAGED, note
+from wakelog.cli.failures import DAMAGED, note, note_damage
 from wakelog.cli.options import Asked, command, session_argument
 from wakelog.cli.output import put, put_json
 from wakelog.cli.safe import visible, visible_lines
 from wakelog.cli.times import plural
+from wakelog.reading import read_log
 from wakelog.replaying.verifying import Replayed
 from wakelog.replaying.verifying import replay as happen_again
 
@@ -28,8 +29,9 @@ _SHOWN_BYTES = 2_000
 @session_argument
 @click.option("--verify", is_flag=True, help="Compare every entry and every reply, byte for byte.")
 def replay(asked: Asked, session: str, *, verify: bool) -> int:
-    """Let a session happen again from its log alone. Exit code 4 if another log would come out."""
+    """Let a session happen again from its log alone. Exit code 4 if another log would come out, or if it is damaged."""
     address = find(asked, session)
+    damage = read_log(address.store, address.name).damage
     again = asyncio.run(happen_again(address.store, address.name))
     if verify:
         _put_verdict(asked, again)
@@ -41,7 +43,8 @@ def replay(asked: Asked, session: str, *, verify: bool) -> int:
         _put_texts(again)
     if not again.ok and not verify:
         note(f"it would not come out the same: {visible(_why(again))}")
-    return 0 if again.ok else DAMAGED
+    note_damage(address.ref, damage)
+    return 0 if again.ok and not damage else DAMAGED
 
 
 def _put_texts(again: Replayed) -> None:

@@ -10,7 +10,7 @@ import click
 
 from wakelog.cli.addresses import find
 from wakelog.cli.driving import Ending, Manner, can_ask, drive, finish, tell_end
-from wakelog.cli.failures import FAILED, INTERRUPTED, NEEDS_ATTENTION, note, note_written, report
+from wakelog.cli.failures import FAILED, INTERRUPTED, NEEDS_ATTENTION, note, note_damage, note_written, report
 from wakelog.cli.options import Asked, command, maybe_session_argument
 from wakelog.cli.output import put
 from wakelog.cli.places import Place
@@ -58,8 +58,11 @@ def wake_and_finish(asked: Asked, session: Session, *, quiet: bool = False, ref:
     """Lets one session go on, and ends the command as it ended."""
     damage = session.damage
     ending = drive(asked, session, Manner(quiet=quiet, in_place=can_ask(asked)))
-    if not ending.left:
-        note_written(ref or session.name, damage)
+    name = ref or session.name
+    if ending.untouched:
+        note_damage(name, damage, brief=True)
+    elif not ending.left:
+        note_written(name, damage)
     finish(asked, session, ending, quiet=quiet)
 
 

@@ -6,5 +6,5 @@
     verifying.py   drives `wake` over all of it, and says where the two logs part
 
 No model is called, no tool is run, no configuration is read and no network is touched: nothing in this room
-imports a provider or a tool.
+imports a provider, and of the tools only the description of the sub-agent's.
 """
