@@ -134,9 +134,9 @@ class _Teller:
         self.session.append(Call(call_id=f"d{at}", reply_id=f"r{at}", purpose=purpose, queued_id=taken))
 
     def _fold_failed(self, at):
-        """A summary that was no use, wherever the fold would have stood: somebody may have folded by hand since."""
+        """A summary that was no use, where the fold would have stood."""
         error = FaultReport(kind=("did_not_shrink", "empty", "overload")[at % 3])
-        self.session.append(Partial(reply_id=f"r{at}", error=error), at=self._link(at))
+        self.session.append(Partial(reply_id=f"r{at}", error=error))
 
     def _agreed(self, at):
         """What is in force from here on."""
