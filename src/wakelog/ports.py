@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from wakelog.errors import WakelogError
 from wakelog.log.content import BlobRef
 from wakelog.log.entry import Replay
 from wakelog.log.lines import Line
@@ -33,6 +34,17 @@ class Sealed(msgspec.Struct, frozen=True):
 
     seq: int
     line: Line
+
+
+class Append(msgspec.Struct, frozen=True):
+    """An entry on its way into a log: what `Store.append` is told, as a value."""
+
+    session: str
+    body: bytes
+    after: int
+    behind: int = 0
+    fence: int | None = None
+    durable: bool = True
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -84,6 +96,22 @@ class Store(Protocol):
         `Conflict` if the log does not end there any more, unless this very entry (same id, same bytes)
         is what was added: then that is the answer. `behind` is the size of the torn tail the caller
         knows of, so that none goes unnoticed. With a `fence`, `LeaseLost` unless it is the current one.
+        """
+        ...
+
+    def append_all(self, appends: Sequence[Append]) -> list[Sealed | WakelogError]:
+        """Appends to many sessions, made durable together: what each got, in the order given.
+
+        Those of one session keep their order. An answer is an entry's own: what its neighbours meet does
+        not change it. Not before all that got a place are durable does this return.
+        """
+        ...
+
+    def adopt(self, session: str, name: str, raw: bytes, *, size: int = 0) -> str:
+        """Adds bytes of a log that was kept elsewhere, exactly as they are, behind the first `size` of them.
+
+        With a `size` of 0 the session is made, under this name or, where another has it, under the next
+        free number; gives the name it has here. Durable. `Conflict` if the log here has another size.
         """
         ...
 

@@ -97,11 +97,25 @@ def test_a_reused_pid_is_not_its_predecessor(tmp_path):
     assert store.held(NAME) is None
 
 
-def rewrite(store: JsonlStore, **changes: object) -> None:
+def test_a_process_of_another_container_is_not_taken_for_dead(tmp_path):
+    """Law 6: containers share the machine's boot but count their processes apart: nobody sees the other's."""
+    folder = str(tmp_path)
+    session = small_log(folder, entries=2)
+    session.acquire("me", ttl_s=600)
+    store = JsonlStore(folder)
+    rewrite(store, pids="pid:[1]", born="1")
+    assert store.held(NAME) is not None
+
+
+def rewrite(store: JsonlStore, expires: float | None = None, **process: object) -> None:
     """Changes the lease's record behind the store's back."""
     record = store._leases.read(NAME)
     assert record is not None
-    changed = msgspec.structs.replace(record, **changes)
+    changed = msgspec.structs.replace(
+        record,
+        expires=record.expires if expires is None else expires,
+        process=msgspec.structs.replace(record.process, **process),
+    )
     store.folder.replace_small(msgspec.json.encode(changed), ".locks", f"{NAME}.lease")
 
 

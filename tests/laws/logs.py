@@ -285,7 +285,7 @@ def _hurt(lines, how, at):
 def store_of(raw):
     """A store that holds one session, `s`, of just these bytes."""
     store = MemoryStore()
-    store.adopt("s", "crab_user_1", raw)
+    store.replace("s", "crab_user_1", raw)
     return store
 
 

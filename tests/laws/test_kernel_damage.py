@@ -114,7 +114,7 @@ class _Case:
     def run(self):
         raw = b"".join(line.bytes for line in self.play.store.load("s0"))
         hurt = _damaged(raw, self.chance)
-        self.play.store.adopt("s0", self.play.store.name("s0"), hurt)
+        self.play.store.replace("s0", self.play.store.name("s0"), hurt)
         before = self._reported(is_due=not raw.startswith(hurt))
         for _ in range(self.chance.randrange(1, 4)):
             self._meddle()
@@ -143,7 +143,7 @@ class _Case:
             elif what == "again":
                 name = self.play.store.name("s0")
                 raw = b"".join(line.bytes for line in self.play.store.load("s0"))
-                self.play.store.adopt("s0", name, _damaged(raw, self.chance))
+                self.play.store.replace("s0", name, _damaged(raw, self.chance))
 
     def _fork(self, number):
         original = self.play.session
@@ -178,7 +178,7 @@ def _copy(base):
     play.store = MemoryStore(now=lambda: play.now)
     play.store._blobs = base.store.blobs
     for stat in base.store.sessions():
-        play.store.adopt("s0", stat.name, b"".join(line.bytes for line in base.store.load(stat.name)))
+        play.store.replace("s0", stat.name, b"".join(line.bytes for line in base.store.load(stat.name)))
         for journal, pieces in base.store.journals(stat.name).items():
             for piece in pieces:
                 play.store.journal("s0", journal, piece)

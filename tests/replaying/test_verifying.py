@@ -43,7 +43,7 @@ def _lines(play):
 def _copy(play, lines):
     """A store with other lines under the same name, and the same blobs."""
     store = MemoryStore()
-    store.adopt("s0", play.store.name("s0"), b"".join(line + b"\n" for line in lines))
+    store.replace("s0", play.store.name("s0"), b"".join(line + b"\n" for line in lines))
     store._blobs = play.store.blobs
     return store
 

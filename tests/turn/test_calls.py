@@ -41,7 +41,7 @@ class _Told:
         """What is decided, also by whoever reads only the tail; `change` may alter the bytes before."""
         lines = [line.raw for line in self.story.store.load(self.session.id)]
         store = MemoryStore()
-        store.adopt("s", "crab_user_1", b"".join(line + b"\n" for line in (change(lines) if change else lines)))
+        store.replace("s", "crab_user_1", b"".join(line + b"\n" for line in (change(lines) if change else lines)))
         whole, tail = (
             judge_open_calls(look(read(store, "s").tree, 0, frozenset())) for read in (read_log, read_active)
         )

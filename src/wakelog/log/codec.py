@@ -47,11 +47,16 @@ _ESCAPE = re.compile(
 )
 
 
-class _Identified(msgspec.Struct):
+class Envelope(msgspec.Struct, frozen=True, rename="camel"):
+    """What every entry says of itself, as far as it does."""
+
     id: str
+    parent_id: str | None = None
+    type: str = ""
+    timestamp: str = ""
 
 
-_identified = msgspec.json.Decoder(_Identified)
+_envelope = msgspec.json.Decoder(Envelope)
 
 
 class Undecodable(Exception):
@@ -85,12 +90,23 @@ def canonical(value: Any) -> bytes:
     return msgspec.json.encode(value, order="sorted")
 
 
-def id_of(line: bytes) -> str | None:
-    """The id in an encoded line, whatever else it holds."""
+def envelope_of(line: bytes) -> Envelope | None:
+    """What an encoded line says of itself, whatever else it holds."""
     try:
-        return _identified.decode(line).id
-    except (*_NOT_JSON, RecursionError):
+        return _envelope.decode(line)
+    except msgspec.ValidationError:
         return None
+    except _NOT_JSON:
+        mended = _mended(line)
+        return envelope_of(mended) if mended != line else None
+    except RecursionError:
+        return None
+
+
+def id_of(line: bytes) -> str | None:
+    """The id in an encoded line."""
+    said = envelope_of(line)
+    return said.id if said is not None else None
 
 
 def plain(value: Any) -> Any:

@@ -45,3 +45,8 @@ def checked_id(text: str) -> str:
 def slug(text: str, *, empty: str = "x") -> str:
     """`text` as it appears in file names: `[a-z0-9-]`, never empty, never long."""
     return _NOT_SLUG.sub("-", text.lower()).strip("-")[:SLUG_MAX].strip("-") or empty
+
+
+def stem(name: str) -> str:
+    """A session's name without its number: what another number can be put behind."""
+    return f"{name.rpartition('_')[0]}_" if name.rpartition("_")[2].isdigit() else f"{name}_"

@@ -85,6 +85,29 @@ def split(blocks: Iterable[bytes], *, offset: int = 0, number: int = 1) -> Itera
         yield Line(rest, offset, number, False, not slicing)
 
 
+def split_backwards(blocks: Iterable[bytes], *, end: int) -> Iterator[Line]:
+    """Cuts blocks that come from the last to the first into lines, from the last to the first.
+
+    `end` is where the last block ends. A line over the limit ends the walk as one that is not whole.
+    """
+    rest, start, ended = b"", end, False
+    for block in blocks:
+        start -= len(block)
+        rest, *lines = (block + rest).split(b"\n")
+        at = start + len(rest) + sum(map(len, lines)) + len(lines)
+        for raw in reversed(lines):
+            at -= len(raw)
+            if raw or ended:
+                yield Line(raw, at, 0, ended, len(raw) <= LINE_MAX_BYTES)
+            at -= 1
+            ended = True
+        if len(rest) > LINE_MAX_BYTES:
+            yield Line(b"", start, 0, ended, whole=False)
+            return
+    if rest or ended:
+        yield Line(rest, start, 0, ended)
+
+
 def lines_after(lines: Iterable[Line], after: int) -> Iterator[Line]:
     """The lines behind the entry with that seq, damage included; a line that tells no seq is counted."""
     reader = Reader()

@@ -46,7 +46,7 @@ class ReplayedStore(MemoryStore):
         self.replayed = name
         self._id = session
         self._blobs = _Blobs(behind.blobs)
-        self.adopt(session, name)
+        self.replace(session, name)
         self.plant_given()
 
     # ── the script ───────────────────────────────────────────────────────────────────────────────

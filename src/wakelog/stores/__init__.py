@@ -11,22 +11,27 @@ from types import ModuleType
 from wakelog.errors import UsageError
 from wakelog.ports import Store
 
-_STORES = {
-    "jsonl": ("wakelog.stores.jsonl", "JsonlStore"),
-    "memory": ("wakelog.stores.memory", "MemoryStore"),
-}
+_SPOKEN = "use a directory, jsonl:DIR, sqlite:FILE, postgresql://… or memory:"
 
 
 def open_store(url: str) -> Store:
-    """The store that a URL names: a directory, `jsonl:DIR`, or `memory:`."""
+    """The store that a URL names: a directory, `jsonl:DIR`, `sqlite:FILE`, `postgresql://…` or `memory:`."""
     scheme, colon, place = url.partition(":")
-    if not colon or scheme not in _STORES:
-        if colon and "/" not in scheme and place.startswith("//"):
-            raise UsageError(f"no store speaks {scheme!r}", hint="use a directory, jsonl:DIR or memory:")
-        scheme, place = "jsonl", url
-    module, name = _STORES[scheme]
-    make = getattr(load(module), name)
-    store: Store = make() if scheme == "memory" else make(os.path.expanduser(place))
+    store: Store
+    match scheme if colon else "":
+        case "memory":
+            store = load("wakelog.stores.memory").MemoryStore()
+        case "sqlite":
+            if not place.strip("/"):
+                raise UsageError("no file is named after `sqlite:`", hint="sqlite:sessions.db, for example")
+            store = load("wakelog.stores.sqlite").SqliteStore(os.path.expanduser(place.removeprefix("//")))
+        case "postgresql" | "postgres":
+            store = load("wakelog.stores.postgres").PostgresStore(url)
+        case unknown:
+            if unknown != "jsonl" and "/" not in unknown and place.startswith("//"):
+                raise UsageError(f"no store speaks {scheme!r}", hint=_SPOKEN)
+            folder = place if unknown == "jsonl" else url
+            store = load("wakelog.stores.jsonl").JsonlStore(os.path.expanduser(folder))
     return store
 
 

@@ -14,9 +14,8 @@ import stat
 from collections.abc import Iterator
 
 from wakelog.errors import BadId, NotFound, StoreError
-from wakelog.log.codec import LINE_MAX_BYTES
 from wakelog.log.ids import ID, is_id
-from wakelog.log.lines import Line
+from wakelog.log.lines import Line, split_backwards
 
 LOG_SUFFIX = ".jsonl"
 BLOCK_BYTES = 1024 * 1024
@@ -42,8 +41,13 @@ def storage(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise StoreError(f"cannot {what}: {reason}", hint=_HINTS.get(error.errno or 0, "")) from error
+        raise storage_error(what, error) from error
+
+
+def storage_error(what: str, error: OSError) -> StoreError:
+    """What the system refused, said in our words: what was being done, and what to do now."""
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return StoreError(f"cannot {what}: {reason}", hint=_HINTS.get(error.errno or 0, ""))
 
 
 class Folder:
@@ -230,23 +234,15 @@ def blocks(descriptor: int, start: int, end: int) -> Iterator[bytes]:
 
 
 def lines_backwards(descriptor: int, end: int) -> Iterator[Line]:
-    """The lines of a file from the last to the first. A line over the limit ends the walk as one that is not whole."""
-    rest, start, block_bytes, ended = b"", end, _TAIL_BLOCK_BYTES, False
-    while start > 0:
-        size = min(block_bytes, start)
-        start -= size
-        block_bytes = min(2 * block_bytes, BLOCK_BYTES)
-        chunk = os.pread(descriptor, size, start) + rest
-        rest, *lines = chunk.split(b"\n")
-        at = start + len(chunk)
-        for raw in reversed(lines):
-            at -= len(raw)
-            if raw or ended:
-                yield Line(raw, at, 0, ended, len(raw) <= LINE_MAX_BYTES)
-            at -= 1
-            ended = True
-        if len(rest) > LINE_MAX_BYTES:
-            yield Line(b"", start, 0, ended, whole=False)
-            return
-    if rest or ended:
-        yield Line(rest, 0, 0, ended)
+    """The lines of a file from the last to the first."""
+    return split_backwards(_blocks_backwards(descriptor, end), end=end)
+
+
+def _blocks_backwards(descriptor: int, end: int) -> Iterator[bytes]:
+    """The bytes of a file from `end` to its start, in blocks that grow: mostly the end is all that is wanted."""
+    size = _TAIL_BLOCK_BYTES
+    while end > 0:
+        size = min(size, end)
+        end -= size
+        yield os.pread(descriptor, size, end)
+        size = min(2 * size, BLOCK_BYTES)

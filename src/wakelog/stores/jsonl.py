@@ -17,21 +17,28 @@ Rule 3: reading changes nothing, not even by making a folder or a lock file.
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from wakelog.errors import Conflict, LeaseLost
+from wakelog.errors import Conflict, LeaseLost, WakelogError
 from wakelog.log.end import End, already_there, check_place
 from wakelog.log.lines import Line, lines_after, split
 from wakelog.log.seal import seal_of, seq_of
-from wakelog.ports import Lease, News, Piece, Sealed, Stat
+from wakelog.ports import Append, Lease, News, Piece, Sealed, Stat
+from wakelog.stores import load
 from wakelog.stores.blob_files import BlobFiles
-from wakelog.stores.files import LOG_SUFFIX, Folder, blocks, lines_backwards, storage, write_all
+from wakelog.stores.files import LOG_SUFFIX, Folder, blocks, lines_backwards, storage, storage_error, write_all
 from wakelog.stores.journal_files import JournalFiles
 from wakelog.stores.lease_file import Leases
 from wakelog.stores.naming import Naming
 from wakelog.stores.open_logs import OpenLog, OpenLogs
 
+if TYPE_CHECKING:
+    from wakelog.stores.syncing import Syncs
+
 _POLL_S = 0.02
+# How many logs are held at once when many are appended to: each takes two descriptors.
+_TAKEN_MAX = 128
 
 
 class JsonlStore:
@@ -44,6 +51,7 @@ class JsonlStore:
         self._naming = Naming(self.folder)
         self._journals = JournalFiles(self.folder)
         self._blobs = BlobFiles(self.folder)
+        self._syncs: Syncs | None = None
 
     # ── creating and finding ─────────────────────────────────────────────────────────────────────
 
@@ -87,6 +95,72 @@ class JsonlStore:
                 self._check_fence(name, fence)
             return self._append(name, log, body, after=after, behind=behind, durable=durable)
 
+    def append_all(self, appends: Sequence[Append]) -> list[Sealed | WakelogError]:
+        """See `ports.Store`. Every log is written to first; then the syncs of all of them overlap."""
+        answers: dict[int, Sealed | WakelogError] = {}
+        places: dict[str, list[int]] = {}
+        for at, append in enumerate(appends):
+            try:
+                places.setdefault(self.name(append.session), []).append(at)
+            except WakelogError as error:
+                answers[at] = error
+        # Always in the order of their names, so that no two processes ever wait for each other.
+        names = sorted(places)
+        for start in range(0, len(names), _TAKEN_MAX):
+            chosen = {name: {at: appends[at] for at in places[name]} for name in names[start : start + _TAKEN_MAX]}
+            with contextlib.ExitStack() as held:
+                answers |= self._append_together(held, chosen)
+        return [answers[at] for at in range(len(appends))]
+
+    def _append_together(
+        self, held: contextlib.ExitStack, chosen: Mapping[str, Mapping[int, Append]]
+    ) -> dict[int, Sealed | WakelogError]:
+        answers: dict[int, Sealed | WakelogError] = {}
+        written: dict[str, OpenLog] = {}
+        for name, appends in chosen.items():
+            try:
+                log = held.enter_context(self._logs.taken(name))
+            except WakelogError as error:
+                answers |= dict.fromkeys(appends, error)
+                continue
+            answers |= {at: self._unsynced(name, log, append) for at, append in appends.items()}
+            if any(append.durable and isinstance(answers[at], Sealed) for at, append in appends.items()):
+                written[name] = log
+        for name, failure in self._sync_all(written).items():
+            answers |= {at: failure for at in chosen[name] if isinstance(answers[at], Sealed)}
+        return answers
+
+    def _unsynced(self, name: str, log: OpenLog, append: Append) -> Sealed | WakelogError:
+        try:
+            if append.fence is not None:
+                self._check_fence(name, append.fence)
+            return self._append(name, log, append.body, after=append.after, behind=append.behind, durable=False)
+        except WakelogError as error:
+            return error
+
+    def _sync_all(self, logs: Mapping[str, OpenLog]) -> dict[str, WakelogError]:
+        """Syncs logs together; gives what went wrong, by name."""
+        if self._syncs is None or not self._syncs.are_ours:
+            self._syncs = load("wakelog.stores.syncing").Syncs()
+        failed: dict[str, WakelogError] = {}
+        for name, error in zip(logs, self._syncs.sync(log.log for log in logs.values()), strict=True):
+            if error is not None:
+                logs[name].close()
+                failed[name] = storage_error(f"make the last entry of {name} durable", error)
+        return failed
+
+    def adopt(self, session: str, name: str, raw: bytes, *, size: int = 0) -> str:
+        """See `ports.Store`."""
+        made = None if size else self._naming.adopt(session, name, raw)
+        if made is not None:
+            return made
+        name = self.name(session)
+        with self._logs.taken(name) as log:
+            if log.size != size:
+                raise Conflict(f"{name} is {log.size:,} bytes long here, not {size:,}")
+            self._write(name, log, raw, durable=True)
+        return name
+
     def _append(self, name: str, log: OpenLog, body: bytes, *, after: int, behind: int, durable: bool) -> Sealed:
         end = log.end = self._caught_up(log)
         if not check_place(end, after=after, behind=behind):
@@ -97,27 +171,28 @@ class JsonlStore:
                 self._sync(name, log)
             return Sealed(*there)
         written = end.seal(body)
-        # Until the bytes are written and synced nobody knows where the log ends.
-        log.end = None
-        try:
-            write_all(log.log, written)
-        except OSError:
-            with storage(f"append to {name}"):
-                raise
-        if durable:
-            self._sync(name, log)
+        self._write(name, log, written, durable=durable)
         seq = end.advance(written)
         log.end = end
         raw = written.strip(b"\n")
         return Sealed(seq, Line(raw, end.size - len(raw) - 1))
 
+    def _write(self, name: str, log: OpenLog, raw: bytes, *, durable: bool) -> None:
+        # Until the bytes are written and synced nobody knows where the log ends.
+        log.end = None
+        try:
+            write_all(log.log, raw)
+        except OSError as error:
+            raise storage_error(f"append to {name}", error) from error
+        if durable:
+            self._sync(name, log)
+
     def _sync(self, name: str, log: OpenLog) -> None:
         try:
             os.fdatasync(log.log)
-        except OSError:
+        except OSError as error:
             log.close()
-            with storage(f"make the last entry of {name} durable"):
-                raise
+            raise storage_error(f"make the last entry of {name} durable", error) from error
 
     def _caught_up(self, log: OpenLog) -> End:
         """The end of the log as it is now. Sealed lines are taken at their word; else it is read from the start."""
@@ -261,6 +336,9 @@ class JsonlStore:
         """See `ports.Store`."""
         self._logs.close()
         self._naming.forget()
+        if self._syncs is not None:
+            self._syncs.close()
+            self._syncs = None
 
 
 def _last_sealed(descriptor: int, size: int) -> End | None:

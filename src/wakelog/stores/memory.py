@@ -5,15 +5,15 @@ Nothing here outlives the process, so nothing is synced; everything else a store
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from wakelog.errors import Conflict, LeaseLost, NotFound
+from wakelog.errors import Conflict, LeaseLost, NotFound, WakelogError
 from wakelog.log.end import End, already_there, check_place
-from wakelog.log.ids import checked_id, slug
+from wakelog.log.ids import checked_id, slug, stem
 from wakelog.log.lines import Line, lines_after, split
-from wakelog.ports import Lease, News, Piece, Sealed, Stat
+from wakelog.ports import Append, Lease, News, Piece, Sealed, Stat
 from wakelog.stores.memory_blobs import MemoryBlobs
 
 
@@ -42,14 +42,34 @@ class MemoryStore:
             for name, log in self._logs.items():
                 if log.id == session:
                     return name
-            number = 1
-            while (name := f"{slug(agent)}_{slug(sender)}_{number}") in self._logs:
-                number += 1
+            name = self._free_name(f"{slug(agent)}_{slug(sender)}_1")
+            number = int(name.rpartition("_")[2])
             self._logs[name] = _Log(session, bytearray(End().seal(first_line(number))), End())
             return name
 
-    def adopt(self, session: str, name: str, raw: bytes = b"") -> None:
-        """Takes in a session of which somebody else has the bytes."""
+    def adopt(self, session: str, name: str, raw: bytes, *, size: int = 0) -> str:
+        """See `ports.Store`."""
+        checked_id(session)
+        with self._changed:
+            if not size and all(log.id != session for log in self._logs.values()):
+                name = self._free_name(checked_id(name))
+                self._logs[name] = _Log(session, bytearray(), End())
+            log = self._log(session)
+            if len(log.data) != size:
+                raise Conflict(f"the session is {len(log.data):,} bytes long here, not {size:,}")
+            log.data += raw
+            self._changed.notify_all()
+            return self.name(session)
+
+    def _free_name(self, name: str) -> str:
+        number = 1
+        while name in self._logs:
+            name = f"{stem(name)}{number}"
+            number += 1
+        return name
+
+    def replace(self, session: str, name: str, raw: bytes = b"") -> None:
+        """Puts bytes in the place of a session's log, whatever stood there."""
         with self._changed:
             self._logs[name] = _Log(checked_id(session), bytearray(raw), End())
 
@@ -76,6 +96,18 @@ class MemoryStore:
             sealed = self._append(log, body, after=after, behind=behind)
             self._changed.notify_all()
             return sealed
+
+    def append_all(self, appends: Sequence[Append]) -> list[Sealed | WakelogError]:
+        """See `ports.Store`."""
+        return [self._answer(append) for append in appends]
+
+    def _answer(self, append: Append) -> Sealed | WakelogError:
+        try:
+            return self.append(
+                append.session, append.body, after=append.after, behind=append.behind, fence=append.fence
+            )
+        except WakelogError as error:
+            return error
 
     def _append(self, log: _Log, body: bytes, *, after: int, behind: int) -> Sealed:
         end = self._end(log)

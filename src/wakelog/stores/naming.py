@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 
 from wakelog.errors import BadId, Conflict, NotFound
 from wakelog.log.codec import id_of
-from wakelog.log.ids import checked_id, is_id, slug
-from wakelog.stores.files import LOG_SUFFIX, Folder, storage, sync_folder, write_all
+from wakelog.log.ids import checked_id, is_id, slug, stem
+from wakelog.stores.files import LOG_SUFFIX, Folder, checked_name, storage, sync_folder, write_all
 
 _NUMBERS_MAX = 1_000_000
 _FIRST_LINE_BYTES = 64 * 1024
@@ -36,17 +36,31 @@ class Naming:
     def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
         """A durable file for a session under the next free number; one that exists is left as it is."""
         checked_id(session)
-        prefix = f"{slug(agent)}_{slug(sender)}_"
         with self._creating():
             with contextlib.suppress(NotFound):
                 name = self._linked_name(session)
                 # Nobody knows whether whoever made it came as far as to sync the folders.
                 self._sync()
                 return name
-            for number in range(self._next_number(prefix), _NUMBERS_MAX):
-                if self._is_created(session, f"{prefix}{number}", first_line(number)):
-                    self._last_number[prefix] = number
-                    return f"{prefix}{number}"
+            return self._numbered(session, f"{slug(agent)}_{slug(sender)}_", first_line)
+
+    def adopt(self, session: str, name: str, content: bytes) -> str | None:
+        """A durable file for a session kept elsewhere, under its name or the next free number; None if it is here."""
+        checked_id(session)
+        checked_name(name)
+        with self._creating():
+            with contextlib.suppress(NotFound):
+                self._linked_name(session)
+                return None
+            if self._is_created(session, name, content):
+                return name
+            return self._numbered(session, stem(name), lambda _: content)
+
+    def _numbered(self, session: str, prefix: str, first_line: Callable[[int], bytes]) -> str:
+        for number in range(self._next_number(prefix), _NUMBERS_MAX):
+            if self._is_created(session, f"{prefix}{number}", first_line(number)):
+                self._last_number[prefix] = number
+                return f"{prefix}{number}"
         raise Conflict(f"{prefix}N has no free number left")
 
     @contextlib.contextmanager

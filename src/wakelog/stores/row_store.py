@@ -1,0 +1,384 @@
+"""A store over a database: the whole port, written once. What differs between databases is behind `Tables`.
+
+Rule 1: the database judges. What is remembered here of a log's end only saves a question: an append names the size
+it believes in, and if the log has another one the end is read again.
+Rule 2: an end is forgotten while an append is under way, and remembered again when the database has said yes. So
+what failed, or nobody knows of, leaves nothing wrong behind.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from wakelog.errors import BadId, Conflict, LeaseLost, NotFound, WakelogError
+from wakelog.log.end import End, already_there, check_place
+from wakelog.log.ids import checked_id, is_id, slug, stem
+from wakelog.log.lines import Line, lines_after, split, split_backwards
+from wakelog.log.seal import seal_of, seq_of, unsealed
+from wakelog.ports import Append, Blobs, Lease, News, Piece, Sealed, Stat
+from wakelog.stores.holding import this_process
+from wakelog.stores.rows import row_of, rows_of
+from wakelog.stores.tables import Addition, Known, LeaseRow, Row, StoredRow, Tables
+
+_NUMBERS_MAX = 1_000_000
+_TRIES_MAX = 100
+_BLOCK_BYTES = 4 * 1024 * 1024
+# Mostly the end is all that is wanted of a tail.
+_TAIL_BLOCK_BYTES = 64 * 1024
+
+
+class RowStore:
+    """Sessions as rows of a database."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._known: dict[str, Known] = {}
+        self._ends: dict[str, End] = {}
+
+    # ── creating and finding ─────────────────────────────────────────────────────────────────────
+
+    def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
+        """See `ports.Store`."""
+        known = self._tables.known(checked_id(session))
+        if known is not None and known.id == session:
+            return known.name
+        return self._made(session, f"{slug(agent)}_{slug(sender)}_", lambda number: _first_row(first_line(number)))
+
+    def _made(self, session: str, prefix: str, rows: Callable[[int], Sequence[Row]]) -> str:
+        """A session under the next free number. Whoever else makes one at the same time is met by its name."""
+        for number in range(self._tables.last_number(prefix) + 1, _NUMBERS_MAX):
+            name = f"{prefix}{number}"
+            if self._tables.make(session, name, prefix, number, rows(number)):
+                return name
+            known = self._tables.known(session)
+            if known is not None and known.id == session:
+                return known.name
+        raise Conflict(f"{prefix}N has no free number left")
+
+    def adopt(self, session: str, name: str, raw: bytes, *, size: int = 0) -> str:
+        """See `ports.Store`."""
+        known = self._tables.known(checked_id(session))
+        if size == 0 and (known is None or known.id != session):
+            return self._adopted(session, checked_id(name), tuple(rows_of(raw, last_seq=-1)))
+        end = self._end(self._find(session).id)
+        rows = tuple(rows_of(raw, last_seq=end.seq))
+        addition = Addition(self._find(session).id, size, rows, refuse_known=False)
+        if end.size != size or (rows and self._tables.add([addition]) != [True]):
+            raise Conflict(f"{name} is {end.size:,} bytes long here, not {size:,}")
+        return self._find(session).name
+
+    def _adopted(self, session: str, name: str, rows: Sequence[Row]) -> str:
+        prefix = stem(name)
+        number = name.removeprefix(prefix)
+        if self._tables.make(session, name, prefix, int(number) if number.isdigit() else 0, rows):
+            return name
+        return self._made(session, prefix, lambda _: rows)
+
+    def name(self, session: str) -> str:
+        """See `ports.Store`."""
+        return self._find(session).name
+
+    def _find(self, session: str) -> Known:
+        known = self._known.get(session)
+        if known is None:
+            if not is_id(session):
+                raise BadId(f"not a session id or name: {session[:60]!r}")
+            known = self._tables.known(session)
+            if known is None:
+                raise NotFound(f"no session {session}")
+            self._known[session] = known
+        return known
+
+    def entitle(self, session: str, title: str) -> None:
+        """See `ports.Store`; nobody browses a database by file name."""
+
+    def sessions(self) -> Iterator[Stat]:
+        """See `ports.Store`."""
+        return self._tables.sessions()
+
+    # ── appending ────────────────────────────────────────────────────────────────────────────────
+
+    def append(
+        self,
+        session: str,
+        body: bytes,
+        *,
+        after: int,
+        behind: int = 0,
+        fence: int | None = None,
+        durable: bool = True,
+    ) -> Sealed:
+        """See `ports.Store`."""
+        (answer,) = self.append_all([Append(session, body, after, behind, fence, durable)])
+        if isinstance(answer, WakelogError):
+            raise answer
+        return answer
+
+    def append_all(self, appends: Sequence[Append]) -> list[Sealed | WakelogError]:
+        """See `ports.Store`. One transaction takes one append of each session; those behind it go into the next."""
+        answers: dict[int, Sealed | WakelogError] = {}
+        waiting = dict(enumerate(appends))
+        while waiting:
+            chosen: dict[str, int] = {}
+            for at, append in waiting.items():
+                chosen.setdefault(append.session, at)
+            answers |= self._append_together({at: waiting.pop(at) for at in chosen.values()})
+        return [answers[at] for at in range(len(appends))]
+
+    def _append_together(self, appends: Mapping[int, Append]) -> dict[int, Sealed | WakelogError]:
+        """Appends of different sessions in one transaction; those that are not let in try again on what stands then."""
+        answers: dict[int, Sealed | WakelogError] = {}
+        trying = dict(appends)
+        for _ in range(_TRIES_MAX):
+            drafts: dict[int, _Draft] = {}
+            for at, append in trying.items():
+                placed = self._placed(append)
+                if isinstance(placed, _Draft):
+                    drafts[at] = placed
+                else:
+                    answers[at] = placed
+            trying = self._add(drafts, appends, answers)
+            if not trying:
+                return answers
+        return answers | {at: Conflict(f"{append.session} is too busy") for at, append in trying.items()}
+
+    def _add(
+        self, drafts: Mapping[int, "_Draft"], appends: Mapping[int, Append], answers: dict[int, Sealed | WakelogError]
+    ) -> dict[int, Append]:
+        """Adds the drafts and notes what they got; gives those to be tried again."""
+        if not drafts:
+            return {}
+        try:
+            let_in = self._tables.add([draft.addition for draft in drafts.values()])
+        except WakelogError as error:
+            answers |= dict.fromkeys(drafts, error)
+            return {}
+        again = {}
+        for (at, draft), is_in in zip(drafts.items(), let_in, strict=True):
+            if is_in:
+                answers[at] = draft.sealed()
+                self._ends[draft.addition.session] = draft.end
+            elif (answer := self._refused(appends[at], draft)) is not None:
+                answers[at] = answer
+            else:
+                again[at] = appends[at]
+        return again
+
+    def _placed(self, append: Append) -> "_Draft | Sealed | WakelogError":
+        """An append sealed for the place it asks for; or the answer to it, if there is no such place."""
+        try:
+            known = self._find(append.session)
+            end = self._ends.pop(known.id, None)
+            if end is None or not check_place(end, after=append.after, behind=append.behind):
+                end = self._end(known.id)
+            if not check_place(end, after=append.after, behind=append.behind):
+                self._check_fence(known, append.fence)
+                self._ends[known.id] = end
+                return self._already_there(known, append, end)
+        except WakelogError as error:
+            return error
+        return _Draft(known.id, append, end)
+
+    def _already_there(self, known: Known, append: Append, end: End) -> Sealed:
+        there = already_there(append.body, self.load(known.id, after=append.after), after=append.after)
+        if there is None:
+            raise Conflict(f"{known.name} has moved on to entry {end.seq}")
+        return Sealed(*there)
+
+    def _refused(self, append: Append, draft: "_Draft") -> Sealed | WakelogError | None:
+        """Why the database did not let an append in; None if the log has moved on and the end must be read again."""
+        try:
+            known = self._find(append.session)
+            self._check_fence(known, append.fence)
+            there = self._tables.row_of(known.id, draft.row.id) if draft.row.id else None
+        except WakelogError as error:
+            return error
+        if there is None:
+            return None
+        raw = there.raw.strip(b"\n")
+        if unsealed(raw) != append.body:
+            return Conflict(f"an entry with the id {draft.row.id} but other content is already there")
+        return Sealed(seq_of(raw) or 0, Line(raw, there.size - len(raw) - 1))
+
+    def _end(self, session: str) -> End:
+        """The end of a log as it is now. A sealed last line is taken at its word; else it is read from the start."""
+        end = End()
+        last = self._tables.last(session)
+        if last is None:
+            return end
+        raw = last.raw.strip(b"\n")
+        if last.raw.endswith(b"\n") and seal_of(raw) is not None and seq_of(raw) is not None:
+            end.take(Line(raw, last.size - len(raw) - 1))
+            return end
+        for line in self.load(session):
+            end.take(line)
+        return end
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+    def load(self, session: str, *, after: int = -1) -> Iterator[Line]:
+        """See `ports.Store`."""
+        found = self._find(session).id
+        number = self._tables.number_of(found, seq=after) if after >= 0 else None
+        if number is None:
+            # What holds no entry of that seq has to be counted.
+            yield from lines_after(split(self._blocks(found, after=0)), after)
+            return
+        rows = self._tables.rows(found, after=number, budget=_BLOCK_BYTES)
+        if rows:
+            start = rows[0].size - len(rows[0].raw)
+            yield from split(self._blocks(found, after=number, first=rows), offset=start, number=0)
+
+    def _blocks(self, session: str, *, after: int, first: Sequence[StoredRow] | None = None) -> Iterator[bytes]:
+        rows = self._tables.rows(session, after=after, budget=_BLOCK_BYTES) if first is None else first
+        while rows:
+            for row in rows:
+                yield row.raw
+            rows = self._tables.rows(session, after=rows[-1].number, budget=_BLOCK_BYTES)
+
+    def tail(self, session: str) -> Iterator[Line]:
+        """See `ports.Store`."""
+        found = self._find(session).id
+        last = self._tables.last(found)
+        if last is not None:
+            yield from split_backwards(self._blocks_backwards(found, last), end=last.size)
+
+    def _blocks_backwards(self, session: str, last: StoredRow) -> Iterator[bytes]:
+        yield last.raw
+        before, budget = last.number, _TAIL_BLOCK_BYTES
+        while rows := self._tables.rows_before(session, before=before, budget=budget):
+            for row in rows:
+                yield row.raw
+            before, budget = rows[-1].number, min(2 * budget, _BLOCK_BYTES)
+
+    # ── leases ───────────────────────────────────────────────────────────────────────────────────
+
+    def acquire(self, session: str, body: bytes, *, after: int, behind: int = 0, holder: str, ttl_s: float) -> Lease:
+        """See `ports.Store`."""
+        known = self._find(session)
+        for _ in range(_TRIES_MAX):
+            lease = self._tables.lease(known.id)
+            placed = self._placed(Append(session, body, after, behind))
+            if isinstance(placed, WakelogError):
+                raise placed
+            if isinstance(placed, Sealed):
+                # An earlier try got through after all, if the lease it took is the one that stands.
+                if lease is not None and lease.stands and (lease.fence, lease.holder) == (placed.seq, holder):
+                    return Lease(session, holder, placed.seq)
+                raise Conflict(f"{known.name} has moved on from entry {placed.seq}")
+            void = _void(known, lease)
+            if self._tables.take(placed.addition, holder, this_process(), ttl_s=ttl_s, void=void):
+                self._ends[known.id] = placed.end
+                return Lease(session, holder, placed.sealed().seq)
+        raise Conflict(f"{known.name} is too busy")
+
+    def renew(self, lease: Lease, *, ttl_s: float) -> None:
+        """See `ports.Store`."""
+        known = self._find(lease.session)
+        if not self._tables.renew(known.id, lease.fence, ttl_s=ttl_s):
+            raise _lost(known)
+
+    def release(self, lease: Lease) -> None:
+        """See `ports.Store`."""
+        self._tables.release(self._find(lease.session).id, lease.fence)
+
+    def held(self, session: str) -> Lease | None:
+        """See `ports.Store`."""
+        lease = self._tables.lease(self._find(session).id)
+        if lease is None or not lease.stands or lease.process.is_gone:
+            return None
+        return Lease(session, lease.holder, lease.fence)
+
+    def _check_fence(self, known: Known, fence: int | None) -> None:
+        if fence is not None:
+            lease = self._tables.lease(known.id)
+            if lease is None or lease.fence != fence:
+                raise _lost(known)
+
+    # ── live ─────────────────────────────────────────────────────────────────────────────────────
+
+    def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> News:
+        """See `ports.Store`."""
+        found = self._find(session).id
+        news = self._news(found, after, pieces)
+        if news.lines or news.pieces or timeout_s <= 0:
+            return news
+        deadline = time.monotonic() + timeout_s
+        with self._tables.watching(found) as wait:
+            while True:
+                news = self._news(found, after, pieces)
+                left = deadline - time.monotonic()
+                if news.lines or news.pieces or left <= 0:
+                    return news
+                wait(left)
+
+    def _news(self, session: str, after: int, had: Mapping[str, int]) -> News:
+        lines = tuple(self.load(session, after=after))
+        fresh = tuple(
+            Piece(reply_id, at, journal[at])
+            for reply_id, journal in self.journals(session).items()
+            for at in range(had.get(reply_id, 0), len(journal))
+        )
+        return News(lines, fresh)
+
+    def journal(self, session: str, reply_id: str, piece: bytes, *, fence: int | None = None) -> None:
+        """See `ports.Store`."""
+        known = self._find(session)
+        if not self._tables.journal(known.id, checked_id(reply_id), piece, fence=fence):
+            raise _lost(known)
+
+    def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:
+        """See `ports.Store`."""
+        found: dict[str, list[bytes]] = {}
+        for reply_id, piece in self._tables.journals(self._find(session).id):
+            found.setdefault(reply_id, []).append(piece)
+        return {reply_id: tuple(pieces) for reply_id, pieces in found.items()}
+
+    def drop(self, session: str, reply_id: str) -> None:
+        """See `ports.Store`."""
+        if is_id(reply_id):
+            self._tables.drop(self._find(session).id, reply_id)
+
+    @property
+    def blobs(self) -> Blobs:
+        """See `ports.Store`."""
+        return self._tables.blobs
+
+    def close(self) -> None:
+        """See `ports.Store`."""
+        self._tables.close()
+        self._known.clear()
+        self._ends.clear()
+
+
+class _Draft:
+    """An append on its way: the row it would be, and the end of the log behind it."""
+
+    def __init__(self, session: str, append: Append, end: End) -> None:
+        size = end.size
+        written = end.seal(append.body)
+        seq = end.advance(written)
+        self.end = end
+        self.row = row_of(written, append.body, seq)
+        self.addition = Addition(session, size, (self.row,), append.fence, append.durable)
+
+    def sealed(self) -> Sealed:
+        """What the caller gets, once the row is in."""
+        raw = self.row.raw.strip(b"\n")
+        return Sealed(self.row.seq or 0, Line(raw, self.end.size - len(raw) - 1))
+
+
+def _first_row(line: bytes) -> tuple[Row]:
+    return (row_of(End().seal(line), line, 0),)
+
+
+def _void(known: Known, lease: LeaseRow | None) -> int | None:
+    """The fence of a lease whose holder is dead; `Conflict` while somebody holds one."""
+    if lease is None or not lease.stands:
+        return None
+    if not lease.process.is_gone:
+        raise Conflict(f"{known.name} is being run by {lease.holder}", hint="wait for it, or stop that process")
+    return lease.fence
+
+
+def _lost(known: Known) -> LeaseLost:
+    return LeaseLost(f"another worker has taken {known.name} over")

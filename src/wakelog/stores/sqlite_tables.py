@@ -1,0 +1,261 @@
+"""`Tables` in a SQLite file. Every method is one transaction or one question; the statements stand at the top.
+
+Writers are alone in the file, so what a transaction reads is what it writes behind. Leases count seconds since boot:
+a database file is used on one machine at a time, and neither a suspended one nor a jumping clock matters.
+"""
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from wakelog.ports import Stat
+from wakelog.stores.holding import Holder, boot_id, seconds_since_boot
+from wakelog.stores.sqlite_blobs import SqliteBlobs
+from wakelog.stores.sqlite_file import SqliteFile
+from wakelog.stores.tables import Addition, Known, LeaseRow, Row, StoredRow
+
+# Where the rows of one session end and those of the next begin.
+_SPAN = 1 << 40
+_ROWS_MAX = 1_000
+_POLL_S = 0.02
+
+_KNOWN = "SELECT id, name FROM logs WHERE id = ?1 UNION ALL SELECT id, name FROM logs WHERE name = ?1 LIMIT 1"
+_LAST_NUMBER = "SELECT coalesce(max(number), 0) FROM logs WHERE stem = ?"
+_MAKE = """
+INSERT INTO logs (id, name, stem, number, rows, size) VALUES (?, ?, ?, ?, 0, 0)
+ON CONFLICT DO NOTHING RETURNING key
+"""
+_MOVE = """
+UPDATE logs SET rows = rows + :rows, size = size + :bytes
+WHERE id = :session AND size = :size AND (:fence IS NULL OR fence = :fence)
+RETURNING key, rows
+"""
+_IS_KNOWN = "SELECT 1 FROM lines JOIN logs ON logs.key = lines.session WHERE logs.id = ? AND lines.id = ?"
+_INSERT = "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ID_TAKEN = "SELECT 1 FROM lines WHERE session = ? AND id = ?"
+_LAST = """
+SELECT place, lines.size, bytes FROM logs JOIN lines ON place = logs.key * 1099511627776 + logs.rows WHERE logs.id = ?
+"""
+_ROWS = """
+WITH log AS (SELECT key * 1099511627776 AS start FROM logs WHERE id = :session),
+     from_here AS (SELECT coalesce((SELECT size FROM lines, log WHERE place = start + :after), 0) AS size)
+SELECT place, lines.size, bytes FROM log, from_here, lines
+WHERE place > start + :after AND place <= start + :after + :most
+  AND (lines.size <= from_here.size + :budget OR place = start + :after + 1)
+ORDER BY place
+"""
+_ROWS_BEFORE = """
+WITH log AS (SELECT key * 1099511627776 AS start FROM logs WHERE id = :session),
+     from_here AS (SELECT (SELECT size FROM lines, log WHERE place = start + :before - 1) AS size)
+SELECT place, lines.size, bytes FROM log, from_here, lines
+WHERE place < start + :before AND place >= max(start + :before - :most, start + 1)
+  AND (lines.size > from_here.size - :budget OR place = start + :before - 1)
+ORDER BY place DESC
+"""
+_NUMBER_OF = "SELECT place FROM lines WHERE session = (SELECT key FROM logs WHERE id = ?) AND seq = ?"
+_ROW_OF = "SELECT place, size, bytes FROM lines WHERE session = (SELECT key FROM logs WHERE id = ?) AND id = ?"
+_TAKE = """
+UPDATE logs SET holder = ?, fence = ?, expires = ?, boot = ?, pids = ?, pid = ?, born = ? WHERE id = ?
+"""
+_RENEW = "UPDATE logs SET expires = ? WHERE id = ? AND fence = ? RETURNING 1"
+_RELEASE = "UPDATE logs SET expires = 0 WHERE id = ? AND fence = ?"
+_LEASE = "SELECT holder, fence, expires, boot, pids, pid, born FROM logs WHERE id = ? AND fence IS NOT NULL"
+_JOURNAL = """
+INSERT INTO journals (session, reply, bytes)
+SELECT key, :reply, :piece FROM logs WHERE id = :session AND (:fence IS NULL OR fence = :fence)
+RETURNING 1
+"""
+_JOURNALS = """
+SELECT reply, bytes FROM journals WHERE session = (SELECT key FROM logs WHERE id = ?) ORDER BY journals.key
+"""
+_DROP = "DELETE FROM journals WHERE session = (SELECT key FROM logs WHERE id = ?) AND reply = ?"
+
+
+class SqliteTables:
+    """See `tables.Tables`. `now` counts seconds since boot, for leases."""
+
+    def __init__(self, file: SqliteFile, *, now: Callable[[], float] | None = None) -> None:
+        self._file = file
+        self._now = now or seconds_since_boot
+        self._blobs = SqliteBlobs(file)
+
+    # ── sessions ─────────────────────────────────────────────────────────────────────────────────
+
+    def known(self, ref: str) -> Known | None:
+        """See `Tables`."""
+        with self._file.reading() as db:
+            row = db.execute(_KNOWN, (ref,)).fetchone()
+        return Known(*row) if row else None
+
+    def sessions(self) -> Iterator[Stat]:
+        """See `Tables`."""
+        with self._file.reading() as db:
+            rows = db.execute("SELECT name, size, rows FROM logs").fetchall()
+        return (Stat(*row) for row in rows)
+
+    def last_number(self, stem: str) -> int:
+        """See `Tables`."""
+        with self._file.reading() as db:
+            return int(db.execute(_LAST_NUMBER, (stem,)).fetchone()[0])
+
+    def make(self, session: str, name: str, stem: str, number: int, rows: Sequence[Row]) -> bool:
+        """See `Tables`."""
+        with self._file.writing() as db:
+            made = db.execute(_MAKE, (session, name, stem, number)).fetchone()
+            if made is None:
+                return False
+            return _add(db, Addition(session, 0, tuple(rows), refuse_known=False))
+
+    # ── rows ─────────────────────────────────────────────────────────────────────────────────────
+
+    def add(self, additions: Sequence[Addition]) -> list[bool]:
+        """See `Tables`."""
+        with self._file.writing(durable=any(addition.durable for addition in additions)) as db:
+            return [_add(db, addition) for addition in additions]
+
+    def last(self, session: str) -> StoredRow | None:
+        """See `Tables`."""
+        with self._file.reading() as db:
+            return _stored(db.execute(_LAST, (session,)).fetchone())
+
+    def rows(self, session: str, *, after: int, budget: int) -> Sequence[StoredRow]:
+        """See `Tables`."""
+        wanted = {"session": session, "after": after, "most": _ROWS_MAX, "budget": budget}
+        with self._file.reading() as db:
+            return [StoredRow(place % _SPAN, size, raw) for place, size, raw in db.execute(_ROWS, wanted)]
+
+    def rows_before(self, session: str, *, before: int, budget: int) -> Sequence[StoredRow]:
+        """See `Tables`."""
+        wanted = {"session": session, "before": before, "most": _ROWS_MAX, "budget": budget}
+        with self._file.reading() as db:
+            return [StoredRow(place % _SPAN, size, raw) for place, size, raw in db.execute(_ROWS_BEFORE, wanted)]
+
+    def number_of(self, session: str, *, seq: int) -> int | None:
+        """See `Tables`."""
+        with self._file.reading() as db:
+            found = db.execute(_NUMBER_OF, (session, seq)).fetchone()
+        return found[0] % _SPAN if found else None
+
+    def row_of(self, session: str, entry: str) -> StoredRow | None:
+        """See `Tables`."""
+        with self._file.reading() as db:
+            return _stored(db.execute(_ROW_OF, (session, entry)).fetchone())
+
+    # ── leases ───────────────────────────────────────────────────────────────────────────────────
+
+    def take(self, addition: Addition, holder: str, process: Holder, *, ttl_s: float, void: int | None) -> bool:
+        """See `Tables`."""
+        with self._file.writing() as db:
+            lease = self._lease(db, addition.session)
+            if lease is not None and lease.stands and lease.fence != void:
+                return False
+            if not _add(db, addition):
+                return False
+            whose = (process.boot, process.pids, process.pid, process.born)
+            fence = addition.rows[0].seq
+            db.execute(_TAKE, (holder, fence, self._now() + ttl_s, *whose, addition.session))
+            return True
+
+    def renew(self, session: str, fence: int, *, ttl_s: float) -> bool:
+        """See `Tables`."""
+        with self._file.writing(durable=False) as db:
+            return db.execute(_RENEW, (self._now() + ttl_s, session, fence)).fetchone() is not None
+
+    def release(self, session: str, fence: int) -> None:
+        """See `Tables`."""
+        with self._file.writing(durable=False) as db:
+            db.execute(_RELEASE, (session, fence))
+
+    def lease(self, session: str) -> LeaseRow | None:
+        """See `Tables`."""
+        with self._file.reading() as db:
+            return self._lease(db, session)
+
+    def _lease(self, db: sqlite3.Connection, session: str) -> LeaseRow | None:
+        row = db.execute(_LEASE, (session,)).fetchone()
+        if row is None:
+            return None
+        holder, fence, expires, *process = row
+        # Seconds since boot mean nothing after the next one.
+        stands = process[0] == boot_id() and expires > self._now()
+        return LeaseRow(holder, fence, stands, Holder(*process))
+
+    # ── journals and news ────────────────────────────────────────────────────────────────────────
+
+    def journal(self, session: str, reply: str, piece: bytes, *, fence: int | None) -> bool:
+        """See `Tables`."""
+        given = {"session": session, "reply": reply, "piece": piece, "fence": fence}
+        with self._file.writing(durable=False) as db:
+            return db.execute(_JOURNAL, given).fetchone() is not None
+
+    def journals(self, session: str) -> list[tuple[str, bytes]]:
+        """See `Tables`."""
+        with self._file.reading() as db:
+            return db.execute(_JOURNALS, (session,)).fetchall()
+
+    def drop(self, session: str, reply: str) -> None:
+        """See `Tables`."""
+        with self._file.writing(durable=False) as db:
+            db.execute(_DROP, (session, reply))
+
+    @contextlib.contextmanager
+    def watching(self, session: str) -> Iterator[Callable[[float], None]]:  # noqa: ARG002 - the whole file is watched
+        """See `Tables`. SQLite counts the commits of others; looking at that number is next to nothing."""
+        seen = [self._commits()]
+
+        def wait(seconds: float) -> None:
+            deadline = time.monotonic() + seconds
+            while (now := self._commits()) == seen[0] and time.monotonic() < deadline:
+                time.sleep(_POLL_S)
+            seen[0] = now
+
+        yield wait
+
+    def _commits(self) -> int:
+        with self._file.reading() as db:
+            return int(db.execute("PRAGMA data_version").fetchone()[0])
+
+    # ── the rest ─────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def blobs(self) -> SqliteBlobs:
+        """See `Tables`."""
+        return self._blobs
+
+    def close(self) -> None:
+        """See `Tables`."""
+        self._file.close()
+
+
+def _add(db: sqlite3.Connection, addition: Addition) -> bool:
+    """Moves a log's end and puts rows behind it, inside a transaction of the caller's."""
+    rows = addition.rows
+    if addition.refuse_known and any(row.id and _is_known(db, addition.session, row.id) for row in rows):
+        return False
+    wanted = {
+        "session": addition.session,
+        "size": addition.size,
+        "fence": addition.fence,
+        "rows": len(rows),
+        "bytes": sum(len(row.raw) for row in rows),
+    }
+    moved = db.execute(_MOVE, wanted).fetchone()
+    if moved is None:
+        return False
+    key, last = moved
+    place, size = key * _SPAN + last - len(rows), addition.size
+    for row in rows:
+        place, size = place + 1, size + len(row.raw)
+        taken = not addition.refuse_known and row.id and db.execute(_ID_TAKEN, (key, row.id)).fetchone()
+        entry = None if taken else row.id
+        db.execute(_INSERT, (place, key, size, row.seq, entry, row.parent, row.type, row.time_ms, row.raw))
+    return True
+
+
+def _is_known(db: sqlite3.Connection, session: str, entry: str) -> bool:
+    return db.execute(_IS_KNOWN, (session, entry)).fetchone() is not None
+
+
+def _stored(row: tuple[int, int, bytes] | None) -> StoredRow | None:
+    return StoredRow(row[0] % _SPAN, row[1], row[2]) if row else None
