@@ -1,6 +1,7 @@
 """What holds for all tests: in CI the random ones draw the same examples every time; at home they explore.
 
 And every session that is woken in the process of a test is replayed when the test is over (law 11).
+Real servers come from `tests/servers/fixtures.py`.
 """
 
 import os
@@ -10,6 +11,8 @@ from hypothesis import settings
 
 from tests.replays import Woken
 from wakelog import waking
+
+pytest_plugins = ["tests.servers.fixtures"]
 
 settings.register_profile("ci", derandomize=True, print_blob=True)
 settings.register_profile("home", print_blob=True)

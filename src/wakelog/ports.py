@@ -94,7 +94,8 @@ class Store(Protocol):
         """Seals an encoded entry and adds it as the line behind seq `after`.
 
         `Conflict` if the log does not end there any more, unless this very entry (same id, same bytes)
-        is what was added: then that is the answer. `behind` is the size of the torn tail the caller
+        is what was added: then that is the answer. An id that stands before that place is the caller's
+        mistake; a store that would have to read the whole log to see it need not. `behind` is the size of the torn tail the caller
         knows of, so that none goes unnoticed. With a `fence`, `LeaseLost` unless it is the current one.
         """
         ...

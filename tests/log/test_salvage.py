@@ -131,6 +131,17 @@ def told():
     return story
 
 
+def test_a_lost_session_is_not_given_the_name_of_an_entry():
+    """Law 9: lines out of order and the first one gone: what the first calls its parent still stands behind it."""
+    _, first, second, third = bytes_of(told()).split(b"\n")[:4]
+    raw = b"\n".join((second, first, third, b""))
+    made, copy = copied(raw)
+    old = read_log(store_of(raw), "s")
+    assert (made.kept, len(made.left_out)) == (3, 0)
+    assert {entry.id for entry in old.entries} < {entry.id for entry in copy.entries}
+    assert _said(copy.tree.branch()) == _said(old.tree.branch())
+
+
 def broken_at(raw, number):
     """A log whose line of that number (from 0) is no JSON any more."""
     lines = raw.split(b"\n")

@@ -7,7 +7,7 @@ IN_LOG = (
         "no LF behind a torn tail",
         "LOG-9, law 1",
         "log/end.py",
-        'opening = b"\\n" if self._ragged else b""',
+        'opening = b"\\n" if self.ragged else b""',
         'opening = b""',
         (
             "tests/stores/test_jsonl.py::TestJsonlStore::test_a_torn_tail_is_not_glued_to",
@@ -19,7 +19,7 @@ IN_LOG = (
         "LOG-9",
         "log/end.py",
         'self.torn = reader.torn.raw if reader.torn else b""',
-        'self.torn = line.raw if self._ragged else b""',
+        'self.torn = line.raw if self.ragged else b""',
         ("tests/faults/test_cut.py::test_loose_bytes_at_the_end_never_stop_an_append",),
     ),
     Mutant(
@@ -67,8 +67,8 @@ IN_LOG = (
         "a long line is held in memory",
         "LOG-11",
         "log/lines.py",
-        "        if len(rest) > LINE_MAX_BYTES:\n",
-        "        if len(rest) > 10 * LINE_MAX_BYTES:\n",
+        "        if len(rest) > LINE_MAX_BYTES:\n            yield Line(rest,",
+        "        if len(rest) > 10 * LINE_MAX_BYTES:\n            yield Line(rest,",
         ("tests/faults/test_hostile_lines.py::test_a_huge_line_stays_within_its_memory[100 MB-True]",),
     ),
     Mutant(

@@ -36,7 +36,14 @@ def test_it_can_be_planted(mutant):
         # A store's own test class gets its tests from a suite that all stores share.
         suites = (
             text_of(SOURCE, "wakelog", "testing", suite)
-            for suite in ("store_suite.py", "blob_suite.py", "channel_suite.py")
+            for suite in (
+                "log_suite.py",
+                "lease_suite.py",
+                "moving_suite.py",
+                "history_suite.py",
+                "blob_suite.py",
+                "channel_suite.py",
+            )
         )
         written = text_of(ROOT, path) + "".join(suites)
         assert f"def {name}(" in written, f"{test} is no longer there"

@@ -25,6 +25,12 @@ class JsonlRig:
         with open(self.store.folder.log_path(self.store.name(session)), "ab") as file:
             file.write(raw)
 
+    def hurt(self, session, old, new):
+        with open(self.store.folder.log_path(self.store.name(session)), "r+b") as file:
+            at = file.read().index(old)
+            file.seek(at)
+            file.write(new)
+
 
 class TestJsonlStore(StoreSuite):
     @pytest.fixture

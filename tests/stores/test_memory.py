@@ -2,6 +2,7 @@
 
 import pytest
 
+from wakelog.log.end import End
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.store_suite import StoreSuite
 
@@ -19,6 +20,11 @@ class MemoryRig:
 
     def plant(self, session, raw):
         self.store._log(session).data.extend(raw)
+
+    def hurt(self, session, old, new):
+        log = self.store._log(session)
+        log.data[:] = log.data.replace(old, new)
+        log.end = End()
 
 
 class TestMemoryStore(StoreSuite):

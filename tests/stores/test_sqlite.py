@@ -1,5 +1,7 @@
 """The SQLite store passes the suites; what is its own (one file, its modes, its schema) is shown below them."""
 
+import re
+
 import pytest
 
 from wakelog.stores.sqlite import SqliteStore
@@ -23,13 +25,17 @@ class SqliteRig:
         """Rows as a stranger would add them: bytes and nothing derived."""
         with self.store.file.writing() as db:
             key, rows, size = db.execute("SELECT key, rows, size FROM logs WHERE id = ?", (session,)).fetchone()
-            for line in raw.splitlines(keepends=True) if b"\r" not in raw else [raw]:
+            for line in re.findall(rb"[^\n]*\n|[^\n]+", raw):
                 rows, size = rows + 1, size + len(line)
                 db.execute(
-                    "INSERT INTO lines (place, session, size, bytes) VALUES (?, ?, ?, ?)",
-                    ((key << 40) + rows, key, size, line),
+                    "INSERT INTO lines (session, number, size, bytes) VALUES (?, ?, ?, ?)", (key, rows, size, line)
                 )
             db.execute("UPDATE logs SET rows = ?, size = ? WHERE key = ?", (rows, size, key))
+
+    def hurt(self, session, old, new):
+        with self.store.file.writing() as db:
+            for key, raw in db.execute("SELECT key, bytes FROM lines").fetchall():
+                db.execute("UPDATE lines SET bytes = ? WHERE key = ?", (raw.replace(old, new), key))
 
 
 class TestSqliteStore(StoreSuite):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from wakelog.log.end import End
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.dying import Died, DyingStore
 from wakelog.testing.store_suite import StoreSuite, body, make
@@ -21,6 +22,11 @@ class DyingRig:
 
     def plant(self, session, raw):
         self.under._log(session).data.extend(raw)
+
+    def hurt(self, session, old, new):
+        log = self.under._log(session)
+        log.data[:] = log.data.replace(old, new)
+        log.end = End()
 
 
 class TestDyingStore(StoreSuite):

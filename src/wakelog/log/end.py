@@ -13,20 +13,20 @@ from wakelog.log.seal import Chain, seal_of, seq_of, unsealed
 
 
 class End:
-    """The last seq, the running end of the chain, and the torn tail if there is one."""
+    """The last seq, the running end of the chain, and the torn tail if there is one; `ragged`: without an LF."""
 
     def __init__(self) -> None:
         self.seq = -1
         self.size = 0
         self.torn = b""
         self._chain = Chain()
-        self._ragged = False
+        self.ragged = False
         self._sealed = False
 
     def take(self, line: Line) -> None:
         """Goes over one more line."""
         self.size = line.offset + len(line.raw) + line.ended
-        self._ragged, self.torn = not line.ended, b""
+        self.ragged, self.torn = not line.ended, b""
         h = seal_of(line.raw) if line.whole else None
         self._sealed = h is not None
         if h is not None:
@@ -45,8 +45,8 @@ class End:
 
     def seal(self, body: bytes) -> bytes:
         """The bytes to append for an encoded entry: sealed, ended by LF, on a line of its own."""
-        opening = b"\n" if self._ragged else b""
-        if self._ragged and not self._sealed:
+        opening = b"\n" if self.ragged else b""
+        if self.ragged and not self._sealed:
             self._chain.skip(opening)
         sealed = self._chain.seal(body, self.seq + 1)
         return opening + sealed + b"\n"
@@ -55,7 +55,7 @@ class End:
         """What `seal` gave has been written: the log ends behind it now. Gives the new entry's seq."""
         self.seq += 1
         self.size += len(written)
-        self.torn, self._ragged, self._sealed = b"", False, True
+        self.torn, self.ragged, self._sealed = b"", False, True
         return self.seq
 
 

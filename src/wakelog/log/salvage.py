@@ -135,7 +135,7 @@ class _Copy:
         first = next((entry for entry in entries if isinstance(entry.value, Session)), None)
         self._time = (first or entries[0]).value.timestamp
         if first is None or not isinstance(first.value, Session):
-            session_id = self._lost_id(entries[0])
+            session_id = self._lost_id(entries)
             self._write(encode(Session(id=session_id, timestamp=self._time, version=FORMAT_VERSION)))
             return
         self._keep(first, _standalone(first.value, inherited))
@@ -145,9 +145,13 @@ class _Copy:
             else:
                 self._keep_inherited(link)
 
-    def _lost_id(self, first: Entry) -> str:
-        """The id of a session whose first line cannot be read: what the next entry calls its parent."""
-        named = first.id if first.type == "session" else first.value.parent_id
+    def _lost_id(self, entries: list[Entry]) -> str:
+        """The id of a session whose first line cannot be read: what entries call their parent, though none is it."""
+        first = entries[0]
+        if first.type == "session":
+            return first.id
+        there = {entry.id for entry in entries}
+        named = next((name for entry in entries if (name := entry.value.parent_id) not in there), None)
         return named if named is not None and is_id(named) else self._fresh_id(first.raw)
 
     def _keep_inherited(self, link: Entry) -> None:

@@ -173,7 +173,7 @@ class JsonlStore:
         written = end.seal(body)
         self._write(name, log, written, durable=durable)
         seq = end.advance(written)
-        log.end = end
+        log.end, log.size = end, end.size
         raw = written.strip(b"\n")
         return Sealed(seq, Line(raw, end.size - len(raw) - 1))
 
@@ -198,7 +198,9 @@ class JsonlStore:
         """The end of the log as it is now. Sealed lines are taken at their word; else it is read from the start."""
         if log.end is not None and log.end.size == log.size:
             return log.end
-        known = log.end if log.end is not None and log.end.size < log.size else _last_sealed(log.log, log.size)
+        # What comes behind a last line without its end is a part of that line, so that one is read again.
+        is_good = log.end is not None and log.end.size < log.size and not log.end.ragged
+        known = log.end if is_good else _last_sealed(log.log, log.size)
         end = known or End()
         for line in split(blocks(log.log, end.size, log.size), offset=end.size):
             if known is not None and line.ended and seal_of(line.raw) is None:
@@ -237,14 +239,17 @@ class JsonlStore:
         if after < 0:
             yield from split(blocks(log, 0, size))
             return
+        last: int | None = None
         for line in lines_backwards(log, size):
             seq = seq_of(line.raw)
             if seq is None and line.ended:
                 break
-            if seq is not None and seq <= after and line.ended:
-                start = line.offset + len(line.raw) + 1
-                yield from split(blocks(log, start, size), offset=start, number=0)
-                return
+            if seq is not None and line.ended:
+                last = seq if last is None else last
+                if seq <= after:
+                    start = line.offset + len(line.raw) + 1 if last >= after else size
+                    yield from split(blocks(log, start, size), offset=start, number=0)
+                    return
         # Lines without seq stand at the end: their places are only known by counting from the start.
         yield from lines_after(split(blocks(log, 0, size)), after)
 

@@ -15,8 +15,6 @@ from wakelog.stores.sqlite_blobs import SqliteBlobs
 from wakelog.stores.sqlite_file import SqliteFile
 from wakelog.stores.tables import Addition, Known, LeaseRow, Row, StoredRow
 
-# Where the rows of one session end and those of the next begin.
-_SPAN = 1 << 40
 _ROWS_MAX = 1_000
 _POLL_S = 0.02
 
@@ -29,32 +27,43 @@ ON CONFLICT DO NOTHING RETURNING key
 _MOVE = """
 UPDATE logs SET rows = rows + :rows, size = size + :bytes
 WHERE id = :session AND size = :size AND (:fence IS NULL OR fence = :fence)
+  AND NOT EXISTS (SELECT 1 FROM lines WHERE id = :new AND session = logs.key)
 RETURNING key, rows
 """
-_IS_KNOWN = "SELECT 1 FROM lines JOIN logs ON logs.key = lines.session WHERE logs.id = ? AND lines.id = ?"
-_INSERT = "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_ID_TAKEN = "SELECT 1 FROM lines WHERE session = ? AND id = ?"
+_INSERT = """
+INSERT INTO lines (session, number, size, seq, id, parent, type, time_ms, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_ID_TAKEN = "SELECT 1 FROM lines WHERE id = ? AND session = ?"
 _LAST = """
-SELECT place, lines.size, bytes FROM logs JOIN lines ON place = logs.key * 1099511627776 + logs.rows WHERE logs.id = ?
+SELECT lines.number, lines.size, bytes FROM logs JOIN lines ON session = logs.key AND lines.number = rows
+WHERE logs.id = ?
 """
 _ROWS = """
-WITH log AS (SELECT key * 1099511627776 AS start FROM logs WHERE id = :session),
-     from_here AS (SELECT coalesce((SELECT size FROM lines, log WHERE place = start + :after), 0) AS size)
-SELECT place, lines.size, bytes FROM log, from_here, lines
-WHERE place > start + :after AND place <= start + :after + :most
-  AND (lines.size <= from_here.size + :budget OR place = start + :after + 1)
-ORDER BY place
+WITH log AS (SELECT key FROM logs WHERE id = :session),
+     so_far AS (SELECT coalesce((SELECT size FROM lines, log WHERE session = log.key AND number = :after), 0) AS size)
+SELECT number, lines.size, bytes FROM log, so_far, lines
+WHERE session = log.key AND number > :after AND number <= :after + :most
+  AND (lines.size <= so_far.size + :budget OR number = :after + 1)
+ORDER BY number
 """
 _ROWS_BEFORE = """
-WITH log AS (SELECT key * 1099511627776 AS start FROM logs WHERE id = :session),
-     from_here AS (SELECT (SELECT size FROM lines, log WHERE place = start + :before - 1) AS size)
-SELECT place, lines.size, bytes FROM log, from_here, lines
-WHERE place < start + :before AND place >= max(start + :before - :most, start + 1)
-  AND (lines.size > from_here.size - :budget OR place = start + :before - 1)
-ORDER BY place DESC
+WITH log AS (SELECT key FROM logs WHERE id = :session),
+     so_far AS (SELECT (SELECT size FROM lines, log WHERE session = log.key AND number = :before - 1) AS size)
+SELECT number, lines.size, bytes FROM log, so_far, lines
+WHERE session = log.key AND number < :before AND number >= :before - :most
+  AND (lines.size > so_far.size - :budget OR number = :before - 1)
+ORDER BY number DESC
 """
-_NUMBER_OF = "SELECT place FROM lines WHERE session = (SELECT key FROM logs WHERE id = ?) AND seq = ?"
-_ROW_OF = "SELECT place, size, bytes FROM lines WHERE session = (SELECT key FROM logs WHERE id = ?) AND id = ?"
+_NUMBER_OF = """
+WITH log AS (SELECT key FROM logs WHERE id = :session)
+SELECT number FROM lines, log WHERE session = log.key AND number = :seq + 1 AND seq = :seq
+UNION ALL
+SELECT number FROM lines, log WHERE session = log.key AND seq = :seq AND seq <> number - 1
+"""
+_ROW_OF = """
+SELECT lines.number, lines.size, bytes FROM lines JOIN logs ON logs.key = lines.session
+WHERE lines.id = ? AND logs.id = ?
+"""
 _TAKE = """
 UPDATE logs SET holder = ?, fence = ?, expires = ?, boot = ?, pids = ?, pid = ?, born = ? WHERE id = ?
 """
@@ -123,24 +132,24 @@ class SqliteTables:
         """See `Tables`."""
         wanted = {"session": session, "after": after, "most": _ROWS_MAX, "budget": budget}
         with self._file.reading() as db:
-            return [StoredRow(place % _SPAN, size, raw) for place, size, raw in db.execute(_ROWS, wanted)]
+            return [StoredRow(*row) for row in db.execute(_ROWS, wanted)]
 
     def rows_before(self, session: str, *, before: int, budget: int) -> Sequence[StoredRow]:
         """See `Tables`."""
         wanted = {"session": session, "before": before, "most": _ROWS_MAX, "budget": budget}
         with self._file.reading() as db:
-            return [StoredRow(place % _SPAN, size, raw) for place, size, raw in db.execute(_ROWS_BEFORE, wanted)]
+            return [StoredRow(*row) for row in db.execute(_ROWS_BEFORE, wanted)]
 
     def number_of(self, session: str, *, seq: int) -> int | None:
         """See `Tables`."""
         with self._file.reading() as db:
-            found = db.execute(_NUMBER_OF, (session, seq)).fetchone()
-        return found[0] % _SPAN if found else None
+            found = db.execute(_NUMBER_OF, {"session": session, "seq": seq}).fetchone()
+        return int(found[0]) if found else None
 
     def row_of(self, session: str, entry: str) -> StoredRow | None:
         """See `Tables`."""
         with self._file.reading() as db:
-            return _stored(db.execute(_ROW_OF, (session, entry)).fetchone())
+            return _stored(db.execute(_ROW_OF, (entry, session)).fetchone())
 
     # ── leases ───────────────────────────────────────────────────────────────────────────────────
 
@@ -231,12 +240,11 @@ class SqliteTables:
 def _add(db: sqlite3.Connection, addition: Addition) -> bool:
     """Moves a log's end and puts rows behind it, inside a transaction of the caller's."""
     rows = addition.rows
-    if addition.refuse_known and any(row.id and _is_known(db, addition.session, row.id) for row in rows):
-        return False
     wanted = {
         "session": addition.session,
         "size": addition.size,
         "fence": addition.fence,
+        "new": rows[0].id if addition.refuse_known and rows else None,
         "rows": len(rows),
         "bytes": sum(len(row.raw) for row in rows),
     }
@@ -244,18 +252,14 @@ def _add(db: sqlite3.Connection, addition: Addition) -> bool:
     if moved is None:
         return False
     key, last = moved
-    place, size = key * _SPAN + last - len(rows), addition.size
+    number, size = last - len(rows), addition.size
     for row in rows:
-        place, size = place + 1, size + len(row.raw)
-        taken = not addition.refuse_known and row.id and db.execute(_ID_TAKEN, (key, row.id)).fetchone()
+        number, size = number + 1, size + len(row.raw)
+        taken = not addition.refuse_known and row.id and db.execute(_ID_TAKEN, (row.id, key)).fetchone()
         entry = None if taken else row.id
-        db.execute(_INSERT, (place, key, size, row.seq, entry, row.parent, row.type, row.time_ms, row.raw))
+        db.execute(_INSERT, (key, number, size, row.seq, entry, row.parent, row.type, row.time_ms, row.raw))
     return True
 
 
-def _is_known(db: sqlite3.Connection, session: str, entry: str) -> bool:
-    return db.execute(_IS_KNOWN, (session, entry)).fetchone() is not None
-
-
 def _stored(row: tuple[int, int, bytes] | None) -> StoredRow | None:
-    return StoredRow(row[0] % _SPAN, row[1], row[2]) if row else None
+    return StoredRow(*row) if row else None

@@ -47,7 +47,8 @@ class Known(msgspec.Struct, frozen=True):
 class Addition(msgspec.Struct, frozen=True):
     """Rows to go behind the first `size` bytes of a log, if that is where it ends and the fence is current.
 
-    `refuse_known`: not if an entry of that id stands in the log already. Else such a row is added without its id.
+    `refuse_known`: not if an entry with the id of the first row stands in the log already. Else a row whose id is
+    taken is added without it.
     """
 
     session: str

@@ -6,12 +6,13 @@ what the outside world does wrong can go on living; whoever plays the process ca
 another one, with a store of its own, take up what is left.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from wakelog.errors import WakelogError
 from wakelog.log.content import BlobRef
 from wakelog.log.lines import Line
-from wakelog.ports import Blobs, Lease, News, Sealed, Stat, Store, StoredBlob
+from wakelog.ports import Append, Blobs, Lease, News, Sealed, Stat, Store, StoredBlob
 
 _Result = TypeVar("_Result")
 
@@ -80,6 +81,14 @@ class DyingStore:
         return self.life.write(
             lambda: self._store.append(session, body, after=after, behind=behind, fence=fence, durable=durable)
         )
+
+    def append_all(self, appends: Sequence[Append]) -> list[Sealed | WakelogError]:
+        """See `ports.Store`."""
+        return self.life.write(lambda: self._store.append_all(appends))
+
+    def adopt(self, session: str, name: str, raw: bytes, *, size: int = 0) -> str:
+        """See `ports.Store`."""
+        return self.life.write(lambda: self._store.adopt(session, name, raw, size=size))
 
     def acquire(self, session: str, body: bytes, *, after: int, behind: int = 0, holder: str, ttl_s: float) -> Lease:
         """See `ports.Store`."""

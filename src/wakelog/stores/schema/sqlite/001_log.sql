@@ -17,11 +17,12 @@ CREATE TABLE logs (
 ) STRICT;
 CREATE INDEX logs_by_number ON logs (stem, number);
 
--- The logs: `bytes` of all rows of a session, in their order, are its log. The other columns are derived.
--- place = session key * 2^40 + number of the row: so a session's rows lie together and need no index of their own.
+-- The logs: `bytes` of all rows of a session, by `number`, are its log. The other columns are derived from them.
+-- Rows of many sessions lie in the order they came in, so that those of one commit share pages.
 CREATE TABLE lines (
-  place   INTEGER PRIMARY KEY,
+  key     INTEGER PRIMARY KEY,
   session INTEGER NOT NULL,
+  number  INTEGER NOT NULL,
   size    INTEGER NOT NULL,
   seq     INTEGER,
   id      TEXT,
@@ -30,8 +31,11 @@ CREATE TABLE lines (
   time_ms INTEGER,
   bytes   BLOB NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX lines_by_seq ON lines (session, seq);
-CREATE UNIQUE INDEX lines_by_id ON lines (session, id);
+CREATE UNIQUE INDEX lines_by_number ON lines (session, number);
+-- Where every row is an entry, seq is number - 1 and needs no index of its own.
+CREATE UNIQUE INDEX lines_by_seq ON lines (session, seq) WHERE seq <> number - 1;
+-- Ids grow with time: the newest of all sessions stand side by side.
+CREATE UNIQUE INDEX lines_by_id ON lines (id, session);
 
 -- Replies under way, a piece a row. Removed when the reply stands in the log.
 CREATE TABLE journals (

@@ -1,0 +1,155 @@
+"""Part of the store suite: any history, hostile bytes and damage included, gives what the reference gives.
+
+The reference is `MemoryStore`. Both stores live through the same acts; after each the answers are compared, and in
+the end every way of reading.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from wakelog.errors import WakelogError
+from wakelog.log.lines import Reader
+from wakelog.log.proof import prove
+from wakelog.ports import Append, Store
+from wakelog.stores.memory import MemoryStore
+from wakelog.testing.store_rig import Rig, body, make, stored
+
+HOSTILE = (
+    '"\\u0000"',
+    '"\\ud800 lone \\udfff"',
+    "123456789012345678901234567890",
+    "-0.0",
+    "1e999",
+    "NaN",
+    '"\u2028\u2029\x85"',
+    '{"id":"inner","type":"message"}',
+    "[" * 300 + "]" * 300,
+    '"' + "x" * 5_000 + '"',
+)
+# An entry without its id: that is put in later, and sometimes twice.
+_entry = st.builds(
+    lambda value, again: (
+        '{"type":"custom","id":"ID","customType":"t","data":%s%s}' % (value, ',"id":"ID"' if again else "")
+    ).encode(),
+    st.sampled_from(HOSTILE),
+    st.booleans(),
+)
+_planted = st.one_of(
+    st.binary(max_size=40).map(lambda raw: raw.replace(b"\r", b"") + b"\n"),
+    st.binary(min_size=1, max_size=20).map(lambda raw: raw.replace(b"\r", b"").replace(b"\n", b"") or b"x"),
+    st.sampled_from(
+        (
+            b'{"type":"message","id":"f1","message":{"role":"user","content":"hi"}}\n',
+            b'{"type":"message","id":"f2","message":{"role":"user","content":"no end"}}',
+            b'{"v":1,"seq":SEQ,"type":"message","id":"f3","message":{"role":"user","content":"cut',
+            b'{"a":1}{"type":"label","id":"f4","targetId":"x","label":"glued"}\n',
+        )
+    ),
+)
+_acts = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), _entry, st.integers(-2, 1)),
+        st.tuples(st.just("plant"), _planted, st.just(0)),
+        st.tuples(st.just("again"), st.just(b""), st.just(0)),
+    ),
+    max_size=8,
+)
+
+
+class _Pair:
+    """A session in two stores: the one that is judged, and the reference."""
+
+    def __init__(self, rig: Rig, session: str) -> None:
+        self.session = session
+        self.reference = MemoryStore()
+        self._rig = rig
+        self._last: Append | None = None
+        self._count = 0
+        # A sender of its own, so that both give it the same number.
+        make(rig.store, session, sender=session)
+        make(self.reference, session, sender=session)
+
+    def act(self, what: str, raw: bytes, shift: int) -> None:
+        """Does one thing to both, and compares the answers."""
+        reader = Reader()
+        reader.feed_all(self.reference.load(self.session))
+        if what == "plant":
+            # A torn append had the next seq.
+            raw = raw.replace(b"SEQ", b"%d" % reader.next_seq)
+            self._rig.plant(self.session, raw)
+            self.reference.plant(self.session, raw)
+            return
+        if what == "append":
+            behind = len(reader.torn.raw) if reader.torn else 0
+            self._count += 1
+            entry = raw.replace(b"ID", b"m%d" % self._count)
+            self._last = Append(self.session, entry, reader.next_seq - 1 + shift, behind)
+        if self._last is not None:
+            self._compare(self._last)
+
+    def _compare(self, append: Append) -> None:
+        got, expected = (_answer(store, append) for store in (self._rig.store, self.reference))
+        assert got == expected, append
+
+
+def _answer(store: Store, append: Append) -> Any:
+    (answer,) = store.append_all([append])
+    return type(answer) if isinstance(answer, WakelogError) else (answer.seq, answer.line.raw, answer.line.offset)
+
+
+class HistorySuite:
+    """Whatever happens to a log, all stores tell the same of it."""
+
+    def test_any_history(self, rig: Rig) -> None:
+        """Law 12, LOG-11: answers, bytes, places, damage and proof are those of the reference."""
+        count = 0
+
+        @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(_acts)
+        def live(acts: list[tuple[str, bytes, int]]) -> None:
+            nonlocal count
+            count += 1
+            pair = _Pair(rig, f"h{count}")
+            for act in acts:
+                pair.act(*act)
+            for read in (*_READINGS, *(_behind(after) for after in range(-1, 6))):
+                assert read(rig.store, pair.session) == read(pair.reference, pair.session)
+
+        live()
+
+    def test_a_damaged_row_costs_only_itself(self, rig: Rig, store: Store) -> None:
+        """Law 9: bytes that changed in storage are given back as they are now; the rest is served, and it shows."""
+        make(store)
+        for number in range(3):
+            store.append("s", body(f"m{number}", f"text {number}"), after=number)
+        before = stored(store)
+        rig.hurt("s", b'"text 1"', b'"text\x001"')
+        other = rig.again()
+        assert stored(other) == before.replace(b'"text 1"', b'"text\x001"')
+        reader = Reader()
+        assert [entry.id for entry in reader.feed_all(other.load("s"))] == ["s", "m0", "m2"]
+        assert [hurt.kind for hurt in reader.damage] == ["unreadable"]
+        assert len(prove(other.load("s")).broken) > 0
+        assert other.append("s", body("m3"), after=3).seq == 4
+
+
+def _damage(store: Store, session: str) -> Any:
+    reader = Reader()
+    entries = [(entry.id, entry.seq, entry.raw) for entry in reader.feed_all(store.load(session))]
+    return entries, reader.damage, reader.torn, reader.next_seq
+
+
+def _behind(after: int) -> Callable[[Store, str], Any]:
+    return lambda store, session: [(line.raw, line.offset) for line in store.load(session, after=after)]
+
+
+_READINGS: tuple[Callable[[Store, str], Any], ...] = (
+    stored,
+    _damage,
+    lambda store, session: [(line.raw, line.offset, line.number, line.ended) for line in store.load(session)],
+    lambda store, session: [(line.raw, line.offset, line.ended) for line in store.tail(session)],
+    lambda store, session: prove(store.load(session)),
+)

@@ -1,0 +1,135 @@
+"""Part of the store suite: appends of many sessions at once, and logs that come from elsewhere."""
+
+import pytest
+
+from wakelog.errors import Conflict, LeaseLost, NotFound, WakelogError
+from wakelog.log.lines import Reader
+from wakelog.log.proof import prove
+from wakelog.log.seal import seq_of, unsealed
+from wakelog.ports import Append, Sealed, Store
+from wakelog.testing.store_rig import Rig, body, first_line, make, stored, take
+
+FOREIGN = b'{"type":"message","id":"f%d","message":{"role":"user","content":"hi"}}\n'
+GARBAGE = (
+    b"\x00\xff garbage \xfe\n",
+    b"\n",
+    b'{"type":"x"}{"type":"y"}\n',
+    b'{"v":1,"seq":1,"type":"message","id":"again","message":{"role":"user","content":"\\ud800 \\u0000"}}\n',
+    b'{"v":1,"seq":1,"type":"message","id":"again","message":{"role":"user","content":"twice"}}\n',
+    b'{"v":1,"seq":900719925474099,"type":"future","id":"far","big":123456789012345678901234567890,"e":1e999}\n',
+    b"  \t \r\n",
+    b'{"v":1,"seq":7,"type":"mess',
+)
+
+
+def whole_log(session: str = "s") -> bytes:
+    """A log as it may come from anywhere: sealed lines, foreign lines, damage of every kind, a torn tail."""
+    return first_line(session)(7) + b"\n" + b"".join(FOREIGN % number for number in range(3)) + b"".join(GARBAGE)
+
+
+def seqs(answers: list[Sealed | WakelogError]) -> list[int | type]:
+    """Answers in short: the seq, or the kind of error."""
+    return [answer.seq if isinstance(answer, Sealed) else type(answer) for answer in answers]
+
+
+class MovingSuite:
+    """Many entries at a time."""
+
+    # ── appends of many sessions ─────────────────────────────────────────────────────────────────
+
+    def test_many_sessions_at_once(self, store: Store) -> None:
+        """Law 3, law 12: each session gets its own entry under its own seq, as if it had been alone."""
+        for name in "abc":
+            make(store, name)
+        answers = store.append_all([Append(name, body(f"m-{name}"), 0) for name in "cab"])
+        assert seqs(answers) == [1, 1, 1]
+        for name in "abc":
+            lines = list(store.load(name))
+            assert unsealed(lines[-1].raw) == body(f"m-{name}")
+            assert prove(store.load(name)).broken == ()
+        by_line = {answer.line.raw for answer in answers if isinstance(answer, Sealed)}
+        assert by_line == {list(store.load(name))[-1].raw for name in "abc"}
+
+    def test_one_session_keeps_its_order(self, store: Store) -> None:
+        """Law 3: entries of one session that come together are appended in the order given."""
+        make(store, "a")
+        make(store, "b")
+        appends = [Append("a", body(f"m{number}"), number) for number in range(5)]
+        assert seqs(store.append_all([*appends, Append("b", body("n"), 0)])) == [1, 2, 3, 4, 5, 1]
+        assert [entry.id for entry in Reader().feed_all(store.load("a"))] == ["a", *(f"m{at}" for at in range(5))]
+
+    def test_an_answer_is_an_entrys_own(self, rig: Rig, store: Store) -> None:
+        """LOG-10, law 6: what one append meets is nothing to its neighbours."""
+        for name in ("a", "b", "s"):
+            make(store, name)
+        take(store, "a1", "one", after=0, ttl_s=5)
+        rig.advance(6)
+        take(rig.again(), "a2", "two", after=1)
+        answers = store.append_all(
+            [
+                Append("a", body("m1"), 0),
+                Append("a", body("m2"), 0),
+                Append("nobody", body("m3"), 0),
+                Append("b", body("m4"), 7),
+                Append("s", body("m5"), 2, fence=1),
+                Append("b", body("m6"), 0),
+                Append("a", body("m1"), 0),
+            ]
+        )
+        assert seqs(answers) == [1, Conflict, NotFound, Conflict, LeaseLost, 1, 1]
+        assert [entry.id for entry in Reader().feed_all(store.load("a"))] == ["a", "m1"]
+        assert [entry.id for entry in Reader().feed_all(store.load("b"))] == ["b", "m6"]
+
+    def test_nothing_to_append(self, store: Store) -> None:
+        """Bad input: no appends, no answers."""
+        assert store.append_all([]) == []
+
+    # ── logs from elsewhere ──────────────────────────────────────────────────────────────────────
+
+    def test_a_log_is_adopted_as_it_is(self, rig: Rig, store: Store) -> None:
+        """Law 12, LOG-11: every byte of a log kept elsewhere comes back, damage and all."""
+        raw = whole_log()
+        assert store.adopt("s", "crab_user_7", raw) == "crab_user_7"
+        for other in (store, rig.again()):
+            assert stored(other) == stored(other, "crab_user_7") == raw
+            backwards = [(line.offset, line.raw) for line in other.tail("s")]
+            assert backwards == [(line.offset, line.raw) for line in other.load("s")][::-1]
+
+    def test_adopting_goes_on(self, store: Store) -> None:
+        """Law 4: what is cut anywhere between two lines goes on from there, and is the same in the end."""
+        for number in range(whole_log().count(b"\n")):
+            raw = whole_log(f"s{number}")
+            end = len(b"".join(raw.splitlines(keepends=True)[: number + 1]))
+            name = store.adopt(f"s{number}", "crab_user_1", raw[:end])
+            assert store.adopt(f"s{number}", "other", raw[end:], size=end) == name
+            assert stored(store, f"s{number}") == raw
+
+    def test_adopting_knows_its_place(self, store: Store) -> None:
+        """LOG-10: bytes go behind the ones they belong to, or nowhere."""
+        raw = first_line("s")(1) + b"\n"
+        store.adopt("s", "crab_user_1", raw)
+        for size in (0, 1, len(raw) - 1, len(raw) + 1):
+            with pytest.raises(Conflict):
+                store.adopt("s", "crab_user_1", FOREIGN % 1, size=size)
+        with pytest.raises(NotFound):
+            store.adopt("nobody", "crab_user_2", FOREIGN % 1, size=5)
+        assert stored(store) == raw
+
+    def test_a_name_that_is_taken(self, store: Store) -> None:
+        """ST-2: an adopted session keeps its name where it can, and else gets the next number."""
+        make(store, "a")
+        assert store.adopt("b", "crab_user_1", first_line("b")(1) + b"\n") == "crab_user_2"
+        assert store.adopt("c", "by-hand", first_line("c")(1) + b"\n") == "by-hand"
+        assert store.adopt("d", "by-hand", first_line("d")(1) + b"\n") == "by-hand_1"
+        assert make(store, "e") == "crab_user_3"
+        assert {store.name(session) for session in "abcde"} == {stat.name for stat in store.sessions()}
+
+    def test_an_adopted_log_goes_on(self, store: Store) -> None:
+        """Law 12: behind an adopted log the next entry stands, sealed over all that is before it."""
+        raw = first_line("s")(7) + b"\n" + b"".join(FOREIGN % number for number in range(3)) + GARBAGE[0]
+        store.adopt("s", "crab_user_7", raw)
+        assert store.append("s", body("m4"), after=3).seq == 4
+        assert store.append("s", body("m5"), after=4).seq == 5
+        assert [seq_of(line.raw) for line in store.load("s", after=3)][-2:] == [4, 5]
+        assert prove(store.load("s")).broken == ()
+        assert stored(store).startswith(raw)

@@ -1,0 +1,77 @@
+"""What a store's test file gives the suites: a store, and what they may do to its surroundings.
+
+Beside it stand the few entries that the suites write. They are plain JSON: a suite must not lean on what it judges.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from wakelog.errors import Conflict
+from wakelog.log.seal import seq_of
+from wakelog.ports import Lease, Store
+
+
+class Rig(Protocol):
+    """A store under test and what the suite may do to its surroundings."""
+
+    store: Store
+
+    def again(self) -> Store:
+        """Another store object on the same storage, as another process would have."""
+        ...
+
+    def advance(self, seconds: float) -> None:
+        """Moves the clock that leases expire by."""
+        ...
+
+    def plant(self, session: str, raw: bytes) -> None:
+        """Adds raw bytes to the end of a log, as a crash or a stranger would."""
+        ...
+
+    def hurt(self, session: str, old: bytes, new: bytes) -> None:
+        """Puts other bytes of the same length in the place of some, as a failing disk would."""
+        ...
+
+
+def first_line(session: str) -> Callable[[int], bytes]:
+    """The encoded first entry of a session, given its number."""
+    return lambda number: msgspec.json.encode({"type": "session", "id": session, "version": 1, "number": number})
+
+
+def body(entry: str, text: str = "hi", parent: str = "s") -> bytes:
+    """An encoded message."""
+    message = {"role": "user", "content": [{"type": "text", "text": text}]}
+    return msgspec.json.encode({"type": "message", "id": entry, "parentId": parent, "message": message})
+
+
+def make(store: Store, session: str = "s", agent: str = "crab", sender: str = "user") -> str:
+    """A session with its first line."""
+    return store.create(session, agent, sender, first_line(session))
+
+
+def stored(store: Store, session: str = "s") -> bytes:
+    """The bytes of a whole log."""
+    return b"".join(line.bytes for line in store.load(session))
+
+
+def activity(entry: str, holder: str) -> bytes:
+    """An encoded entry that takes a lease."""
+    return msgspec.json.encode({"type": "activity", "id": entry, "parentId": "s", "holder": holder})
+
+
+def take(store: Store, entry: str, holder: str, *, after: int, ttl_s: float = 10.0) -> Lease:
+    """Takes the lease of session `s`."""
+    return store.acquire("s", activity(entry, holder), after=after, holder=holder, ttl_s=ttl_s)
+
+
+def append_at_end(store: Store, entry: bytes, *, session: str = "s", tries: int = 10_000) -> int:
+    """Appends behind whatever is last, as often as it takes."""
+    for _ in range(tries):
+        after = max((seq_of(line.raw) or 0 for line in store.load(session)), default=-1)
+        try:
+            return store.append(session, entry, after=after).seq
+        except Conflict:
+            continue
+    raise AssertionError("no append got through")

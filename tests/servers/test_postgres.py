@@ -1,0 +1,305 @@
+"""The servers of the tests do what they say: what is shown on them would be worth nothing otherwise."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from tests.servers import binaries
+from tests.servers.pgbouncer import POOL_SIZE
+from tests.servers.place import Place, Unavailable
+from tests.servers.postgres import name_of
+
+CLIENTS = 4 * POOL_SIZE
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+OWNER = """
+import os, sys
+from tests.servers.pgbouncer import pooling
+from tests.servers.place import Place
+from tests.servers.postgres import own_server, shared_server
+place = Place(os.getpid())
+with own_server(place) as own, pooling(place, own.url()) as pool:
+    shared = shared_server(place)
+    with shared.connect() as connection:
+        [(data,)] = connection.execute("SHOW data_directory")
+    with open(f"{data}/postmaster.pid") as file:
+        print(own.pid(), pool.process.pid, int(file.readline()), open(place.path("kept")).read().strip(), place.folder)
+    sys.stdout.flush()
+    sys.stdin.read()
+"""
+
+
+def asked(url: str, words: str) -> list[tuple]:
+    with psycopg.connect(url, autocommit=True) as connection:
+        return connection.execute(words).fetchall()
+
+
+def done(url: str, words: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(words)
+
+
+def count(url: str) -> int:
+    return asked(url, "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace")[0][0]
+
+
+def rows(url: str) -> list[int]:
+    return [n for (n,) in asked(url, "SELECT n FROM t ORDER BY n")]
+
+
+def ended(pid: int) -> bool:
+    """Waits for the end of a process."""
+    try:
+        watch = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([watch], [], [], 30)[0])
+    finally:
+        os.close(watch)
+
+
+def backends_at_once(url: str) -> set[int]:
+    """The backends that many clients meet when all of them ask at the same time."""
+    together = threading.Barrier(CLIENTS)
+
+    def meet(_: int) -> int:
+        with psycopg.connect(url, autocommit=True) as connection:
+            together.wait(60)
+            return connection.execute("SELECT pg_backend_pid() FROM pg_sleep(0.05)").fetchone()[0]
+
+    with ThreadPoolExecutor(CLIENTS) as threads:
+        return set(threads.map(meet, range(CLIENTS)))
+
+
+class Writer(threading.Thread):
+    """Commits row after row until the server is gone, and remembers which were acknowledged."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.acknowledged: list[int] = []
+        self.under_way = threading.Event()
+        self._connection = psycopg.connect(url, autocommit=True)
+
+    def run(self) -> None:
+        try:
+            for n in range(1_000_000):
+                self._connection.execute("INSERT INTO t VALUES (%s)", [n])
+                self.acknowledged.append(n)
+                if n == 50:
+                    self.under_way.set()
+        except psycopg.OperationalError:
+            self._connection.close()
+
+
+class TestDatabases:
+    """Law 4 is tried on databases that know nothing of each other."""
+
+    def test_a_database_is_fresh(self, postgres_url):
+        """Two runs of this cannot meet: the table that one makes would stop the other."""
+        assert count(postgres_url) == 0
+        done(postgres_url, "CREATE TABLE t (n int)")
+        assert count(postgres_url) == 1
+
+    def test_the_next_one_is_fresh_as_well(self, postgres_url):
+        """As above, whichever runs first."""
+        assert count(postgres_url) == 0
+        done(postgres_url, "CREATE TABLE t (n int)")
+
+    def test_a_copy_has_what_its_template_has(self, postgres, postgres_url):
+        """A prepared database can be had again and again, and the copies are apart."""
+        done(postgres_url, "CREATE TABLE t (n int); INSERT INTO t VALUES (1)")
+        copy = postgres.new_database(postgres_url)
+        done(copy, "INSERT INTO t VALUES (2)")
+        assert (rows(copy), rows(postgres_url)) == ([1, 2], [1])
+        postgres.drop(copy)
+
+    def test_a_dropped_database_is_gone_with_its_clients(self, postgres):
+        """What a test left open does not keep its database alive."""
+        url = postgres.new_database()
+        with psycopg.connect(url) as left_open:
+            postgres.drop(url)
+            with pytest.raises(psycopg.OperationalError):
+                left_open.execute("SELECT 1")
+        with pytest.raises(psycopg.OperationalError, match="does not exist"):
+            psycopg.connect(url)
+
+    def test_the_password_counts(self, own_postgres):
+        """A wrong password can be tried, and no other user of the machine walks in."""
+        right = own_postgres.url().partition(":")[2].partition(":")[2].partition("@")[0]
+        with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+            psycopg.connect(own_postgres.url().replace(right, "wrong"))
+
+    def test_letters_beyond_ascii_are_letters(self, postgres_url):
+        """Search and lower case work as in a database at home; hostile text is in UTF-8 (LOG-10)."""
+        assert asked(postgres_url, "SELECT lower('ÄPFEL'), getdatabaseencoding()") == [("äpfel", "UTF8")]
+        assert asked(postgres_url, "SELECT to_tsvector('english', 'Running') @@ to_tsquery('english', 'run')") == [
+            (True,)
+        ]
+
+
+class TestBackends:
+    """One client can lose its backend."""
+
+    def test_a_terminated_backend_is_gone_and_no_other(self, postgres, postgres_url):
+        """The shared server lets a test end its own clients without disturbing anybody."""
+        with psycopg.connect(postgres_url) as one, psycopg.connect(postgres_url) as other:
+            pids = [one.info.backend_pid, other.info.backend_pid]
+            assert sorted(postgres.backends(postgres_url)) == sorted(pids)
+            postgres.terminate(pids[0])
+            assert postgres.backends(postgres_url) == pids[1:]
+            with pytest.raises(psycopg.OperationalError):
+                one.execute("SELECT 1")
+            assert other.execute("SELECT 1").fetchone() == (1,)
+
+    def test_a_killed_backend_is_gone_and_the_server_recovers(self, own_postgres):
+        """kill -9 of a backend: committed rows stay (law 4), open transactions go, everybody is thrown out."""
+        url = own_postgres.new_database()
+        done(url, "CREATE TABLE t (n int); INSERT INTO t VALUES (1)")
+        with psycopg.connect(url) as one, psycopg.connect(url) as other:
+            one.execute("INSERT INTO t VALUES (2)")
+            own_postgres.kill(one.info.backend_pid)
+            assert ended(one.info.backend_pid)
+            assert ended(other.info.backend_pid)
+            with pytest.raises(psycopg.OperationalError):
+                one.execute("SELECT 1")
+        own_postgres.wait()
+        assert rows(url) == [1]
+
+    @pytest.mark.parametrize("attempt", ["kill", "stop", "start", "restart", "running", "pid"])
+    def test_the_shared_server_is_not_for_stopping(self, postgres, attempt):
+        """A test cannot take the server away from the tests beside it."""
+        with pytest.raises(RuntimeError, match="own_postgres"):
+            getattr(postgres, attempt)(*([0] if attempt == "kill" else []))
+
+
+class TestOwnServer:
+    """A server that may die, and keeps what it acknowledged (law 4)."""
+
+    def test_it_is_durable(self, own_postgres):
+        """Durability that is switched off would make every other test of it idle."""
+        words = (
+            "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit')"
+        )
+        assert dict(asked(own_postgres.url(), words)) == dict.fromkeys(
+            ["fsync", "full_page_writes", "synchronous_commit"], "on"
+        )
+
+    @pytest.mark.parametrize("way", ["immediate stop", "SIGKILL"])
+    def test_no_acknowledged_row_is_lost(self, own_postgres, way):
+        """The server ends in the middle of appends, and starts again on the same URL."""
+        url = own_postgres.new_database()
+        done(url, "CREATE TABLE t (n int)")
+        writer = Writer(url)
+        writer.start()
+        assert writer.under_way.wait(60)
+        own_postgres.stop(immediate=True) if way == "immediate stop" else own_postgres.kill(own_postgres.pid())
+        writer.join(60)
+        assert not own_postgres.running()
+        with pytest.raises(psycopg.OperationalError):
+            psycopg.connect(url)
+        own_postgres.start()
+        # One row more may be there: it was committed, and the word of it was lost.
+        assert rows(url)[: len(writer.acknowledged)] == writer.acknowledged
+        assert len(rows(url)) - len(writer.acknowledged) in {0, 1}
+
+    def test_it_restarts_in_good_order(self, own_postgres):
+        """A restart that is not a crash, on the same URL, by another process."""
+        url, before = own_postgres.new_database(), own_postgres.pid()
+        own_postgres.restart()
+        assert (own_postgres.running(), own_postgres.pid() != before, count(url)) == (True, True, 0)
+
+
+class TestPgbouncer:
+    """Between two transactions a client may meet another connection."""
+
+    def test_many_clients_share_few_backends(self, postgres_url, pgbouncer_url):
+        """Clients that ask at the same time have a backend each; through the pool they wait for one of a few."""
+        assert len(backends_at_once(postgres_url)) == CLIENTS
+        assert len(backends_at_once(pgbouncer_url)) <= POOL_SIZE
+
+    def test_it_is_the_same_database(self, postgres_url, pgbouncer_url):
+        """What is written on one way is read on the other."""
+        done(pgbouncer_url, "CREATE TABLE t (n int); INSERT INTO t VALUES (7)")
+        assert rows(postgres_url) == [7]
+        assert name_of(pgbouncer_url) == name_of(postgres_url)
+
+    def test_a_setting_does_not_stay_with_its_client(self, pgbouncer_url):
+        """A setting stays with the backend: the next client finds it there, and the first one does not have it."""
+        look = "SELECT current_setting('wakelog.mine', true)"
+        with psycopg.connect(pgbouncer_url, autocommit=True) as first, psycopg.connect(pgbouncer_url) as second:
+            first.execute("SET wakelog.mine = 'first'")
+            assert second.execute(look).fetchone() == ("first",)
+            assert first.execute(look).fetchone() == (None,)
+
+    def test_a_prepared_statement_does_not_stay_with_its_client(self, pgbouncer_url):
+        """A store that prepares statements fails here, as it would behind such a pool anywhere."""
+        with psycopg.connect(pgbouncer_url, autocommit=True) as first, psycopg.connect(pgbouncer_url) as second:
+            first.execute("SELECT 1", prepare=True)
+            second.execute("SELECT 2")
+            with pytest.raises(psycopg.errors.InvalidSqlStatementName):
+                first.execute("SELECT 1", prepare=True)
+
+
+class TestRun:
+    """Servers come with a run and go with it."""
+
+    def test_nothing_survives_an_owner_that_is_killed(self):
+        """However a run ends, its servers end and their folder is removed."""
+        env = {name: value for name, value in os.environ.items() if name != "WAKELOG_TEST_POSTGRES"}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with subprocess.Popen([sys.executable, "-c", OWNER], cwd=ROOT, env=env, **pipes) as owner:
+            *pids, folder = owner.stdout.readline().split()
+            assert len(pids) == 4
+            assert os.path.isdir(folder)
+            owner.send_signal(signal.SIGKILL)
+        assert all(ended(int(pid)) for pid in pids)
+        assert not os.path.exists(folder)
+
+    def test_servers_do_not_run_as_root(self, own_postgres, pgbouncer):
+        """They refuse to; root runs them as somebody who owns nothing else."""
+        for pid in (own_postgres.pid(), pgbouncer.process.pid):
+            assert os.stat(f"/proc/{pid}").st_uid != 0
+
+    def test_the_workers_of_a_run_share_a_place(self, servers):
+        """Whoever asks for the place of an owner gets the same one, with one keeper."""
+        again = Place(int(servers.folder.rpartition("/")[2].split("-")[1]))
+        assert again.folder == servers.folder
+        assert os.stat(servers.folder).st_mode & 0o077 == 0
+
+    def test_the_wheel_is_used_where_nobody_can_reach_it(self, servers):
+        """A checkout in root's home is closed to the server's user: a copy of the server is complete."""
+        [package] = binaries.importlib.util.find_spec(binaries.WHEEL).submodule_search_locations
+        with servers.lock():
+            copy = binaries._brought(servers, binaries._newest_first(f"{package}/pginstall*")[0])
+        data = f"{copy}/data"
+        servers.run(f"{copy}/bin/initdb", "-D", data, "--no-sync")
+        assert os.path.exists(f"{data}/PG_VERSION")
+
+
+class TestMissing:
+    """A missing server fails the run with one line (never a skip)."""
+
+    def test_no_programs(self, servers, monkeypatch):
+        """The line says what to do."""
+        monkeypatch.setattr(binaries, "_candidates", lambda place: iter(["/nowhere"]))
+        with pytest.raises(Unavailable, match="make test"):
+            binaries.programs(servers)
+
+    def test_a_server_that_does_not_answer(self):
+        """A test of a run whose WAKELOG_TEST_POSTGRES leads nowhere ends in an error, in one line, and no skip."""
+        test = f"{__file__}::TestDatabases::test_a_database_is_fresh"
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", test]
+        env = os.environ | {"WAKELOG_TEST_POSTGRES": "postgresql://127.0.0.1:1/nowhere"}
+        ran = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+        assert ran.returncode == 1
+        assert "1 error" in ran.stdout
+        assert "skipped" not in ran.stdout
+        assert "WAKELOG_TEST_POSTGRES names does not answer" in ran.stdout
+        assert "Traceback" not in ran.stdout
