@@ -200,11 +200,14 @@ def policy(chance):
 class Play:
     """One session, and what people and workers do to it."""
 
-    def __init__(self, seed, *, kills=(), tools=("look", "pay", "book", "agent", "ghost"), faults=True, channels=True):
+    def __init__(
+        self, seed, *, kills=(), tools=("look", "pay", "book", "agent", "ghost"), faults=True, channels=True, rig=None
+    ):
         self.chance = Random(f"play {seed}")
         self.clock = Ticking()
         self.now = 0.0
-        self.store = MemoryStore(now=lambda: self.now)
+        self.rig = rig
+        self.store = rig.store if rig else MemoryStore(now=lambda: self.now)
         self.outside = Outside()
         self.model = Whim(seed, tools=tools, faults=faults)
         self.rows = []
@@ -301,12 +304,17 @@ class Play:
                 report = asyncio.run(wake(self.world(store), self.session.name))
             except Died:
                 self.deaths += 1
-                self.now += 1e9
+                self._outlive_leases()
                 continue
             self.rows += report.rows
             if not self._answer():
                 return report
         raise AssertionError(f"it does not come to rest: {self.rows[-20:]}")
+
+    def _outlive_leases(self):
+        self.now += 1e9
+        if self.rig:
+            self.rig.advance(1e9)
 
     def _answer(self):
         """Decides by chance whatever waits for a person, in all sessions; whether anything did."""
