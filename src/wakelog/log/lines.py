@@ -110,13 +110,13 @@ def split_backwards(blocks: Iterable[bytes], *, end: int) -> Iterator[Line]:
 
 def lines_after(lines: Iterable[Line], after: int) -> Iterator[Line]:
     """The lines behind the entry with that seq, damage included; a line that tells no seq is counted."""
-    reader, is_behind = Reader(), False
+    reader, lines = Reader(), iter(lines)
     for line in lines:
         seq = seq_of(line.raw) if line.whole and line.ended else None
         # A torn append may name a seq that was given to another entry afterwards.
-        is_behind = is_behind or (reader.next_seq if seq is None else seq) > after
-        if is_behind:
+        if (reader.next_seq if seq is None else seq) > after:
             yield line
+            yield from lines
         elif seq is not None:
             reader.next_seq = seq + 1
         else:

@@ -7,7 +7,7 @@ a database file is used on one machine at a time, and neither a suspended one no
 import contextlib
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from wakelog.ports import Stat
 from wakelog.stores.holding import Holder, boot_id, seconds_since_boot
@@ -15,7 +15,6 @@ from wakelog.stores.sqlite_blobs import SqliteBlobs
 from wakelog.stores.sqlite_file import SqliteFile
 from wakelog.stores.tables import Addition, Known, LeaseRow, Row, StoredRow
 
-_ROWS_MAX = 1_000
 _POLL_S = 0.02
 
 _KNOWN = "SELECT id, name FROM logs WHERE id = ?1 UNION ALL SELECT id, name FROM logs WHERE name = ?1 LIMIT 1"
@@ -39,20 +38,12 @@ SELECT lines.number, lines.size, bytes FROM logs JOIN lines ON session = logs.ke
 WHERE logs.id = ?
 """
 _ROWS = """
-WITH log AS (SELECT key FROM logs WHERE id = :session),
-     so_far AS (SELECT coalesce((SELECT size FROM lines, log WHERE session = log.key AND number = :after), 0) AS size)
-SELECT number, lines.size, bytes FROM log, so_far, lines
-WHERE session = log.key AND number > :after AND number <= :after + :most
-  AND (lines.size <= so_far.size + :budget OR number = :after + 1)
-ORDER BY number
+SELECT lines.number, lines.size, bytes FROM lines
+WHERE session = (SELECT key FROM logs WHERE id = ?) AND lines.number > ? ORDER BY lines.number
 """
 _ROWS_BEFORE = """
-WITH log AS (SELECT key FROM logs WHERE id = :session),
-     so_far AS (SELECT (SELECT size FROM lines, log WHERE session = log.key AND number = :before - 1) AS size)
-SELECT number, lines.size, bytes FROM log, so_far, lines
-WHERE session = log.key AND number < :before AND number >= :before - :most
-  AND (lines.size > so_far.size - :budget OR number = :before - 1)
-ORDER BY number DESC
+SELECT lines.number, lines.size, bytes FROM lines
+WHERE session = (SELECT key FROM logs WHERE id = ?) AND lines.number < ? ORDER BY lines.number DESC
 """
 _NUMBER_OF = """
 WITH log AS (SELECT key FROM logs WHERE id = :session)
@@ -130,15 +121,13 @@ class SqliteTables:
 
     def rows(self, session: str, *, after: int, budget: int) -> Sequence[StoredRow]:
         """See `Tables`."""
-        wanted = {"session": session, "after": after, "most": _ROWS_MAX, "budget": budget}
         with self._file.reading() as db:
-            return [StoredRow(*row) for row in db.execute(_ROWS, wanted)]
+            return list(_within(budget, db.execute(_ROWS, (session, after))))
 
     def rows_before(self, session: str, *, before: int, budget: int) -> Sequence[StoredRow]:
         """See `Tables`."""
-        wanted = {"session": session, "before": before, "most": _ROWS_MAX, "budget": budget}
         with self._file.reading() as db:
-            return [StoredRow(*row) for row in db.execute(_ROWS_BEFORE, wanted)]
+            return list(_within(budget, db.execute(_ROWS_BEFORE, (session, before))))
 
     def number_of(self, session: str, *, seq: int) -> int | None:
         """See `Tables`."""
@@ -259,6 +248,15 @@ def _add(db: sqlite3.Connection, addition: Addition) -> bool:
         entry = None if taken else row.id
         db.execute(_INSERT, (key, number, size, row.seq, entry, row.parent, row.type, row.time_ms, row.raw))
     return True
+
+
+def _within(budget: int, rows: Iterable[tuple[int, int, bytes]]) -> Iterator[StoredRow]:
+    """Rows until there are so many bytes of them. SQLite looks for the next one when it is asked."""
+    for row in rows:
+        yield StoredRow(*row)
+        budget -= len(row[2])
+        if budget <= 0:
+            return
 
 
 def _stored(row: tuple[int, int, bytes] | None) -> StoredRow | None:

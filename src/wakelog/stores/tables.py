@@ -103,7 +103,7 @@ class Tables(Protocol):
         ...
 
     def rows(self, session: str, *, after: int, budget: int) -> Sequence[StoredRow]:
-        """Rows behind row number `after`, in order: one at least if there is one, and at most so many bytes of them.
+        """Rows behind row number `after`, in order: one at least if there is one, and about so many bytes of them.
 
         There may be fewer; none means that there are no more.
         """

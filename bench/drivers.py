@@ -1,0 +1,137 @@
+"""The floors under the stores: each driver, bare, keeping the same bytes with the same durability.
+
+A floor does what anybody would write in ten lines: one table of (session, seq, bytes), or one file a session.
+"""
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import psycopg
+
+
+class Driver(Protocol):
+    """A bare way to keep lines."""
+
+    words: str
+
+    def append(self, session: str, seq: int, raw: bytes) -> None:
+        """One line, durable when this returns."""
+        ...
+
+    def fill(self, session: str, lines: Sequence[bytes]) -> None:
+        """Many lines at once."""
+        ...
+
+    def load(self, session: str) -> list[bytes]:
+        """All lines of a session."""
+        ...
+
+    def tail(self, session: str, count: int) -> list[bytes]:
+        """The last lines of a session, the last first."""
+        ...
+
+    def close(self) -> None:
+        """The end."""
+        ...
+
+
+class BareFiles:
+    """A file a session."""
+
+    words = "`os.write` + `os.fdatasync`"
+
+    def __init__(self, folder: str) -> None:
+        os.makedirs(folder)
+        self._folder = folder
+        self._files: dict[str, int] = {}
+
+    def _file(self, session: str) -> int:
+        if session not in self._files:
+            path = os.path.join(self._folder, session)
+            self._files[session] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        return self._files[session]
+
+    def append(self, session: str, seq: int, raw: bytes) -> None:  # noqa: ARG002 - a file counts for itself
+        file = self._file(session)
+        os.write(file, raw)
+        os.fdatasync(file)
+
+    def fill(self, session: str, lines: Sequence[bytes]) -> None:
+        os.write(self._file(session), b"".join(lines))
+
+    def load(self, session: str) -> list[bytes]:
+        with open(os.path.join(self._folder, session), "rb") as file:
+            return file.read().split(b"\n")
+
+    def tail(self, session: str, count: int) -> list[bytes]:
+        file = self._file(session)
+        size = os.fstat(file).st_size
+        return os.pread(file, 256 * 1024, max(0, size - 256 * 1024)).split(b"\n")[:-count:-1]
+
+    def close(self) -> None:
+        for file in self._files.values():
+            os.close(file)
+
+
+class BareSqlite:
+    """One table, a write-ahead log, synchronous=FULL."""
+
+    words = "sqlite3, one table, WAL with synchronous=FULL"
+
+    def __init__(self, path: str) -> None:
+        self._db = sqlite3.connect(path, isolation_level=None)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.execute("CREATE TABLE lines (session TEXT, seq INTEGER, bytes BLOB, UNIQUE (session, seq))")
+
+    def append(self, session: str, seq: int, raw: bytes) -> None:
+        self._db.execute("INSERT INTO lines VALUES (?, ?, ?)", (session, seq, raw))
+
+    def fill(self, session: str, lines: Sequence[bytes]) -> None:
+        self._db.execute("BEGIN")
+        self._db.executemany("INSERT INTO lines VALUES (?, ?, ?)", [(session, *row) for row in enumerate(lines)])
+        self._db.execute("COMMIT")
+
+    def load(self, session: str) -> list[bytes]:
+        rows = self._db.execute("SELECT bytes FROM lines WHERE session = ? ORDER BY seq", (session,))
+        return [raw for (raw,) in rows]
+
+    def tail(self, session: str, count: int) -> list[bytes]:
+        words = "SELECT bytes FROM lines WHERE session = ? ORDER BY seq DESC LIMIT ?"
+        return [raw for (raw,) in self._db.execute(words, (session, count))]
+
+    def close(self) -> None:
+        self._db.close()
+
+
+class BarePostgres:
+    """One table, a commit an insert, prepared statements."""
+
+    words = "psycopg, one table, a commit each, prepared"
+
+    def __init__(self, url: str) -> None:
+        self._db: psycopg.Connection[Any] = psycopg.connect(url, autocommit=True, prepare_threshold=1)
+        self._db.execute("CREATE TABLE bare (session text, seq bigint, bytes bytea, PRIMARY KEY (session, seq))")
+
+    def append(self, session: str, seq: int, raw: bytes) -> None:
+        self._db.execute("INSERT INTO bare VALUES (%s, %s, %b)", (session, seq, raw))
+
+    def fill(self, session: str, lines: Sequence[bytes]) -> None:
+        with self._db.transaction(), self._db.cursor() as cursor:
+            rows = [(session, seq, raw) for seq, raw in enumerate(lines)]
+            cursor.executemany("INSERT INTO bare VALUES (%s, %s, %b)", rows)
+
+    def load(self, session: str) -> list[bytes]:
+        cursor = self._db.cursor(binary=True)
+        rows = cursor.execute("SELECT bytes FROM bare WHERE session = %s ORDER BY seq", (session,))
+        return [raw for (raw,) in rows]
+
+    def tail(self, session: str, count: int) -> list[bytes]:
+        cursor = self._db.cursor(binary=True)
+        words = "SELECT bytes FROM bare WHERE session = %s ORDER BY seq DESC LIMIT %s"
+        return [raw for (raw,) in cursor.execute(words, (session, count))]
+
+    def close(self) -> None:
+        self._db.close()

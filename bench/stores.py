@@ -1,0 +1,204 @@
+"""Every store beside its own driver doing the same bytes with the same durability, and many sessions beside one."""
+
+import asyncio
+import contextlib
+import itertools
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from bench.drivers import BareFiles, BarePostgres, BareSqlite, Driver
+from bench.made import Words, sealed, talk
+from bench.measure import Figure, Times, compare, take_turns
+from tests.servers.place import Place
+from tests.servers.postgres import own_server
+from wakelog.grouping import GroupCommit
+from wakelog.log.codec import encode
+from wakelog.log.content import Reply
+from wakelog.log.entry import Message, Session
+from wakelog.ports import Store
+from wakelog.stores import open_store
+
+SIZE = 1_000
+ROUNDS = 300
+MESSAGES = 10_000
+TAIL = 100
+# How many times one session's durable rate 64 sessions at once must reach.
+TOGETHER = {"files": 3.0, "SQLite": 8.0, "PostgreSQL": 4.0}
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """A store, and the driver it stands on."""
+
+    name: str
+    store: Store
+    bare: Driver
+
+    @property
+    def group(self) -> str:
+        return f"Stores: {self.name}"
+
+
+@contextlib.contextmanager
+def files(folder: str) -> Iterator[Kind]:
+    yield Kind("files", open_store(os.path.join(folder, "store")), BareFiles(os.path.join(folder, "bare")))
+
+
+@contextlib.contextmanager
+def sqlite(folder: str) -> Iterator[Kind]:
+    store = open_store(f"sqlite:{os.path.join(folder, 'store.db')}")
+    yield Kind("SQLite", store, BareSqlite(os.path.join(folder, "bare.db")))
+
+
+@contextlib.contextmanager
+def postgres(folder: str) -> Iterator[Kind]:  # noqa: ARG001 - the server has a folder of its own, on the same disk or not
+    with own_server(Place(os.getpid())) as server:
+        yield Kind("PostgreSQL", open_store(server.new_database()), BarePostgres(server.new_database()))
+
+
+def stores(
+    folder: str, words: Words, *, kind: Callable[[str], contextlib.AbstractContextManager[Kind]]
+) -> Iterator[Figure]:
+    """Appending, grouping, loading and tailing of one kind of store."""
+    with kind(folder) as made:
+        try:
+            yield durable(made, words)
+            yield from grouped(made, words)
+            yield from reading(made, words)
+        finally:
+            made.bare.close()
+            made.store.close()
+
+
+# ── appending ────────────────────────────────────────────────────────────────────────────────────
+
+_ids = itertools.count()
+
+
+def body(text: str) -> bytes:
+    """An encoded message of some length."""
+    return encode(Message(id=f"m{next(_ids):025}", parent_id="s", message=Reply(content=text)))
+
+
+def begin(store: Store, session: str) -> str:
+    """A session to append to."""
+    return store.create(session, "bench", session, lambda number: encode(Session(id=session, number=number)))
+
+
+def durable(kind: Kind, words: Words) -> Figure:
+    """One session, one entry at a time: turns of the driver and of the store, lines of the same length."""
+    name, seqs = begin(kind.store, "one"), {"bare": 0, "store": 0}
+    taken: dict[str, list[float]] = {"bare": [], "store": []}
+
+    def bare(raw: bytes) -> None:
+        seqs["bare"] += 1
+        kind.bare.append(name, seqs["bare"], raw)
+
+    def store(raw: bytes) -> None:
+        seqs["store"] = kind.store.append(name, raw, after=seqs["store"]).seq
+
+    for turn in range(-20, ROUNDS):
+        raw = body(words.text(SIZE))
+        # What seq and seal add to a line.
+        acts = [("bare", lambda raw=raw: bare(raw + b" " * 92)), ("store", lambda raw=raw: store(raw))]
+        for what, act in acts if turn % 2 else acts[::-1]:
+            start = time.perf_counter()
+            act()
+            if turn >= 0:
+                taken[what].append(time.perf_counter() - start)
+    floor, ours = Times(tuple(taken["bare"])), Times(tuple(taken["store"]))
+    return Figure(
+        group=kind.group,
+        what="durable append, `store.append`",
+        workload=f"one session, messages of {SIZE:,} characters",
+        floor=kind.bare.words,
+        goal="≤ 1.25 ×",
+        ratio=ours.median / floor.median,
+        limit=1.25,
+        measured=compare(floor, ours),
+    )
+
+
+def grouped(kind: Kind, words: Words) -> Iterator[Figure]:
+    """1, 8 and 64 sessions of one event loop, each waiting for its entry before it says the next."""
+    sessions = {begin(kind.store, f"group{number}"): 0 for number in range(64)}
+    texts = [words.text(SIZE) for _ in range(64)]
+    rates: dict[int, list[float]] = {1: [], 8: [], 64: []}
+    alone: list[float] = []
+    for _ in range(5):
+        alone.append(_one_by_one(kind.store, sessions, texts))
+        for count, rate in rates.items():
+            rate.append(asyncio.run(_together(kind.store, sessions, texts, count, each=max(10, 160 // count))))
+    one = statistics.median(alone)
+    for count, rate in rates.items():
+        many = statistics.median(rate)
+        limit = TOGETHER[kind.name] if count == 64 else None
+        yield Figure(
+            group=kind.group,
+            what=f"grouped appends, {count} session{'s' if count > 1 else ''} at once",
+            workload="durable appends through `GroupCommit`, each task waits for its own",
+            floor="one session's durable rate, `store.append`",
+            goal=f"≥ {limit:g} ×" if limit else "",
+            ratio=many / one,
+            limit=limit,
+            at_least=True,
+            measured=f"{many:,.0f} : {one:,.0f} entries a second",
+        )
+
+
+def _one_by_one(store: Store, sessions: dict[str, int], texts: list[str]) -> float:
+    name = next(iter(sessions))
+    start = time.perf_counter()
+    for text in texts:
+        sessions[name] = store.append(name, body(text), after=sessions[name]).seq
+    return len(texts) / (time.perf_counter() - start)
+
+
+async def _together(store: Store, sessions: dict[str, int], texts: list[str], count: int, *, each: int) -> float:
+    async with GroupCommit(store) as group:
+
+        async def say(name: str) -> None:
+            for at in range(each):
+                sealed = await group.append(name, body(texts[at % len(texts)]), after=sessions[name])
+                sessions[name] = sealed.seq
+
+        start = time.perf_counter()
+        await asyncio.gather(*map(say, list(sessions)[:count]))
+        return count * each / (time.perf_counter() - start)
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def reading(kind: Kind, words: Words) -> Iterator[Figure]:
+    """A long session as lines, whole and from its end."""
+    lines = list(sealed(talk("long", words, messages=MESSAGES, size=600)))
+    kind.bare.fill("long", lines)
+    kind.store.adopt("long", "bench_user_1", b"".join(lines))
+    size = sum(map(len, lines)) / 1e6
+    taken = take_turns(
+        {
+            "bare load": lambda: kind.bare.load("long"),
+            "load": lambda: list(kind.store.load("long")),
+            "bare tail": lambda: kind.bare.tail("long", TAIL),
+            "tail": lambda: list(itertools.islice(kind.store.tail("long"), TAIL)),
+        },
+        rounds=15,
+    )
+    for what, workload in (
+        ("load", f"{MESSAGES:,} messages, {size:.1f} MB, as lines with their places"),
+        ("tail", f"the last {TAIL} lines of {MESSAGES:,}"),
+    ):
+        yield Figure(
+            group=kind.group,
+            what=f"`store.{what}`",
+            workload=workload,
+            floor=f"the same bytes from the driver, as a list ({kind.bare.words.partition(',')[0]})",
+            goal="",
+            ratio=taken[what].median / taken[f"bare {what}"].median,
+            limit=None,
+            measured=compare(taken[f"bare {what}"], taken[what]),
+        )
