@@ -33,6 +33,7 @@ _INSERT = """
 INSERT INTO lines (session, number, size, seq, id, parent, type, time_ms, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _ID_TAKEN = "SELECT 1 FROM lines WHERE id = ? AND session = ?"
+_SEQ_TAKEN = "SELECT 1 FROM lines WHERE session = ? AND seq = ? AND seq <> number - 1"
 _LAST = """
 SELECT lines.number, lines.size, bytes FROM logs JOIN lines ON session = logs.key AND lines.number = rows
 WHERE logs.id = ?
@@ -246,8 +247,14 @@ def _add(db: sqlite3.Connection, addition: Addition) -> bool:
         number, size = number + 1, size + len(row.raw)
         taken = not addition.refuse_known and row.id and db.execute(_ID_TAKEN, (row.id, key)).fetchone()
         entry = None if taken else row.id
-        db.execute(_INSERT, (key, number, size, row.seq, entry, row.parent, row.type, row.time_ms, row.raw))
+        seq = row.seq if row.seq == number - 1 else _free_seq(db, key, row.seq)
+        db.execute(_INSERT, (key, number, size, seq, entry, row.parent, row.type, row.time_ms, row.raw))
     return True
+
+
+def _free_seq(db: sqlite3.Connection, key: int, seq: int | None) -> int | None:
+    """`seq`, unless a log that was put together by somebody else has it already."""
+    return None if db.execute(_SEQ_TAKEN, (key, seq)).fetchone() else seq
 
 
 def _within(budget: int, rows: Iterable[tuple[int, int, bytes]]) -> Iterator[StoredRow]:

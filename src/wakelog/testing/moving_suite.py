@@ -133,3 +133,13 @@ class MovingSuite:
         assert [seq_of(line.raw) for line in store.load("s", after=3)][-2:] == [4, 5]
         assert prove(store.load("s")).broken == ()
         assert stored(store).startswith(raw)
+
+    def test_a_log_out_of_order_goes_on(self, store: Store) -> None:
+        """Law 9: a log whose seqs were given by somebody else, some of them twice, can still be appended to and read."""
+        lines = [b'{"v":1,"seq":%d,"type":"label","id":"x%d","targetId":"s"}\n' % pair for pair in ((5, 1), (2, 2))]
+        raw = first_line("s")(7) + b"\n" + GARBAGE[0] + b"".join(lines)
+        store.adopt("s", "crab_user_7", raw)
+        for after in range(2, 8):
+            assert store.append("s", body(f"m{after}"), after=after).seq == after + 1
+        assert [entry.seq for entry in Reader().feed_all(store.load("s"))] == [0, 5, 2, 3, 4, 5, 6, 7, 8]
+        assert prove(store.load("s")).broken == ()
