@@ -1,10 +1,14 @@
 """The file store passes the suite; what is its own (files, links, modes) is shown below it."""
 
+import errno
 import os
 import stat
 
 import pytest
 
+from wakelog.errors import Conflict, StoreError
+from wakelog.log.lines import Reader
+from wakelog.ports import Append, Sealed
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.testing.store_suite import StoreSuite, body, make
 
@@ -97,3 +101,39 @@ def test_many_open_logs(tmp_path):
         store.append(f"s{number}", body("m1"), after=0)
     assert len(store._logs._logs) <= 64
     assert all(store.append(f"s{number}", body("m2"), after=1).seq == 2 for number in range(150))
+
+
+def test_syncs_of_many_logs_fail_one_by_one(tmp_path, monkeypatch):
+    """Law 4: of appends that are made durable together, those whose sync failed are in doubt, and only those."""
+    store = JsonlStore(str(tmp_path))
+    for name in "abc":
+        make(store, name, sender=name)
+    synced, sync = [], os.fdatasync
+
+    def failing(descriptor):
+        name = os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}"))
+        synced.append(name)
+        if name == "crab_b_1.jsonl":
+            raise OSError(errno.EIO, "lost")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", failing)
+    answers = store.append_all([Append(name, body(f"m-{name}"), 0) for name in "abc"] + [Append("b", body("n"), 7)])
+    assert [type(answer) for answer in answers] == [Sealed, StoreError, Sealed, Conflict]
+    assert sorted(synced) == ["crab_a_1.jsonl", "crab_b_1.jsonl", "crab_c_1.jsonl"]
+    monkeypatch.setattr(os, "fdatasync", sync)
+    assert store.append("b", body("m-b"), after=0).seq == 1
+    assert [entry.id for entry in Reader().feed_all(store.load("b"))] == ["b", "m-b"]
+
+
+def test_what_needs_no_sync_gets_none(tmp_path, monkeypatch):
+    """Decision 008: entries that can be told again are written and not synced, together too."""
+    store = JsonlStore(str(tmp_path))
+    make(store, "a", sender="a")
+    make(store, "b", sender="b")
+    synced = []
+    monkeypatch.setattr(os, "fdatasync", synced.append)
+    store.append_all([Append("a", body("m1"), 0, durable=False), Append("b", body("m1"), 0, durable=False)])
+    assert synced == []
+    store.append_all([Append("a", body("m2"), 1, durable=False), Append("b", body("m2"), 1)])
+    assert len(synced) == 1

@@ -31,11 +31,9 @@ HOSTILE = (
 )
 # An entry without its id: that is put in later, and sometimes twice.
 _entry = st.builds(
-    lambda value, again: (
-        '{"type":"custom","id":"ID","customType":"t","data":%s%s}' % (value, ',"id":"ID"' if again else "")
-    ).encode(),
+    lambda value, again: b'{"type":"custom","id":"ID","customType":"t","data":%b%b}' % (value.encode(), again),
     st.sampled_from(HOSTILE),
-    st.booleans(),
+    st.sampled_from((b"", b',"id":"ID"')),
 )
 _planted = st.one_of(
     st.binary(max_size=40).map(lambda raw: raw.replace(b"\r", b"") + b"\n"),

@@ -238,6 +238,16 @@ class LogSuite:
         assert [line.raw for line in store.load("s")][1:] == [b'{"v":1,"seq":1,"type":"mess', sealed.line.raw]
         assert prove(store.load("s")).broken == ()
 
+    def test_a_torn_tail_that_grows(self, rig: Rig, store: Store) -> None:
+        """LOG-9: what a stranger adds behind a torn tail is a part of it, also for who has looked before."""
+        make(store)
+        for size in range(1, 4):
+            rig.plant("s", b"\x00")
+            with pytest.raises(Conflict):
+                store.append("s", body("m1"), after=0, behind=size + 1)
+        assert store.append("s", body("m1"), after=0, behind=3).seq == 1
+        assert prove(store.load("s")).broken == ()
+
     def test_a_last_line_without_its_end_is_an_entry(self, rig: Rig, store: Store) -> None:
         """LOG-9: what decodes is an entry, LF or not; the next one does not glue to it."""
         make(store)

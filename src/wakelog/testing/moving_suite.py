@@ -135,7 +135,7 @@ class MovingSuite:
         assert stored(store).startswith(raw)
 
     def test_a_log_out_of_order_goes_on(self, store: Store) -> None:
-        """Law 9: a log whose seqs were given by somebody else, some of them twice, can still be appended to and read."""
+        """Law 9: a log whose seqs were given by somebody else, some twice, can still be appended to and read."""
         lines = [b'{"v":1,"seq":%d,"type":"label","id":"x%d","targetId":"s"}\n' % pair for pair in ((5, 1), (2, 2))]
         raw = first_line("s")(7) + b"\n" + GARBAGE[0] + b"".join(lines)
         store.adopt("s", "crab_user_7", raw)
