@@ -21,9 +21,9 @@ from wakelog.stores.tables import Addition, Known, LeaseRow, Row, StoredRow, Tab
 
 _NUMBERS_MAX = 1_000_000
 _TRIES_MAX = 100
-_BLOCK_BYTES = 4 * 1024 * 1024
-# Mostly the end is all that is wanted of a tail.
-_TAIL_BLOCK_BYTES = 64 * 1024
+# Mostly the first line of a log, or its last few, are all that is wanted.
+_FIRST_BYTES = 64 * 1024
+_MOST_BYTES = 4 * 1024 * 1024
 
 
 class RowStore:
@@ -221,19 +221,23 @@ class RowStore:
         number = self._tables.number_of(found, seq=after) if after >= 0 else None
         if number is None:
             # What holds no entry of that seq has to be counted.
-            yield from lines_after(split(self._blocks(found, after=0)), after)
+            rows = self._tables.rows(found, after=0, budget=_FIRST_BYTES)
+            lines = split(self._blocks(found, rows))
+            yield from lines if after < 0 else lines_after(lines, after)
             return
-        rows = self._tables.rows(found, after=number, budget=_BLOCK_BYTES)
+        rows = self._tables.rows(found, after=number, budget=_FIRST_BYTES)
         if rows:
             start = rows[0].size - len(rows[0].raw)
-            yield from split(self._blocks(found, after=number, first=rows), offset=start, number=0)
+            yield from split(self._blocks(found, rows), offset=start, number=0)
 
-    def _blocks(self, session: str, *, after: int, first: Sequence[StoredRow] | None = None) -> Iterator[bytes]:
-        rows = self._tables.rows(session, after=after, budget=_BLOCK_BYTES) if first is None else first
+    def _blocks(self, session: str, rows: Sequence[StoredRow]) -> Iterator[bytes]:
+        """The bytes of these rows and of all behind them."""
+        budget = _FIRST_BYTES
         while rows:
             for row in rows:
                 yield row.raw
-            rows = self._tables.rows(session, after=rows[-1].number, budget=_BLOCK_BYTES)
+            budget = min(4 * budget, _MOST_BYTES)
+            rows = self._tables.rows(session, after=rows[-1].number, budget=budget)
 
     def tail(self, session: str) -> Iterator[Line]:
         """See `ports.Store`."""
@@ -244,11 +248,11 @@ class RowStore:
 
     def _blocks_backwards(self, session: str, last: StoredRow) -> Iterator[bytes]:
         yield last.raw
-        before, budget = last.number, _TAIL_BLOCK_BYTES
+        before, budget = last.number, _FIRST_BYTES
         while rows := self._tables.rows_before(session, before=before, budget=budget):
             for row in rows:
                 yield row.raw
-            before, budget = rows[-1].number, min(2 * budget, _BLOCK_BYTES)
+            before, budget = rows[-1].number, min(4 * budget, _MOST_BYTES)
 
     # ── leases ───────────────────────────────────────────────────────────────────────────────────
 
