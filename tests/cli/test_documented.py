@@ -86,6 +86,14 @@ def of_runs(shell, script):
     }
 
 
+def _with_a_loss(folder):
+    """A log, in a folder of its own, that names a blob nobody has."""
+    log = folder / "others" / "crab_user_1.jsonl"
+    log.parent.mkdir()
+    log.write_bytes(b'{"type":"session","id":"s"}\n{"blob":{"digest":"sha256:%s","bytes":1}}\n' % (b"0" * 64))
+    return log
+
+
 @pytest.fixture
 def answers(shell, story, of_runs):
     """Answers of every command that composes JSON, on a store that has some of everything."""
@@ -115,6 +123,7 @@ def answers(shell, story, of_runs):
         "doctor the store": shell("doctor", "--json"),
         "du": shell("du", "--json"),
         "gc": shell("gc", "--dry-run", "--older-than", "0s", "--json"),
+        "copy": shell("copy", str(_with_a_loss(shell.folder)), "--to", "elsewhere", "--json"),
         "export": shell("export", "crab_user_1", "-f", "json"),
     }
 

@@ -188,6 +188,7 @@ COMMANDS = [
     ("usage", "evil_one_1"),
     ("du",),
     ("gc", "--dry-run"),
+    ("copy", "--all", "--to", "copies"),
     ("export", "evil_one_1", "-f", "md"),
 ]
 

@@ -44,6 +44,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "search": ("listing", "Search the text of all sessions."),
         "usage": ("read", "Add up tokens and cost, each call once."),
         "export": ("export", "Write a session out as JSONL, Markdown or JSON."),
+        "copy": ("copy", "Copy sessions to another store."),
     },
     "Check": {
         "verify": ("check", "Prove that nobody touched a log."),

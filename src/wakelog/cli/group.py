@@ -46,6 +46,7 @@ _MEANT = {
     **dict.fromkeys(("checkout", "rewind", "undo"), "head"),
     **dict.fromkeys(("fsck", "check", "repair", "salvage"), "doctor"),
     **dict.fromkeys(("create", "init"), "new"),
+    **dict.fromkeys(("cp", "backup", "clone", "migrate", "sync"), "copy"),
     **dict.fromkeys(("watch", "follow"), "tail"),
     **dict.fromkeys(("cost", "stats"), "usage"),
 }

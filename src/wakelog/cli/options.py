@@ -100,6 +100,11 @@ def maybe_session_argument(function: _Function) -> _Function:
     return click.argument("session", required=False, metavar="[SESSION]", shell_complete=_complete_session)(function)
 
 
+def sessions_argument(function: _Function) -> _Function:
+    """The sessions a command is about, which may also be about all of them."""
+    return click.argument("sessions", nargs=-1, metavar="[SESSION]...", shell_complete=_complete_session)(function)
+
+
 def session_option(function: _Function) -> _Function:
     """The session a command goes on with, where it would begin one otherwise."""
     return click.option(

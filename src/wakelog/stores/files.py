@@ -106,10 +106,11 @@ class Folder:
                 entries = os.scandir(self.path)
             except (FileNotFoundError, NotADirectoryError):
                 return
-        fits = ID.fullmatch
+        fits, suffix = ID.fullmatch, len(LOG_SUFFIX)
         with entries:
             for entry in entries:
-                if entry.name.endswith(LOG_SUFFIX) and fits(entry.name) and entry.is_file(follow_symlinks=False):
+                name = entry.name
+                if name.endswith(LOG_SUFFIX) and fits(name[:-suffix]) and entry.is_file(follow_symlinks=False):
                     yield entry
 
     # ── small files beside the logs ──────────────────────────────────────────────────────────────

@@ -145,7 +145,8 @@ class Naming:
         if not is_id(session):
             raise BadId(f"not a session id or name: {session[:60]!r}")
         for way in (self._linked_name, self._plain_name, self._searched_name):
-            with contextlib.suppress(NotFound):
+            # An id may be one that no file can be named after.
+            with contextlib.suppress(NotFound, BadId):
                 self._names[session] = way(session)
                 return self._names[session]
         raise NotFound(f"no session {session} in {self._folder.path}")

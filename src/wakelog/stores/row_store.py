@@ -41,17 +41,19 @@ class RowStore:
         known = self._tables.known(checked_id(session))
         if known is not None and known.id == session:
             return known.name
-        return self._made(session, f"{slug(agent)}_{slug(sender)}_", lambda number: _first_row(first_line(number)))
+        prefix = f"{slug(agent)}_{slug(sender)}_"
+        name, _ = self._made(session, prefix, lambda number: _first_row(first_line(number)))
+        return name
 
-    def _made(self, session: str, prefix: str, rows: Callable[[int], Sequence[Row]]) -> str:
-        """A session under the next free number. Whoever else makes one at the same time is met by its name."""
+    def _made(self, session: str, prefix: str, rows: Callable[[int], Sequence[Row]]) -> tuple[str, bool]:
+        """A session under the next free number; or its name, if somebody else has made it at the same time."""
         for number in range(self._tables.last_number(prefix) + 1, _NUMBERS_MAX):
             name = f"{prefix}{number}"
             if self._tables.make(session, name, prefix, number, rows(number)):
-                return name
+                return name, True
             known = self._tables.known(session)
             if known is not None and known.id == session:
-                return known.name
+                return known.name, False
         raise Conflict(f"{prefix}N has no free number left")
 
     def adopt(self, session: str, name: str, raw: bytes, *, size: int = 0) -> str:
@@ -59,19 +61,33 @@ class RowStore:
         known = self._tables.known(checked_id(session))
         if size == 0 and (known is None or known.id != session):
             return self._adopted(session, checked_id(name), tuple(rows_of(raw, last_seq=-1)))
-        end = self._end(self._find(session).id)
+        known = self._find(session)
+        end = self._ends.pop(known.id, None)
+        if end is None or end.size != size or end.ragged:
+            end = self._end(known.id)
         rows = tuple(rows_of(raw, last_seq=end.seq))
-        addition = Addition(self._find(session).id, size, rows, refuse_known=False)
+        addition = Addition(known.id, size, rows, refuse_known=False)
         if end.size != size or (rows and self._tables.add([addition]) != [True]):
-            raise Conflict(f"{name} is {end.size:,} bytes long here, not {size:,}")
-        return self._find(session).name
+            raise Conflict(f"{known.name} does not end at byte {size:,} here")
+        self._remember(known.id, end, raw)
+        return known.name
 
     def _adopted(self, session: str, name: str, rows: Sequence[Row]) -> str:
         prefix = stem(name)
         number = name.removeprefix(prefix)
         if self._tables.make(session, name, prefix, int(number) if number.isdigit() else 0, rows):
             return name
-        return self._made(session, prefix, lambda _: rows)
+        name, is_ours = self._made(session, prefix, lambda _: rows)
+        if not is_ours:
+            raise Conflict(f"{name} has just been made by somebody else")
+        return name
+
+    def _remember(self, session: str, end: End, added: bytes) -> None:
+        """Keeps the end of a log that has grown by these bytes, so that the next of many runs need not look for it."""
+        if not end.ragged:
+            for line in split([added], offset=end.size):
+                end.take(line)
+            self._ends[session] = end
 
     def name(self, session: str) -> str:
         """See `ports.Store`."""

@@ -11,7 +11,7 @@ from wakelog.log.lines import Reader
 from wakelog.log.proof import prove
 from wakelog.log.seal import seq_of, unsealed
 from wakelog.ports import Store
-from wakelog.testing.store_rig import Rig, append_at_end, body, make, stored
+from wakelog.testing.store_rig import Rig, append_at_end, body, first_line, make, stored
 
 
 class LogSuite:
@@ -203,6 +203,16 @@ class LogSuite:
             store.name(name)
         with pytest.raises(BadId):
             make(store, name)
+
+    def test_names_as_long_as_they_may_be(self, store: Store) -> None:
+        """ST-2: every name that a store gives or takes is listed."""
+        for session in ("x" * 128, "a..b", "Z.z_-9"):
+            store.adopt(session, f"n{len(session)}", first_line(session)(1) + b"\n")
+            assert store.name(session) == f"n{len(session)}"
+        store.adopt("long", "y" * 128, first_line("long")(1) + b"\n")
+        assert {stat.name for stat in store.sessions()} == {"n128", "n4", "n6", "y" * 128}
+        with pytest.raises(NotFound):
+            store.name("c..d")
 
     def test_listing_sees_change(self, store: Store) -> None:
         """ST-5: a listing tells that a session changed without reading it."""

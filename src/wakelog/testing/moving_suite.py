@@ -1,8 +1,11 @@
 """Part of the store suite: appends of many sessions at once, and logs that come from elsewhere."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from wakelog.errors import Conflict, LeaseLost, NotFound, WakelogError
+from wakelog.log.codec import LINE_MAX_BYTES
 from wakelog.log.lines import Reader
 from wakelog.log.proof import prove
 from wakelog.log.seal import seq_of, unsealed
@@ -113,6 +116,41 @@ class MovingSuite:
                 store.adopt("s", "crab_user_1", FOREIGN % 1, size=size)
         with pytest.raises(NotFound):
             store.adopt("nobody", "crab_user_2", FOREIGN % 1, size=5)
+        assert stored(store) == raw
+
+    @pytest.mark.parametrize("cut", [0, 1, 40, 75])
+    def test_adopting_goes_on_inside_a_line(self, rig: Rig, store: Store, cut: int) -> None:
+        """Law 12: bytes are bytes: a run may end anywhere, even before the first."""
+        raw = first_line("s")(7) + b"\n" + FOREIGN % 1 + FOREIGN % 2
+        store.adopt("s", "crab_user_7", raw[:cut])
+        store.adopt("s", "crab_user_7", raw[cut:-20], size=cut)
+        store.adopt("s", "crab_user_7", raw[-20:], size=len(raw) - 20)
+        assert stored(store) == stored(rig.again()) == raw
+        assert [entry.id for entry in Reader().feed_all(store.load("s"))] == ["s", "f1", "f2"]
+        assert store.append("s", body("m3"), after=2).seq == 3
+
+    def test_a_line_over_the_limit_is_adopted(self, store: Store) -> None:
+        """LOG-11: what is too long to be read is kept all the same, and what stands behind it is found."""
+        long = b'{"type":"custom","id":"c","data":"' + b"x" * LINE_MAX_BYTES + b'"}\n'
+        raw = first_line("s")(7) + b"\n" + long + FOREIGN % 1
+        store.adopt("s", "crab_user_7", raw[: LINE_MAX_BYTES // 2])
+        store.adopt("s", "crab_user_7", raw[LINE_MAX_BYTES // 2 :], size=LINE_MAX_BYTES // 2)
+        assert stored(store) == raw
+        assert [entry.id for entry in Reader().feed_all(store.load("s"))] == ["s", "f1"]
+
+    def test_two_adopters(self, rig: Rig, store: Store) -> None:
+        """LOG-10: of two that bring the same session one does, and the other is told."""
+        raw = first_line("s")(1) + b"\n" + FOREIGN % 1
+        stores = [store, *(rig.again() for _ in range(3))]
+
+        def adopt(each: Store) -> str:
+            try:
+                return each.adopt("s", "crab_user_1", raw)
+            except Conflict:
+                return ""
+
+        with ThreadPoolExecutor(4) as pool:
+            assert sorted(pool.map(adopt, stores)) == ["", "", "", "crab_user_1"]
         assert stored(store) == raw
 
     def test_a_name_that_is_taken(self, store: Store) -> None:

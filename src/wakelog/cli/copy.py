@@ -1,0 +1,207 @@
+"""The command `copy`: sessions go to another store, and a line for each says what became of it.
+
+One that cannot be copied does not keep the others from going over; the exit code is that of the worst. Where a
+progress bar is drawn, the lines wait until it is gone. However it ends, what was done is told.
+"""
+
+import contextlib
+import os
+
+import click
+import msgspec
+
+from wakelog.cli.addresses import find
+from wakelog.cli.draw import look
+from wakelog.cli.failures import CONFLICT, DAMAGED, FAILED, note, report
+from wakelog.cli.options import Asked, command, sessions_argument
+from wakelog.cli.output import put, put_json
+from wakelog.cli.places import Place
+from wakelog.cli.progress import watched
+from wakelog.cli.safe import visible
+from wakelog.cli.times import plural, size
+from wakelog.copying import Copied
+from wakelog.copying import copy as copy_sessions
+from wakelog.errors import UsageError
+from wakelog.ports import Store
+from wakelog.stores import open_store
+
+_STYLES = {"copied": "good", "pending": "bold", "conflict": "bad", "failed": "bad"}
+_SPOKEN = {"unchanged": "unchanged", "conflict": "in conflict", "failed": "failed"}
+_CODES = {"conflict": CONFLICT, "failed": FAILED}
+_BY_WEIGHT = (CONFLICT, FAILED, DAMAGED, 0)
+
+
+class _Source(msgspec.Struct):
+    """A store to copy from, and which of its sessions; None: all."""
+
+    url: str
+    store: Store
+    names: list[str] | None
+
+
+@command(
+    "copy",
+    examples="""
+    wakelog copy crab_user_3 --to sqlite:sessions.db
+    wakelog copy --all --to /mnt/backup/sessions             again and again: only what is new goes over
+    wakelog copy --all --to postgresql://host/agents --dry-run
+    wakelog copy --all --to DIR --json | jq -r 'select(.status == "conflict") | .name'
+    """,
+)
+@sessions_argument
+@click.option("--to", "target_url", metavar="URL", required=True, help="The store to copy to, named as for --store.")
+@click.option("--all", "everything", is_flag=True, help="Every session.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be copied.")
+def copy(asked: Asked, sessions: tuple[str, ...], target_url: str, *, everything: bool, dry_run: bool) -> None:
+    """Copy sessions to another store, byte for byte, with the blobs and the sessions they need.
+
+    What is there already is compared and not copied again, so a copy that was cut off goes on where it was.
+    """
+    if everything == bool(sessions):
+        raise UsageError("copy some sessions, or --all", hint="see `wakelog ls`")
+    sources = [_whole(asked)] if everything else _named(asked, sessions)
+    target = _target(target_url, sources)
+    telling = _Telling(asked, dry_run=dry_run)
+    try:
+        with contextlib.nullcontext() if asked.json else watched("Copying sessions") as progress:
+            telling.waits = progress is not None
+            for source in sources:
+                for done in copy_sessions(source.store, target, source.names, dry_run=dry_run, progress=progress):
+                    telling.tell(done)
+    finally:
+        telling.end()
+    if telling.code:
+        raise click.exceptions.Exit(telling.code)
+
+
+# ── from where, to where ─────────────────────────────────────────────────────────────────────────
+
+
+def _whole(asked: Asked) -> _Source:
+    place = Place(asked.store_url)
+    return _Source(place.url, place.store, None)
+
+
+def _named(asked: Asked, sessions: tuple[str, ...]) -> list[_Source]:
+    """The sessions that were typed, by the store they are in: a path names one of its own."""
+    place = Place(asked.store_url)
+    sources: dict[str, _Source] = {}
+    for typed in sessions:
+        address = find(asked, typed)
+        if address.entry is not None:
+            raise UsageError(f"{typed} names an entry", hint="a session is copied whole: leave the entry out")
+        if address.ref == address.name:
+            address.store.close()
+            found = _Source(place.url, place.store, [])
+        else:
+            found = _Source(f"jsonl:{os.path.dirname(os.path.realpath(address.ref))}", address.store, [])
+        names = sources.setdefault(_place(found.url), found).names
+        assert names is not None
+        names.append(address.name)
+    return list(sources.values())
+
+
+def _target(url: str, sources: list[_Source]) -> Store:
+    if url.startswith("memory:"):
+        raise UsageError("memory forgets what it was given when this command ends", hint="name another store with --to")
+    if any(_place(source.url) == _place(url) for source in sources):
+        raise UsageError("a store cannot be copied onto itself", hint="name another store with --to")
+    return open_store(url)
+
+
+def _place(url: str) -> str:
+    """What two URLs of one store have in common. Where they do not say, a copy finds everything unchanged."""
+    scheme, colon, place = url.partition(":")
+    if colon and scheme in ("postgresql", "postgres", "memory"):
+        return url
+    if not colon or scheme not in ("jsonl", "sqlite"):
+        scheme, place = "jsonl", url
+    return f"{scheme}:{os.path.realpath(os.path.expanduser(place))}"
+
+
+# ── what became of it ────────────────────────────────────────────────────────────────────────────
+
+
+class _Telling:
+    """Tells what became of each session: at once, or where it `waits` when all of it is over."""
+
+    def __init__(self, asked: Asked, *, dry_run: bool) -> None:
+        self.waits = False
+        self._json = asked.json
+        self._look = look(asked.color)
+        self._verb = "would be copied" if dry_run else "copied"
+        self._done: list[Copied] = []
+        self._waiting: list[Copied] = []
+
+    def tell(self, done: Copied) -> None:
+        """One more."""
+        self._done.append(done)
+        if self.waits:
+            self._waiting.append(done)
+        else:
+            self._show(done)
+
+    def end(self) -> None:
+        """There are no more."""
+        for done in self._waiting:
+            self._show(done)
+        if not self._json:
+            put(self._summary())
+
+    @property
+    def code(self) -> int:
+        """The exit code of the worst."""
+        codes = {_CODES.get(done.status, DAMAGED if done.lost else 0) for done in self._done}
+        return next((code for code in _BY_WEIGHT if code in codes), 0)
+
+    def _show(self, done: Copied) -> None:
+        if self._json:
+            put_json(_row(done))
+        elif done.status != "unchanged":
+            status = self._look.paint(_STYLES[done.status], f"{done.status:<8}")
+            put(f"{status}  {size(done.copied):>8}  {visible(_said(done))}")
+        if done.error is not None:
+            report(done.error, as_json=self._json)
+        for lost in done.lost:
+            note(f"{done.name}: {lost.reason}; the rest is {self._verb}")
+        if done.journals and done.status in ("copied", "pending"):
+            note(f"{done.name}: a reply is under way, and as far as it is not in the log it stays here")
+
+    def _summary(self) -> str:
+        moved = [done for done in self._done if done.status in ("copied", "pending")]
+        blobs = sum(done.blobs for done in moved)
+        said = f"{plural(len(moved), 'session')} {self._verb}" if moved else f"nothing {self._verb}"
+        line = self._look.paint("bold", said)
+        if moved:
+            line += f": {size(sum(done.copied for done in moved))}"
+        if blobs:
+            line += f" and {plural(blobs, 'blob')} of {size(sum(done.blob_bytes for done in moved))}"
+        counts = {status: sum(done.status == status for done in self._done) for status in _SPOKEN}
+        rest = ", ".join(f"{count:,} {_SPOKEN[status]}" for status, count in counts.items() if count)
+        return f"{line}; {rest}" if rest else line
+
+
+def _said(done: Copied) -> str:
+    said = done.name
+    if done.to not in (None, done.name):
+        said += f" as {done.to}"
+    if done.blobs:
+        said += f", {plural(done.blobs, 'blob')}"
+    return f"{said} (needed by {done.needed_by})" if done.needed_by else said
+
+
+def _row(done: Copied) -> dict[str, object]:
+    return {
+        "session": done.session,
+        "name": done.name,
+        "to": done.to,
+        "status": done.status,
+        "bytes": done.bytes,
+        "copied": done.copied,
+        "blobs": done.blobs,
+        "blobBytes": done.blob_bytes,
+        "lost": [{"what": lost.what, "reason": lost.reason} for lost in done.lost],
+        "journals": done.journals,
+        "neededBy": done.needed_by,
+        "reason": done.error.message if done.error is not None else None,
+    }

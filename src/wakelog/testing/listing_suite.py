@@ -1,0 +1,221 @@
+"""Part of the catalog suite: rows, their order and pages, and how a catalog is brought up to date."""
+
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from wakelog.errors import UsageError
+from wakelog.forking import fork
+from wakelog.ports import Catalog
+from wakelog.testing.builders import Story
+from wakelog.testing.catalog_rig import CatalogRig, Shelf, change, said
+from wakelog.views.session_row import SessionRow
+
+
+def pages(catalog: Catalog, limit: int, **filters: str | bool | None) -> list[SessionRow]:
+    """All rows, page by page."""
+    rows: list[SessionRow] = []
+    while True:
+        page = catalog.rows(limit=limit, after=rows[-1].cursor if rows else None, **filters)  # type: ignore[arg-type]
+        assert len(page) <= limit
+        if not page:
+            return rows
+        rows += page
+
+
+class ListingSuite:
+    """Lists."""
+
+    # ── rows ─────────────────────────────────────────────────────────────────────────────────────
+
+    def test_nothing_is_there(self, shelf: Shelf) -> None:
+        """Law 9: a store without sessions has an empty catalog, and asking makes nothing."""
+        assert shelf.refreshed() == 0
+        assert list(shelf.catalog.rows(archived=None)) == list(shelf.catalog.find("x")) == []
+        assert list(shelf.catalog.search("x")) == list(shelf.catalog.search("agent:x")) == []
+        assert shelf.catalog.count(archived=None) == 0
+        assert not shelf.catalog.is_damaged("x")
+
+    def test_rows_are_listed_newest_first_and_filtered(self, shelf: Shelf) -> None:
+        """ST-4: title and archive state come from appended entries, the latest wins; lists filter and count."""
+        first = shelf.talk(1, agent="crab").session
+        second = shelf.talk(2, agent="lobster").session
+        third = shelf.talk(3, agent="crab", sender="TG:1").session
+        first.rename("Old")
+        first.rename("New")
+        second.archive()
+        third.archive()
+        third.archive(archived=False)
+        catalog = shelf.catalog
+        catalog.refresh()
+        assert [row.name for row in catalog.rows()] == [third.name, first.name]
+        assert [row.title for row in catalog.rows()] == [None, "New"]
+        assert [row.name for row in catalog.rows(archived=True)] == [second.name]
+        assert [row.name for row in catalog.rows(archived=None, limit=2)] == [third.name, second.name]
+        assert catalog.count(archived=None, agent="crab", cwd="/repo") == 2
+        assert [row.name for row in catalog.rows(sender="TG:1")] == [third.name]
+        assert list(catalog.rows(agent="cr\udcffab")) == list(catalog.rows(sender="no\0body")) == []
+        shelf.agrees()
+
+    def test_find_prefers_the_exact(self, shelf: Shelf) -> None:
+        """A name or id that is there wins alone, also where others begin with it."""
+        sessions = [shelf.begin().session for _ in range(11)]
+        shelf.catalog.refresh()
+        find = shelf.catalog.find
+        assert [row.id for row in find("crab_user_1")] == [sessions[0].id]
+        assert [row.name for row in find(sessions[4].id)] == ["crab_user_5"]
+        assert {row.name for row in find("crab_user")} == {session.name for session in sessions}
+        for nothing in ("nothing", "%", "_", "' OR 1=1 --", "\0", "\udcff", "crab_user_1\0"):
+            assert list(find(nothing)) == []
+
+    def test_damage_shows(self, shelf: Shelf) -> None:
+        """Law 9: damage is in the row and asked for by name; the rest is served."""
+        hurt, whole = shelf.talk(2).session, shelf.talk(1).session
+        shelf.catalog.refresh()
+        shelf.rig.plant(hurt.id, b"\x00\xff garbage\n")
+        shelf.catalog.refresh()
+        assert {row.name: (row.damage, row.state) for row in shelf.catalog.rows()} == {
+            hurt.name: (1, "damaged"),
+            whole.name: (0, "rest"),
+        }
+        assert shelf.catalog.is_damaged(hurt.name)
+        assert not shelf.catalog.is_damaged(whole.name)
+        assert hurt.name in {hit.name for hit in shelf.catalog.search("prompt")}
+        shelf.agrees()
+
+    # ── pages ────────────────────────────────────────────────────────────────────────────────────
+
+    def test_pages_of_rows_are_the_list(self, shelf: Shelf) -> None:
+        """ST-5: pages joined are the list, however large they are, by any filter."""
+        for number in range(12):
+            shelf.begin(agent="crab" if number % 3 else "dove").session.archive(archived=number % 4 == 0)
+        self._at_once(shelf, 5)
+        catalog = shelf.catalog
+        catalog.refresh()
+        filters: list[dict[str, str | bool | None]] = [{}, {"archived": None}, {"agent": "crab"}, {"sender": "nobody"}]
+        for wanted in filters:
+            rows = list(catalog.rows(**wanted))  # type: ignore[arg-type]
+            for limit in (1, 2, 5, len(rows), 100):
+                assert pages(catalog, max(1, limit), **wanted) == rows
+            for at, row in enumerate(rows):
+                assert catalog.count(after=row.cursor, **wanted) == len(rows) - at - 1  # type: ignore[arg-type]
+
+    def _at_once(self, shelf: Shelf, count: int) -> None:
+        """Sessions whose last entries bear the same time, or none."""
+        for number in range(count):
+            session = shelf.begin(agent=f"same-{number % 2}").session
+            stamp = b'"timestamp":"2026-01-01T10:00:05.000Z",' if number else b""
+            shelf.rig.plant(session.id, b'{"type":"message",%s"message":{"role":"user","content":"x"}}\n' % stamp)
+
+    def test_a_row_that_moves_is_not_waited_for(self, shelf: Shelf) -> None:
+        """ST-5: a cursor is a place in the order, not a row: what was said meanwhile does not start the list anew."""
+        sessions = [shelf.begin().session for _ in range(6)]
+        shelf.catalog.refresh()
+        first = shelf.catalog.rows(limit=3)
+        sessions[3].say("here I am again")
+        shelf.catalog.refresh()
+        rest = shelf.catalog.rows(after=first[-1].cursor)
+        assert [row.name for row in rest] == [session.name for session in reversed(sessions[:3])]
+
+    def test_what_is_no_cursor(self, shelf: Shelf) -> None:
+        """A cursor that was never given out is a usage error, whatever it holds."""
+        shelf.talk(1)
+        shelf.catalog.refresh()
+        hit, row = shelf.catalog.search("prompt")[0].cursor, shelf.catalog.rows()[0].cursor
+        for wrong in (hit, "", "x", "W10", row[:-4], row + "*", "é", "\0", "\udcff", "A" * 5_000, "' OR 1=1"):
+            with pytest.raises(UsageError, match="cursor"):
+                shelf.catalog.rows(after=wrong)
+            with pytest.raises(UsageError, match="cursor"):
+                shelf.catalog.count(after=wrong)
+            with pytest.raises(UsageError, match="cursor"):
+                shelf.catalog.search("reply", after=wrong)
+
+        @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(st.text(max_size=40) | st.binary(max_size=30).map(bytes.hex))
+        def asked(cursor: str) -> None:
+            with pytest.raises(UsageError):
+                shelf.catalog.rows(after=cursor)
+            with pytest.raises(UsageError):
+                shelf.catalog.search("reply", after=cursor)
+
+        asked()
+
+    # ── bringing it up to date ───────────────────────────────────────────────────────────────────
+
+    def test_nothing_is_read_twice(self, shelf: Shelf) -> None:
+        """ST-5: a second refresh reads no line at all; after one append it reads that and the tail, never the log."""
+        story = shelf.talk(50)
+        assert shelf.refreshed() == 201
+        assert shelf.refreshed() == 0
+        story.user("one more")
+        assert shelf.refreshed() <= 3
+        story.reply("and an answer", calls=[("t", "bash", {})] * 3)
+        assert shelf.refreshed() <= 4
+        shelf.talk(1)
+        assert shelf.refreshed() == 5
+        assert shelf.refreshed() == 0
+        shelf.agrees()
+
+    def test_another_catalog_goes_on_from_there(self, rig: CatalogRig, shelf: Shelf) -> None:
+        """ST-5: what one process has read is not read by the next, where there is a place to keep it."""
+        shelf.talk(20)
+        shelf.catalog.refresh()
+        other = Shelf(rig)
+        assert other.refreshed() in (0, 81)
+        assert said(other.catalog) == said(shelf.catalog)
+
+    def test_a_fork_is_a_row_of_its_own(self, shelf: Shelf) -> None:
+        """Law 2: a fork says where it came from; a parent that goes on does not change it."""
+        parent = shelf.talk(3).session
+        child = fork(parent)
+        child.say("forked off")
+        shelf.catalog.refresh()
+        parent.say("more")
+        assert shelf.refreshed() <= 3
+        rows = {row.name: row for row in shelf.catalog.rows()}
+        assert (rows[child.name].origin, rows[parent.name].origin) == (parent.id, None)
+        assert [hit.name for hit in shelf.catalog.search("forked")] == [child.name]
+        shelf.agrees()
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_any_history_gives_what_building_anew_gives(self, shelf: Shelf, seed: int) -> None:
+        """Law 2: appends, forks, renames, archives, new sessions and damage, refreshed now and then."""
+        chance = random.Random(seed)  # noqa: S311 - nothing here is a secret
+        stories: list[Story] = [shelf.talk(2) for _ in range(3)]
+        for _ in range(20):
+            change(shelf, chance, stories)
+            if chance.random() < 0.3:
+                shelf.agrees()
+        shelf.agrees()
+
+    def test_many_bring_it_up_to_date_at_once(self, rig: CatalogRig, shelf: Shelf) -> None:
+        """Law 2: who fills the catalog, and with whom, makes no difference; and appends go on meanwhile."""
+        stories = [shelf.talk(3) for _ in range(12)]
+        go = threading.Barrier(5)
+
+        def refresh(_: int) -> None:
+            other = Shelf(rig)
+            other.store = rig.again()
+            other.catalog = rig.catalog(other.store)
+            go.wait(30)
+            for _ in range(3):
+                other.catalog.refresh()
+            other.catalog.close()
+            other.store.close()
+
+        def append() -> None:
+            go.wait(30)
+            for story in stories:
+                story.user("said meanwhile")
+
+        with ThreadPoolExecutor(5) as pool:
+            done = [pool.submit(refresh, number) for number in range(4)] + [pool.submit(append)]
+            for one in done:
+                one.result()
+        assert len(shelf.catalog.search("meanwhile")) <= 12
+        shelf.agrees()
+        assert len(shelf.catalog.search("meanwhile")) == 12

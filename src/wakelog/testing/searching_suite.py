@@ -1,0 +1,393 @@
+"""Part of the catalog suite: what a search finds, in which order, page by page, and what hostile text cannot do."""
+
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from wakelog.errors import BadQuery, UsageError
+from wakelog.log.entry import Custom
+from wakelog.ports import Catalog, Hit
+from wakelog.stores.excerpts import EXCERPT_MAX_CHARS
+from wakelog.testing.builders import FixedClock
+from wakelog.testing.catalog_rig import Shelf, names, shown
+
+HOSTILE = (
+    "x\0y",
+    "\0",
+    "\udcff \ud800",
+    "(" * 2_000,
+    ")" * 2_000 + "x",
+    "(" * 1_990 + "x",
+    "a & b | !c <-> d <2> e :* f:AB*",
+    "'quoted' ''twice'' \\' \\\\ \\",
+    "x':* & 'y",
+    "NEAR(prompt reply, 5)",
+    "text:prompt",
+    "{text}: prompt",
+    "prompt AND NOT reply",
+    "^prompt + reply",
+    "name:crab",
+    "%s %(x)s ? ?1 :name $1 {}",
+    "'; DROP TABLE sessions; --",
+    "\u202eprompt\u202c",
+    "İ ß ﬁ Ǆ \u0345 \U0001f469\u200d\U0001f4bb",
+    "-",
+    "--",
+    "-*",
+    '"" ""*',
+    '-"" prompt',
+    'agent:"',
+    "agent:\0",
+    "agent:\udcff",
+    "cwd:%",
+    "since:0d",
+    "since:999999w",
+    "tool:\n",
+    "type:message'--",
+)
+
+
+def pages(catalog: Catalog, query: str, limit: int) -> list[Hit]:
+    """All hits, page by page."""
+    hits: list[Hit] = []
+    while True:
+        page = catalog.search(query, limit=limit, after=hits[-1].cursor if hits else None)
+        assert len(page) <= limit
+        if not page:
+            return hits
+        hits += page
+
+
+class SearchingSuite:
+    """Full text."""
+
+    # ── what is found ────────────────────────────────────────────────────────────────────────────
+
+    def test_what_can_be_found(self, shelf: Shelf) -> None:
+        """ST-5: prompts, replies, tool names and inputs, results, summaries, titles, custom content; not thinking."""
+        story = shelf.begin()
+        said = story.user("fix the naïve parser\nplease")
+        reply = story.reply("certainly", calls=[("t", "grep", {"deep": [{"pattern": "needle"}, 4711]})])
+        result = story.result(reply, "t", "haystack\0search")
+        summary = story.session.compact("we spoke of parsers")
+        custom = story.session.append(Custom(custom_type="x", content="extension words"))
+        title = story.session.rename("Parser week")
+        shelf.catalog.refresh()
+        found = {
+            "naive": said,
+            "PLEASE": said,
+            "certainly": reply,
+            "grep": reply,
+            "needle": reply,
+            "4711": reply,
+            "haystack": result,
+            "search": result,
+            "spoke": summary,
+            "extension": custom,
+            "week": title,
+        }
+        for word, entry in found.items():
+            (hit,) = shelf.catalog.search(word)
+            assert (hit.session, hit.name, hit.entry, hit.type) == (
+                story.session.id,
+                "crab_user_1",
+                entry.id,
+                entry.type,
+            )
+            assert hit.timestamp == entry.value.timestamp
+        assert shelf.catalog.search("naive")[0].excerpt == "fix the «naïve» parser please"
+        assert shelf.catalog.search("search")[0].excerpt == "haystack «search»"
+        assert list(shelf.catalog.search("parser", limit=0)) == list(shelf.catalog.search("parser", limit=-1)) == []
+
+    @pytest.mark.parametrize(
+        ("query", "found"),
+        [
+            ("parser", [1, 2]),
+            ("parser fix", [1]),
+            ("PARSER  the\tFix", [1]),
+            ('"the parser"', [1, 2]),
+            ('"parser the"', []),
+            ("fix*", [1, 2]),
+            ('"parser is fi"*', [2]),
+            ("parser -fixed", [1]),
+            ('the -"fix the"', [2]),
+            ("-fixed parser -nothing", [1]),
+            ("see!", [3]),
+            ("NOT", [4]),
+            ("text:rank", [4]),
+            ("rank:text", []),
+            ("3.14", [5]),
+            ("3 14", [5]),
+            ("14.3", []),
+            ("src/main.py", [5]),
+            ("<b>bold</b>", [5]),
+            ("me@example.com", [5]),
+            ("snake_case", [5]),
+            ("naïve*", [6]),
+            ("resume", [6]),
+            ("RÉSUMÉ", [6]),
+            ("日本", []),
+            ("日本*", [6]),
+            ("-parser type:message since:2026-01-01 -src -resume", [3, 4]),
+        ],
+    )
+    def test_words_are_the_same_in_every_store(self, shelf: Shelf, query: str, found: list[int]) -> None:
+        """ST-5, law 12: words in any order, phrases, prefixes, exclusions; what is a word depends on no database."""
+        story = shelf.begin()
+        texts = (
+            "fix the parser",
+            "the parser is fixed",
+            "nothing to see",
+            "NEAR OR AND NOT text rank",
+            "3.14 src/main.py <b>bold</b> me@example.com snake_case",
+            "naïveté Résumé 日本語",
+        )
+        entries = [story.user(text).id for text in texts]
+        shelf.catalog.refresh()
+        assert sorted(entries.index(hit.entry) + 1 for hit in shelf.catalog.search(query)) == found
+
+    def test_fields(self, shelf: Shelf) -> None:
+        """ST-5: agent, sender, folder, tool, type and time narrow a search down, or leave out; alone, newest first."""
+        crab = shelf.talk(1, agent="crab", cwd="/a/b").session
+        dove = shelf.talk(1, agent="A dove", sender="TG:1", cwd="/a/bc").session
+        deep = shelf.talk(1, agent="crab", cwd="/a/b/c d").session
+        deep.rename("a title")
+        shelf.catalog.refresh()
+        found = {
+            "agent:crab": {crab.name, deep.name},
+            'agent:"A dove"': {dove.name},
+            "agent:Crab": set(),
+            "agent:cr": set(),
+            '-agent:"A dove" prompt': {crab.name, deep.name},
+            "sender:TG:1": {dove.name},
+            "cwd:/a/b": {crab.name, deep.name},
+            "cwd:/a/b/": {crab.name, deep.name},
+            'cwd:"/a/b/c d"': {deep.name},
+            "cwd:/": {crab.name, dove.name, deep.name},
+            "cwd:/a/b -cwd:/a/b/c agent:crab": {crab.name, deep.name},
+            "prompt -cwd:/a/b": {dove.name},
+            "type:session_renamed": {deep.name},
+            "agent:crab agent:dove": set(),
+            "tool:bash -type:message": set(),
+            "tool:ba": set(),
+        }
+        for query, expected in found.items():
+            assert set(names(shelf.catalog.search(query))) == expected, query
+        calls = shelf.catalog.search("tool:bash")
+        assert {hit.excerpt.split()[0] for hit in calls} == {"reply"}
+        stamps = [hit.timestamp for hit in shelf.catalog.search("type:message")]
+        assert stamps == sorted(stamps, reverse=True)
+        assert len(stamps) == 12
+
+    def test_since(self, shelf: Shelf) -> None:
+        """ST-5: a day, a moment, or how long ago; the border belongs to it."""
+        first, second = shelf.begin(), shelf.begin()
+        first.session.clock = FixedClock(start_ms=time.time_ns() // 1_000_000 - 3_600_000)
+        old, new = second.user("words of old"), first.user("words of an hour ago")
+        shelf.catalog.refresh()
+        found = {
+            "words": {old.id, new.id},
+            "words since:2h": {new.id},
+            "words since:30m": set(),
+            "-since:2h words": {old.id},
+            "since:2026-01-01": {old.id, new.id},
+            "since:2025-12-31 -since:2026-01-02": {old.id},
+            f"since:{old.value.timestamp}": {old.id, new.id},
+            f"-since:{old.value.timestamp} type:message": set(),
+            "since:9999-12-31": set(),
+        }
+        for query, expected in found.items():
+            assert {hit.entry for hit in shelf.catalog.search(query)} == expected, query
+
+    @pytest.mark.parametrize(
+        ("query", "reason"),
+        [
+            ("", "no word"),
+            ("*", "no word"),
+            ("-parser", "only says what to leave out"),
+            ("-agent:crab", "only says what to leave out"),
+            ('"the parser', "not closed"),
+            ('agent:"crab', "not closed"),
+            ("type:", "without a value"),
+            ('cwd:""', "without a value"),
+            ("since:yesterdayish", "yesterdayish"),
+            ("since:2026-02-31", "2026-02-31"),
+            ("x" * 100_000, "longer than"),
+            ("a " * 65, "more than 64"),
+            ("agent:a " * 65, "more than 64"),
+        ],
+    )
+    def test_a_query_that_cannot_be_understood_says_why(self, shelf: Shelf, query: str, reason: str) -> None:
+        """A `BadQuery` is one line that says what is wrong, and one that says what to do."""
+        with pytest.raises(BadQuery, match=reason) as caught:
+            shelf.catalog.search(query)
+        assert "\n" not in caught.value.message
+        assert caught.value.hint
+
+    # ── order and pages ──────────────────────────────────────────────────────────────────────────
+
+    def test_equally_good_hits_stand_in_an_order_of_their_own(self, shelf: Shelf) -> None:
+        """The order of hits does not tell in which order logs were met: newest first, then by name."""
+        stories = [shelf.begin() for _ in range(12)]
+        stories = stories[5:] + stories[:5]
+        for story in stories:
+            story.user("the same words")
+            shelf.catalog.refresh()
+        expected = [story.session.name for story in reversed(stories)]
+        for query in ("same", "type:message"):
+            for limit in (1, 2, 5, 11, 12, 13):
+                assert names(shelf.catalog.search(query, limit=limit)) == expected[:limit]
+                assert names(pages(shelf.catalog, query, limit)) == expected
+        other = Shelf(shelf.rig)
+        other.catalog.refresh()
+        assert shelf.catalog.search("same") == other.catalog.search("same")
+
+    def test_the_better_comes_first(self, shelf: Shelf) -> None:
+        """ST-5: an entry that speaks of little else stands before one that mentions it."""
+        story = shelf.begin()
+        best = story.user("parser parser parser")
+        story.user("a long story of many things, in which a parser is mentioned once and then forgotten again")
+        story.user("nothing of the kind")
+        shelf.catalog.refresh()
+        assert shelf.catalog.search("parser")[0].entry == best.id
+
+    def test_pages_of_hits_are_the_list(self, shelf: Shelf) -> None:
+        """ST-5: pages joined are the list, however large they are, by any query; equal hits are there once each."""
+        for number in range(6):
+            story = shelf.talk(3, agent="crab" if number % 2 else "dove")
+            shelf.rig.plant(story.session.id, list(shelf.store.load(story.session.name))[-1].bytes * 3)
+        shelf.catalog.refresh()
+
+        @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(
+            st.sampled_from(
+                ["reply", "prompt naive", "agent:crab", "rest -agent:crab", "pro*", "tool:bash", "-rest type:message"]
+            ),
+            st.integers(1, 50),
+        )
+        def paged(query: str, limit: int) -> None:
+            hits = list(shelf.catalog.search(query, limit=10_000))
+            assert len(hits) > 3
+            assert pages(shelf.catalog, query, limit) == hits
+            assert list(shelf.catalog.search(query, limit=limit)) == hits[:limit]
+
+        paged()
+        cursor = shelf.catalog.search("reply")[0].cursor
+        with pytest.raises(UsageError, match="another search"):
+            shelf.catalog.search("prompt", after=cursor)
+
+    # ── excerpts ─────────────────────────────────────────────────────────────────────────────────
+
+    def test_excerpts(self, shelf: Shelf) -> None:
+        """ST-5: an excerpt is one line around what matched, which is marked; no text makes it long."""
+        story = shelf.begin()
+        story.user("before " * 1_000 + "the\n\nneedle in\tit " + "behind " * 1_000)
+        story.user("endless" * 100_000 + " needle-two " + "-" * 50_000 + " end")
+        shelf.catalog.refresh()
+        (one,) = shelf.catalog.search("needle -two")
+        assert "the «needle» in it" in one.excerpt
+        (two,) = shelf.catalog.search('"needle two"')
+        assert "«needle-two»" in two.excerpt
+        (long,) = shelf.catalog.search("endless*")
+        assert long.excerpt.startswith("«endless")
+        newest = shelf.catalog.search("type:message")
+        assert [hit.excerpt[:6] for hit in newest] == ["endles", "before"]
+        for hit in (one, two, long, *newest):
+            assert len(hit.excerpt) <= EXCERPT_MAX_CHARS
+            assert hit.excerpt.count("«") == hit.excerpt.count("»")
+            assert not set(hit.excerpt) & set("\n\t")
+
+    # ── hostile text ─────────────────────────────────────────────────────────────────────────────
+
+    @pytest.mark.parametrize("query", HOSTILE)
+    def test_hostile_queries_are_harmless(self, shelf: Shelf, query: str) -> None:
+        """Law 13: hits or `BadQuery`, never an error of the database's, never what was not asked for."""
+        shelf.talk(1)
+        shelf.catalog.refresh()
+        try:
+            hits = shelf.catalog.search(query)
+        except BadQuery:
+            hits = []
+        assert len(hits) <= 4
+        assert shelf.catalog.count() == 1
+
+    def test_any_query_is_harmless(self, shelf: Shelf) -> None:
+        """Law 13: whatever is typed, a search finds what a new index finds, or cannot be understood by either."""
+        shelf.talk(2)
+        shelf.begin(agent="secret").user("NOT AND or 'quoted' a:b (x)")
+        shelf.catalog.refresh()
+        signs = st.text(alphabet="\"'*-:()^+{}&|!<>\\%$ abxNOT\0\udcff", max_size=30)
+
+        @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(st.text(max_size=60) | signs | st.tuples(st.sampled_from(["agent", "cwd", "type"]), signs).map(":".join))
+        def asked(query: str) -> None:
+            try:
+                hits = shelf.catalog.search(query, limit=10_000)
+            except BadQuery:
+                return
+            assert sorted(map(shown, hits)) == sorted(map(shown, fresh.search(query, limit=10_000)))
+
+        fresh = shelf.fresh()
+        asked()
+        fresh.close()
+
+    def test_only_text_is_searched(self, shelf: Shelf) -> None:
+        """Law 13: names of agents, tables and types are no words of an entry."""
+        shelf.begin(agent="secret", sender="hidden").user("words")
+        shelf.catalog.refresh()
+        for word in ("secret", "hidden", "message", "repo", "sessions", "crab_user_1", "2026"):
+            assert list(shelf.catalog.search(word)) == []
+
+    def test_any_text_can_be_found(self, shelf: Shelf) -> None:
+        """Law 12, law 13: whatever text stands in a log, every store finds it by the same words."""
+        story, fresh = shelf.begin(), shelf.fresh()
+
+        @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), min_size=1, max_size=4))
+        def told(texts: list[str]) -> None:
+            for text in texts:
+                story.user(text)
+            shelf.catalog.refresh()
+            fresh.refresh()
+            for query in (*texts, *(f'"{text}"*' for text in texts), texts[0][:3] + "*"):
+                try:
+                    hits = shelf.catalog.search(query, limit=10_000)
+                except BadQuery:
+                    continue
+                assert sorted(map(shown, hits)) == sorted(map(shown, fresh.search(query, limit=10_000)))
+
+        told()
+        shelf.agrees()
+        fresh.close()
+
+    def test_long_texts_are_taken_in(self, shelf: Shelf) -> None:
+        """ST-5: no length of a text, a word or a repetition keeps a log from being listed and found."""
+        story = shelf.begin()
+        texts = {
+            "of many words": "".join(f"w{number} " for number in range(60_000)) + "farend one",
+            "of the same word": "same " * 300_000 + "farend two",
+            "of one endless word": "x" * 3_000_000 + " farend three",
+            "of a long word": "y" * 1_500 + " " + "z" * 1_990 + " farend four",
+            "of many endless words": ("q" * 4_000 + " ") * 300 + "farend five",
+        }
+        entries = {what: story.user(text).id for what, text in texts.items()}
+        shelf.catalog.refresh()
+        assert {hit.entry for hit in shelf.catalog.search("farend")} == set(entries.values())
+        found = {
+            '"farend one"': "of many words",
+            '"w59999 farend"': "of many words",
+            "w59998": "of many words",
+            '"same same farend"': "of the same word",
+            "y" * 1_500: "of a long word",
+            f"{'z' * 1_900}* farend": "of a long word",
+            "z" * 1_990: "of a long word",
+            "xxxxxx*": "of one endless word",
+            '"farend five"': "of many endless words",
+            "qqqqqq*": "of many endless words",
+            "farend -two -three -four -five": "of many words",
+        }
+        for query, what in found.items():
+            assert [hit.entry for hit in shelf.catalog.search(query)] == [entries[what]], what
+        assert shelf.refreshed() == 0
