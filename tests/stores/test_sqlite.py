@@ -3,8 +3,11 @@
 import contextlib
 import os
 import re
+import shutil
 import sqlite3
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -239,3 +242,17 @@ def test_a_long_log_is_read_in_parts(path):
     assert [seq_of(line.raw) for line in forwards] == list(range(len(texts) + 1))
     assert [(line.offset, line.raw) for line in store.tail("s")] == [(line.offset, line.raw) for line in forwards[::-1]]
     assert len(list(store.load("s", after=700))) == len(texts) - 700
+
+
+def test_a_store_at_rest_is_one_file(path):
+    """ST-4: whoever copies the file of a store that nobody uses has all of it."""
+    program = (
+        "import sys; from wakelog.stores.sqlite import SqliteStore; from wakelog.testing.store_rig import body, make\n"
+        "store = SqliteStore(sys.argv[1]); make(store); store.append('s', body('m1'), after=0)"
+    )
+    subprocess.run([sys.executable, "-c", program, path], check=True)
+    folder = os.path.dirname(path)
+    assert sorted(os.listdir(folder)) == ["store.db", "store.db-lock"]
+    other = os.path.join(folder, "copied.db")
+    shutil.copyfile(path, other)
+    assert len(list(SqliteStore(other).load("s"))) == 2

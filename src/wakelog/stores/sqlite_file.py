@@ -15,6 +15,7 @@ import os
 import sqlite3
 import stat
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
 from urllib.parse import quote
@@ -47,6 +48,8 @@ class SqliteFile:
         self._begin()
 
     def _begin(self) -> None:
+        """The state of one process. At its end connections are closed, and the last one leaves a single file behind."""
+        weakref.finalize(self, _close_all, self._connections, os.getpid())
         self._turns = {use: threading.RLock() for use in _SYNCHRONOUS}  # type: ignore[misc]
         self._writing = threading.RLock()
         self._pid = os.getpid()
@@ -108,6 +111,8 @@ class SqliteFile:
     def _connect(self, use: _Use) -> sqlite3.Connection:
         if sqlite3.sqlite_version_info < _SQLITE_MIN:
             raise StoreError(f"SQLite {sqlite3.sqlite_version} is too old", hint="3.37 or newer is needed")
+        if os.path.exists(self.path) and not os.path.isfile(self.path):
+            raise StoreError(f"{self.path} is not a file", hint="give the path of a file after `sqlite:`")
         connection = self._opened(use)
         try:
             self._check_ours(connection)
@@ -207,6 +212,13 @@ class SqliteFile:
     def _drop(self, use: _Use) -> None:
         connection = self._connections.pop(use, None)
         if connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+
+def _close_all(connections: dict[_Use, sqlite3.Connection], pid: int) -> None:
+    if pid == os.getpid():
+        for connection in connections.values():
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
 
