@@ -2,23 +2,27 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PEERS := .venv-peers
 PROCESSES ?= 2
 
-.PHONY: help demo test check fmt bench mutants clean system
+.PHONY: help demo test check fmt bench bench-peers mutants clean system
 .DEFAULT_GOAL := help
 
 help:  ## what there is
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[all,dev]'
 	@touch $@
 
-# strace injects the faults that the storage tests need; nothing else comes from the system.
+# strace injects the faults that the storage tests need, pgbouncer pools connections as a server farm does; nothing else
+# comes from the system. What is there already is left alone. (An ordinary user's PATH may lack sbin.)
 system:
-	@command -v strace >/dev/null || (apt-get update -qq && apt-get install -qq -y strace >/dev/null) \
-	  || { echo "strace is needed: install it with your package manager" >&2; exit 1; }
+	@missing=$$(PATH="$$PATH:/usr/sbin:/sbin"; for tool in strace pgbouncer; do command -v $$tool >/dev/null || echo $$tool; done); \
+	  test -z "$$missing" \
+	  || (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$missing) >/dev/null \
+	  || { echo "needed, and not installed:" $$missing "- install with your package manager" >&2; exit 1; }
 
 demo: $(VENV)/.ready  ## an agent is killed twice and wakes (`wakelog demo --tour`: what can be done with a log)
 	@$(BIN)/wakelog demo
@@ -39,8 +43,19 @@ fmt: $(VENV)/.ready  ## put the code in order
 bench: $(VENV)/.ready  ## ratios to a floor measured in the same run; writes docs/performance.md (FULL=1: the large ones)
 	$(BIN)/python -m bench $(if $(FULL),--full)
 
+# One by one: a library that cannot be installed becomes a line of the table that says so.
+$(PEERS)/.ready: bench/peers/requirements.txt pyproject.toml
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet --disable-pip-version-check --editable '.[all]'
+	@while read -r peer; do $(PEERS)/bin/pip install --quiet --disable-pip-version-check "$$peer" \
+	  || echo "not installed: $$peer" >&2; done < bench/peers/requirements.txt
+	@touch $@
+
+bench-peers: $(PEERS)/.ready system  ## the same work on other libraries; writes its section of docs/performance.md (FULL=1)
+	$(PEERS)/bin/python -m bench.peers $(if $(FULL),--full)
+
 mutants: $(VENV)/.ready system  ## plant every known bug and see a named test turn red
 	$(BIN)/python -m tests.mutants
 
 clean:  ## remove what was made
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -20,7 +20,7 @@ from bench.forks import forking
 from bench.loads import load
 from bench.made import Words
 from bench.measure import Figure
-from bench.report import machine, page, print_figure
+from bench.report import machine, page, peers_section, print_figure, with_peers
 from bench.sizes import stored
 from bench.startup import startup
 from bench.steps import steps
@@ -88,8 +88,11 @@ def main() -> None:
 
 
 def write_page(path: str, text: str) -> None:
+    """Writes the document anew and keeps the peers' section as it is."""
+    with open(path, encoding="utf-8") as file:
+        section = peers_section(file.read())
     with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+        file.write(with_peers(text, section))
 
 
 if __name__ == "__main__":

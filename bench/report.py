@@ -1,4 +1,7 @@
-"""The figures as a table: on the terminal, and as `docs/performance.md`, which nobody else writes."""
+"""The figures as a table: on the terminal, and as `docs/performance.md`, which nobody else writes.
+
+One section of that document, between two marks, belongs to `bench.peers`: each of the two keeps what the other wrote.
+"""
 
 import os
 import platform
@@ -20,6 +23,9 @@ from run to run. The last column runs one row again: `python -m bench --only NAM
 """
 _COLUMNS = ("what", "workload", "floor", "wakelog : floor", "ratio", "goal", "", "command")
 
+_PEERS_BEGIN = "<!-- peers: begin -->"
+_PEERS_END = "<!-- peers: end -->"
+
 
 def machine(folder: str) -> dict[str, str]:
     """The machine as far as it matters: cores, memory, file system, Python."""
@@ -27,13 +33,13 @@ def machine(folder: str) -> dict[str, str]:
     return {
         "cores": str(cores()),
         "memory": f"{pages / 2**30:.0f} GB",
-        "file system": _file_system(folder),
+        "file system": file_system(folder),
         "Python": platform.python_version(),
         "SQLite": sqlite3.sqlite_version,
     }
 
 
-def _file_system(folder: str) -> str:
+def file_system(folder: str) -> str:
     """The type of the file system that a folder lies on: that of the longest mount point above it."""
     best = ("", "unknown")
     with open("/proc/self/mounts", encoding="utf-8") as mounts:
@@ -74,3 +80,18 @@ def _row(figure: Figure) -> str:
         f"`{figure.command}`",
     )
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def peers_section(document: str) -> str:
+    """What stands between the marks in a document; nothing, if it has none."""
+    _, begin, rest = document.partition(_PEERS_BEGIN)
+    section, end, _ = rest.partition(_PEERS_END)
+    return section.strip() if begin and end else ""
+
+
+def with_peers(document: str, section: str) -> str:
+    """The document with this section as the one between the marks, at its end."""
+    before, begin, rest = document.partition(_PEERS_BEGIN)
+    after = rest.partition(_PEERS_END)[2] if begin else ""
+    rest_of_it = (before.rstrip() + "\n" + after.rstrip()).rstrip()
+    return f"{rest_of_it}\n\n{_PEERS_BEGIN}\n{section}\n{_PEERS_END}\n" if section else f"{rest_of_it}\n"

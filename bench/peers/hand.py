@@ -1,0 +1,99 @@
+"""`python -m bench.peers.hand append|read NAME PLACE COUNT`: a process that can be traced, and killed at any moment.
+
+Appending, it says `open`, waits for the end of its standard input, and then says `ack N`, in one system call, whenever
+the peer has acknowledged message N. Reading, it says how many messages there are, or fails if they are not the first of
+those that were to be said.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from bench.peers.peer import Row, make, row
+from bench.peers.work import messages
+
+
+def append(of: Row, place: str, count: int) -> None:
+    peer = make(of)
+    peer.open(place)
+    texts = messages(count)
+    os.write(1, b"open\n")
+    sys.stdin.read()
+    for number, text in enumerate(texts):
+        peer.append(text)
+        os.write(1, b"ack %d\n" % number)
+    peer.close()
+
+
+def count_kept(of: Row, place: str, count: int) -> int:
+    """How many messages a place holds, which are the first of all, in order and each once."""
+    peer = make(of)
+    peer.open(place)
+    found = peer.texts(peer.load())
+    peer.close()
+    if found != messages(count)[: len(found)]:
+        raise AssertionError("what was read back is not what was said")
+    return len(found)
+
+
+def command(act: str, of: Row, place: str, count: int) -> list[str]:
+    """The command line of such a process."""
+    return [sys.executable, "-m", "bench.peers.hand", act, of.name, place, str(count)]
+
+
+def count_kept_apart(of: Row, place: str, count: int) -> int:
+    """The same, asked in a process of its own."""
+    done = subprocess.run(command("read", of, place, count), check=True, stdout=subprocess.PIPE, text=True)
+    return int(done.stdout.split()[-1])
+
+
+class Writer:
+    """A process that appends, from its start until it has said everything or is killed."""
+
+    def __init__(self, of: Row, place: str, count: int) -> None:
+        self._run = subprocess.Popen(
+            command("append", of, place, count),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.acknowledged = 0
+
+    def wait_until_open(self) -> None:
+        """Returns when the next thing it does is an append."""
+        next(self._heard())
+
+    def start(self) -> None:
+        """Lets it append."""
+        self._run.stdin.close()
+
+    def wait_for(self, acknowledged: int) -> None:
+        """Returns when so many messages are acknowledged."""
+        for _ in self._heard():
+            if self.acknowledged >= acknowledged:
+                return
+        raise RuntimeError("the writer ended early")
+
+    def kill(self) -> int:
+        """Kills it at once; gives how many it had acknowledged, up to the last one that got out."""
+        self._run.send_signal(signal.SIGKILL)
+        for _ in self._heard():
+            pass
+        self._run.wait()
+        return self.acknowledged
+
+    def _heard(self) -> Iterator[str]:
+        for line in self._run.stdout or ():
+            self.acknowledged += line.startswith("ack ")
+            yield line
+
+
+if __name__ == "__main__":
+    _, asked, name, where, number = sys.argv
+    if asked == "append":
+        append(row(name), where, int(number))
+    else:
+        print(count_kept(row(name), where, int(number)))

@@ -1,0 +1,89 @@
+"""What the bench needs from whatever keeps a conversation, and the list of all it asks.
+
+A peer is made and opened on a place: a folder for files and SQLite, the URL of an empty database for PostgreSQL. Opened
+a second time on the same place it finds the conversation again.
+"""
+
+import importlib
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+Kind = Literal["files", "sqlite", "postgresql"]
+KINDS: dict[Kind, str] = {"files": "Files", "sqlite": "SQLite", "postgresql": "PostgreSQL"}
+
+
+class Peer(Protocol):
+    """One conversation, kept by somebody."""
+
+    # The distributions whose versions are said, what an append calls, what loading gives, and what branching
+    # calls (empty: it has no branches).
+    packages: tuple[str, ...]
+    call: str
+    objects: str
+    forks: str
+
+    def open(self, place: str) -> None: ...
+
+    def append(self, text: str) -> None:
+        """Adds a message. Returns when the peer says that it is kept."""
+        ...
+
+    def load(self) -> Sequence[object]:
+        """Every message from the storage, as the peer's own objects."""
+        ...
+
+    def texts(self, loaded: Sequence[object]) -> list[str]:
+        """What those objects say."""
+        ...
+
+    def settings(self) -> str:
+        """What the peer's own connection says of its durability."""
+        ...
+
+    def fork(self, text: str) -> None:
+        """Goes back to the middle of what this object has appended, and adds a message there."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Row(msgspec.Struct, frozen=True):
+    """Who is measured: a name for the command line and one for the table, and where its code is."""
+
+    name: str
+    title: str
+    kind: Kind
+    module: str
+    maker: str
+
+
+ROWS = (
+    Row("wakelog-files", "wakelog, files", "files", "wakelog_session", "OnFiles"),
+    Row("wakelog-sqlite", "wakelog, SQLite", "sqlite", "wakelog_session", "OnSqlite"),
+    Row("wakelog-postgresql", "wakelog, PostgreSQL", "postgresql", "wakelog_session", "OnPostgres"),
+    Row("langgraph-sqlite", "LangGraph `SqliteSaver`", "sqlite", "langgraph_saver", "OnSqlite"),
+    Row("langgraph-postgresql", "LangGraph `PostgresSaver`", "postgresql", "langgraph_saver", "OnPostgres"),
+    Row("openai-sqlite", "OpenAI Agents `SQLiteSession`", "sqlite", "openai_session", "OpenaiSession"),
+    Row("adk-sqlite", "Google ADK `DatabaseSessionService`, SQLite", "sqlite", "adk_service", "OnSqlite"),
+    Row("adk-postgresql", "Google ADK `DatabaseSessionService`, PostgreSQL", "postgresql", "adk_service", "OnPostgres"),
+    Row("eventsourcing-sqlite", "eventsourcing, SQLite", "sqlite", "eventsourcing_app", "OnSqlite"),
+    Row("eventsourcing-postgresql", "eventsourcing, PostgreSQL", "postgresql", "eventsourcing_app", "OnPostgres"),
+)
+FLOORS: dict[Kind, Row] = {
+    "files": Row("floor-files", "bare file", "files", "floors", "File"),
+    "sqlite": Row("floor-sqlite", "bare sqlite3", "sqlite", "floors", "Sqlite"),
+    "postgresql": Row("floor-postgresql", "bare psycopg", "postgresql", "floors", "Postgres"),
+}
+
+
+def row(name: str) -> Row:
+    """The row of that name."""
+    return next(each for each in (*FLOORS.values(), *ROWS) if each.name == name)
+
+
+def make(of: Row) -> Peer:
+    """A peer that nobody has opened yet; its library is loaded here."""
+    peer: Peer = getattr(importlib.import_module(f"bench.peers.{of.module}"), of.maker)()
+    return peer

@@ -1,0 +1,80 @@
+"""wakelog as a row among the others: `Session.append` on each of its stores."""
+
+import os
+from collections.abc import Sequence
+
+from bench.peers.floors import pragmas
+from wakelog.errors import UsageError
+from wakelog.forking import fork
+from wakelog.log.content import Prompt, Text
+from wakelog.log.entry import Entry, Message
+from wakelog.session import Session
+from wakelog.stores import open_store
+
+
+class _Session:
+    packages = ("wakelog",)
+    call = "`Session.append`"
+    objects = "typed entries in a tree (`Session.read`)"
+    forks = "`fork`: a new session that names its parent"
+    module: str
+
+    def __init__(self) -> None:
+        self._ids: list[str] = []
+
+    def open(self, place: str) -> None:
+        self._store = open_store(self._url(place))
+        # An older wakelog takes every URL it does not know for the name of a folder.
+        if type(self._store).__module__ != self.module:
+            raise UsageError(f"this wakelog has no {self.module}")
+        self._session = Session.create(self._store, session_id="bench", agent="bench")
+
+    def append(self, text: str) -> None:
+        self._ids.append(self._session.append(_said(text)).value.id)
+
+    def load(self) -> list[Entry]:
+        return [link for link in self._session.read().tree.branch().links if isinstance(link.value, Message)]
+
+    def texts(self, loaded: Sequence[object]) -> list[str]:
+        return [link.value.message.content[0].text for link in loaded]
+
+    def fork(self, text: str) -> None:
+        fork(self._session, self._ids[len(self._ids) // 2]).append(_said(text))
+
+    def close(self) -> None:
+        self._store.close()
+
+
+def _said(text: str) -> Message:
+    return Message(message=Prompt(content=(Text(text=text),)))
+
+
+class OnFiles(_Session):
+    module = "wakelog.stores.jsonl"
+
+    def _url(self, place: str) -> str:
+        return f"jsonl:{place}"
+
+    def settings(self) -> str:
+        return ""
+
+
+class OnSqlite(_Session):
+    module = "wakelog.stores.sqlite"
+
+    def _url(self, place: str) -> str:
+        return f"sqlite:{os.path.join(place, 'wakelog.sqlite')}"
+
+    def settings(self) -> str:
+        with self._store.file.writing() as connection:
+            return pragmas(connection)
+
+
+class OnPostgres(_Session):
+    module = "wakelog.stores.postgres"
+
+    def _url(self, place: str) -> str:
+        return place
+
+    def settings(self) -> str:
+        return f"synchronous_commit={self._store.database.read('SHOW synchronous_commit')[0][0]}"
