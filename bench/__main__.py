@@ -24,6 +24,7 @@ from bench.report import machine, page, peers_section, print_figure, with_peers
 from bench.sizes import stored
 from bench.startup import startup
 from bench.steps import steps
+from bench.stores import files, postgres, sqlite, stores
 from bench.tails import wake
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -34,6 +35,8 @@ def concerns(*, full: bool) -> Iterator[tuple[str, Concern]]:
     """Everything that is measured, by name, in the order of the document."""
     yield "append", one_writer
     yield "writers", many_writers
+    for opening in (files, sqlite, postgres):
+        yield opening.__name__, partial(stores, opening=opening)
     yield "load", load
     for megabytes in (64, 1_000) if full else (64,):
         yield "wake", partial(wake, megabytes=megabytes)

@@ -37,6 +37,92 @@ class Driver(Protocol):
         ...
 
 
+class Finder(Protocol):
+    """A bare way to list and to search: rows in the order of their time, texts in a full-text index."""
+
+    words: str
+
+    def fill(self, rows: Sequence[tuple[int, bytes]], texts: Sequence[str]) -> None:
+        """What is there to be found."""
+        ...
+
+    def newest(self, count: int) -> list[bytes]:
+        """The last changed rows."""
+        ...
+
+    def search(self, word: str, count: int) -> list[tuple[Any, ...]]:
+        """The best texts with an excerpt each."""
+        ...
+
+    def close(self) -> None:
+        """The end."""
+        ...
+
+
+class BareFts:
+    """SQLite: a table with an index on the time, and FTS5."""
+
+    words = "sqlite3 and FTS5, the same rows and texts"
+
+    def __init__(self, path: str) -> None:
+        self._db = sqlite3.connect(path)
+
+    def fill(self, rows: Sequence[tuple[int, bytes]], texts: Sequence[str]) -> None:
+        self._db.execute("CREATE TABLE listed (updated INTEGER, row BLOB)")
+        self._db.execute("CREATE INDEX by_time ON listed (updated DESC)")
+        self._db.execute("CREATE VIRTUAL TABLE found USING fts5 (text)")
+        self._db.executemany("INSERT INTO listed VALUES (?, ?)", rows)
+        self._db.executemany("INSERT INTO found VALUES (?)", [(text,) for text in texts])
+        self._db.commit()
+
+    def newest(self, count: int) -> list[bytes]:
+        rows = self._db.execute("SELECT row FROM listed ORDER BY updated DESC LIMIT ?", (count,))
+        return [row for (row,) in rows]
+
+    def search(self, word: str, count: int) -> list[tuple[Any, ...]]:
+        words = "SELECT snippet(found, 0, '<', '>', '…', 24) FROM found WHERE found MATCH ? ORDER BY rank LIMIT ?"
+        return self._db.execute(words, (f'"{word}"', count)).fetchall()
+
+    def close(self) -> None:
+        self._db.close()
+
+
+class BareTsvector:
+    """PostgreSQL: a table with an index on the time, and a GIN index."""
+
+    words = "psycopg, tsvector and GIN, the same rows and texts"
+
+    def __init__(self, url: str) -> None:
+        self._db: psycopg.Connection[Any] = psycopg.connect(url, autocommit=True)
+
+    def fill(self, rows: Sequence[tuple[int, bytes]], texts: Sequence[str]) -> None:
+        self._db.execute("CREATE TABLE listed (updated bigint, row bytea)")
+        self._db.execute("CREATE INDEX ON listed (updated DESC)")
+        self._db.execute("CREATE TABLE found (text text, words tsvector)")
+        with self._db.transaction(), self._db.cursor() as cursor:
+            cursor.executemany("INSERT INTO listed VALUES (%s, %b)", rows)
+            words = "INSERT INTO found VALUES (%(text)s, to_tsvector('simple', %(text)s))"
+            cursor.executemany(words, [{"text": text} for text in texts])
+        self._db.execute("CREATE INDEX ON found USING gin (words)")
+        self._db.execute("ANALYZE found")
+
+    def newest(self, count: int) -> list[bytes]:
+        cursor = self._db.cursor(binary=True)
+        rows = cursor.execute("SELECT row FROM listed ORDER BY updated DESC LIMIT %s", (count,))
+        return [row for (row,) in rows]
+
+    def search(self, word: str, count: int) -> list[tuple[Any, ...]]:
+        words = """
+        SELECT ts_headline('simple', text, query) FROM (
+          SELECT text, query FROM found, plainto_tsquery('simple', %s) AS query
+          WHERE words @@ query ORDER BY ts_rank_cd(words, query) DESC LIMIT %s) AS best
+        """
+        return self._db.execute(words, (word, count)).fetchall()
+
+    def close(self) -> None:
+        self._db.close()
+
+
 class BareFiles:
     """A file a session."""
 

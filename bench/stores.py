@@ -10,22 +10,28 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from bench.drivers import BareFiles, BarePostgres, BareSqlite, Driver
+from bench.drivers import BareFiles, BareFts, BarePostgres, BareSqlite, BareTsvector, Driver, Finder
 from bench.made import Words, sealed, talk
-from bench.measure import Figure, Times, compare, take_turns
+from bench.measure import Figure, Times, compare, show, take_turns
 from tests.servers.place import Place
 from tests.servers.postgres import own_server
 from wakelog.grouping import GroupCommit
 from wakelog.log.codec import encode
 from wakelog.log.content import Reply
 from wakelog.log.entry import Message, Session
+from wakelog.log.lines import Reader
+from wakelog.log.times import parse_ms
 from wakelog.ports import Store
-from wakelog.stores import open_store
+from wakelog.stores import open_catalog, open_store
+from wakelog.stores.searchable import searchable
 
 SIZE = 1_000
 ROUNDS = 300
 MESSAGES = 10_000
 TAIL = 100
+FOUND_SESSIONS = 200
+FOUND_MESSAGES = 100
+SHOWN = 50
 # How many times one session's durable rate 64 sessions at once must reach.
 TOGETHER = {"files": 3.0, "SQLite": 8.0, "PostgreSQL": 4.0}
 
@@ -34,43 +40,55 @@ class Kind(msgspec.Struct, frozen=True):
     """A store, and the driver it stands on."""
 
     name: str
+    url: str
     store: Store
     bare: Driver
+    finder: Finder
 
     @property
     def group(self) -> str:
         return f"Stores: {self.name}"
 
 
+Opening = Callable[[str], contextlib.AbstractContextManager[Kind]]
+
+
+def kind_of(name: str, url: str, bare: Driver, finder: Finder) -> Kind:
+    return Kind(name, url, open_store(url), bare, finder)
+
+
 @contextlib.contextmanager
 def files(folder: str) -> Iterator[Kind]:
-    yield Kind("files", open_store(os.path.join(folder, "store")), BareFiles(os.path.join(folder, "bare")))
+    os.environ["XDG_CACHE_HOME"] = os.path.join(folder, "cache")
+    bare, finder = BareFiles(os.path.join(folder, "bare")), BareFts(os.path.join(folder, "finder.db"))
+    yield kind_of("files", os.path.join(folder, "store"), bare, finder)
 
 
 @contextlib.contextmanager
 def sqlite(folder: str) -> Iterator[Kind]:
-    store = open_store(f"sqlite:{os.path.join(folder, 'store.db')}")
-    yield Kind("SQLite", store, BareSqlite(os.path.join(folder, "bare.db")))
+    bare, finder = BareSqlite(os.path.join(folder, "bare.db")), BareFts(os.path.join(folder, "finder.db"))
+    yield kind_of("SQLite", f"sqlite:{os.path.join(folder, 'store.db')}", bare, finder)
 
 
 @contextlib.contextmanager
-def postgres(folder: str) -> Iterator[Kind]:  # noqa: ARG001 - the server has a folder of its own, on the same disk or not
+def postgres(folder: str) -> Iterator[Kind]:  # noqa: ARG001 - the server has a folder of its own
     with own_server(Place(os.getpid())) as server:
-        yield Kind("PostgreSQL", open_store(server.new_database()), BarePostgres(server.new_database()))
+        bare, finder = BarePostgres(server.new_database()), BareTsvector(server.new_database())
+        yield kind_of("PostgreSQL", server.new_database(), bare, finder)
 
 
-def stores(
-    folder: str, words: Words, *, kind: Callable[[str], contextlib.AbstractContextManager[Kind]]
-) -> Iterator[Figure]:
-    """Appending, grouping, loading and tailing of one kind of store."""
-    with kind(folder) as made:
+def stores(folder: str, words: Words, *, opening: Opening) -> Iterator[Figure]:
+    """Appending, grouping, loading, tailing, listing and searching of one kind of store."""
+    with opening(folder) as kind:
         try:
-            yield durable(made, words)
-            yield from grouped(made, words)
-            yield from reading(made, words)
+            yield durable(kind, words)
+            yield from grouped(kind, words)
+            yield from reading(kind, words)
+            yield from finding(kind, words)
         finally:
-            made.bare.close()
-            made.store.close()
+            kind.finder.close()
+            kind.bare.close()
+            kind.store.close()
 
 
 # ── appending ────────────────────────────────────────────────────────────────────────────────────
@@ -202,3 +220,60 @@ def reading(kind: Kind, words: Words) -> Iterator[Figure]:
             limit=None,
             measured=compare(taken[f"bare {what}"], taken[what]),
         )
+
+
+# ── finding ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def finding(kind: Kind, words: Words) -> Iterator[Figure]:
+    """The newest sessions, and the best matches of a word, from a catalog that is up to date."""
+    for number in range(FOUND_SESSIONS):
+        lines = sealed(talk(f"f{number:05}", words, messages=FOUND_MESSAGES, size=300, number=number))
+        kind.store.adopt(f"f{number:05}", f"found_user_{number}", b"".join(lines))
+    catalog = open_catalog(kind.url, kind.store)
+    start = time.perf_counter()
+    catalog.refresh()
+    first = time.perf_counter() - start
+    rows = [(parse_ms(row.updated) or 0, msgspec.json.encode(row)) for row in catalog.rows()]
+    kind.finder.fill(rows, list(_texts(kind.store)))
+    word = words.nth(60)
+
+    def listed() -> object:
+        catalog.refresh()
+        return catalog.rows(limit=SHOWN)
+
+    taken = take_turns(
+        {
+            "bare list": lambda: kind.finder.newest(SHOWN),
+            "list": listed,
+            "bare search": lambda: kind.finder.search(word, SHOWN),
+            "search": lambda: catalog.search(word, limit=SHOWN),
+        },
+        rounds=25,
+    )
+    count = FOUND_SESSIONS * FOUND_MESSAGES
+    hits = len(catalog.search(word, limit=count))
+    catalog.close()
+    for what, workload in (
+        ("list", f"looked for changes, then {SHOWN} of {FOUND_SESSIONS + 66} sessions as typed rows"),
+        ("search", f"the best {SHOWN} of {hits:,} matches in {count:,} messages; indexed at first in {show(first)}"),
+    ):
+        yield Figure(
+            group=kind.group,
+            what=f"`catalog.{'rows' if what == 'list' else 'search'}`",
+            workload=workload,
+            floor=kind.finder.words,
+            goal="",
+            ratio=taken[what].median / taken[f"bare {what}"].median,
+            limit=None,
+            measured=compare(taken[f"bare {what}"], taken[what]),
+        )
+
+
+def _texts(store: Store) -> Iterator[str]:
+    """Every text that a search could find."""
+    for stat in store.sessions():
+        for entry in Reader().feed_all(store.load(stat.name)):
+            found = searchable(entry.value)
+            if found is not None:
+                yield found.text
