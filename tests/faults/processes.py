@@ -1,7 +1,8 @@
 """Real processes for the tests: started together, talked to line by line, and ended one by one.
 
 A child is the real interpreter (never a shim: a tracer would count the shim's calls) running
-`tests.faults.children` with this process's own module path, so that it imports the very code under test.
+`tests.faults.children`, or the module that a test names, with this process's own module path, so that it imports
+the very code under test.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ from types import TracebackType
 
 PATIENCE_S = 60
 INTERPRETER = os.path.realpath(sys.executable)
+CHILDREN = "tests.faults.children"
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -22,15 +24,15 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", **more}
 
 
-def command(*words: str) -> list[str]:
+def command(*words: str, module: str = CHILDREN) -> list[str]:
     """How a child is started."""
-    return [INTERPRETER, "-m", "tests.faults.children", *words]
+    return [INTERPRETER, "-m", module, *words]
 
 
-def run(*words: str, before: Sequence[str] = ()) -> "subprocess.CompletedProcess[str]":
+def run(*words: str, before: Sequence[str] = (), module: str = CHILDREN) -> "subprocess.CompletedProcess[str]":
     """Runs a child to its end, under another program if asked."""
     return subprocess.run(
-        [*before, *command(*words)],
+        [*before, *command(*words, module=module)],
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -42,9 +44,9 @@ def run(*words: str, before: Sequence[str] = ()) -> "subprocess.CompletedProcess
 class Child:
     """A child that waits for words on its standard input and answers on its standard output."""
 
-    def __init__(self, *words: str) -> None:
+    def __init__(self, *words: str, module: str = CHILDREN) -> None:
         self.process = subprocess.Popen(
-            command(*words),
+            command(*words, module=module),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -101,10 +103,10 @@ class Child:
 
 
 @contextlib.contextmanager
-def together(*words: Sequence[str]) -> Iterator[list[Child]]:
+def together(*words: Sequence[str], module: str = CHILDREN) -> Iterator[list[Child]]:
     """Children that have all said `ready` before any of them is told to go."""
     with contextlib.ExitStack() as stack:
-        children = [stack.enter_context(Child(*each)) for each in words]
+        children = [stack.enter_context(Child(*each, module=module)) for each in words]
         for child in children:
             assert child.hear() == "ready"
         for child in children:

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tests.faults.processes import INTERPRETER, run
+from tests.faults.processes import CHILDREN, INTERPRETER, run
 
 _CALL = re.compile(r"^\d+\s+(\w+)\((?:AT_FDCWD\S*, )?(\d+)?(?:<([^>]*)>)?(.*?)\)?\s+= (-?\d+)(.*)$")
 
@@ -44,7 +44,9 @@ class Traced(NamedTuple):
         return [line[1:] for line in lines if line[0] == word]
 
 
-def traced(report: str, *words: str, paths: Sequence[str], trace: str, inject: str = "") -> Traced:
+def traced(
+    report: str, *words: str, paths: Sequence[str], trace: str, inject: str = "", module: str = CHILDREN
+) -> Traced:
     """Runs a child under strace and reads its report."""
     strace = shutil.which("strace")
     assert strace is not None, "strace is needed: install it with your package manager"
@@ -55,7 +57,7 @@ def traced(report: str, *words: str, paths: Sequence[str], trace: str, inject: s
         before += ["-P", path]
     if inject:
         before += ["-e", f"inject={inject}"]
-    done = run(*words, before=before)
+    done = run(*words, before=before, module=module)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr[-2_000:]
     with open(report, encoding="utf-8", errors="replace") as file:
         return Traced(done, [call for line in file if (call := _call(line)) is not None])

@@ -104,7 +104,7 @@ class Folder:
         with storage(f"list {self.path}"):
             try:
                 entries = os.scandir(self.path)
-            except (FileNotFoundError, NotADirectoryError):
+            except FileNotFoundError:
                 return
         fits, suffix = ID.fullmatch, len(LOG_SUFFIX)
         with entries:
@@ -182,7 +182,8 @@ def _make_ours(path: str, *, follow: bool) -> None:
             _sync_or_undo(path)
     found = os.stat(path, follow_symlinks=follow)
     if not stat.S_ISDIR(found.st_mode):
-        raise StoreError(f"{path} is not a folder", hint=_HINTS[errno.ELOOP])
+        reason = errno.ELOOP if stat.S_ISLNK(found.st_mode) else errno.ENOTDIR
+        raise StoreError(f"{path} is not a folder", hint=_HINTS[reason])
     if found.st_uid != os.geteuid():
         raise StoreError(f"the folder {path} belongs to another user", hint="choose another store with --store")
 

@@ -198,7 +198,13 @@ class RowStore:
         there = already_there(append.body, self.load(known.id, after=append.after), after=append.after)
         if there is None:
             raise Conflict(f"{known.name} has moved on to entry {end.seq}")
+        self._sync(append)
         return Sealed(*there)
+
+    def _sync(self, append: Append) -> None:
+        """Who wrote an entry that stands already may have died before it was durable."""
+        if append.durable:
+            self._tables.sync()
 
     def _refused(self, append: Append, draft: "_Draft") -> Sealed | WakelogError | None:
         """Why the database did not let an append in; None if the log has moved on and the end must be read again."""
@@ -206,13 +212,14 @@ class RowStore:
             known = self._find(append.session)
             self._check_fence(known, append.fence)
             there = self._tables.row_of(known.id, draft.row.id) if draft.row.id else None
+            if there is None:
+                return None
+            raw = there.raw.strip(b"\n")
+            if unsealed(raw) != append.body:
+                return Conflict(f"an entry with the id {draft.row.id} but other content is already there")
+            self._sync(append)
         except WakelogError as error:
             return error
-        if there is None:
-            return None
-        raw = there.raw.strip(b"\n")
-        if unsealed(raw) != append.body:
-            return Conflict(f"an entry with the id {draft.row.id} but other content is already there")
         return Sealed(seq_of(raw) or 0, Line(raw, there.size - len(raw) - 1))
 
     def _end(self, session: str) -> End:

@@ -85,6 +85,15 @@ class SqliteFile:
                 with _transaction(connection):
                     yield connection
 
+    def sync(self) -> None:
+        """Syncs what was committed without one. A commit that changes nothing would not: SQLite then writes nothing."""
+        with storage(f"make {self.path} durable"), contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(f"{self.path}-wal", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                os.fdatasync(descriptor)
+            finally:
+                os.close(descriptor)
+
     def version(self) -> int:
         """The version of the schema; 0 where there is none yet."""
         with self.reading() as connection:
@@ -127,14 +136,26 @@ class SqliteFile:
 
     def _opened(self, use: _Use) -> sqlite3.Connection:
         if use != "read":
+            if not os.access(self.path, os.W_OK):
+                # SQLite would open it all the same, to read, and leave files beside it.
+                with storage(f"write to {self.path}"):
+                    raise PermissionError(errno.EACCES, "")
             return _connected(self.path, "rw")
-        for mode in ("rw", "ro", "ro&immutable=1"):
-            # Without write access to the folder a file that nobody else uses can only be read as if it never changed.
+        for mode in self._ways_to_read():
             with contextlib.suppress(sqlite3.OperationalError):
                 connection = _connected(self.path, mode)
                 connection.execute("SELECT 1 FROM sqlite_master").fetchone()
                 return connection
         return _connected(self.path, "ro")
+
+    def _ways_to_read(self) -> tuple[str, ...]:
+        """How the file may be opened. Where we may not write, SQLite's files beside it would be in others' way.
+
+        Without write access a file that nobody has in use can only be read as if it never changed.
+        """
+        if os.access(self.path, os.W_OK):
+            return ("rw", "ro", "ro&immutable=1")
+        return ("ro",) if os.path.exists(f"{self.path}-wal") else ("ro&immutable=1",)
 
     def _check_ours(self, connection: sqlite3.Connection) -> None:
         """Refuses a database of another program, and one of a newer wakelog."""

@@ -115,6 +115,10 @@ class SqliteTables:
         with self._file.writing(durable=any(addition.durable for addition in additions)) as db:
             return [_add(db, addition) for addition in additions]
 
+    def sync(self) -> None:
+        """See `Tables`."""
+        self._file.sync()
+
     def last(self, session: str) -> StoredRow | None:
         """See `Tables`."""
         with self._file.reading() as db:

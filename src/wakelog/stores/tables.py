@@ -98,6 +98,10 @@ class Tables(Protocol):
         """
         ...
 
+    def sync(self) -> None:
+        """Makes durable whatever was added until now, by whomever, without a sync."""
+        ...
+
     def last(self, session: str) -> StoredRow | None:
         """The last row of a log."""
         ...

@@ -1,0 +1,234 @@
+"""What the child processes of these tests do. Run as `python -m tests.stores.faults.children WHAT URL …`.
+
+Everything a child was told is kept it prints at once, one line each: what was printed must be in the log. A
+`WakelogError` that nobody expects is a traceback, and the test fails.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+
+from tests.faults.children import refused, wait_for
+from tests.stores.faults.logs import append_under, body, last_seq, make, numbered, stands, take
+from wakelog.errors import Conflict, LeaseLost, StoreError
+from wakelog.log.proof import prove
+from wakelog.ports import Append, Sealed
+from wakelog.reading import read_log
+from wakelog.session import Session
+from wakelog.stores import open_store
+
+MODULE = "tests.stores.faults.children"
+# One append in so many is synced: ten thousand syncs of a busy disk would be most of the run.
+SYNCED_EVERY = 8
+LITTLE_BYTES = 512 * 1024
+
+
+def tell(*words: object) -> None:
+    """Says a line to the parent, in one call: who is killed has said all of it, or nothing."""
+    os.write(1, " ".join(map(str, words)).encode() + b"\n")
+
+
+# ── many writers ─────────────────────────────────────────────────────────────────────────────────
+
+
+def write(url: str, session: str, label: str, count: str) -> None:
+    """Makes the session if nobody has, and appends behind whatever is last; says what it got."""
+    tell("ready")
+    wait_for("go")
+    store, after, conflicts = open_store(url), 0, 0
+    make(store, session)
+    for number in range(int(count)):
+        entry = f"{label}-{number}"
+        while True:
+            try:
+                after = store.append(session, body(entry), after=after, durable=number % SYNCED_EVERY == 0).seq
+            except Conflict:
+                conflicts += 1
+                after = last_seq(store, session)
+            else:
+                break
+        tell("kept", session, entry, after)
+    tell("conflicts", conflicts)
+
+
+def write_batches(url: str, label: str, count: str, *sessions: str) -> None:
+    """Appends to all sessions at once, in the order they are named, and again where others were faster."""
+    tell("ready")
+    wait_for("go")
+    store, after, conflicts = open_store(url), dict.fromkeys(sessions, 0), 0
+    for number in range(int(count)):
+        entry, left = f"{label}-{number}", list(sessions)
+        while left:
+            answers = store.append_all([Append(session, body(entry), after[session]) for session in left])
+            for session, answer in zip(tuple(left), answers, strict=True):
+                if isinstance(answer, Sealed):
+                    left.remove(session)
+                    after[session] = answer.seq
+                    tell("kept", session, entry, answer.seq)
+                elif isinstance(answer, Conflict):
+                    conflicts += 1
+                    after[session] = last_seq(store, session)
+                else:
+                    raise answer
+    tell("conflicts", conflicts)
+
+
+# ── leases ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def hold(url: str, session: str, ttl_s: str, *, fenced: bool = True) -> None:
+    """Takes the lease each time it is told to, and appends under it without a pause until it is lost."""
+    store = open_store(url)
+    for _ in iter(sys.stdin.readline, ""):
+        lease = take(store, session, "first", float(ttl_s))
+        tell("holds", lease.fence)
+        while True:
+            try:
+                tell("kept", append_under(store, lease, lease.fence if fenced else None).seq)
+            except LeaseLost:
+                tell("lost")
+                break
+            except Conflict:
+                continue
+
+
+def hold_unfenced(url: str, session: str, ttl_s: str) -> None:
+    """The same with the fence check taken out: what must never be possible, made possible."""
+    hold(url, session, ttl_s, fenced=False)
+
+
+# ── one writer that goes on ──────────────────────────────────────────────────────────────────────
+
+
+def write_on(url: str, session: str, first: str, after: str) -> None:
+    """Appends numbered entries until it is killed. The first of them may stand already, without anybody knowing."""
+    store, number, seq = open_store(url), int(first), int(after)
+    while True:
+        seq = store.append(session, body(numbered(number)), after=seq).seq
+        tell("kept", numbered(number), seq)
+        number += 1
+
+
+def beget(url: str, session: str) -> None:
+    """Starts a writer for each line it is told, one after the other, and says when it has ended.
+
+    A fork of a process that has loaded everything and opened nothing: a hundred writers start in no time.
+    """
+    open_store(url)
+    for told in iter(sys.stdin.readline, ""):
+        pid = os.fork()
+        if pid == 0:
+            tell("born", os.getpid())
+            write_on(url, session, *told.split())
+        os.waitpid(pid, 0)
+        tell("ended")
+
+
+def write_stubbornly(url: str, session: str, count: str) -> None:
+    """Appends numbered entries, each tried again with the same id, bytes and place until it is known to be kept.
+
+    After an error it says whether the entry stands, which its writer cannot know, and what the error was.
+    """
+    store, seq = open_store(url), 0
+    for number in range(int(count)):
+        entry = numbered(number)
+        while True:
+            try:
+                seq = store.append(session, body(entry), after=seq).seq
+            except StoreError as error:
+                there = insisted(lambda entry=entry: stands(store, session, entry))
+                tell("failed", entry, "stands" if there else "absent", refused(error))
+            else:
+                tell("kept", entry, seq)
+                break
+
+
+def write_again(url: str, session: str) -> None:
+    """Appends what needs no sync, and then the very same as something that must be kept."""
+    store = open_store(url)
+    for durable in (False, True):
+        tell("kept", numbered(0), store.append(session, body(numbered(0)), after=0, durable=durable).seq)
+    # Without the goodbye of a process that ends well, which syncs once more.
+    os._exit(0)
+
+
+def insisted(question: Callable[[], bool]) -> bool:
+    """The answer to a question, asked until there is one."""
+    while True:
+        try:
+            return question()
+        except StoreError:
+            continue
+
+
+# ── a disk that is full ──────────────────────────────────────────────────────────────────────────
+
+
+def fill(url: str, kind: str) -> None:
+    """Says things until there is no space left, lets the command line meet that too, makes space, and goes on.
+
+    What stands in the end is said as well: the disk may go away with this process.
+    """
+    session = Session.create(open_store(url), session_id="s")
+    make_space = nearly_full(os.path.dirname(url.partition(":")[2]), kind)
+    kept: list[str] = []
+    while True:
+        try:
+            kept.append(session.say("x" * 700).id)
+        except StoreError as error:
+            tell("failed", refused(error))
+            break
+    done = subprocess.run(cli(url, "append", "s", "y" * 700), capture_output=True, text=True, check=False)
+    tell("cli", json.dumps([done.returncode, done.stdout, done.stderr]))
+    make_space()
+    kept += [session.say("there is space again").id for _ in range(5)]
+    log = read_log(open_store(url), "s")
+    found = [entry.id for entry in log.entries]
+    tell("found", json.dumps([kept, found, len(log.damage), prove(open_store(url).load("s")).broken]))
+
+
+def attempt(url: str) -> None:
+    """Reads, and tries to write: how many sessions there are, and what the store says."""
+    store = open_store(url)
+    tell(len(list(store.sessions())))
+    for act in (lambda: store.append("s", body("new"), after=0), lambda: make(store, "new")):
+        try:
+            act()
+        except StoreError as error:
+            tell(refused(error))
+
+
+def nearly_full(folder: str, kind: str) -> Callable[[], None]:
+    """Leaves little space: by a file that takes it up, or by a limit on every file's size. Gives what makes space."""
+    if kind == "limit":
+        _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (LITTLE_BYTES, most))
+        return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    ballast = os.path.join(folder, "ballast")
+    with open(ballast, "wb") as file:
+        file.write(b"x" * LITTLE_BYTES)
+    return lambda: os.unlink(ballast)
+
+
+def cli(url: str, *words: str) -> list[str]:
+    """How the command line is started."""
+    return [sys.executable, "-m", "wakelog", "--store", url, *words]
+
+
+CHILDREN: dict[str, Callable[..., None]] = {
+    each.__name__: each
+    for each in (write, write_batches, hold, hold_unfenced, beget, write_stubbornly, write_again, fill, attempt)
+}
+
+
+def main() -> None:
+    """Runs one of them."""
+    what, *words = sys.argv[1:]
+    CHILDREN[what](*words)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""The stores under test, each as a URL that means nothing yet."""
+
+import pytest
+
+KINDS = ("files", "sqlite", "postgresql")
+
+
+@pytest.fixture(params=KINDS)
+def url(request, tmp_path) -> str:
+    """A store of each kind that outlives a process. It is empty; the first who writes makes it."""
+    if request.param == "postgresql":
+        found: str = request.getfixturevalue("postgres_url")
+        return found
+    return f"jsonl:{tmp_path}/store" if request.param == "files" else f"sqlite:{tmp_path}/store.db"
+
+
+@pytest.fixture
+def sqlite_url(tmp_path) -> str:
+    """A SQLite store of its own."""
+    return f"sqlite:{tmp_path}/store.db"

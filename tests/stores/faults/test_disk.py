@@ -1,0 +1,73 @@
+"""A disk that fails under a SQLite store (law 4, ST-5): the append fails with a clear error, nothing told is lost.
+
+The faults are injected by strace into the calls on the write-ahead log and counted. What they do to files is in
+`tests/faults/test_disk.py`.
+"""
+
+import json
+
+import pytest
+
+from tests.faults.tracing import Traced, traced
+from tests.stores.faults.children import MODULE
+from tests.stores.faults.logs import made, numbered, standing
+
+APPENDS = 30
+
+pytestmark = pytest.mark.strace
+
+
+def appended(url: str, report: str, inject: str = "") -> Traced:
+    """A stubborn writer under strace, which sees what happens to the write-ahead log."""
+    wal = f"{url.partition(':')[2]}-wal"
+    words = ("write_stubbornly", url, "s", str(APPENDS))
+    calls = "pwrite64,fdatasync,fsync"
+    return traced(report, *words, paths=[wal], trace=calls, inject=inject, module=MODULE)
+
+
+def check(url: str, seen: Traced, reason: str) -> list[str]:
+    """Every entry once and in its place, every failure a clear one. Gives whether the failed ones stood then."""
+    assert standing(url, "s") == [(numbered(at), at + 1) for at in range(APPENDS)]
+    assert [int(seq) for _, seq in seen.said("kept")] == list(range(1, APPENDS + 1))
+    failed = [text.split(" ", 1) for _, text in seen.said("failed")]
+    for _, text in failed:
+        error = json.loads(text)
+        assert error["error"] == "StoreError"
+        assert reason in error["message"] + error["hint"]
+        assert "\n" not in error["message"] + error["hint"]
+        assert error["hint"]
+    return [found for found, _ in failed]
+
+
+def test_every_durable_append_is_synced(sqlite_url, tmp_path):
+    """Law 4: at least one sync of the write-ahead log for each append that was acknowledged."""
+    made(sqlite_url, "s")
+    seen = appended(sqlite_url, str(tmp_path / "report"))
+    assert sum(call.name in ("fdatasync", "fsync") for call in seen.calls) >= APPENDS
+
+
+def test_a_failed_sync(sqlite_url, tmp_path):
+    """Law 4: EIO at every third sync; each append that failed is tried again by its id, and is there once."""
+    made(sqlite_url, "s")
+    seen = appended(sqlite_url, str(tmp_path / "report"), "fdatasync:error=EIO:when=1+3")
+    failed = check(sqlite_url, seen, "disk")
+    assert seen.applied == len(failed) > 5
+
+
+def test_a_full_disk(sqlite_url, tmp_path):
+    """Law 4: ENOSPC at every 20th write; each append that failed is tried again by its id, and is there once."""
+    made(sqlite_url, "s")
+    seen = appended(sqlite_url, str(tmp_path / "report"), "pwrite64:error=ENOSPC:when=7+20")
+    failed = check(sqlite_url, seen, "space")
+    assert seen.applied == len(failed) > 0
+    assert set(failed) == {"absent"}
+
+
+def test_what_stands_already_is_synced_before_it_is_acknowledged(sqlite_url, tmp_path):
+    """Law 4: an earlier try may have left the entry in the log without a sync; who is told it is kept relies on it."""
+    made(sqlite_url, "s")
+    wal = f"{sqlite_url.partition(':')[2]}-wal"
+    report = str(tmp_path / "report")
+    seen = traced(report, "write_again", sqlite_url, "s", paths=[wal], trace="fdatasync,pwrite64", module=MODULE)
+    assert seen.said("kept") == [[numbered(0), "1"]] * 2
+    assert [call.name for call in seen.calls][-1:] == ["fdatasync"], [call.name for call in seen.calls]

@@ -1,0 +1,213 @@
+"""Writers, backends and servers that die in the middle of appends (law 4, law 12, LOG-10, ST-7).
+
+What was acknowledged stands. What was not may stand or not, and nobody was told: it is sent again with the same id,
+bytes and place, and stands once. The entries are numbered, so that the whole log is known in advance.
+"""
+
+import json
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+
+from tests.faults.processes import Child, run
+from tests.servers.postgres import Server
+from tests.stores.faults.children import MODULE
+from tests.stores.faults.logs import Kept, made, numbered, standing
+from tests.stores.faults.relay import Loss, relaying
+
+KILLS = 100
+TERMINATIONS = 30
+CRASHES = 6
+# What is lost of the first appends, and then again of those behind them: every way to lose one or two in a row.
+LOSSES: tuple[tuple[Loss, ...], ...] = (
+    (),
+    ("answer",),
+    ("request", "request"),
+    ("answer", "answer"),
+    ("request", "answer"),
+    ("answer", "request"),
+)
+LOST_ROUNDS = 5
+# About as long as an append takes, so that kills meet every part of one.
+APPEND_S = 0.002
+
+
+def places(lines: list[str]) -> list[Kept]:
+    """What a writer was told is kept."""
+    return [(words[1], int(words[2])) for words in map(str.split, lines) if words[0] == "kept"]
+
+
+def check_numbered(url: str, kept: list[Kept]) -> int:
+    """All that was acknowledged stands, once and in its place, and at most one entry more. Gives how many more."""
+    assert kept == [(numbered(at), at + 1) for at in range(len(kept))]
+    found = standing(url, "s")
+    assert found[: len(kept)] == kept, "an acknowledged entry is lost"
+    assert found[len(kept) :] in ([], [(numbered(len(kept)), len(kept) + 1)])
+    return len(found) - len(kept)
+
+
+# ── the writer ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_killed_writer(url):
+    """Law 4, law 12: kill -9 at 100 moments; the next writer goes on at the first entry that nobody was told of."""
+    made(url, "s")
+    chance, kept, in_doubt = random.Random(KILLS), list[Kept](), 0
+    with Child("beget", url, "s", module=MODULE) as parent:
+        for _ in range(KILLS):
+            parent.tell(f"{len(kept)} {len(kept)}")
+            kept += places(killed(parent, chance))
+            in_doubt += check_numbered(url, kept)
+    assert in_doubt > 0, "no kill met an append between its place in the log and its acknowledgement"
+    assert len(kept) >= KILLS
+
+
+def killed(parent: Child, chance: random.Random) -> list[str]:
+    """Kills a writer in the middle of what it does; gives all it has said."""
+    writer = int(parent.hear().removeprefix("born "))
+    said = []
+    for _ in range(chance.randint(1, 8)):
+        said.append(parent.hear())
+        assert said[-1].startswith("kept"), "the writer could not go on"
+    until = time.perf_counter() + chance.uniform(0, APPEND_S)
+    while time.perf_counter() < until:
+        pass
+    os.kill(writer, signal.SIGKILL)
+    return said + list(iter(parent.hear, "ended"))
+
+
+# ── the server ───────────────────────────────────────────────────────────────────────────────────
+
+
+class Stubborn:
+    """A writer that tries again, and what it has said so far."""
+
+    def __init__(self, url: str) -> None:
+        self.url = made(url, "s")
+        self.kept: list[Kept] = []
+        self.failed: list[list[str]] = []
+
+    def during(self, harm: Callable[[], object], times: int) -> None:
+        """Does harm again and again while the writer writes, each time after a few more entries were kept."""
+        chance = random.Random(times)
+        with Child("write_stubbornly", self.url, "s", str(10**6), module=MODULE) as writer:
+            for _ in range(times):
+                self._hear(writer, chance.randint(5, 30))
+                harm()
+            self._hear(writer, 200)
+            writer.kill()
+            for line in writer.rest():
+                self._note(line)
+
+    def _hear(self, writer: Child, more: int) -> None:
+        wanted = len(self.kept) + more
+        while len(self.kept) < wanted:
+            self._note(writer.hear())
+
+    def _note(self, line: str) -> None:
+        word, *rest = line.split(" ", 3)
+        assert word in ("kept", "failed"), f"the writer has ended: {line!r}"
+        if word == "kept":
+            self.kept.append((rest[0], int(rest[1])))
+        else:
+            self.failed.append(rest)
+
+
+def test_a_terminated_backend(postgres, postgres_url):
+    """Law 4: an administrator ends the writer's backends 30 times, and the writer goes on."""
+    writer = Stubborn(postgres_url)
+
+    def terminate() -> None:
+        for pid in postgres.backends(postgres_url):
+            postgres.terminate(pid)
+
+    writer.during(terminate, TERMINATIONS)
+    check_numbered(postgres_url, writer.kept)
+
+
+def test_a_killed_backend(own_postgres: Server):
+    """Law 4, law 12: kill -9 of the backend makes the server throw everybody out and recover; nothing told is lost."""
+    url = own_postgres.new_database()
+    writer = Stubborn(url)
+
+    def kill() -> None:
+        # The writer may be between two connections.
+        if pids := own_postgres.backends(url):
+            own_postgres.kill(pids[0])
+            own_postgres.wait()
+
+    writer.during(kill, CRASHES)
+    check_numbered(url, writer.kept)
+    assert writer.failed, "no append was under way"
+
+
+def test_a_server_that_stops_at_once(own_postgres: Server):
+    """Law 4, law 12: an immediate stop is a crash of the server; what it acknowledged is there when it is back."""
+    url = own_postgres.new_database()
+    writer = Stubborn(url)
+    writer.during(lambda: own_postgres.restart(immediate=True), CRASHES)
+    check_numbered(url, writer.kept)
+    assert writer.failed, "no append was under way"
+
+
+def test_a_server_that_is_killed(own_postgres: Server):
+    """Law 4, law 12: kill -9 of the server itself, which leaves its backends without a head."""
+    url = own_postgres.new_database()
+    writer = Stubborn(url)
+
+    def kill() -> None:
+        own_postgres.kill(own_postgres.pid())
+        assert not own_postgres.running()
+        own_postgres.start()
+
+    writer.during(kill, CRASHES)
+    check_numbered(url, writer.kept)
+    assert writer.failed, "no append was under way"
+
+
+# ── the connection ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_append_whose_outcome_is_unknown(postgres_url):
+    """Law 4, LOG-10: a lost request and a lost answer look the same; tried again by id, each entry stands once.
+
+    The store may try again by itself, so that one loss need not be noticed. Two in a row are told to the caller.
+    """
+    made(postgres_url, "s")
+    losses = {b'"id":"n%d"' % at: loss for at, loss in enumerate(LOSSES * LOST_ROUNDS) if loss}
+    with relaying(postgres_url, losses) as relay:
+        done = run("write_stubbornly", relay.url, "s", str(len(LOSSES) * LOST_ROUNDS), module=MODULE)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr[-2_000:]
+    assert relay.lost == [(word, each) for word, loss in losses.items() for each in loss]
+    kept = places(done.stdout.splitlines())
+    assert len(kept) == len(LOSSES) * LOST_ROUNDS
+    assert check_numbered(postgres_url, kept) == 0
+    check_told(failures(done.stdout))
+
+
+def failures(said: str) -> list[list[str]]:
+    """Of each append that failed: its id, whether it stood then, and the error."""
+    return [line.split(" ", 3)[1:] for line in said.splitlines() if line.startswith("failed")]
+
+
+def check_told(failed: list[list[str]]) -> None:
+    """Every double loss was told, and told in a way that helps; whether the entry stood is as it was planned."""
+    found = {entry: there for entry, there, _ in failed}
+    for at, loss in enumerate(LOSSES * LOST_ROUNDS):
+        if loss:
+            assert found.get(numbered(at), "stands") == ("stands" if "answer" in loss else "absent")
+            assert len(loss) < 2 or numbered(at) in found
+        else:
+            assert numbered(at) not in found
+    for _, _, error in failed:
+        check_says_what_to_do(json.loads(error))
+
+
+def check_says_what_to_do(error: dict[str, str]) -> None:
+    """One line that says what happened, and one that says what to do."""
+    assert error["error"] == "StoreError"
+    assert error["message"]
+    assert "\n" not in error["message"] + error["hint"]
+    assert error["hint"]
