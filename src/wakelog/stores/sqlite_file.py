@@ -31,8 +31,6 @@ _APPLICATION_ID = 0x77616B65
 _SQLITE_MIN = (3, 37, 0)
 _BUSY_TIMEOUT_S = 60.0
 _CACHE_KIB = 16 * 1024
-# How far the write-ahead log grows before it is written back: a page that changes often is then written back once.
-_CHECKPOINT_PAGES = 4_000
 _INHERITED: list[sqlite3.Connection] = []
 
 
@@ -127,7 +125,6 @@ class SqliteFile:
             self._check_ours(connection)
             connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[use]}")
             connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-            connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
             connection.execute("PRAGMA trusted_schema = OFF")
         except BaseException:
             connection.close()

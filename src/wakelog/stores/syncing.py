@@ -5,8 +5,7 @@ threads are kept for it, and nothing else is ever done in them.
 """
 
 import os
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 # More threads than this only hand the interpreter to one another.
 _THREADS = 16
@@ -24,9 +23,9 @@ class Syncs:
         """Whether the threads live in this process, and not in the one it was forked from."""
         return self._pid == os.getpid()
 
-    def sync(self, descriptors: Iterable[int]) -> list[OSError | None]:
-        """Syncs the content of files; what went wrong with each, in the order given."""
-        return list(self._threads.map(_sync, descriptors))
+    def begin(self, descriptor: int) -> "Future[OSError | None]":
+        """Begins to sync the content of a file; what comes of it is what went wrong, if anything did."""
+        return self._threads.submit(_sync, descriptor)
 
     def close(self) -> None:
         """Lets the threads end."""
