@@ -17,6 +17,7 @@ from wakelog.log.content import BlobRef
 from wakelog.log.entry import Replay
 from wakelog.log.lines import Line
 from wakelog.turn.deltas import Delta
+from wakelog.views.session_row import SessionRow
 
 # ── store ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -95,8 +96,9 @@ class Store(Protocol):
 
         `Conflict` if the log does not end there any more, unless this very entry (same id, same bytes)
         is what was added: then that is the answer. An id that stands before that place is the caller's
-        mistake; a store that would have to read the whole log to see it need not. `behind` is the size of the torn tail the caller
-        knows of, so that none goes unnoticed. With a `fence`, `LeaseLost` unless it is the current one.
+        mistake; a store that would have to read the whole log to see it need not. `behind` is the size of
+        the torn tail the caller knows of, so that none goes unnoticed. With a `fence`, `LeaseLost` unless
+        it is the current one.
         """
         ...
 
@@ -214,7 +216,7 @@ class Blobs(Protocol):
 
 
 class Hit(msgspec.Struct, frozen=True, rename="camel"):
-    """One entry that a search found. `excerpt` marks what matched with «»."""
+    """One entry that a search found. `excerpt` marks what matched with «»; the next page begins behind `cursor`."""
 
     session: str
     name: str
@@ -222,13 +224,59 @@ class Hit(msgspec.Struct, frozen=True, rename="camel"):
     type: str
     timestamp: str
     excerpt: str
+    cursor: str
 
 
-class Search(Protocol):
-    """Full text over all sessions of one store."""
+class Catalog(Protocol):
+    """What can be said of all sessions of one store without opening any: lists, and full text. Derived (law 2).
 
-    def search(self, query: str, *, limit: int = 50) -> Sequence[Hit]:
-        """The best matches first. `BadQuery` for text that cannot be understood."""
+    `refresh` brings it up to date; the questions answer from what it holds then. An `after` is the cursor of the last
+    row or hit that the caller has; `UsageError` if it is none.
+    """
+
+    def refresh(self, *, progress: Callable[[int, int], None] | None = None) -> None:
+        """Takes in what has changed since. `progress` is told how many logs of how many are done."""
+        ...
+
+    def rows(
+        self,
+        *,
+        limit: int | None = None,
+        after: str | None = None,
+        archived: bool | None = False,
+        agent: str | None = None,
+        sender: str | None = None,
+        cwd: str | None = None,
+    ) -> Sequence[SessionRow]:
+        """The sessions, the last changed first; `archived` None gives those put away as well."""
+        ...
+
+    def count(
+        self,
+        *,
+        after: str | None = None,
+        archived: bool | None = False,
+        agent: str | None = None,
+        sender: str | None = None,
+        cwd: str | None = None,
+    ) -> int:
+        """How many sessions there are, by the same filters."""
+        ...
+
+    def find(self, ref: str) -> Sequence[SessionRow]:
+        """The session whose id or name this is; else those that begin with it."""
+        ...
+
+    def is_damaged(self, name: str) -> bool:
+        """Whether something in the session of that name could not be read."""
+        ...
+
+    def search(self, query: str, *, limit: int = 50, after: str | None = None) -> Sequence[Hit]:
+        """The best matches first, the newest among equals. `BadQuery` for text that cannot be understood."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of what is open."""
         ...
 
 

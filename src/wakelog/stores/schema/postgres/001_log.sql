@@ -7,18 +7,21 @@ CREATE TABLE wakelog.directory (
 );
 CREATE INDEX directory_by_number ON wakelog.directory (stem, number);
 
--- Where a session's log ends, and its last lease. The row is the append lock; no index holds what changes in it.
+-- Where a session's log ends, its last lease, and until when somebody follows it: who appends sends a notice only
+-- then, for a notice makes the commits of the whole server wait for one another. The row is the append lock; no index
+-- holds what changes in it.
 CREATE TABLE wakelog.logs (
-  session text COLLATE "C" PRIMARY KEY,
-  rows    bigint NOT NULL,
-  size    bigint NOT NULL,
-  holder  text,
-  fence   bigint,
-  expires timestamptz,
-  boot    text,
-  pids    text,
-  pid     bigint,
-  born    text
+  session  text COLLATE "C" PRIMARY KEY,
+  rows     bigint NOT NULL,
+  size     bigint NOT NULL,
+  followed timestamptz,
+  holder   text,
+  fence    bigint,
+  expires  timestamptz,
+  boot     text,
+  pids     text,
+  pid      bigint,
+  born     text
 ) PARTITION BY HASH (session);
 
 -- The logs: `bytes` of all rows of a session, in their order, are its log. The other columns are derived.
@@ -28,8 +31,8 @@ CREATE TABLE wakelog.lines (
   size    bigint NOT NULL,
   seq     bigint,
   id      text COLLATE "C",
-  parent  text,
-  type    text,
+  parent  text COLLATE "C",
+  type    text COLLATE "C",
   time    timestamptz,
   bytes   bytea NOT NULL,
   PRIMARY KEY (session, number),
@@ -38,12 +41,13 @@ CREATE TABLE wakelog.lines (
 ) PARTITION BY HASH (session);
 
 -- Replies under way, a piece a row. Removed when the reply stands in the log.
+CREATE SEQUENCE wakelog.pieces;
 CREATE TABLE wakelog.journals (
   session text COLLATE "C" NOT NULL,
   reply   text COLLATE "C" NOT NULL,
-  piece   bigint GENERATED ALWAYS AS IDENTITY,
+  piece   bigint NOT NULL DEFAULT nextval('wakelog.pieces'),
   bytes   bytea NOT NULL,
-  PRIMARY KEY (session, reply, piece)
+  PRIMARY KEY (session, piece)
 ) PARTITION BY HASH (session);
 
 -- What is too large for a line.
@@ -55,19 +59,10 @@ CREATE TABLE wakelog.blobs (
 
 DO $$
 BEGIN
-  FOR part IN 0..15 LOOP
-    EXECUTE format('CREATE TABLE wakelog.logs_%s PARTITION OF wakelog.logs FOR VALUES WITH (MODULUS 16, REMAINDER %s) WITH (fillfactor = 50)', part, part);
-    EXECUTE format('CREATE TABLE wakelog.lines_%s PARTITION OF wakelog.lines FOR VALUES WITH (MODULUS 16, REMAINDER %s)', part, part);
-    EXECUTE format('CREATE TABLE wakelog.journals_%s PARTITION OF wakelog.journals FOR VALUES WITH (MODULUS 16, REMAINDER %s)', part, part);
-    EXECUTE format('CREATE TABLE wakelog.blobs_%s PARTITION OF wakelog.blobs FOR VALUES WITH (MODULUS 16, REMAINDER %s)', part, part);
+  FOR part IN 0..7 LOOP
+    EXECUTE format('CREATE TABLE wakelog.logs_%s PARTITION OF wakelog.logs FOR VALUES WITH (MODULUS 8, REMAINDER %s) WITH (fillfactor = 50)', part, part);
+    EXECUTE format('CREATE TABLE wakelog.lines_%s PARTITION OF wakelog.lines FOR VALUES WITH (MODULUS 8, REMAINDER %s)', part, part);
+    EXECUTE format('CREATE TABLE wakelog.journals_%s PARTITION OF wakelog.journals FOR VALUES WITH (MODULUS 8, REMAINDER %s)', part, part);
+    EXECUTE format('CREATE TABLE wakelog.blobs_%s PARTITION OF wakelog.blobs FOR VALUES WITH (MODULUS 8, REMAINDER %s)', part, part);
   END LOOP;
 END $$;
-
--- Who follows a session at the moment. An append looks here and sends a notice only if somebody listens:
--- a notice makes commits of the whole server wait for one another.
-CREATE UNLOGGED TABLE wakelog.followers (
-  session  text COLLATE "C" NOT NULL,
-  follower text NOT NULL,
-  expires  timestamptz NOT NULL,
-  PRIMARY KEY (session, follower)
-);
