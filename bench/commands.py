@@ -10,6 +10,7 @@ import msgspec
 from bench.made import Words, write_store
 from bench.measure import COMMAND, Figure, compare, process, python, show, take_turns
 from wakelog.stores.index import Index, index_path
+from wakelog.stores.index_tables import IndexTables
 from wakelog.stores.jsonl import JsonlStore
 
 GROUP = "Commands, cold processes"
@@ -78,7 +79,7 @@ def _place(folder: str) -> tuple[str, dict[str, str]]:
 def _index(store: str, environment: dict[str, str]) -> float:
     """Indexes the store as a first command would; says how long it took."""
     start = time.perf_counter()
-    index = Index(JsonlStore(store), _index_file(store, environment))
+    index = Index(JsonlStore(store), IndexTables(_index_file(store, environment)))
     index.refresh()
     index.close()
     return time.perf_counter() - start
@@ -91,7 +92,7 @@ def _index_file(store: str, environment: dict[str, str]) -> str:
 
 def _bare_table(store: str, environment: dict[str, str], path: str) -> None:
     """What the floor of `ls` queries: every row as it will be printed."""
-    index = Index(JsonlStore(store), _index_file(store, environment))
+    index = Index(JsonlStore(store), IndexTables(_index_file(store, environment)))
     rows = {row.name: row for row in index.rows()}
     index.close()
     with sqlite3.connect(path) as db:

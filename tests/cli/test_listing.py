@@ -1,6 +1,8 @@
 """`ls` and `search`: all sessions, from the index (ST-4, ST-5)."""
 
+import shlex
 import shutil
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -48,8 +50,72 @@ def test_ls_filters(three):
 def test_ls_says_how_many_more_there_are(three):
     answer = three("ls", "--limit", "2")
     assert len(answer.out.splitlines()) == 2
-    assert "1 more session; `--limit 3`" in answer.err
+    assert "1 more session; `wakelog ls --limit 2 --after " in answer.err
     assert three("ls", "--limit", "3").err == ""
+
+
+def next_page(shell, answer):
+    """What stderr says is to be typed for more, typed."""
+    words = shlex.split(answer.err.split("`")[1])
+    assert words[0] == "wakelog"
+    return shell(*words[1:])
+
+
+def test_ls_page_by_page(three):
+    """ST-4: the note names the command for the next page, filters included, until there is no more."""
+    whole = three("ls", "--json").rows
+    first = three("ls", "--limit", "1", "--json")
+    second = next_page(three, first)
+    third = next_page(three, second)
+    assert [*first.rows, *second.rows, *third.rows] == whole
+    assert third.err == ""
+    assert three("ls", "--after", whole[0]["cursor"], "--json").rows == whole[1:]
+    assert "nothing behind that" in three("ls", "--after", whole[-1]["cursor"]).err
+    three("archive", "crab_user_1")
+    page = three("ls", "--agent", "crab", "--all", "--cwd", "/work/crab", "--limit", "1")
+    assert next_page(three, page).out.split()[0] == "crab_user_2"
+
+
+def test_search_page_by_page(three):
+    """ST-5: as for lists; what begins with a minus stays what it is."""
+    whole = three("search", "the", "--json").rows
+    assert len(whole) == 3
+    first = three("search", "the", "--limit", "2", "--json")
+    rest = next_page(three, first)
+    assert ([*first.rows, *rest.rows], rest.err) == (whole, "")
+    page = three("search", "--limit", "1", "--names", "--", "-works", "hangs")
+    assert {*page.out.split(), *next_page(three, page).out.split()} == {"crab_user_1", "crab_user_2"}
+
+
+@pytest.mark.parametrize("words", [("ls",), ("search", "the")])
+def test_a_cursor_from_nowhere(three, words):
+    answer = three(*words, "--after", "nowhere")
+    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+
+
+def test_a_database_lists_and_searches_as_files_do(shell):
+    """Law 12: the same commands on another store; its catalog is in it, and no cache is made."""
+    store = ("--store", "sqlite:sessions.db")
+    assert "wakelog new" in shell("ls", *store).err
+    assert not (shell.folder / "sessions.db").exists()
+    shell("new", *store, "--agent", "crab")
+    shell("append", *store, "crab_user_1", "the parser hangs")
+    assert names(shell("ls", *store, "--json")) == ["crab_user_1"]
+    assert shell("search", *store, "pars* agent:crab", "--json").rows[0]["excerpt"] == "the «parser» hangs"
+    assert shell("show", *store, "@latest").code == 0
+    report = shell("doctor", *store, "--json").json
+    assert (report["sessions"], report["index"], report["indexBytes"]) == (1, "", 0)
+    assert "index" not in shell("doctor", *store).out
+    assert shell("du", *store, "--json").rows[-1]["index"] == 0
+    assert not (shell.folder / "cache").exists()
+
+
+def test_no_password_is_shown(shell, postgres_url):
+    """Law 14: a URL is shown without what is secret in it."""
+    secret = urlsplit(postgres_url).password
+    for words in (("ls",), ("show", "crab_user_1"), ("doctor",), ("doctor", "--json"), ("search", "x")):
+        answer = shell(*words, "--store", postgres_url)
+        assert secret not in answer.out + answer.err
 
 
 def test_ls_of_nothing(shell):

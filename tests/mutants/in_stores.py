@@ -290,17 +290,17 @@ IN_STORES = (
     Mutant(
         "the index does not notice a log that shrank",
         "ST-5, law 2",
-        "stores/index.py",
-        "            if seen.pop(stat.name, None) != (stat.name, stat.size, stat.changed):\n",
-        "            if (seen.pop(stat.name, None) or ('', -1, 0))[1] < stat.size:\n",
+        "stores/index_tables.py",
+        "            if before != (stat.size, stat.changed):\n",
+        "            if (before or (-1, 0))[0] < stat.size:\n",
         ("tests/stores/test_indexing.py::test_a_log_that_was_changed_is_read_whole",),
     ),
     Mutant(
         "a damaged index is an error",
         "law 2, ST-4",
-        "stores/index.py",
-        "            except (sqlite3.DatabaseError, Unusable):\n                way_out()\n",
-        "            except Unusable:\n                way_out()\n",
+        "stores/index_tables.py",
+        "= (sqlite3.DatabaseError, msgspec.MsgspecError, Unusable)",
+        "= (msgspec.MsgspecError, Unusable)",
         ("tests/stores/test_index_file.py::test_damaging_or_deleting_the_index_changes_no_answer",),
     ),
 )

@@ -2,6 +2,7 @@
 
 from tests.mutants.in_acts import IN_ACTS
 from tests.mutants.in_blobs import IN_BLOBS
+from tests.mutants.in_catalogs import IN_CATALOGS
 from tests.mutants.in_channels import IN_CHANNELS
 from tests.mutants.in_cli import IN_CLI
 from tests.mutants.in_databases import IN_DATABASES
@@ -18,7 +19,7 @@ from tests.mutants.in_views import IN_VIEWS
 
 MUTANTS = (
     *(*IN_LOG, *IN_TREE, *IN_VIEWS, *IN_TURN),
-    *(*IN_STORES, *IN_DATABASES, *IN_BLOBS, *IN_SESSION, *IN_PROVIDERS, *IN_TOOLS, *IN_CHANNELS),
+    *(*IN_STORES, *IN_DATABASES, *IN_CATALOGS, *IN_BLOBS, *IN_SESSION, *IN_PROVIDERS, *IN_TOOLS, *IN_CHANNELS),
     *(*IN_ACTS, *IN_PROCESSES, *IN_REPLAYING, *IN_CLI),
 )
 # The laws and requirements that the code of today meets. A row without a mutant is a test nobody has seen fail.

@@ -41,6 +41,8 @@ def test_it_can_be_planted(mutant):
                 "lease_suite.py",
                 "moving_suite.py",
                 "history_suite.py",
+                "listing_suite.py",
+                "searching_suite.py",
                 "blob_suite.py",
                 "channel_suite.py",
             )

@@ -5,6 +5,7 @@ import os
 from wakelog.errors import StoreError
 from wakelog.session import Session
 from wakelog.stores.index import Index
+from wakelog.stores.index_tables import IndexTables
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.testing.builders import FixedClock, Story
 
@@ -39,7 +40,7 @@ class Rig:
         self.folder = str(folder)
         self.store = Counted(os.path.join(self.folder, "store"))
         self.path = os.path.join(self.folder, "cache", "index.sqlite")
-        self.index = Index(self.store, self.path)
+        self.index = Index(self.store, IndexTables(self.path))
         self.clock = FixedClock()
 
     def begin(self, *, agent="crab"):
@@ -85,7 +86,7 @@ class Rig:
 
     def fresh_answers(self):
         """What an index says that has never seen this store before."""
-        fresh = Index(JsonlStore(os.path.join(self.folder, "store")), ":memory:")
+        fresh = Index(JsonlStore(os.path.join(self.folder, "store")), IndexTables(":memory:"))
         fresh.refresh()
         said = answers(fresh)
         fresh.close()

@@ -10,6 +10,7 @@ import sys
 from tests.stores.rigs import Rig, answers
 from wakelog.forking import fork
 from wakelog.stores.index import Index
+from wakelog.stores.index_tables import IndexTables
 
 
 def harm(path, chance):
@@ -56,11 +57,11 @@ def test_damaging_or_deleting_the_index_changes_no_answer(rig):
         assert rig.answers() == expected
         rig.index.close()
         how = harm(rig.path, chance)
-        rig.index = Index(rig.store, rig.path)
+        rig.index = Index(rig.store, IndexTables(rig.path))
         assert rig.answers() == expected, how
         if how == "folder":
             os.rmdir(rig.path)
-            rig.index = Index(rig.store, rig.path)
+            rig.index = Index(rig.store, IndexTables(rig.path))
 
 
 def test_damage_under_an_open_index_is_met_too(rig):
@@ -77,7 +78,7 @@ def test_a_question_to_a_broken_file_is_answered(rig):
     """Law 2: where damage only shows when a question is asked, the index is built anew and the answer given."""
     rig.talk(3)
     expected = rig.answers()
-    rig.index._file.connection.execute("DROP TABLE sessions")
+    rig.index._tables.file.connection.execute("DROP TABLE sessions")
     assert answers(rig.index) == expected
 
 
@@ -106,7 +107,7 @@ def test_another_version_is_built_anew(rig):
     """Law 2: an index of an older or newer wakelog is no reason to fail."""
     rig.talk(2)
     expected = rig.answers()
-    rig.index._file.connection.execute("PRAGMA user_version = 4711")
+    rig.index._tables.file.connection.execute("PRAGMA user_version = 4711")
     changed = os.stat(rig.path).st_mtime_ns
     rig.index.close()
     with sqlite3.connect(rig.path) as db:
@@ -114,9 +115,9 @@ def test_another_version_is_built_anew(rig):
     db.close()
     os.utime(rig.path, ns=(stamp, stamp))
     assert changed != stamp
-    rig.index = Index(rig.store, rig.path)
+    rig.index = Index(rig.store, IndexTables(rig.path))
     assert rig.answers() == expected
-    assert rig.index._file.connection.execute("PRAGMA user_version").fetchone() != (4711,)
+    assert rig.index._tables.file.connection.execute("PRAGMA user_version").fetchone() != (4711,)
 
 
 def test_a_file_that_another_process_replaced_is_taken_over(rig):
@@ -124,7 +125,7 @@ def test_a_file_that_another_process_replaced_is_taken_over(rig):
     story = rig.talk(2)
     rig.index.refresh()
     os.unlink(rig.path)
-    other = Index(rig.store, rig.path)
+    other = Index(rig.store, IndexTables(rig.path))
     other.refresh()
     story.user("prompt")
     rig.index.refresh()
@@ -163,13 +164,14 @@ CHILD = """
 import sys
 from tests.stores.rigs import Counted
 from wakelog.stores.index import Index
+from wakelog.stores.index_tables import IndexTables
 store, path, waits = sys.argv[1:]
 def progress(done, total):
     if waits == "yes" and done == 20:
         print("half", flush=True)
         sys.stdin.read()
 store = Counted(store)
-index = Index(store, path)
+index = Index(store, IndexTables(path))
 index.refresh(progress=progress)
 print(index.count(), len(index.search("prompt", limit=1000)), store.lines)
 """

@@ -94,7 +94,7 @@ def _at_path(path: str) -> tuple[Store, str]:
 
 def _name(place: Place, session: str) -> str:
     if session == "@latest":
-        newest = place.index.rows(limit=1)
+        newest = place.catalog.rows(limit=1)
         if not newest:
             raise NotFound("there is no session yet", hint="`wakelog new` begins one")
         return newest[0].name
@@ -107,9 +107,9 @@ def _name(place: Place, session: str) -> str:
 
 
 def _by_beginning(place: Place, session: str) -> str:
-    rows = place.index.find(session)
+    rows = place.catalog.find(session)
     if not rows:
-        raise NotFound(f"no session {session} in {place.url}", hint="`wakelog ls` lists them")
+        raise NotFound(f"no session {session} in {place.shown}", hint="`wakelog ls` lists them")
     if len(rows) > 1:
         names = ", ".join(row.name for row in rows[:_LISTED]) + (", …" if len(rows) > _LISTED else "")
         raise UsageError(f"{session} could be {len(rows)} sessions: {names}", hint="type more of it")

@@ -194,7 +194,8 @@ def _doctor_store(asked: Asked) -> None:
     seen = look(asked.color)
     put(f"store     {visible(report.store)}")
     put(f"sessions  {report.sessions}, {size(report.bytes)}")
-    put(f"index     {visible(report.index)} ({size(report.index_bytes)}, may be deleted at any time)")
+    if report.index:
+        put(f"index     {visible(report.index)} ({size(report.index_bytes)}, may be deleted at any time)")
     for problem in report.problems:
         put(f"{seen.paint('warn', 'problem')}   {visible(problem)}")
     for name in report.damaged:

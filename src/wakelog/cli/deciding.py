@@ -122,7 +122,7 @@ def _list(asked: Asked, session: str | None) -> None:
 
 
 def _everywhere(place: Place) -> Iterator[Waiting]:
-    rows = [row for row in place.index.rows(archived=None) if row.state in _MAY_WAIT]
+    rows = [row for row in place.catalog.rows(archived=None) if row.state in _MAY_WAIT]
     with watched("Reading sessions") as progress:
         for at, row in enumerate(rows):
             opened = Session(place.store, row.name)

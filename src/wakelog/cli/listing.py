@@ -1,17 +1,18 @@
-"""Commands over all sessions: `ls`, `search`. Both answer from the index and open no log.
+"""Commands over all sessions: `ls`, `search`. Both answer from the catalog and open no log.
 
 Whether a session is being run is not in any log: it is asked of the store for the rows that are shown,
-and only where a log says that somebody attached.
+and only where a log says that somebody attached. Where there is more than is shown, stderr says how to see it.
 """
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 import msgspec
 
+from wakelog.cli import load
 from wakelog.cli.draw import Cell, Column, Look, look, table, wrap
 from wakelog.cli.failures import note
 from wakelog.cli.options import Asked, command
@@ -21,7 +22,7 @@ from wakelog.cli.safe import first_line, json_line, visible
 from wakelog.cli.times import ago, now_ms, plural
 from wakelog.errors import UsageError
 from wakelog.ports import Hit, Store
-from wakelog.stores.index import SessionRow
+from wakelog.views.session_row import SessionRow
 
 _SHOWN_ON_TERMINAL = 30
 _STATES = {"running": "mark", "owes": "warn", "waiting": "warn", "failed": "bad", "damaged": "bad"}
@@ -35,19 +36,27 @@ _STATES = {"running": "mark", "owes": "warn", "waiting": "warn", "failed": "bad"
     wakelog ls
     wakelog ls --agent crab --cwd .
     wakelog ls --all --limit 100
+    wakelog ls --limit 100 --after CURSOR
     wakelog ls --json | jq -r 'select(.state == "owes") | .name'
     """,
 )
 @click.option(
     "--limit", type=click.IntRange(min=1), metavar="N", help="How many. [default: 30 on a terminal, else all]"
 )
+@click.option("--after", metavar="CURSOR", help="The page behind the row with this cursor.")
 @click.option("--agent", metavar="NAME", help="Only of this agent.")
 @click.option("--sender", metavar="NAME", help="Only of this sender.")
 @click.option("--cwd", metavar="DIR", help="Only those that work in this folder.")
 @click.option("--archived", "which", flag_value="archived", help="Only what was archived.")
 @click.option("--all", "which", flag_value="all", help="Also what was archived.")
 def ls(
-    asked: Asked, limit: int | None, agent: str | None, sender: str | None, cwd: str | None, which: str | None
+    asked: Asked,
+    limit: int | None,
+    after: str | None,
+    agent: str | None,
+    sender: str | None,
+    cwd: str | None,
+    which: str | None,
 ) -> None:
     """List sessions, the newest first."""
     place = Place(asked.store_url)
@@ -59,12 +68,30 @@ def ls(
     }
     if limit is None and sys.stdout.isatty() and not asked.json:
         limit = _SHOWN_ON_TERMINAL
-    rows = [_with_state(place.store, row) for row in place.index.rows(limit=limit, **filters)]
+    rows = [_with_state(place.store, row) for row in place.catalog.rows(limit=limit, after=after, **filters)]
     if asked.json:
         put_bytes(b"".join(map(json_line, rows)))
     else:
         _draw(look(asked.color), rows)
-    _say_the_rest(place, rows, filters, limit)
+    more = place.catalog.count(after=rows[-1].cursor, **filters) if rows and len(rows) == limit else 0
+    if more:
+        options = {"limit": limit, "agent": agent, "sender": sender, "cwd": cwd, **({which: True} if which else {})}
+        note(f"{plural(more, 'more session')}; `{_next_page(asked, 'ls', options, rows[-1].cursor)}` shows the next")
+    _say_the_rest(place, rows, filters, after)
+
+
+def _next_page(
+    asked: Asked, command: str, options: Mapping[str, object], cursor: str, query: Sequence[str] = ()
+) -> str:
+    """What to type for the page behind a cursor. The store is not named: its URL may hold a password."""
+    words = ["wakelog", command]
+    for name, value in {**options, "json": asked.json, "after": cursor}.items():
+        if value is not None and value is not False:
+            words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+    # What is left out begins with a minus, and would be taken for an option.
+    words += ["--"] if any(word.startswith("-") for word in query) else []
+    joined: str = load("shlex").join([*words, *query])
+    return joined
 
 
 def _with_state(store: Store, row: SessionRow) -> SessionRow:
@@ -99,21 +126,19 @@ def _cells(row: SessionRow, now: int) -> list[Cell]:
     ]
 
 
-def _say_the_rest(place: Place, rows: Sequence[SessionRow], filters: dict[str, Any], limit: int | None) -> None:
-    """What the list does not show, on stderr: that there is more, that there is nothing, that something is damaged."""
-    if limit is not None and len(rows) == limit:
-        more = place.index.count(**filters) - len(rows)
-        if more > 0:
-            note(f"{plural(more, 'more session')}; `--limit {len(rows) + more}` shows all")
-    if not rows:
-        note(f"{_why_nothing(place, filters)} (in {place.url})")
+def _say_the_rest(place: Place, rows: Sequence[SessionRow], filters: dict[str, Any], after: str | None) -> None:
+    """What the list does not show, on stderr: that there is nothing, that something is damaged."""
+    if not rows and after is not None:
+        note("nothing behind that")
+    elif not rows:
+        note(f"{_why_nothing(place, filters)} (in {place.shown})")
     _note_damaged(row.name for row in rows if row.damage)
 
 
 def _why_nothing(place: Place, filters: dict[str, Any]) -> str:
-    if place.index.count(archived=None) == 0:
+    if place.catalog.count(archived=None) == 0:
         return "no session yet; `wakelog new` begins one"
-    away = place.index.count(**{**filters, "archived": True}) if filters["archived"] is False else 0
+    away = place.catalog.count(**{**filters, "archived": True}) if filters["archived"] is False else 0
     return f"{plural(away, 'session')} put away; `--all` shows all" if away else "no session matches"
 
 
@@ -131,6 +156,7 @@ def _note_damaged(names: Iterable[str]) -> None:
     "search",
     examples="""
     wakelog search "flaky test"
+    wakelog search 'pars* -lexer agent:crab tool:grep since:2d'
     wakelog search parser --limit 5 --json
     wakelog search parser --names | xargs -n1 wakelog export -f md
     """,
@@ -138,14 +164,19 @@ def _note_damaged(names: Iterable[str]) -> None:
 )
 @click.argument("query", nargs=-1, required=True, metavar="QUERY")
 @click.option("--limit", type=click.IntRange(min=1), default=50, metavar="N", help="How many hits. [default: 50]")
+@click.option("--after", metavar="CURSOR", help="The page behind the hit with this cursor.")
 @click.option("-l", "--names", is_flag=True, help="Only the names of the sessions.")
-def search(asked: Asked, query: tuple[str, ...], limit: int, *, names: bool) -> None:
-    """Search the text of all sessions: prompts, replies, tool calls and results, summaries."""
+def search(asked: Asked, query: tuple[str, ...], limit: int, after: str | None, *, names: bool) -> None:
+    """Search the text of all sessions: prompts, replies, tool calls and results, summaries.
+
+    Words must all match; "a phrase", prefix*, -not; agent: sender: cwd: tool: type: since: narrow it down.
+    """
     words = " ".join(query)
     if not words.strip():
         raise UsageError("there is nothing to search for", hint="give a word, or a phrase in quotes")
     place = Place(asked.store_url)
-    hits = place.index.search(words, limit=limit)
+    found = place.catalog.search(words, limit=limit + 1, after=after)
+    hits = found[:limit]
     if names:
         put_text(dict.fromkeys(hit.name for hit in hits))
     elif asked.json:
@@ -153,8 +184,11 @@ def search(asked: Asked, query: tuple[str, ...], limit: int, *, names: bool) -> 
     else:
         put_pages(asked, _hit_lines(look(asked.color), hits))
     if not hits:
-        note("nothing found")
-    _note_damaged(filter(place.index.is_damaged, dict.fromkeys(hit.name for hit in hits)))
+        note("nothing found" if after is None else "nothing behind that")
+    if len(found) > len(hits):
+        options = {"limit": limit, "names": names}
+        note(f"there is more; `{_next_page(asked, 'search', options, hits[-1].cursor, query)}` shows the next")
+    _note_damaged(filter(place.catalog.is_damaged, dict.fromkeys(hit.name for hit in hits)))
 
 
 def _hit_lines(seen: Look, hits: Sequence[Hit]) -> Iterator[str]:

@@ -1,22 +1,22 @@
-"""Where sessions are: the store that was asked for, and the index over it.
+"""Where sessions are: the store that was asked for, and the catalog of it.
 
-`--store`, else `WAKELOG_STORE`, else `wakelog/sessions` in the XDG data folder. The index is opened when
-a question needs it and brought up to date then; it lives in the cache and may be deleted at any time.
+`--store`, else `WAKELOG_STORE`, else `wakelog/sessions` in the XDG data folder. The catalog is opened when a question
+needs it and brought up to date then. That of a store of files is an index in the cache; a database keeps its own.
+Either may be deleted at any time.
 """
 
 import os
-from typing import TYPE_CHECKING
+import re
 
 from wakelog.cli import load
 from wakelog.cli.progress import watched
 from wakelog.errors import WakelogError
-from wakelog.ports import Store
-from wakelog.stores import open_store
-
-if TYPE_CHECKING:
-    from wakelog.stores.index import Index
+from wakelog.ports import Catalog, Store
+from wakelog.stores import has_own_catalog, open_catalog, open_store
 
 _NAMES_COMPLETED = 200
+_LOGIN = re.compile(r"(?<=://).*@")
+_SECRET = re.compile(r"([?&](?:password|direct)=)[^&]*")
 
 
 def store_url(given: str | None) -> str:
@@ -31,34 +31,40 @@ def default_store() -> str:
 
 
 class Place:
-    """One store and, when it is asked for, the index over it."""
+    """One store and, when it is asked for, the catalog of it."""
 
     def __init__(self, url: str | None) -> None:
         self.url = store_url(url)
         self.store: Store = open_store(self.url)
-        self._index: Index | None = None
+        self._catalog: Catalog | None = None
+
+    @property
+    def shown(self) -> str:
+        """The store for people to see: a URL without what is secret in it."""
+        user = _LOGIN.sub(lambda found: f"{found[0].partition(':')[0].rstrip('@')}@", self.url)
+        return _SECRET.sub(r"\1…", user)
 
     @property
     def index_path(self) -> str:
-        """Where the index is."""
-        path: str = load("wakelog.stores.index").index_path(self.url)
+        """Where the index of a store of files is; empty for a store that keeps its catalog itself."""
+        path: str = "" if has_own_catalog(self.url) else load("wakelog.stores.index").index_path(self.url)
         return path
 
     @property
-    def index(self) -> "Index":
-        """The index, up to date. Most commands name a session outright and never need it."""
-        if self._index is None:
-            index: Index = load("wakelog.stores.index").Index(self.store, self.index_path)
+    def catalog(self) -> Catalog:
+        """The catalog, up to date. Most commands name a session outright and never need it."""
+        if self._catalog is None:
+            catalog = open_catalog(self.url, self.store)
             with watched("Reading sessions") as progress:
-                index.refresh(progress=progress)
-            self._index = index
-        return self._index
+                catalog.refresh(progress=progress)
+            self._catalog = catalog
+        return self._catalog
 
 
 def session_names(url: str | None, beginning: str) -> list[str]:
     """Names of sessions for a shell to complete. A completion never complains."""
     try:
-        rows = Place(url).index.rows(archived=None)
+        rows = Place(url).catalog.rows(archived=None)
     except (WakelogError, OSError):
         return []
     names = [row.name for row in rows if row.name.startswith(beginning)]

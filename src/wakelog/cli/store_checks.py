@@ -34,10 +34,10 @@ class StoreReport(msgspec.Struct, frozen=True, rename="camel"):
 def check_store(place: Place) -> StoreReport:
     """Looks a store over."""
     stats = list(place.store.sessions())
-    damaged = [row.name for row in place.index.rows(archived=None) if row.damage]
+    damaged = [row.name for row in place.catalog.rows(archived=None) if row.damage]
     folder = folder_of(place)
     return StoreReport(
-        store=folder or place.url,
+        store=folder or place.shown,
         sessions=len(stats),
         bytes=sum(found.size for found in stats),
         index=place.index_path,
@@ -53,7 +53,7 @@ def folder_of(place: Place) -> str | None:
 
 
 def index_bytes(place: Place) -> int:
-    """What the index takes up."""
+    """What the index in the cache takes up; what a store keeps in itself is part of the store."""
     path = place.index_path
     return sum(os.path.getsize(path + end) for end in ("", "-wal", "-shm", ".lock") if os.path.isfile(path + end))
 

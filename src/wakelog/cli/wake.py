@@ -72,7 +72,7 @@ def wake_and_finish(asked: Asked, session: Session, *, quiet: bool = False, ref:
 def _wake_all(asked: Asked, *, quiet: bool) -> None:
     """One after the other, parents before their sub-agents, which they wake themselves."""
     place = Place(asked.store_url)
-    rows = sorted((row for row in place.index.rows() if row.state in _MAY_OWE), key=lambda row: row.created)
+    rows = sorted((row for row in place.catalog.rows() if row.state in _MAY_OWE), key=lambda row: row.created)
     if not rows:
         note("nothing is owed")
     codes = {0}

@@ -9,9 +9,14 @@ import os
 from types import ModuleType
 
 from wakelog.errors import UsageError
-from wakelog.ports import Store
+from wakelog.ports import Catalog, Store
 
 _SPOKEN = "use a directory, jsonl:DIR, sqlite:FILE, postgresql://… or memory:"
+_OWN_CATALOGS = {
+    "sqlite": "wakelog.stores.sqlite_catalog",
+    "postgresql": "wakelog.stores.postgres_catalog",
+    "postgres": "wakelog.stores.postgres_catalog",
+}
 
 
 def open_store(url: str) -> Store:
@@ -33,6 +38,27 @@ def open_store(url: str) -> Store:
             folder = place if unknown == "jsonl" else url
             store = load("wakelog.stores.jsonl").JsonlStore(os.path.expanduser(folder))
     return store
+
+
+def open_catalog(url: str, store: Store) -> Catalog:
+    """The catalog of the store that a URL names: in its own database or, for files, in the cache."""
+    module = _OWN_CATALOGS.get(_scheme(url))
+    catalog: Catalog
+    if module is not None:
+        catalog = load(module).catalog_in(store)
+    else:
+        catalog = load("wakelog.stores.index").index_in_cache(url, store)
+    return catalog
+
+
+def has_own_catalog(url: str) -> bool:
+    """Whether the store that a URL names keeps its catalog itself."""
+    return _scheme(url) in _OWN_CATALOGS
+
+
+def _scheme(url: str) -> str:
+    scheme, colon, _ = url.partition(":")
+    return scheme if colon else ""
 
 
 def load(module: str) -> ModuleType:

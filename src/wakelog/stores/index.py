@@ -1,58 +1,44 @@
 """The derived index: one row a session and full text over all of them, so that lists and searches read no logs.
 
-Rule 1: everything here can be deleted or damaged at any time; only the time of the next command changes.
-Rule 2: logs are read, never written (law 9); one whose size and time of change are as they were is not
-even opened, and one that grew is read from where it was left.
+It is a `ports.Catalog` over any tables: those of a file in the cache, or those that a database keeps beside its logs.
+Rule 1: everything here can be deleted or damaged at any time; only the time of the next command changes. Where
+tables can be neither used nor made anew, the index lives in memory for this one process.
+Rule 2: logs are read, never written (law 9); one whose size and mark of change are as they were is not even
+opened, and one that grew is read from where it was left.
 Rule 3: what reads logs is loaded when there is one to read, so that a list of unchanged logs costs little.
-Rule 4: the order of rows and hits is a function of the logs, not of the history of this file.
+Rule 4: the order of rows and hits is a function of the logs, not of the history of these tables.
 """
 
 import hashlib
 import os
-import sqlite3
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from wakelog.ports import Hit, Stat, Store
+from wakelog.errors import UsageError
+from wakelog.ports import Hit, Store
 from wakelog.stores import load
-from wakelog.stores.hits import search
-from wakelog.stores.index_file import IN_MEMORY, IndexFile, Unusable
-from wakelog.stores.query import as_text, fts_query
-from wakelog.stores.session_row import SessionRow
+from wakelog.stores.catalog_tables import CatalogTables, Filters
+from wakelog.stores.cursors import HitPlace, RowPlace, query_mark, read
+from wakelog.stores.index_file import IN_MEMORY
+from wakelog.stores.index_tables import IndexTables
+from wakelog.stores.query import as_text, parse
+from wakelog.views.session_row import SessionRow
 
 if TYPE_CHECKING:
     from wakelog.stores.indexing import Indexing
 
-__all__ = ["Index", "SessionRow", "index_path"]
-
 FIND_MAX = 20
-# Work done so far is committed this often, in bytes of logs: an interrupted first run is not lost.
-_BATCH_BYTES = 64 * 1024 * 1024
-_ROWS = """
-SELECT row FROM sessions
-WHERE archived IS coalesce(?, archived) AND agent IS coalesce(?, agent)
-  AND sender IS coalesce(?, sender) AND cwd IS coalesce(?, cwd)
-ORDER BY updated_ms DESC, name LIMIT ?
-"""
-_COUNT = """
-SELECT count(*) FROM sessions
-WHERE archived IS coalesce(?, archived) AND agent IS coalesce(?, agent)
-  AND sender IS coalesce(?, sender) AND cwd IS coalesce(?, cwd)
-"""
-_EXACT = "SELECT row FROM sessions WHERE id = ? OR name = ? ORDER BY updated_ms DESC, name LIMIT ?"
-_BEGINS = """
-SELECT row FROM sessions WHERE id >= ? AND id < ? OR name >= ? AND name < ?
-ORDER BY updated_ms DESC, name LIMIT ?
-"""
-_DAMAGED = "SELECT 1 FROM sessions WHERE name = ? AND damage > 0"
+# More than can be shown, and few enough to be multiplied.
+_LIMIT_MAX = 1 << 40
 _row = msgspec.json.Decoder(SessionRow)
 T = TypeVar("T")
 
 
 def index_path(store_url: str) -> str:
-    """Where the index of a store is kept: in the cache, under a name made from the store's place."""
+    """Where the index of a store of files is kept: in the cache, under a name made from the store's place."""
     scheme, colon, place = store_url.partition(":")
     if scheme == "memory" and colon:
         return IN_MEMORY
@@ -64,16 +50,26 @@ def index_path(store_url: str) -> str:
     return os.path.join(cache, "wakelog", f"{digest}.sqlite")
 
 
-class Index:
-    """The index of one store. `refresh` brings it up to date; the questions answer from what it holds then."""
+def index_in_cache(store_url: str, store: Store) -> "Index":
+    """The index of a store of files, or of one in memory."""
+    return Index(store, IndexTables(index_path(store_url)))
 
-    def __init__(self, store: Store, path: str) -> None:
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Index:
+    """See `ports.Catalog`. `now_ms` is what `since:2d` counts from."""
+
+    def __init__(self, store: Store, tables: CatalogTables, *, now_ms: Callable[[], int] = _now_ms) -> None:
         self._store = store
-        self._file = IndexFile(path)
+        self._tables = tables
+        self._now_ms = now_ms
 
     def close(self) -> None:
-        """Closes the file."""
-        self._file.close()
+        """See `ports.Catalog`."""
+        self._tables.close()
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────
 
@@ -81,82 +77,95 @@ class Index:
         self,
         *,
         limit: int | None = None,
+        after: str | None = None,
         archived: bool | None = False,
         agent: str | None = None,
         sender: str | None = None,
         cwd: str | None = None,
     ) -> list[SessionRow]:
-        """The sessions, the last changed first; `archived` None gives those put away as well."""
-        return self._rows(_ROWS, (*_filters(agent, sender, cwd, archived=archived), -1 if limit is None else limit))
+        """See `ports.Catalog`."""
+        filters, place = Filters(archived, agent, sender, cwd), _row_place(after)
+        most = None if limit is None else max(0, min(limit, _LIMIT_MAX))
+        return self._ask(lambda tables: [_row.decode(row) for row in tables.rows(filters, place, most)])
 
     def count(
         self,
         *,
+        after: str | None = None,
         archived: bool | None = False,
         agent: str | None = None,
         sender: str | None = None,
         cwd: str | None = None,
     ) -> int:
-        """How many sessions there are, by the same filters."""
-        wanted = _filters(agent, sender, cwd, archived=archived)
-        return int(self._ask(lambda db: db.execute(_COUNT, wanted).fetchone())[0])
+        """See `ports.Catalog`."""
+        filters, place = Filters(archived, agent, sender, cwd), _row_place(after)
+        return self._ask(lambda tables: tables.count(filters, place))
 
     def find(self, ref: str) -> list[SessionRow]:
-        """The session whose id or name this is; else those that begin with it."""
-        ref = as_text(ref)
-        end = ref + "\U0010ffff"
-        return self._rows(_EXACT, (ref, ref, FIND_MAX)) or self._rows(_BEGINS, (ref, end, ref, end, FIND_MAX))
+        """See `ports.Catalog`."""
+        return self._ask(lambda tables: [_row.decode(row) for row in tables.find(as_text(ref), FIND_MAX)])
 
     def is_damaged(self, name: str) -> bool:
-        """Whether something in the session of that name could not be read."""
-        return self._ask(lambda db: db.execute(_DAMAGED, (as_text(name),)).fetchone()) is not None
+        """See `ports.Catalog`."""
+        return self._ask(lambda tables: tables.is_damaged(as_text(name)))
 
-    def search(self, query: str, *, limit: int = 50) -> list[Hit]:
-        """See `ports.Search`. Equally good hits come newest first."""
-        match = fts_query(query)
-        return self._ask(lambda db: search(db, match, limit)) if limit > 0 else []
+    def search(self, query: str, *, limit: int = 50, after: str | None = None) -> list[Hit]:
+        """See `ports.Catalog`."""
+        wanted, mark = parse(query), query_mark(query)
+        place = _hit_place(after, mark)
+        most, now_ms = min(limit, _LIMIT_MAX), self._now_ms()
+        if most <= 0:
+            return []
+        return list(self._ask(lambda tables: tables.search(wanted, now_ms, mark, place, most)))
 
-    def _rows(self, query: str, values: Sequence[Any]) -> list[SessionRow]:
-        return self._ask(lambda db: [_row.decode(row) for (row,) in db.execute(query, values)])
-
-    def _ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
-        """An answer from the file; if it turns out to be damaged, from a new one."""
+    def _ask(self, question: Callable[[CatalogTables], T]) -> T:
+        """An answer from the tables; if they turn out to be damaged, from new ones."""
         try:
-            return question(self._file.connection)
-        except (sqlite3.DatabaseError, Unusable):
-            self._file.discard()
+            return question(self._tables)
+        except self._tables.failures:
+            self._rebuild()
             self.refresh()
-            return question(self._file.connection)
+            return question(self._tables)
 
     # ── bringing up to date ──────────────────────────────────────────────────────────────────────
 
     def refresh(self, *, progress: Callable[[int, int], None] | None = None) -> None:
-        """Takes in what has changed since. `progress` is told how many logs of how many are done."""
-        for way_out in (self._file.discard, self._file.give_up):
+        """See `ports.Catalog`."""
+        for way_out in (self._rebuild, self._go_on_in_memory):
             try:
                 return self._refresh(progress)
-            except (sqlite3.DatabaseError, Unusable):
+            except self._tables.failures:
                 way_out()
         return self._refresh(progress)
 
     def _refresh(self, progress: Callable[[int, int], None] | None) -> None:
-        with self._file.locked() as db:
-            work, gone = self._changes(db)
+        with self._tables.refreshing():
+            work, gone = self._tables.changes(self._store)
             if work or gone:
-                indexing: Indexing = load("wakelog.stores.indexing").Indexing(self._store, db, work, gone)
+                indexing: Indexing = load("wakelog.stores.indexing").Indexing(self._store, self._tables, work, gone)
                 while indexing.is_due:
-                    with self._file.writing():
-                        indexing.run(_BATCH_BYTES, progress)
+                    with self._tables.writing():
+                        indexing.run(self._tables.batch_bytes, progress)
 
-    def _changes(self, db: sqlite3.Connection) -> tuple[dict[str, Stat], list[str]]:
-        """The logs that are not as they were, and the names of those that are no more."""
-        seen = {row[0]: row for row in db.execute("SELECT name, size, changed FROM sessions")}
-        work = {}
-        for stat in self._store.sessions():
-            if seen.pop(stat.name, None) != (stat.name, stat.size, stat.changed):
-                work[stat.name] = stat
-        return work, list(seen)
+    def _rebuild(self) -> None:
+        try:
+            self._tables.rebuild()
+        except self._tables.failures:
+            self._go_on_in_memory()
+
+    def _go_on_in_memory(self) -> None:
+        self._tables.close()
+        self._tables = IndexTables(IN_MEMORY)
 
 
-def _filters(*texts: str | None, archived: bool | None) -> tuple[Any, ...]:
-    return (archived, *(None if text is None else as_text(text) for text in texts))
+def _row_place(after: str | None) -> RowPlace | None:
+    return None if after is None else read(after, RowPlace)
+
+
+def _hit_place(after: str | None, mark: int) -> HitPlace | None:
+    if after is None:
+        return None
+    place = read(after, HitPlace)
+    if place.query != mark:
+        raise UsageError("this cursor is of another search", hint="a next page is asked for with the same query")
+    return place

@@ -4,7 +4,7 @@ SQLite does not notice a flipped bit. So every commit writes down a time, long p
 write can bear it, and gives the file that time of change: a file whose own time is another one was
 touched by something else (or a commit of ours was cut short), and nothing in it is believed.
 Rule 1: one process at a time opens, checks, writes or replaces the file; a lock file beside it orders them.
-Rule 2: where the cache cannot be written, the index lives in memory for this one process.
+Rule 2: where the cache cannot be written, the file is `Unusable`, and somebody else thinks of another place.
 """
 
 import contextlib
@@ -14,37 +14,15 @@ import sqlite3
 import time
 from collections.abc import Iterator
 
+from wakelog.stores import load
+from wakelog.stores.catalog_tables import CATALOG_VERSION, Unusable
+
 IN_MEMORY = ":memory:"
-# Raised with every change of the tables or of what is kept in them: other versions are built anew.
-SCHEMA_VERSION = 1
 _BUSY_TIMEOUT_S = 60.0
 # A list walks the rows in the order of time and not of the file; with less than this, pages are read again and again.
 _CACHE_KIB = 64 * 1024
 _STAMP_NS = 2_000_000_000  # the coarsest clock of a file system that is still about
-_SCHEMA = """
-CREATE TABLE stamp (changed INTEGER NOT NULL);
-INSERT INTO stamp VALUES (0);
-CREATE TABLE sessions (
-  key INTEGER PRIMARY KEY, name TEXT NOT NULL, size INTEGER NOT NULL, changed INTEGER NOT NULL,
-  id TEXT NOT NULL, agent TEXT NOT NULL, sender TEXT NOT NULL, cwd TEXT NOT NULL, origin TEXT,
-  archived INTEGER NOT NULL, updated_ms INTEGER NOT NULL, damage INTEGER NOT NULL, row BLOB NOT NULL
-);
-CREATE INDEX seen ON sessions (name, size, changed);
-CREATE INDEX by_id ON sessions (id);
-CREATE INDEX by_time ON sessions (updated_ms DESC, name);
-CREATE INDEX by_origin ON sessions (origin);
-CREATE TABLE bookmarks (key INTEGER PRIMARY KEY, bookmark BLOB NOT NULL);
-CREATE TABLE entries (
-  rowid INTEGER PRIMARY KEY, session INTEGER NOT NULL, id TEXT NOT NULL, seq INTEGER NOT NULL,
-  type TEXT NOT NULL, tool TEXT NOT NULL, timestamp TEXT NOT NULL
-);
-CREATE INDEX by_session ON entries (session);
-CREATE VIRTUAL TABLE words USING fts5 (text, tokenize = 'unicode61');
-"""
-
-
-class Unusable(Exception):
-    """The file system does not let us keep an index where it should be."""
+_STAMP = ("CREATE TABLE stamp (changed INTEGER NOT NULL)", "INSERT INTO stamp VALUES (0)")
 
 
 class IndexFile:
@@ -65,14 +43,13 @@ class IndexFile:
         return self._connection
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[sqlite3.Connection]:
+    def locked(self) -> Iterator[None]:
         """The right to write, with a database that can be believed: the one there was, or an empty one."""
         with self._lock():
             if self._connection is None or not self._is_trusted(self._connection):
                 with _usable():
                     self._open()
-            assert self._connection is not None
-            yield self._connection
+            yield
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
@@ -97,11 +74,6 @@ class IndexFile:
         self.close()
         with contextlib.suppress(Unusable), self._lock(), _usable():
             self._remove()
-
-    def give_up(self) -> None:
-        """Goes on in memory: the file cannot be written."""
-        self.close()
-        self._path = IN_MEMORY
 
     def close(self) -> None:
         """Closes the database."""
@@ -150,9 +122,10 @@ class IndexFile:
         assert self._connection is not None
         self._connection.execute("PRAGMA synchronous = NORMAL")
         with self.writing():
-            for statement in filter(str.strip, _SCHEMA.split(";")):
+            for statement in _STAMP:
                 self._connection.execute(statement)
-            self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            load("wakelog.stores.catalog_schema").make(self._connection)
+            self._connection.execute(f"PRAGMA user_version = {CATALOG_VERSION}")
 
     def _is_trusted(self, connection: sqlite3.Connection) -> bool:
         """Whether the open database is the file that stands there, of our version, and as we left it."""
@@ -164,7 +137,7 @@ class IndexFile:
             found = os.stat(self._path)
         except (sqlite3.Error, OSError):
             return False
-        return (version, stamp, found.st_ino) == ((SCHEMA_VERSION,), [(found.st_mtime_ns,)], self._inode)
+        return (version, stamp, found.st_ino) == ((CATALOG_VERSION,), [(found.st_mtime_ns,)], self._inode)
 
     def _remove(self) -> None:
         for path in (self._path, f"{self._path}-journal"):

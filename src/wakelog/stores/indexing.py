@@ -1,12 +1,14 @@
-"""Reading changed logs into the index: the half of it that knows entries.
+"""Reading changed logs into a catalog: the half of it that knows entries, and knows no database.
 
 A log that only grew is read from its bookmark on, any other one whole. What stands in a fork's row depends on
-its parent's log too, so forks of a log that was rewritten, came or went are taken up with it.
+its parent's log too, so forks of a log that was rewritten, came or went are taken up with it. Words are written
+where they differ from those that stand there: a log that is read again costs reading.
 """
 
-import sqlite3
-from collections.abc import Callable, Iterable
-from typing import Any
+import binascii
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from itertools import islice
 
 import msgspec
 
@@ -14,26 +16,31 @@ from wakelog.errors import NotFound, WakelogError
 from wakelog.log.entry import Entry
 from wakelog.log.times import parse_ms
 from wakelog.ports import Stat, Store
+from wakelog.stores.catalog_tables import Batch, CatalogTables, Change, Due, Kept, Seen, Worded
 from wakelog.stores.searchable import searchable
-from wakelog.stores.session_row import SessionRow
 from wakelog.stores.summary import Bookmark, LogFold, Rewritten
 
-_PENDING_BYTES = 4 * 1024 * 1024
-_INTEGER_MAX = 2**63 - 1
-_STAT = "SELECT key, size, changed FROM sessions WHERE name = ?"
-_SEEN = "SELECT key, size, id, bookmark FROM sessions LEFT JOIN bookmarks USING (key) WHERE name = ?"
+# How many logs are asked about at once, and what the row of one takes up beside its words.
+_ASKED = 256
+_ROW_BYTES = 1_000
 _bookmark = msgspec.json.Decoder(Bookmark)
 
 
 class Indexing:
     """One bringing up to date: the logs to read, and the names of those that are no more."""
 
-    def __init__(self, store: Store, db: sqlite3.Connection, work: dict[str, Stat], gone: list[str]) -> None:
+    def __init__(self, store: Store, tables: CatalogTables, work: dict[str, Due], gone: list[str]) -> None:
         self._store = store
-        self._db = db
+        self._tables = tables
         self._work = work
         self._gone = gone
         self._done: set[str] = set()
+        self._outdated: set[str] = set()
+        self._batch = Batch()
+        self._batch_bytes = 0
+        # Whose forks may be other than they were: all of them, or only those that missed something.
+        self._changed: list[str] = []
+        self._grown: list[str] = []
 
     @property
     def is_due(self) -> bool:
@@ -41,134 +48,177 @@ class Indexing:
         return bool(self._work or self._gone)
 
     def run(self, budget: int, progress: Callable[[int, int], None] | None) -> None:
-        """Indexes logs of about so many bytes, inside one transaction of the caller's."""
-        while self._gone:
-            self._take_up(self._drop(self._gone.pop()))
+        """Indexes logs of about so many bytes."""
+        for seen in self._tables.seen(self._gone).values():
+            self._drop(seen.name, seen)
+        self._gone = []
+        self._flush()
         while self._work and budget > 0:
-            stat = self._work.pop(next(iter(self._work)))
-            self._done.add(stat.name)
-            budget -= stat.size
-            self._take_up(self._index(stat))
-            if progress is not None:
-                progress(len(self._done), len(self._done) + len(self._work))
+            names = list(islice(self._work, _ASKED))
+            known = self._tables.seen(names)
+            for name in names:
+                due = self._work.pop(name)
+                self._done.add(name)
+                self._index(due, known.get(name))
+                budget -= due.stat.size
+                if progress is not None:
+                    progress(len(self._done), len(self._done) + len(self._work))
+                if budget <= 0:
+                    break
+            self._flush()
 
-    def _take_up(self, names: Iterable[str]) -> None:
-        """Forks whose parent is not what it was are read again, whole."""
-        for name in names:
-            if name not in self._done:
-                known = self._db.execute(_STAT, (name,)).fetchone()
-                self._db.execute("DELETE FROM bookmarks WHERE key = ?", (known[0],))
-                self._work.setdefault(name, Stat(name, known[1], known[2]))
+    # ── one log ──────────────────────────────────────────────────────────────────────────────────
 
-    def _index(self, stat: Stat) -> list[str]:
-        """Indexes one log; gives the forks whose rows may have changed with it."""
-        known = self._db.execute(_SEEN, (stat.name,)).fetchone()
-        key, size, old_id, bookmark = known or (None, -1, stat.name, None)
-        if key is not None and bookmark is not None and stat.size > size >= 0:
-            try:
-                self._index_growth(stat, key, _bookmark.decode(bookmark))
-            except (Rewritten, WakelogError):
-                pass
-            else:
-                # What a fork inherited still stands; only one that missed something may have found it now.
-                return _forks(self._db, (old_id, stat.name), damage=1)
+    def _index(self, due: Due, seen: Seen | None) -> None:
+        name = due.stat.name
+        if seen is not None and seen.is_ahead_of(due) and name not in self._outdated:
+            return
+        old_id = seen.id if seen else name
+        if self._has_grown(due, seen) and self._index_growth(due, seen):
+            # What a fork inherited still stands; only one that missed something may have found it now.
+            self._grown += (old_id, name)
+            return
         try:
-            new_id = self._index_whole(stat, key)
+            new_id = self._index_whole(due, seen)
         except NotFound:
-            return self._drop(stat.name)
-        return _forks(self._db, (old_id, new_id, stat.name))
-
-    def _index_growth(self, stat: Stat, key: int, bookmark: Bookmark) -> None:
-        fold = LogFold(stat, bookmark)
-        fresh = [entry for line in self._store.load(stat.name, after=bookmark.after) for entry in fold.feed(line)]
-        row, mark = fold.summary(self._store)
-        self._add_words(key, fresh)
-        _keep(self._db, key, stat, row, mark)
-
-    def _index_whole(self, stat: Stat, key: int | None) -> str:
-        if key is not None:
-            _forget_words(self._db, key)
+            self._drop(name, seen)
         else:
-            key = self._db.execute("SELECT coalesce(max(key), 0) + 1 FROM sessions").fetchone()[0]
-        fold, failed = LogFold(stat), False
+            self._changed += (old_id, new_id, name)
+
+    def _has_grown(self, due: Due, seen: Seen | None) -> bool:
+        is_known = seen is not None and seen.bookmark is not None and due.stat.size > seen.size >= 0
+        return is_known and due.stat.name not in self._outdated
+
+    def _index_growth(self, due: Due, seen: Seen | None) -> bool:
+        """Reads a log from its bookmark on; False if it has to be read whole."""
+        assert seen is not None
+        assert seen.bookmark is not None
+        bookmark = _bookmark.decode(seen.bookmark)
+        reading = _Reading(self._store, LogFold(due.stat, bookmark), due.stat.name, after=bookmark.after)
         try:
-            self._add_words(key, (entry for line in self._store.load(stat.name) for entry in fold.feed(line)))
+            places = self._take(reading, seen, seen.places)
+            if not reading.has_failed:
+                self._keep(due, reading, places)
+                return True
+        except (Rewritten, WakelogError):
+            pass
+        self._batch.changes.pop(due.stat.name, None)
+        return False
+
+    def _index_whole(self, due: Due, seen: Seen | None) -> str:
+        reading = _Reading(self._store, LogFold(due.stat), due.stat.name)
+        try:
+            places = self._take(reading, seen, 0)
+        except NotFound:
+            self._batch.changes.pop(due.stat.name, None)
+            raise
+        return self._keep(due, reading, places)
+
+    def _take(self, reading: "_Reading", seen: Seen | None, start: int) -> int:
+        """Takes up words, from a place on, where others stand there or none; gives the place behind the last."""
+        name, place, is_same = reading.name, start, True
+        known = iter(self._tables.marks(name, seen, start))
+        for worded in _worded(reading.entries(), start):
+            place += 1
+            if is_same:
+                mark = next(known, None)
+                is_same = mark == worded.mark
+                if not is_same and mark is not None:
+                    self._change(name).cut = worded.place
+            if not is_same:
+                self._add(name, worded)
+        if is_same and next(known, None) is not None:
+            self._change(name).cut = place
+        return place
+
+    def _add(self, name: str, worded: Worded) -> None:
+        self._change(name).words.append(worded)
+        self._batch_bytes += len(worded.text)
+        if self._batch_bytes > self._tables.stretch_bytes:
+            self._flush()
+
+    def _keep(self, due: Due, reading: "_Reading", places: int) -> str:
+        row, mark = reading.fold.summary(self._store)
+        if reading.has_failed:
+            # It is opened again every time: what kept it from being read need not show in its size or time.
+            row, mark = msgspec.structs.replace(row, damage=row.damage + 1, state="damaged"), None
+            due = Due(Stat(row.name, -1, -1), due.before)
+        bookmark = msgspec.json.encode(mark) if mark is not None else None
+        self._change(row.name).kept = Kept(due, row, parse_ms(row.updated) or 0, places, bookmark)
+        self._batch_bytes += _ROW_BYTES + len(bookmark or b"")
+        return row.id
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────
+
+    def _change(self, name: str) -> Change:
+        change = self._batch.changes.get(name)
+        if change is None:
+            change = self._batch.changes[name] = Change(name)
+        return change
+
+    def _drop(self, name: str, seen: Seen | None) -> None:
+        if seen is not None:
+            self._batch.gone.append(name)
+            self._changed += (seen.id, name)
+
+    def _flush(self) -> None:
+        """Writes what has been gathered, and with it that the forks it touches are to be read again."""
+        batch, self._batch, self._batch_bytes = self._batch, Batch(), 0
+        if not batch.gone and not batch.changes:
+            return
+        forks = {*self._tables.forks(self._changed, damage=0), *self._tables.forks(self._grown, damage=1)}
+        self._changed, self._grown = [], []
+        batch.outdated = sorted(forks - self._done)
+        for seen in self._tables.seen(batch.outdated).values() if batch.outdated else ():
+            self._outdated.add(seen.name)
+            self._work.setdefault(seen.name, Due(Stat(seen.name, seen.size, seen.changed), (seen.size, seen.changed)))
+        self._tables.write(batch)
+
+
+class _Reading:
+    """A log as it is read into its fold, to the end or to where that fails."""
+
+    def __init__(self, store: Store, fold: LogFold, name: str, *, after: int = -1) -> None:
+        self.fold = fold
+        self.name = name
+        self.has_failed = False
+        self._store = store
+        self._after = after
+
+    def entries(self) -> Iterator[Entry]:
+        """The entries that were not indexed before."""
+        try:
+            for line in self._store.load(self.name, after=self._after):
+                yield from self.fold.feed(line)
         except NotFound:
             raise
         except WakelogError:
-            failed = True
-        row, mark = fold.summary(self._store)
-        if failed:
-            # It is opened again every time: what kept it from being read need not show in its size or time.
-            row, mark = msgspec.structs.replace(row, damage=row.damage + 1, state="damaged"), None
-            stat = Stat(stat.name, -1, -1)
-        _keep(self._db, key, stat, row, mark)
-        return row.id
-
-    def _add_words(self, key: int, entries: Iterable[Entry]) -> None:
-        """Adds the text of entries, a few megabytes at a time."""
-        places: list[tuple[Any, ...]] = []
-        texts: list[tuple[int, str]] = []
-        pending = 0
-        rowid = self._db.execute("SELECT coalesce(max(rowid), 0) FROM entries").fetchone()[0]
-        for entry in entries:
-            words = searchable(entry.value)
-            if words is None:
-                continue
-            rowid += 1
-            seq, stamp = min(entry.seq, _INTEGER_MAX), entry.value.timestamp
-            places.append((rowid, key, entry.id, seq, entry.type, words.tool, stamp))
-            texts.append((rowid, words.text))
-            pending += len(words.text)
-            if pending > _PENDING_BYTES:
-                _insert(self._db, places, texts)
-                pending = 0
-        _insert(self._db, places, texts)
-
-    def _drop(self, name: str) -> list[str]:
-        """Forgets a session; gives the forks that came from it."""
-        known = self._db.execute("SELECT key, id FROM sessions WHERE name = ?", (name,)).fetchone()
-        if known is None:
-            return []
-        _forget_words(self._db, known[0])
-        _forget(self._db, known[0])
-        return _forks(self._db, (known[1], name))
+            self.has_failed = True
 
 
-# ── writing ──────────────────────────────────────────────────────────────────────────────────────
+def _worded(entries: Iterable[Entry], start: int) -> Iterator[Worded]:
+    """The entries that have words, at their places."""
+    place = start
+    for entry in entries:
+        words = searchable(entry.value)
+        if words is None:
+            continue
+        stamp = entry.value.timestamp
+        about = binascii.crc32(f"{entry.id}\0{entry.type}\0{words.tools}\0{stamp}".encode())
+        mark = binascii.crc32(words.text.encode(), about)
+        yield Worded(place, entry.id, entry.type, words.tools, stamp, _time_ms(stamp), words.text, mark)
+        place += 1
 
 
-def _keep(db: sqlite3.Connection, key: int, stat: Stat, row: SessionRow, bookmark: Bookmark | None) -> None:
-    updated_ms = parse_ms(row.updated) or 0
-    values = (key, row.name, stat.size, stat.changed, row.id, row.agent, row.sender, row.cwd, row.origin)
-    # Not `INSERT OR REPLACE`: SQLite could then undo the statement, and FTS5 writes out all it has gathered for that.
-    _forget(db, key)
-    db.execute(
-        "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*values, row.archived, updated_ms, row.damage, msgspec.json.encode(row)),
-    )
-    if bookmark is not None:
-        db.execute("INSERT INTO bookmarks VALUES (?, ?)", (key, msgspec.json.encode(bookmark)))
+def _time_ms(stamp: str) -> int:
+    """A timestamp in milliseconds; 0 if it is none. Most are as we write them, and of a minute that was met before."""
+    rest = stamp[17:19] + stamp[20:23]
+    if len(stamp) == 24 and stamp[19] == "." and stamp[23] == "Z" and rest.isdecimal() and rest < "60":
+        minute_ms = _minute_ms(stamp[:17])
+        return 0 if minute_ms is None else minute_ms + int(rest)
+    return parse_ms(stamp) or 0
 
 
-def _insert(db: sqlite3.Connection, places: list[tuple[Any, ...]], texts: list[tuple[int, str]]) -> None:
-    db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", places)
-    db.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", texts)
-    places.clear()
-    texts.clear()
-
-
-def _forget(db: sqlite3.Connection, key: int) -> None:
-    db.execute("DELETE FROM bookmarks WHERE key = ?", (key,))
-    db.execute("DELETE FROM sessions WHERE key = ?", (key,))
-
-
-def _forget_words(db: sqlite3.Connection, key: int) -> None:
-    db.execute("DELETE FROM words WHERE rowid IN (SELECT rowid FROM entries WHERE session = ?)", (key,))
-    db.execute("DELETE FROM entries WHERE session = ?", (key,))
-
-
-def _forks(db: sqlite3.Connection, parents: Iterable[str], *, damage: int = 0) -> list[str]:
-    """The sessions that name one of these as where they came from, and have at least so many damage reports."""
-    query = "SELECT name FROM sessions WHERE origin = ? AND damage >= ?"
-    return [name for parent in parents for (name,) in db.execute(query, (parent, damage)).fetchall()]
+@lru_cache(maxsize=1_000)
+def _minute_ms(beginning: str) -> int | None:
+    return parse_ms(f"{beginning}00Z")

@@ -11,20 +11,21 @@ import msgspec
 
 from wakelog.log.content import AnyMessage, AnyPart, Content, Reply, Text, ToolCall, ToolResult
 from wakelog.log.entry import Body, Compaction, Custom, Label, Message, Partial, Queued, Session, SessionRenamed
+from wakelog.stores.query import listed
 
 
 class Words(msgspec.Struct, frozen=True):
-    """The searchable text of an entry, and the tools it names."""
+    """The searchable text of an entry, and the tools it names, as `listed` writes them."""
 
     text: str
-    tool: str = ""
+    tools: str = ""
 
 
 def searchable(value: Body) -> Words | None:
     """What of an entry is searched; None for an entry without words."""
     words = _words(value)
-    # SQLite and its snippets end a text at NUL.
-    return Words(words.text.replace("\0", " "), words.tool) if words.text.strip() else None
+    # SQLite and its snippets end a text at NUL, and PostgreSQL takes none.
+    return Words(words.text.replace("\0", " "), words.tools) if words.text.strip() else None
 
 
 def _words(value: Body) -> Words:
@@ -43,8 +44,8 @@ def _words(value: Body) -> Words:
 def _said(said: AnyMessage) -> Words:
     text = "\n".join(_texts(said.content))
     if isinstance(said, Reply):
-        return Words(text, " ".join(call.name for call in said.calls))
-    return Words(text, said.tool_name if isinstance(said, ToolResult) else "")
+        return Words(text, listed([call.name for call in said.calls]))
+    return Words(text, listed([said.tool_name]) if isinstance(said, ToolResult) and said.tool_name else "")
 
 
 def _texts(content: Content) -> Iterable[str]:

@@ -26,13 +26,15 @@ from wakelog.log.entry import (
     Session,
 )
 from wakelog.log.lines import Damage, Line, Reader
+from wakelog.log.times import parse_ms
 from wakelog.log.tree import Tree
 from wakelog.ports import Stat, Store
 from wakelog.reading import inherit
-from wakelog.stores.session_row import SessionRow
+from wakelog.stores.cursors import RowPlace, written
 from wakelog.stores.slim import slim, slim_state
 from wakelog.views.overview import overview
 from wakelog.views.pending import open_calls
+from wakelog.views.session_row import SessionRow
 from wakelog.views.state import fold_state, session_state
 
 PROMPT_MAX_CHARS = 200
@@ -151,7 +153,7 @@ class LogFold:
     def _row(self, tree: Tree, damage: int) -> SessionRow:
         view, name = overview(tree, damaged=damage > 0), self._stat.name
         # A head on an inherited link makes the parent's card the branch's; the row is this session's own.
-        own = self._session() or Session(id=name)
+        own, updated = self._session() or Session(id=name), self._updated()
         return SessionRow(
             name=name,
             id=own.id,
@@ -161,7 +163,7 @@ class LogFold:
             cwd=own.cwd,
             title=view.title,
             created=own.timestamp,
-            updated=self._updated(),
+            updated=updated,
             entries=view.entries,
             messages=view.messages,
             size=self._stat.size,
@@ -172,6 +174,7 @@ class LogFold:
             damage=damage,
             prompt=self._prompt,
             origin=own.parent.session if own.parent else None,
+            cursor=written(RowPlace(parse_ms(updated) or 0, name)),
         )
 
     def _session(self) -> Session | None:

@@ -60,14 +60,16 @@ class CatalogRig(Protocol):
 
 
 class Counting:
-    """Stands before a store and counts the lines that are read."""
+    """Stands before a store and counts the lines that are read. `meanwhile` happens when a log is begun."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.lines = 0
+        self.meanwhile: Callable[[str], object] = lambda _: None
 
     def load(self, session: str, *, after: int = -1) -> Iterator[Line]:
         """The lines, counted."""
+        self.meanwhile(session)
         for line in self._store.load(session, after=after):
             self.lines += 1
             yield line
@@ -108,6 +110,11 @@ class Shelf:
         before = self.counting.lines
         self.catalog.refresh()
         return self.counting.lines - before
+
+    def put_in(self, session: Session) -> str:
+        """Takes in a log from another store, as it is there; gives its name here."""
+        raw = b"".join(line.bytes for line in session.store.load(session.name))
+        return self.store.adopt(session.id, session.name, raw)
 
     def agrees(self) -> None:
         """The catalog says what an index says that has never seen this store before."""

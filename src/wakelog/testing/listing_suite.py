@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from wakelog.errors import UsageError
 from wakelog.forking import fork
 from wakelog.ports import Catalog
+from wakelog.session import Session
 from wakelog.testing.builders import Story
 from wakelog.testing.catalog_rig import CatalogRig, Shelf, change, said
 from wakelog.views.session_row import SessionRow
@@ -180,6 +181,45 @@ class ListingSuite:
         assert (rows[child.name].origin, rows[parent.name].origin) == (parent.id, None)
         assert [hit.name for hit in shelf.catalog.search("forked")] == [child.name]
         shelf.agrees()
+
+    def test_a_fork_whose_parent_comes_later(self, shelf: Shelf) -> None:
+        """Law 2: what a fork inherits is part of its row, so a parent that comes shows there, whatever gets between."""
+        parent = Story().session
+        parent.say("prompt of a parent")
+        child = fork(parent)
+        name = shelf.put_in(child)
+        shelf.catalog.refresh()
+        assert [row.damage for row in shelf.catalog.rows()] == [1]
+        shelf.put_in(parent)
+
+        def interrupt(session: str) -> None:
+            if session == name:
+                raise KeyboardInterrupt
+
+        shelf.counting.meanwhile = interrupt
+        with pytest.raises(KeyboardInterrupt):
+            shelf.catalog.refresh()
+        shelf.counting.meanwhile = lambda _: None
+        shelf.agrees()
+        assert [row.damage for row in shelf.catalog.rows()] == [0, 0]
+
+    def test_nobody_waits_for_a_refresh(self, rig: CatalogRig, shelf: Shelf) -> None:
+        """Law 4: while logs are read into a catalog, others append to them; and what they said is not forgotten."""
+        stories, other = [shelf.talk(2) for _ in range(3)], rig.again()
+        appended = []
+
+        def append(session: str) -> None:
+            if session not in appended:
+                appended.append(session)
+                Session(other, session, clock=shelf.clock).say("said meanwhile")
+
+        shelf.counting.meanwhile = append
+        shelf.catalog.refresh()
+        shelf.counting.meanwhile = lambda _: None
+        assert sorted(appended) == sorted(story.session.name for story in stories)
+        shelf.agrees()
+        assert len(shelf.catalog.search("meanwhile")) == 3
+        other.close()
 
     @pytest.mark.parametrize("seed", range(4))
     def test_any_history_gives_what_building_anew_gives(self, shelf: Shelf, seed: int) -> None:

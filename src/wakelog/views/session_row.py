@@ -1,4 +1,4 @@
-"""What a list knows of a session: one row of the index. Nothing else is here, so that a list loads nothing else."""
+"""What a list knows of a session: one row. Nothing else is here, so that a list loads nothing else."""
 
 import msgspec
 
@@ -7,6 +7,7 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     """A session as a list shows it; `ls --json` prints its fields in this order.
 
     `state` is never `running`: who holds a lease is not in the log. `attached` says that somebody may.
+    `cursor` is the row's place in the order of lists: the next page begins behind it.
     """
 
     id: str
@@ -28,3 +29,4 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     prompt: str
     origin: str | None
     attached: bool
+    cursor: str
