@@ -90,7 +90,7 @@ def test_a_long_list_is_cut_on_a_terminal(shell, store):
         Session.create(store, agent="crab", sender="user")
     shown = shell.terminal("ls").out
     assert shown.count("crab_user_") == 30
-    assert "3 more sessions; `--limit 33`" in shown
+    assert "3 more sessions; `wakelog ls --limit 30 --after " in shown
     assert shell.terminal("ls", "--limit", "40").out.count("crab_user_") == 33
     assert shell.process("ls").out.count("crab_user_") == 33
 

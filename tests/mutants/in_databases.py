@@ -158,18 +158,16 @@ IN_DATABASES = (
         "PostgreSQL lets a stale fence in",
         "law 6",
         "stores/postgres_adding.py",
-        "WHERE session = %(session)s AND size = %(size)s AND (%(fence)s::bigint IS NULL OR fence = %(fence)s)\n"
-        "    AND NOT EXISTS",
-        "WHERE session = %(session)s AND size = %(size)s\n    AND NOT EXISTS",
+        " AND size = %(size)s AND (%(fence)s::bigint IS NULL OR fence = %(fence)s)\n  RETURNING",
+        " AND size = %(size)s\n  RETURNING",
         (f"{POSTGRES}::test_an_expired_holder_is_overtaken",),
     ),
     Mutant(
         "PostgreSQL appends anywhere",
         "law 3, LOG-10",
         "stores/postgres_adding.py",
-        "WHERE session = %(session)s AND size = %(size)s AND (%(fence)s::bigint IS NULL OR fence = %(fence)s)\n"
-        "    AND NOT EXISTS",
-        "WHERE session = %(session)s AND (%(fence)s::bigint IS NULL OR fence = %(fence)s)\n    AND NOT EXISTS",
-        (f"{POSTGRES}::test_writers_at_once",),
+        " AND size = %(size)s AND (%(fence)s::bigint IS NULL OR fence = %(fence)s)\n  RETURNING",
+        " AND (%(fence)s::bigint IS NULL OR fence = %(fence)s)\n  RETURNING",
+        (f"{POSTGRES}::test_damage_is_given_back_as_it_is",),
     ),
 )

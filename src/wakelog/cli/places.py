@@ -15,8 +15,8 @@ from wakelog.ports import Catalog, Store
 from wakelog.stores import has_own_catalog, open_catalog, open_store
 
 _NAMES_COMPLETED = 200
-_LOGIN = re.compile(r"(?<=://).*@")
-_SECRET = re.compile(r"([?&](?:password|direct)=)[^&]*")
+_LOGIN = r"(?<=://).*@"
+_HIDDEN = r"([?&](?:password|direct)=)[^&]*"
 
 
 def store_url(given: str | None) -> str:
@@ -41,8 +41,8 @@ class Place:
     @property
     def shown(self) -> str:
         """The store for people to see: a URL without what is secret in it."""
-        user = _LOGIN.sub(lambda found: f"{found[0].partition(':')[0].rstrip('@')}@", self.url)
-        return _SECRET.sub(r"\1…", user)
+        named = re.sub(_LOGIN, lambda found: f"{found[0].partition(':')[0].rstrip('@')}@", self.url)
+        return re.sub(_HIDDEN, r"\1…", named)
 
     @property
     def index_path(self) -> str:

@@ -33,9 +33,11 @@ class StoreReport(msgspec.Struct, frozen=True, rename="camel"):
 
 def check_store(place: Place) -> StoreReport:
     """Looks a store over."""
-    stats = list(place.store.sessions())
-    damaged = [row.name for row in place.catalog.rows(archived=None) if row.damage]
     folder = folder_of(place)
+    # A file where a folder should be is a finding, and nothing that can be listed.
+    is_readable = folder is None or os.path.isdir(folder) or not os.path.lexists(folder)
+    stats = list(place.store.sessions()) if is_readable else []
+    damaged = [row.name for row in place.catalog.rows(archived=None) if row.damage] if stats else []
     return StoreReport(
         store=folder or place.shown,
         sessions=len(stats),

@@ -149,6 +149,8 @@ class Naming:
             with contextlib.suppress(NotFound, BadId):
                 self._names[session] = way(session)
                 return self._names[session]
+        if ".." in session and os.path.lexists(os.path.join(self._folder.path, session + LOG_SUFFIX)):
+            raise BadId(f"{session} is no name for a log", hint="rename its file: no two dots may follow each other")
         raise NotFound(f"no session {session} in {self._folder.path}")
 
     def forget(self) -> None:

@@ -127,10 +127,9 @@ class PostgresCatalog:
         return self._is_current or bool(self._read("SELECT FROM wakelog.directory LIMIT 1"))
 
     def _check_version(self) -> None:
+        self._is_current = self._read(_VERSION)[0][0] == CATALOG_VERSION
         if not self._is_current:
-            if self._read(_VERSION)[0][0] != CATALOG_VERSION:
-                raise Unusable("the catalog is of another version")
-            self._is_current = True
+            raise Unusable("the catalog is of another version")
 
     def seen(self, names: Sequence[str]) -> Mapping[str, Seen]:
         """See `CatalogTables`. How many words stand there is asked for all of them at once, too."""

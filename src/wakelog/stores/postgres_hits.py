@@ -52,8 +52,10 @@ _TEXTS = """
 SELECT e.text FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS wanted (name, place, at)
 JOIN wakelog.entries AS e ON e.name = wanted.name AND e.place = wanted.place ORDER BY wanted.at
 """
+# As bytes: a database that knows no characters may cut one in two.
 _BEGINNINGS = """
-SELECT left(e.text, %s) FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS wanted (name, place, at)
+SELECT convert_to(left(e.text, %s), 'SQL_ASCII')
+FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS wanted (name, place, at)
 JOIN wakelog.entries AS e ON e.name = wanted.name AND e.place = wanted.place ORDER BY wanted.at
 """
 _FIRST = HitPlace(0, float("-inf"), -(1 << 63) + 1, "", -1)
@@ -105,5 +107,6 @@ class Hits:
             return []
         with connection.cursor(binary=True) as cursor:
             if not self._match:
-                return [beginning(text) for (text,) in cursor.stream(_BEGINNINGS, (BEGINNING_CHARS, names, places))]
+                texts = cursor.stream(_BEGINNINGS, (BEGINNING_CHARS, names, places))
+                return [beginning(raw.decode("utf-8", "ignore")) for (raw,) in texts]
             return [self._lexing.excerpt(text, self._match) for (text,) in cursor.stream(_TEXTS, (names, places))]

@@ -127,10 +127,7 @@ class RowStore:
         append = Append(session, body, after, behind, fence, durable)
         for _ in range(_TRIES_MAX):
             placed = self._placed(append)
-            if isinstance(placed, _Draft):
-                answer = self._written(append, placed)
-            else:
-                answer = placed
+            answer = self._written(append, placed) if isinstance(placed, _Draft) else placed
             if isinstance(answer, Sealed):
                 return answer
             if answer is not None:

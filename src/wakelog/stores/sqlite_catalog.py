@@ -68,10 +68,9 @@ class SqliteCatalog(FtsTables):
                 make(db)
 
     def _check_version(self, db: sqlite3.Connection) -> None:
+        self._is_current = _version(db) == CATALOG_VERSION
         if not self._is_current:
-            if _version(db) != CATALOG_VERSION:
-                raise StoreError("the catalog is of another version")
-            self._is_current = True
+            raise StoreError("the catalog is of another version")
 
     def close(self) -> None:
         """See `CatalogTables`. The file is the store's."""

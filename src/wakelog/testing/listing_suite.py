@@ -16,16 +16,19 @@ from wakelog.testing.builders import Story
 from wakelog.testing.catalog_rig import CatalogRig, Shelf, change, said
 from wakelog.views.session_row import SessionRow
 
+_PAGES_MAX = 1_000
+
 
 def pages(catalog: Catalog, limit: int, **filters: str | bool | None) -> list[SessionRow]:
     """All rows, page by page."""
     rows: list[SessionRow] = []
-    while True:
+    for _ in range(_PAGES_MAX):
         page = catalog.rows(limit=limit, after=rows[-1].cursor if rows else None, **filters)  # type: ignore[arg-type]
         assert len(page) <= limit
         if not page:
             return rows
         rows += page
+    raise AssertionError("the pages have no end")
 
 
 class ListingSuite:
@@ -110,7 +113,8 @@ class ListingSuite:
         for number in range(count):
             session = shelf.begin(agent=f"same-{number % 2}").session
             stamp = b'"timestamp":"2026-01-01T10:00:05.000Z",' if number else b""
-            shelf.rig.plant(session.id, b'{"type":"message",%s"message":{"role":"user","content":"x"}}\n' % stamp)
+            line = b'{"type":"message","id":"m","parentId":"%s",%s"message":{"role":"user","content":"x"}}\n'
+            shelf.rig.plant(session.id, line % (session.id.encode(), stamp))
 
     def test_a_row_that_moves_is_not_waited_for(self, shelf: Shelf) -> None:
         """ST-5: a cursor is a place in the order, not a row: what was said meanwhile does not start the list anew."""

@@ -13,6 +13,7 @@ from wakelog.stores.excerpts import EXCERPT_MAX_CHARS
 from wakelog.testing.builders import FixedClock
 from wakelog.testing.catalog_rig import Shelf, names, shown
 
+_PAGES_MAX = 1_000
 WORDS = {
     "parser": [1, 2],
     "parser fix": [1],
@@ -96,12 +97,13 @@ HOSTILE = (
 def pages(catalog: Catalog, query: str, limit: int) -> list[Hit]:
     """All hits, page by page."""
     hits: list[Hit] = []
-    while True:
+    for _ in range(_PAGES_MAX):
         page = catalog.search(query, limit=limit, after=hits[-1].cursor if hits else None)
         assert len(page) <= limit
         if not page:
             return hits
         hits += page
+    raise AssertionError("the pages have no end")
 
 
 class SearchingSuite:
