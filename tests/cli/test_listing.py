@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from wakelog.session import Session
+from wakelog.stores.sqlite import SqliteStore
 
 
 @pytest.fixture
@@ -107,6 +108,8 @@ def test_a_database_lists_and_searches_as_files_do(shell):
     assert (report["sessions"], report["index"], report["indexBytes"]) == (1, "", 0)
     assert "index" not in shell("doctor", *store).out
     assert shell("du", *store, "--json").rows[-1]["index"] == 0
+    SqliteStore(str(shell.folder / "sessions.db")).blobs.put(b"x" * 5_000)
+    assert shell("du", *store, "--json").rows[-1]["blobs"] == 5_000
     assert not (shell.folder / "cache").exists()
 
 

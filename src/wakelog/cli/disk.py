@@ -50,6 +50,8 @@ def _row(folder: str | None, found: Stat) -> dict[str, object]:
 def _totals(place: Place, folder: str | None, stats: list[Stat]) -> dict[str, object]:
     beside = {"journals": ".journals", "locks": ".locks", "blobs": ".blobs"}
     sizes = {what: bytes_under(os.path.join(folder, name)) if folder else 0 for what, name in beside.items()}
+    if folder is None:
+        sizes["blobs"] = sum(blob.bytes for blob in place.store.blobs.stored())
     logs, index = sum(found.size for found in stats), index_bytes(place)
     total = logs + index + sum(sizes.values())
     return {"kind": "total", "sessions": len(stats), "logs": logs, **sizes, "index": index, "bytes": total}

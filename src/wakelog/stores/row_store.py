@@ -15,8 +15,9 @@ from wakelog.log.ids import checked_id, is_id, slug, stem
 from wakelog.log.lines import Line, lines_after, split, split_backwards
 from wakelog.log.seal import seal_of, seq_of, unsealed
 from wakelog.ports import Append, Blobs, Lease, News, Piece, Sealed, Stat
+from wakelog.stores.draft import Draft, first_row
 from wakelog.stores.holding import this_process
-from wakelog.stores.rows import row_of, rows_of
+from wakelog.stores.rows import rows_of
 from wakelog.stores.tables import Addition, Known, LeaseRow, Row, StoredRow, Tables
 
 _NUMBERS_MAX = 1_000_000
@@ -42,7 +43,7 @@ class RowStore:
         if known is not None and known.id == session:
             return known.name
         prefix = f"{slug(agent)}_{slug(sender)}_"
-        name, _ = self._made(session, prefix, lambda number: _first_row(first_line(number)))
+        name, _ = self._made(session, prefix, lambda number: first_row(first_line(number)))
         return name
 
     def _made(self, session: str, prefix: str, rows: Callable[[int], Sequence[Row]]) -> tuple[str, bool]:
@@ -127,14 +128,14 @@ class RowStore:
         append = Append(session, body, after, behind, fence, durable)
         for _ in range(_TRIES_MAX):
             placed = self._placed(append)
-            answer = self._written(append, placed) if isinstance(placed, _Draft) else placed
+            answer = self._written(append, placed) if isinstance(placed, Draft) else placed
             if isinstance(answer, Sealed):
                 return answer
             if answer is not None:
                 raise answer
         raise Conflict(f"{session} is too busy")
 
-    def _written(self, append: Append, draft: "_Draft") -> Sealed | WakelogError | None:
+    def _written(self, append: Append, draft: Draft) -> Sealed | WakelogError | None:
         """What became of one draft; None if it must be made anew."""
         if self._tables.add([draft.addition]) != [True]:
             return self._refused(append, draft)
@@ -157,10 +158,10 @@ class RowStore:
         answers: dict[int, Sealed | WakelogError] = {}
         trying = dict(appends)
         for _ in range(_TRIES_MAX):
-            drafts: dict[int, _Draft] = {}
+            drafts: dict[int, Draft] = {}
             for at, append in trying.items():
                 placed = self._placed(append)
-                if isinstance(placed, _Draft):
+                if isinstance(placed, Draft):
                     drafts[at] = placed
                 else:
                     answers[at] = placed
@@ -170,7 +171,7 @@ class RowStore:
         return answers | {at: Conflict(f"{append.session} is too busy") for at, append in trying.items()}
 
     def _add(
-        self, drafts: Mapping[int, "_Draft"], appends: Mapping[int, Append], answers: dict[int, Sealed | WakelogError]
+        self, drafts: Mapping[int, Draft], appends: Mapping[int, Append], answers: dict[int, Sealed | WakelogError]
     ) -> dict[int, Append]:
         """Adds the drafts and notes what they got; gives those to be tried again."""
         if not drafts:
@@ -191,7 +192,7 @@ class RowStore:
                 again[at] = appends[at]
         return again
 
-    def _placed(self, append: Append) -> "_Draft | Sealed | WakelogError":
+    def _placed(self, append: Append) -> Draft | Sealed | WakelogError:
         """An append sealed for the place it asks for; or the answer to it, if there is no such place."""
         try:
             known = self._find(append.session)
@@ -204,7 +205,7 @@ class RowStore:
                 return self._already_there(known, append, end)
         except WakelogError as error:
             return error
-        return _Draft(known.id, append, end)
+        return Draft(known.id, append, end)
 
     def _already_there(self, known: Known, append: Append, end: End) -> Sealed:
         there = already_there(append.body, self.load(known.id, after=append.after), after=append.after)
@@ -218,7 +219,7 @@ class RowStore:
         if append.durable:
             self._tables.sync()
 
-    def _refused(self, append: Append, draft: "_Draft") -> Sealed | WakelogError | None:
+    def _refused(self, append: Append, draft: Draft) -> Sealed | WakelogError | None:
         """Why the database did not let an append in; None if the log has moved on and the end must be read again."""
         try:
             known = self._find(append.session)
@@ -387,27 +388,6 @@ class RowStore:
         self._tables.close()
         self._known.clear()
         self._ends.clear()
-
-
-class _Draft:
-    """An append on its way: the row it would be, and the end of the log behind it."""
-
-    def __init__(self, session: str, append: Append, end: End) -> None:
-        size = end.size
-        written = end.seal(append.body)
-        seq = end.advance(written)
-        self.end = end
-        self.row = row_of(written, append.body, seq)
-        self.addition = Addition(session, size, (self.row,), append.fence, append.durable)
-
-    def sealed(self) -> Sealed:
-        """What the caller gets, once the row is in."""
-        raw = self.row.raw.strip(b"\n")
-        return Sealed(self.row.seq or 0, Line(raw, self.end.size - len(raw) - 1))
-
-
-def _first_row(line: bytes) -> tuple[Row]:
-    return (row_of(End().seal(line), line, 0),)
 
 
 def _void(known: Known, lease: LeaseRow | None) -> int | None:
