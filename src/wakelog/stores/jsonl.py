@@ -34,8 +34,6 @@ from wakelog.stores.naming import Naming
 from wakelog.stores.open_logs import OpenLog, OpenLogs
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from wakelog.stores.syncing import Syncs
 
 _POLL_S = 0.02
@@ -98,7 +96,10 @@ class JsonlStore:
             return self._append(name, log, body, after=after, behind=behind, durable=durable)
 
     def append_all(self, appends: Sequence[Append]) -> list[Sealed | WakelogError]:
-        """See `ports.Store`. While one log is being synced the next is written to, and syncs overlap."""
+        """See `ports.Store`. Every log is written to first; then the syncs of all of them overlap.
+
+        To sync one while the next is written to is slower: the threads would wait for the interpreter, not the disk.
+        """
         answers: dict[int, Sealed | WakelogError] = {}
         places: dict[str, list[int]] = {}
         for at, append in enumerate(appends):
@@ -118,7 +119,7 @@ class JsonlStore:
         self, held: contextlib.ExitStack, chosen: Mapping[str, Mapping[int, Append]]
     ) -> dict[int, Sealed | WakelogError]:
         answers: dict[int, Sealed | WakelogError] = {}
-        syncing: dict[str, tuple[OpenLog, Future[OSError | None]]] = {}
+        written: dict[str, OpenLog] = {}
         for name, appends in chosen.items():
             try:
                 log = held.enter_context(self._logs.taken(name))
@@ -127,13 +128,9 @@ class JsonlStore:
                 continue
             answers |= {at: self._unsynced(name, log, append) for at, append in appends.items()}
             if any(append.durable and isinstance(answers[at], Sealed) for at, append in appends.items()):
-                syncing[name] = (log, self._begin_sync(log.log))
-        for name, (log, sync) in syncing.items():
-            failure = sync.result()
-            if failure is not None:
-                log.close()
-                said = storage_error(f"make the last entry of {name} durable", failure)
-                answers |= {at: said for at in chosen[name] if isinstance(answers[at], Sealed)}
+                written[name] = log
+        for name, failure in self._sync_all(written).items():
+            answers |= {at: failure for at in chosen[name] if isinstance(answers[at], Sealed)}
         return answers
 
     def _unsynced(self, name: str, log: OpenLog, append: Append) -> Sealed | WakelogError:
@@ -144,10 +141,18 @@ class JsonlStore:
         except WakelogError as error:
             return error
 
-    def _begin_sync(self, descriptor: int) -> "Future[OSError | None]":
+    def _sync_all(self, logs: Mapping[str, OpenLog]) -> dict[str, WakelogError]:
+        """Syncs logs together; gives what went wrong, by name."""
+        if not logs:
+            return {}
         if self._syncs is None or not self._syncs.are_ours:
             self._syncs = load("wakelog.stores.syncing").Syncs()
-        return self._syncs.begin(descriptor)
+        failed: dict[str, WakelogError] = {}
+        for name, error in zip(logs, self._syncs.sync([log.log for log in logs.values()]), strict=True):
+            if error is not None:
+                logs[name].close()
+                failed[name] = storage_error(f"make the last entry of {name} durable", error)
+        return failed
 
     def adopt(self, session: str, name: str, raw: bytes, *, size: int = 0) -> str:
         """See `ports.Store`."""

@@ -5,7 +5,8 @@ threads are kept for it, and nothing else is ever done in them.
 """
 
 import os
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 # More threads than this only hand the interpreter to one another.
 _THREADS = 16
@@ -23,14 +24,25 @@ class Syncs:
         """Whether the threads live in this process, and not in the one it was forked from."""
         return self._pid == os.getpid()
 
-    def begin(self, descriptor: int) -> "Future[OSError | None]":
-        """Begins to sync the content of a file; what comes of it is what went wrong, if anything did."""
-        return self._threads.submit(_sync, descriptor)
+    def sync(self, descriptors: Sequence[int]) -> list[OSError | None]:
+        """Syncs the content of files; what went wrong with each, in the order given."""
+        hands = min(_THREADS, len(descriptors))
+        begun = [self._threads.submit(_sync_each, descriptors[hand::hands]) for hand in range(1, hands)]
+        failures: list[OSError | None] = [None] * len(descriptors)
+        # The first share is ours: one file alone is synced without waking anybody.
+        failures[0::hands] = _sync_each(descriptors[0::hands])
+        for hand, share in enumerate(begun, 1):
+            failures[hand::hands] = share.result()
+        return failures
 
     def close(self) -> None:
         """Lets the threads end."""
         if self.are_ours:
             self._threads.shutdown(wait=False)
+
+
+def _sync_each(descriptors: Sequence[int]) -> list[OSError | None]:
+    return [_sync(descriptor) for descriptor in descriptors]
 
 
 def _sync(descriptor: int) -> OSError | None:
