@@ -23,6 +23,7 @@ from wakelog.log.lines import Reader
 from wakelog.log.times import parse_ms
 from wakelog.ports import Store
 from wakelog.stores import open_catalog, open_store
+from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.searchable import searchable
 
 SIZE = 1_000
@@ -83,6 +84,8 @@ def stores(folder: str, words: Words, *, opening: Opening) -> Iterator[Figure]:
         try:
             yield durable(kind, words)
             yield from grouped(kind, words)
+            if kind.name == "files":
+                yield grouped_by_filesystem(folder, words)
             yield from reading(kind, words)
             yield from finding(kind, words)
         finally:
@@ -141,30 +144,68 @@ def durable(kind: Kind, words: Words) -> Figure:
 
 
 def grouped(kind: Kind, words: Words) -> Iterator[Figure]:
-    """1, 8 and 64 sessions of one event loop, each waiting for its entry before it says the next."""
+    """1, 8 and 64 sessions of one event loop, each waiting for its entry before it says the next.
+
+    Beside the 64 stands what the bare driver makes of as many lines at once, without tasks that wait and answers.
+    """
     sessions = {begin(kind.store, f"group{number}"): 0 for number in range(64)}
     texts = [words.text(SIZE) for _ in range(64)]
     rates: dict[int, list[float]] = {1: [], 8: [], 64: []}
     alone: list[float] = []
-    for _ in range(5):
+    bare: list[tuple[float, float]] = []
+    for turn in range(5):
         alone.append(_one_by_one(kind.store, sessions, texts))
+        bare.append(_bare(kind.bare, sessions, texts, first=10 * turn))
         for count, rate in rates.items():
             rate.append(asyncio.run(_together(kind.store, sessions, texts, count, each=max(10, 160 // count))))
     one = statistics.median(alone)
+    bare_many, bare_one = (statistics.median(rate) for rate in zip(*bare, strict=True))
     for count, rate in rates.items():
-        many = statistics.median(rate)
-        limit = TOGETHER[kind.name] if count == 64 else None
-        yield Figure(
-            group=kind.group,
-            what=f"grouped appends, {count} session{'s' if count > 1 else ''} at once",
-            workload="durable appends through `GroupCommit`, each task waits for its own",
-            floor="one session's durable rate, `store.append`",
-            goal=f"≥ {limit:g} ×" if limit else "",
-            ratio=many / one,
-            limit=limit,
-            at_least=True,
-            measured=f"{many:,.0f} : {one:,.0f} entries a second",
-        )
+        beside = f" (bare: {bare_many:,.0f} : {bare_one:,.0f}, {bare_many / bare_one:.1f})" if count == 64 else ""
+        yield _shared(kind, count, statistics.median(rate), one, beside)
+
+
+def grouped_by_filesystem(folder: str, words: Words) -> Figure:
+    """64 sessions as files, and one sync of the whole file system for all of them."""
+    store = JsonlStore(os.path.join(folder, "whole"), sync="filesystem")
+    sessions = {begin(store, f"group{number}"): 0 for number in range(64)}
+    texts = [words.text(SIZE) for _ in range(64)]
+    alone: list[float] = []
+    rate: list[float] = []
+    for _ in range(5):
+        alone.append(_one_by_one(store, sessions, texts))
+        rate.append(asyncio.run(_together(store, sessions, texts, 64, each=10)))
+    store.close()
+    kind = Kind("files", "", store, BareFiles(os.path.join(folder, "none")), BareFts(":memory:"))
+    return _shared(kind, 64, statistics.median(rate), statistics.median(alone), ' with `sync="filesystem"`')
+
+
+def _shared(kind: Kind, count: int, many: float, one: float, beside: str) -> Figure:
+    limit = TOGETHER[kind.name] if count == 64 else None
+    return Figure(
+        group=kind.group,
+        what=f"grouped appends, {count} session{'s' if count > 1 else ''} at once",
+        workload="durable appends through `GroupCommit`, each task waits for its own",
+        floor="one session's durable rate, `store.append`",
+        goal=f"≥ {limit:g} ×" if limit else "",
+        ratio=many / one,
+        limit=limit,
+        at_least=True,
+        measured=f"{many:,.0f} : {one:,.0f} entries a second{beside}",
+    )
+
+
+def _bare(bare: Driver, sessions: dict[str, int], texts: list[str], *, first: int) -> tuple[float, float]:
+    """What the driver reaches with a line of each session at once, and with one line after the other."""
+    lines = [body(text) + b" " * 92 for text in texts]
+    start = time.perf_counter()
+    for seq in range(first, first + 10):
+        bare.append_all([(name, seq, raw) for name, raw in zip(sessions, lines, strict=True)])
+    together = time.perf_counter()
+    for number, raw in enumerate(lines):
+        bare.append("alone", first * len(lines) + number, raw)
+    end = time.perf_counter()
+    return 10 * len(lines) / (together - start), len(lines) / (end - together)
 
 
 def _one_by_one(store: Store, sessions: dict[str, int], texts: list[str]) -> float:

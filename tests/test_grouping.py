@@ -124,7 +124,7 @@ def test_only_so_many_may_wait():
         async with GroupCommit(store, waiting_max=2, group_max=2) as group:
             tasks = [asyncio.create_task(group.append(f"s{number}", body("m1"), after=0)) for number in range(9)]
             await asyncio.to_thread(store.begun.acquire)
-            waiting = group._waiting.qsize()
+            waiting = len(group._waiting)
             store.open.release(9)
             return waiting, await asyncio.gather(*tasks)
 

@@ -28,22 +28,24 @@ class GroupCommit:
     def __init__(self, store: Store, *, waiting_max: int = WAITING_MAX, group_max: int = GROUP_MAX) -> None:
         self._store = store
         self._group_max = group_max
-        self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue(waiting_max)
+        self._waiting: list[_Waiting] = []
+        self._room = asyncio.Semaphore(waiting_max)
+        self._thread: ThreadPoolExecutor | None = None
         self._committing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self._committing = asyncio.create_task(self._commit())
+        self._thread = ThreadPoolExecutor(1, "wakelog-commit")
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Lets everything that was handed in come to its end first."""
-        await self._waiting.join()
-        committing, self._committing = self._committing, None
-        if committing is not None:
-            committing.cancel()
-            await asyncio.wait([committing])
+        while self._committing is not None:
+            await asyncio.wait([self._committing])
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.shutdown()
 
     async def append(
         self,
@@ -56,33 +58,36 @@ class GroupCommit:
         durable: bool = True,
     ) -> Sealed:
         """What `Store.append` does. A task that is cancelled while it waits may or may not have appended."""
-        if self._committing is None:
+        await self._room.acquire()
+        if self._thread is None:
+            self._room.release()
             raise UsageError("this group takes no appends", hint="use it inside `async with`")
         answer: asyncio.Future[Sealed] = asyncio.get_running_loop().create_future()
-        await self._waiting.put((Append(session, body, after, behind, fence, durable), answer))
+        self._waiting.append((Append(session, body, after, behind, fence, durable), answer))
+        if self._committing is None:
+            self._committing = asyncio.create_task(self._commit(self._thread))
         return await answer
 
-    async def _commit(self) -> None:
+    async def _commit(self, thread: ThreadPoolExecutor) -> None:
+        """One group after the other, as long as anybody waits."""
         loop = asyncio.get_running_loop()
-        with ThreadPoolExecutor(1, "wakelog-commit") as thread:
-            while True:
-                group = await self._gathered()
-                wanted = [(append, answer) for append, answer in group if not answer.cancelled()]
-                try:
-                    got = await loop.run_in_executor(thread, self._store.append_all, [append for append, _ in wanted])
-                    _tell(wanted, got)
-                except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
-                    _tell(wanted, [error] * len(wanted))
-                finally:
-                    for _ in group:
-                        self._waiting.task_done()
+        while self._waiting:
+            group = self._gathered()
+            try:
+                got = await loop.run_in_executor(thread, self._store.append_all, [append for append, _ in group])
+                _tell(group, got)
+            except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
+                _tell(group, [error] * len(group))
+            # Who has just been told may have more to say: it goes into the same group as those who came meanwhile.
+            await asyncio.sleep(0)
+        self._committing = None
 
-    async def _gathered(self) -> list[_Waiting]:
-        """The next group: the first that comes, and all who wait with it."""
-        group = [await self._waiting.get()]
-        while len(group) < self._group_max and not self._waiting.empty():
-            group.append(self._waiting.get_nowait())
-        return group
+    def _gathered(self) -> list[_Waiting]:
+        """The next group: all who wait, unless they are too many."""
+        group, self._waiting = self._waiting[: self._group_max], self._waiting[self._group_max :]
+        for _ in group:
+            self._room.release()
+        return [one for one in group if not one[1].cancelled()]
 
 
 def _tell(group: Sequence[_Waiting], answers: Sequence[Sealed | WakelogError | Exception]) -> None:

@@ -14,13 +14,14 @@ from wakelog.testing.store_suite import StoreSuite, body, make
 
 
 class JsonlRig:
-    def __init__(self, path):
+    def __init__(self, path, sync="file"):
         self.now = 1000.0
         self.path = str(path)
+        self.sync = sync
         self.store = self.again()
 
     def again(self):
-        return JsonlStore(self.path, now=lambda: self.now)
+        return JsonlStore(self.path, now=lambda: self.now, sync=self.sync)
 
     def advance(self, seconds):
         self.now += seconds
@@ -40,6 +41,12 @@ class TestJsonlStore(StoreSuite):
     @pytest.fixture
     def rig(self, tmp_path):
         return JsonlRig(tmp_path / "store")
+
+
+class TestSyncedAsAWhole(StoreSuite):
+    @pytest.fixture
+    def rig(self, tmp_path):
+        return JsonlRig(tmp_path / "store", sync="filesystem")
 
 
 def test_names_and_modes(tmp_path):
@@ -99,7 +106,7 @@ def test_many_open_logs(tmp_path):
     for number in range(150):
         make(store, f"s{number}")
         store.append(f"s{number}", body("m1"), after=0)
-    assert len(store._logs._logs) <= 64
+    assert len(store._logs._logs) <= 128
     assert all(store.append(f"s{number}", body("m2"), after=1).seq == 2 for number in range(150))
 
 

@@ -18,7 +18,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from wakelog.errors import Conflict, LeaseLost, WakelogError
 from wakelog.log.end import End, already_there, check_place
@@ -34,24 +34,36 @@ from wakelog.stores.naming import Naming
 from wakelog.stores.open_logs import OpenLog, OpenLogs
 
 if TYPE_CHECKING:
-    from wakelog.stores.syncing import Syncs
+    from wakelog.stores.syncing import Sync
 
 _POLL_S = 0.02
 # How many logs are held at once when many are appended to: each takes two descriptors.
 _TAKEN_MAX = 128
+# Who appends to one session at a time needs no threads to sync with.
+_SYNCING = "wakelog.stores.syncing"
 
 
 class JsonlStore:
-    """Sessions as files in one folder. `now` counts seconds since boot, for leases."""
+    """Sessions as files in one folder. `now` counts seconds since boot, for leases.
 
-    def __init__(self, path: str, *, now: Callable[[], float] | None = None) -> None:
+    `sync`: how many appends are made durable together. Each file by itself, or the whole file system at once, which is
+    faster unless others write a lot there.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        now: Callable[[], float] | None = None,
+        sync: Literal["file", "filesystem"] = "file",
+    ) -> None:
         self.folder = Folder(path)
         self._leases = Leases(self.folder, now=now)
         self._logs = OpenLogs(self.folder)
         self._naming = Naming(self.folder)
         self._journals = JournalFiles(self.folder)
         self._blobs = BlobFiles(self.folder)
-        self._syncs: Syncs | None = None
+        self._syncs: Sync | None = load(_SYNCING).FilesystemSync() if sync == "filesystem" else None
 
     # ── creating and finding ─────────────────────────────────────────────────────────────────────
 
@@ -145,8 +157,8 @@ class JsonlStore:
         """Syncs logs together; gives what went wrong, by name."""
         if not logs:
             return {}
-        if self._syncs is None or not self._syncs.are_ours:
-            self._syncs = load("wakelog.stores.syncing").Syncs()
+        if self._syncs is None:
+            self._syncs = load(_SYNCING).FileSyncs()
         failed: dict[str, WakelogError] = {}
         for name, error in zip(logs, self._syncs.sync([log.log for log in logs.values()]), strict=True):
             if error is not None:
@@ -348,7 +360,6 @@ class JsonlStore:
         self._naming.forget()
         if self._syncs is not None:
             self._syncs.close()
-            self._syncs = None
 
 
 def _last_sealed(descriptor: int, size: int) -> End | None:

@@ -17,7 +17,7 @@ from wakelog.errors import StoreError
 from wakelog.log.end import End
 from wakelog.stores.files import Folder, storage
 
-_OPEN_MAX = 64
+_OPEN_MAX = 128
 _TRIES_MAX = 100
 
 

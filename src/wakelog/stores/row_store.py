@@ -145,51 +145,48 @@ class RowStore:
     def append_all(self, appends: Sequence[Append]) -> list[Sealed | WakelogError]:
         """See `ports.Store`. One transaction takes one append of each session; those behind it go into the next."""
         answers: dict[int, Sealed | WakelogError] = {}
-        waiting = dict(enumerate(appends))
+        waiting: Sequence[int] = range(len(appends))
         while waiting:
-            chosen: dict[str, int] = {}
-            for at, append in waiting.items():
-                chosen.setdefault(append.session, at)
-            answers |= self._append_together({at: waiting.pop(at) for at in chosen.values()})
+            firsts: dict[str, int] = {}
+            waiting = [at for at in waiting if firsts.setdefault(appends[at].session, at) != at]
+            self._append_together(appends, list(firsts.values()), answers)
         return [answers[at] for at in range(len(appends))]
 
-    def _append_together(self, appends: Mapping[int, Append]) -> dict[int, Sealed | WakelogError]:
-        """Appends of different sessions in one transaction; those that are not let in try again on what stands then."""
-        answers: dict[int, Sealed | WakelogError] = {}
-        trying = dict(appends)
+    def _append_together(
+        self, appends: Sequence[Append], trying: list[int], answers: dict[int, Sealed | WakelogError]
+    ) -> None:
+        """Appends to different sessions in one transaction; who is not let in tries again on what stands then."""
         for _ in range(_TRIES_MAX):
-            drafts: dict[int, Draft] = {}
-            for at, append in trying.items():
-                placed = self._placed(append)
+            drafts: list[tuple[int, Draft]] = []
+            for at in trying:
+                placed = self._placed(appends[at])
                 if isinstance(placed, Draft):
-                    drafts[at] = placed
+                    drafts.append((at, placed))
                 else:
                     answers[at] = placed
-            trying = self._add(drafts, appends, answers)
+            trying = self._add(appends, drafts, answers) if drafts else []
             if not trying:
-                return answers
-        return answers | {at: Conflict(f"{append.session} is too busy") for at, append in trying.items()}
+                return
+        answers |= {at: Conflict(f"{appends[at].session} is too busy") for at in trying}
 
     def _add(
-        self, drafts: Mapping[int, Draft], appends: Mapping[int, Append], answers: dict[int, Sealed | WakelogError]
-    ) -> dict[int, Append]:
+        self, appends: Sequence[Append], drafts: list[tuple[int, Draft]], answers: dict[int, Sealed | WakelogError]
+    ) -> list[int]:
         """Adds the drafts and notes what they got; gives those to be tried again."""
-        if not drafts:
-            return {}
         try:
-            let_in = self._tables.add([draft.addition for draft in drafts.values()])
+            let_in = self._tables.add([draft.addition for _, draft in drafts])
         except WakelogError as error:
-            answers |= dict.fromkeys(drafts, error)
-            return {}
-        again = {}
-        for (at, draft), is_in in zip(drafts.items(), let_in, strict=True):
+            answers |= {at: error for at, _ in drafts}
+            return []
+        again = []
+        for (at, draft), is_in in zip(drafts, let_in, strict=True):
             if is_in:
                 answers[at] = draft.sealed()
                 self._ends[draft.addition.session] = draft.end
             elif (answer := self._refused(appends[at], draft)) is not None:
                 answers[at] = answer
             else:
-                again[at] = appends[at]
+                again.append(at)
         return again
 
     def _placed(self, append: Append) -> Draft | Sealed | WakelogError:
@@ -197,15 +194,16 @@ class RowStore:
         try:
             known = self._find(append.session)
             end = self._ends.pop(known.id, None)
-            if end is None or not check_place(end, after=append.after, behind=append.behind):
-                end = self._end(known.id)
-            if not check_place(end, after=append.after, behind=append.behind):
-                self._check_fence(known, append.fence)
-                self._ends[known.id] = end
-                return self._already_there(known, append, end)
+            if end is not None and check_place(end, after=append.after, behind=append.behind):
+                return Draft(known.id, append, end)
+            end = self._end(known.id)
+            if check_place(end, after=append.after, behind=append.behind):
+                return Draft(known.id, append, end)
+            self._check_fence(known, append.fence)
+            self._ends[known.id] = end
+            return self._already_there(known, append, end)
         except WakelogError as error:
             return error
-        return Draft(known.id, append, end)
 
     def _already_there(self, known: Known, append: Append, end: End) -> Sealed:
         there = already_there(append.body, self.load(known.id, after=append.after), after=append.after)

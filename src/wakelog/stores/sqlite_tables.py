@@ -23,12 +23,14 @@ _MAKE = """
 INSERT INTO logs (id, name, stem, number, rows, size) VALUES (?, ?, ?, ?, 0, 0)
 ON CONFLICT DO NOTHING RETURNING key
 """
-_MOVE = """
-UPDATE logs SET rows = rows + :rows, size = size + :bytes
-WHERE id = :session AND size = :size AND (:fence IS NULL OR fence = :fence)
-  AND NOT EXISTS (SELECT 1 FROM lines WHERE id = :new AND session = logs.key)
-RETURNING key, rows
+_APPEND = """
+INSERT INTO lines (session, number, size, seq, id, parent, type, time_ms, bytes)
+SELECT key, rows + 1, size + length(?9), ?4, ?5, ?6, ?7, ?8, ?9 FROM logs
+WHERE id = ?1 AND size = ?2 AND (?3 IS NULL OR fence = ?3)
+ON CONFLICT DO NOTHING
 """
+_MOVE = "UPDATE logs SET rows = rows + ?1, size = size + ?2 WHERE id = ?3"
+_ENDS = "SELECT key, rows FROM logs WHERE id = ?1 AND size = ?2 AND (?3 IS NULL OR fence = ?3)"
 _INSERT = """
 INSERT INTO lines (session, number, size, seq, id, parent, type, time_ms, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
@@ -113,6 +115,8 @@ class SqliteTables:
     def add(self, additions: Sequence[Addition]) -> list[bool]:
         """See `Tables`."""
         with self._file.writing(durable=any(addition.durable for addition in additions)) as db:
+            if len(additions) > 1 and _add_at_once(db, additions):
+                return [True] * len(additions)
             return [_add(db, addition) for addition in additions]
 
     def sync(self) -> None:
@@ -231,28 +235,50 @@ class SqliteTables:
         self._file.close()
 
 
-def _add(db: sqlite3.Connection, addition: Addition) -> bool:
-    """Moves a log's end and puts rows behind it, inside a transaction of the caller's."""
-    rows = addition.rows
-    wanted = {
-        "session": addition.session,
-        "size": addition.size,
-        "fence": addition.fence,
-        "new": rows[0].id if addition.refuse_known and rows else None,
-        "rows": len(rows),
-        "bytes": sum(len(row.raw) for row in rows),
-    }
-    moved = db.execute(_MOVE, wanted).fetchone()
-    if moved is None:
+def _add_at_once(db: sqlite3.Connection, additions: Sequence[Addition]) -> bool:
+    """Adds a row to each of many logs, inside a transaction of the caller's; or to none, if one is not let in."""
+    if any(len(addition.rows) != 1 or not addition.refuse_known for addition in additions):
         return False
-    key, last = moved
-    number, size = last - len(rows), addition.size
+    if db.executemany(_APPEND, map(_said, additions)).rowcount != len(additions):
+        # Who it was is not told. Nobody else can write meanwhile: the file's lock is ours.
+        db.execute("ROLLBACK")
+        db.execute("BEGIN IMMEDIATE")
+        return False
+    db.executemany(_MOVE, [(1, len(addition.rows[0].raw), addition.session) for addition in additions])
+    return True
+
+
+def _add(db: sqlite3.Connection, addition: Addition) -> bool:
+    """Puts rows behind a log's end and moves it, inside a transaction of the caller's."""
+    if len(addition.rows) == 1 and addition.refuse_known and db.execute(_APPEND, _said(addition)).rowcount == 1:
+        db.execute(_MOVE, (1, len(addition.rows[0].raw), addition.session))
+        return True
+    return _add_patiently(db, addition)
+
+
+def _said(addition: Addition) -> tuple[str | int | bytes | None, ...]:
+    """What `_APPEND` is told of an addition of one row."""
+    (row,) = addition.rows
+    said = (row.seq, row.id, row.parent, row.type, row.time_ms, row.raw)
+    return addition.session, addition.size, addition.fence, *said
+
+
+def _add_patiently(db: sqlite3.Connection, addition: Addition) -> bool:
+    """The same for many rows, and for one that stands there already or repeats a seq."""
+    rows, size = addition.rows, addition.size
+    found = db.execute(_ENDS, (addition.session, size, addition.fence)).fetchone()
+    if found is None:
+        return False
+    key, number = found
+    if addition.refuse_known and rows[0].id and db.execute(_ID_TAKEN, (rows[0].id, key)).fetchone():
+        return False
     for row in rows:
         number, size = number + 1, size + len(row.raw)
-        taken = not addition.refuse_known and row.id and db.execute(_ID_TAKEN, (row.id, key)).fetchone()
+        taken = row.id and db.execute(_ID_TAKEN, (row.id, key)).fetchone()
         entry = None if taken else row.id
         seq = row.seq if row.seq == number - 1 else _free_seq(db, key, row.seq)
         db.execute(_INSERT, (key, number, size, seq, entry, row.parent, row.type, row.time_ms, row.raw))
+    db.execute(_MOVE, (len(rows), size - addition.size, addition.session))
     return True
 
 

@@ -19,6 +19,7 @@ from wakelog.ports import Append, Sealed
 from wakelog.reading import read_log
 from wakelog.session import Session
 from wakelog.stores import open_store
+from wakelog.stores.jsonl import JsonlStore
 
 MODULE = "tests.stores.faults.children"
 # One append in so many is synced: ten thousand syncs of a busy disk would be most of the run.
@@ -52,6 +53,14 @@ def write(url: str, session: str, label: str, count: str) -> None:
                 break
         tell("kept", session, entry, after)
     tell("conflicts", conflicts)
+
+
+def append_together(folder: str, sync: str, *sessions: str) -> None:
+    """One append each to sessions of a folder, made durable together in one way or the other."""
+    store = JsonlStore(folder, sync="filesystem" if sync == "filesystem" else "file")
+    appends = [Append(session, body(f"m-{session}"), 0) for session in sessions]
+    for session, answer in zip(sessions, store.append_all(appends), strict=True):
+        tell("kept" if isinstance(answer, Sealed) else "failed", session)
 
 
 def write_batches(url: str, label: str, count: str, *sessions: str) -> None:
@@ -220,7 +229,18 @@ def cli(url: str, *words: str) -> list[str]:
 
 CHILDREN: dict[str, Callable[..., None]] = {
     each.__name__: each
-    for each in (write, write_batches, hold, hold_unfenced, beget, write_stubbornly, write_again, fill, attempt)
+    for each in (
+        write,
+        write_batches,
+        hold,
+        hold_unfenced,
+        beget,
+        write_stubbornly,
+        write_again,
+        fill,
+        attempt,
+        append_together,
+    )
 }
 
 
