@@ -23,8 +23,8 @@ from wakelog.log.lines import Reader
 from wakelog.log.times import parse_ms
 from wakelog.ports import Store
 from wakelog.stores import open_catalog, open_store
+from wakelog.stores.catalog.searchable import searchable
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.stores.searchable import searchable
 
 SIZE = 1_000
 ROUNDS = 300

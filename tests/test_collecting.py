@@ -6,7 +6,7 @@ import tracemalloc
 import msgspec
 import pytest
 
-from tests.stores.test_blob_files import make_older, path_of
+from tests.stores.jsonl.test_blob_files import make_older, path_of
 from wakelog.collecting import DAY_S, collect, unnamed_blobs
 from wakelog.errors import NotFound, StoreError
 from wakelog.forking import fork

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.cli.running import run_on_terminal
-from tests.stores.test_blob_files import make_older, path_of
+from tests.stores.jsonl.test_blob_files import make_older, path_of
 from wakelog.cli.times import parse_span, span
 from wakelog.collecting import DAY_S
 from wakelog.errors import UsageError

@@ -39,7 +39,7 @@ def test_commands_load_only_what_they_need(shell, story):
     for words in (("ls",), ("show", "crab_user_1"), ("append", "crab_user_1", "b"), ("search", "a"), ("--help",)):
         assert not modules(shell, *words) & needless, words
     for words in (("show", "crab_user_1"), ("append", "crab_user_1", "b"), ("verify", "crab_user_1")):
-        assert not modules(shell, *words) & {"sqlite3", "wakelog.stores.index"}, words
+        assert not modules(shell, *words) & {"sqlite3", "wakelog.stores.catalog.index"}, words
     assert not modules(shell, "--help") & {"wakelog.log.codec", "wakelog.stores"}
     assert not modules(shell, "show", "crab_user_1", "--json") & {"wakelog.cli.draw", "wakelog.views.transcript"}
 

@@ -19,8 +19,7 @@ from tests.faults.tracing import Traced, traced
 from wakelog.collecting import DAY_S, collect
 from wakelog.log.content import BlobRef
 from wakelog.log.digest import digest_of
-from wakelog.stores import blob_files
-from wakelog.stores.jsonl import JsonlStore
+from wakelog.stores.jsonl import JsonlStore, blob_files
 
 CONTENT = "some content"
 DIGEST = digest_of(CONTENT.encode())

@@ -10,9 +10,9 @@ from random import Random
 import pytest
 
 from tests.laws.plays import VERBS, Play
-from tests.stores.postgres_rig import PostgresRig
-from tests.stores.test_jsonl import JsonlRig
-from tests.stores.test_sqlite import SqliteRig
+from tests.stores.jsonl.test_store import JsonlRig
+from tests.stores.postgres.rig import PostgresRig
+from tests.stores.sqlite.test_store import SqliteRig
 
 SEEDS = range(6)
 

@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 
-FILES = "tests/stores/test_blob_files.py"
+FILES = "tests/stores/jsonl/test_blob_files.py"
 SUITE = f"{FILES}::TestBlobFiles"
 MEMORY = "tests/stores/test_memory_blobs.py::TestMemoryBlobs"
 FAULTS = "tests/faults/test_blobs.py"
@@ -12,7 +12,7 @@ IN_BLOBS = (
     Mutant(
         "a blob that is put again stays old",
         "LOG-12",
-        "stores/blob_files.py",
+        "stores/jsonl/blob_files.py",
         "        os.utime(descriptor)\n",
         "",
         (
@@ -24,7 +24,7 @@ IN_BLOBS = (
     Mutant(
         "a blob gets its name before it is on the disk",
         "law 4, LOG-12",
-        "stores/blob_files.py",
+        "stores/jsonl/blob_files.py",
         "            os.fsync(descriptor)\n",
         "",
         (f"{FAULTS}::test_a_blob_is_synced_before_it_is_told", f"{FAULTS}::test_a_failed_sync_during_put"),
@@ -32,7 +32,7 @@ IN_BLOBS = (
     Mutant(
         "the name of a blob is not synced",
         "law 4, LOG-12",
-        "stores/blob_files.py",
+        "stores/jsonl/blob_files.py",
         "        sync_folder(shelf)\n",
         "",
         (f"{FAULTS}::test_a_blob_is_synced_before_it_is_told",),
@@ -40,7 +40,7 @@ IN_BLOBS = (
     Mutant(
         "a blob is written in its place",
         "law 4, LOG-12",
-        "stores/blob_files.py",
+        "stores/jsonl/blob_files.py",
         '    draft = os.path.join(shelf, f"{_DRAFT}{os.urandom(8).hex()}")\n',
         "    draft = path\n",
         (f"{FAULTS}::test_a_blob_is_synced_before_it_is_told", f"{SUITE}::test_putting_again_repairs"),
@@ -48,7 +48,7 @@ IN_BLOBS = (
     Mutant(
         "a blob is believed without its digest",
         "LOG-12, law 9",
-        "stores/blob_files.py",
+        "stores/jsonl/blob_files.py",
         "        if not whole or digest_of(content) != ref.digest:\n",
         "        if not whole:\n",
         (f"{SUITE}::test_every_flipped_bit_is_noticed",),
@@ -56,7 +56,7 @@ IN_BLOBS = (
     Mutant(
         "a damaged blob counts as put",
         "law 4, LOG-12",
-        "stores/blob_files.py",
+        "stores/jsonl/blob_files.py",
         "        if content[at : at + len(block)] != block:\n            return False\n",
         "",
         (f"{SUITE}::test_putting_again_repairs",),
@@ -64,7 +64,7 @@ IN_BLOBS = (
     Mutant(
         "whoever puts takes no lock",
         "LOG-12",
-        "stores/blob_files.py",
+        "stores/jsonl/blob_files.py",
         ", self._locked(fcntl.LOCK_SH):",
         ":",
         (f"{FAULTS}::test_nobody_removes_while_a_writer_puts",),
@@ -72,7 +72,7 @@ IN_BLOBS = (
     Mutant(
         "whoever removes does not look at the age again",
         "LOG-12",
-        "stores/blob_files.py",
+        "stores/jsonl/blob_files.py",
         "            if self._age_s(os.stat(path, follow_symlinks=False)) >= older_than_s:\n",
         "            if os.path.exists(path):\n",
         (f"{SUITE}::test_only_what_is_old_is_removed", f"{FAULTS}::test_a_remover_looks_at_the_age_again"),

@@ -2,18 +2,18 @@
 
 from tests.mutants.mutant import Mutant
 
-SQLITE = "tests/stores/test_sqlite.py"
+SQLITE = "tests/stores/sqlite/test_store.py"
 SUITE = f"{SQLITE}::TestSqliteStore"
-FILES = "tests/stores/test_jsonl.py::TestJsonlStore"
+FILES = "tests/stores/jsonl/test_store.py::TestJsonlStore"
 MEMORY = "tests/stores/test_memory.py::TestMemoryStore"
-POSTGRES = "tests/stores/test_postgres.py::TestPostgresStore"
+POSTGRES = "tests/stores/postgres/test_store.py::TestPostgresStore"
 GROUPS = "tests/test_grouping.py"
 
 IN_DATABASES = (
     Mutant(
         "SQLite lets a stale fence in",
         "law 6",
-        "stores/sqlite_tables.py",
+        "stores/sqlite/tables.py",
         "WHERE id = ?1 AND size = ?2 AND (?3 IS NULL OR fence = ?3)\nON CONFLICT",
         "WHERE id = ?1 AND size = ?2 AND (?3 IS NULL OR ?3 = ?3)\nON CONFLICT",
         (f"{SUITE}::test_an_expired_holder_is_overtaken", f"{SUITE}::test_an_answer_is_an_entrys_own"),
@@ -21,7 +21,7 @@ IN_DATABASES = (
     Mutant(
         "SQLite appends anywhere",
         "law 3, LOG-10",
-        "stores/sqlite_tables.py",
+        "stores/sqlite/tables.py",
         "WHERE id = ?1 AND size = ?2 AND (?3 IS NULL OR fence = ?3)\nON CONFLICT",
         "WHERE id = ?1 AND ?2 = ?2 AND (?3 IS NULL OR fence = ?3)\nON CONFLICT",
         (f"{SUITE}::test_writers_at_once",),
@@ -29,7 +29,7 @@ IN_DATABASES = (
     Mutant(
         "SQLite keeps half of a group that it refused",
         "LOG-10",
-        "stores/sqlite_tables.py",
+        "stores/sqlite/tables.py",
         '        db.execute("ROLLBACK")\n        db.execute("BEGIN IMMEDIATE")\n',
         "",
         (f"{SUITE}::test_an_answer_is_an_entrys_own",),
@@ -37,7 +37,7 @@ IN_DATABASES = (
     Mutant(
         "SQLite lets the overtaken speak in a journal",
         "law 5, law 6",
-        "stores/sqlite_tables.py",
+        "stores/sqlite/tables.py",
         "FROM logs WHERE id = :session AND (:fence IS NULL OR fence = :fence)\nRETURNING 1",
         "FROM logs WHERE id = :session\nRETURNING 1",
         (f"{SUITE}::test_one_worker_speaks_in_a_journal",),
@@ -45,7 +45,7 @@ IN_DATABASES = (
     Mutant(
         "SQLite commits without a sync",
         "law 4",
-        "stores/sqlite_file.py",
+        "stores/sqlite/file.py",
         '"sync": "FULL"',
         '"sync": "NORMAL"',
         (f"{SQLITE}::test_commits_are_synced",),
@@ -53,7 +53,7 @@ IN_DATABASES = (
     Mutant(
         "SQLite takes a lease that stands",
         "law 6",
-        "stores/row_store.py",
+        "stores/database/row_store.py",
         "    if not lease.process.is_gone:\n        raise",
         "    if False:\n        raise",
         (f"{SUITE}::test_one_holder_at_a_time",),
@@ -61,7 +61,7 @@ IN_DATABASES = (
     Mutant(
         "SQLite takes in another program's database",
         "law 13",
-        "stores/sqlite_file.py",
+        "stores/sqlite/file.py",
         "if tables and ours != _APPLICATION_ID:",
         "if False:",
         (f"{SQLITE}::test_another_programs_database_is_left_alone",),
@@ -69,7 +69,7 @@ IN_DATABASES = (
     Mutant(
         "SQLite writes into a newer schema",
         "law 10",
-        "stores/sqlite_file.py",
+        "stores/sqlite/file.py",
         'if _version(connection) > newest("sqlite"):',
         "if False:",
         (f"{SQLITE}::test_a_newer_schema_is_left_alone",),
@@ -77,7 +77,7 @@ IN_DATABASES = (
     Mutant(
         "reading makes a database",
         "law 9",
-        "stores/sqlite_file.py",
+        "stores/sqlite/file.py",
         "            if self._is_begun():\n",
         "            self._make()\n            if self._is_begun():\n",
         (f"{SQLITE}::test_reading_makes_nothing",),
@@ -85,7 +85,7 @@ IN_DATABASES = (
     Mutant(
         "the database is told the wrong bytes of a row",
         "law 12, ST-4",
-        "stores/rows.py",
+        "stores/database/rows.py",
         "yield Row(line.bytes)",
         "yield Row(line.raw)",
         (f"{SUITE}::test_a_log_is_adopted_as_it_is",),
@@ -93,7 +93,7 @@ IN_DATABASES = (
     Mutant(
         "an id stands for two contents",
         "LOG-10",
-        "stores/row_store.py",
+        "stores/database/row_store.py",
         "        if unsealed(raw) != append.body:\n",
         "        if False:\n",
         (f"{SQLITE}::test_an_id_that_stands_in_the_log_already",),
@@ -101,7 +101,7 @@ IN_DATABASES = (
     Mutant(
         "adopting looks at no size",
         "LOG-10",
-        "stores/jsonl.py",
+        "stores/jsonl/store.py",
         "            if log.size != size:\n",
         "            if False:\n",
         (f"{FILES}::test_adopting_knows_its_place",),
@@ -117,39 +117,39 @@ IN_DATABASES = (
     Mutant(
         "appends that come together are not synced",
         "law 4",
-        "stores/jsonl.py",
+        "stores/jsonl/store.py",
         "            if any(append.durable and isinstance(answers[at], Sealed) for at, append in appends.items()):\n",
         "            if False:\n",
-        ("tests/stores/test_jsonl.py::test_syncs_of_many_logs_fail_one_by_one",),
+        ("tests/stores/jsonl/test_store.py::test_syncs_of_many_logs_fail_one_by_one",),
     ),
     Mutant(
         "a failed sync of many is nobody's business",
         "law 4",
-        "stores/syncing.py",
+        "stores/jsonl/syncing.py",
         "        return error\n",
         "        return None\n",
-        ("tests/stores/test_jsonl.py::test_syncs_of_many_logs_fail_one_by_one",),
+        ("tests/stores/jsonl/test_store.py::test_syncs_of_many_logs_fail_one_by_one",),
     ),
     Mutant(
         "a file system that was not synced is nobody's business",
         "law 4",
-        "stores/syncing.py",
+        "stores/jsonl/syncing.py",
         "        return OSError(number, os.strerror(number))\n",
         "        return None\n",
-        ("tests/stores/test_syncing.py::test_a_file_system_that_fails",),
+        ("tests/stores/jsonl/test_syncing.py::test_a_file_system_that_fails",),
     ),
     Mutant(
         "a file system that keeps its failures to itself is trusted",
         "law 4",
-        "stores/syncing.py",
+        "stores/jsonl/syncing.py",
         " or _linux() < _SYNCFS_TELLS:",
         ":",
-        ("tests/stores/test_syncing.py::test_a_system_that_does_not_tell",),
+        ("tests/stores/jsonl/test_syncing.py::test_a_system_that_does_not_tell",),
     ),
     Mutant(
         "a torn tail that grew is read in two",
         "LOG-9",
-        "stores/jsonl.py",
+        "stores/jsonl/store.py",
         " and not log.end.ragged",
         "",
         (f"{FILES}::test_a_torn_tail_that_grows",),
@@ -181,7 +181,7 @@ IN_DATABASES = (
     Mutant(
         "PostgreSQL lets a stale fence in",
         "law 6",
-        "stores/postgres_adding.py",
+        "stores/postgres/adding.py",
         " AND size = %(size)s AND (%(fence)s::bigint IS NULL OR fence = %(fence)s)\n  RETURNING",
         " AND size = %(size)s\n  RETURNING",
         (f"{POSTGRES}::test_an_expired_holder_is_overtaken",),
@@ -189,7 +189,7 @@ IN_DATABASES = (
     Mutant(
         "PostgreSQL appends anywhere",
         "law 3, LOG-10",
-        "stores/postgres_adding.py",
+        "stores/postgres/adding.py",
         " AND size = %(size)s AND (%(fence)s::bigint IS NULL OR fence = %(fence)s)\n  RETURNING",
         " AND (%(fence)s::bigint IS NULL OR fence = %(fence)s)\n  RETURNING",
         (f"{POSTGRES}::test_damage_is_given_back_as_it_is",),

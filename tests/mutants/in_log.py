@@ -10,7 +10,7 @@ IN_LOG = (
         'opening = b"\\n" if self.ragged else b""',
         'opening = b""',
         (
-            "tests/stores/test_jsonl.py::TestJsonlStore::test_a_torn_tail_is_not_glued_to",
+            "tests/stores/jsonl/test_store.py::TestJsonlStore::test_a_torn_tail_is_not_glued_to",
             "tests/faults/test_cut.py::test_loose_bytes_at_the_end_never_stop_an_append",
         ),
     ),
@@ -29,7 +29,7 @@ IN_LOG = (
         "return end.seq == after and len(end.torn) == behind",
         "return end.seq >= after",
         (
-            "tests/stores/test_jsonl.py::TestJsonlStore::test_a_stale_place_is_a_conflict",
+            "tests/stores/jsonl/test_store.py::TestJsonlStore::test_a_stale_place_is_a_conflict",
             "tests/stores/test_memory.py::TestMemoryStore::test_a_stale_place_is_a_conflict",
         ),
     ),
@@ -40,7 +40,7 @@ IN_LOG = (
         "        self.seq += 1\n        self.size += len(written)",
         "        self.seq += 1 if self.seq < 2 else 0\n        self.size += len(written)",
         (
-            "tests/stores/test_jsonl.py::TestJsonlStore::test_the_store_orders",
+            "tests/stores/jsonl/test_store.py::TestJsonlStore::test_the_store_orders",
             "tests/stores/test_memory.py::TestMemoryStore::test_the_store_orders",
         ),
     ),
@@ -51,7 +51,7 @@ IN_LOG = (
         "wanted, reader = id_of(body), ",
         'wanted, reader = "nobody", ',
         (
-            "tests/stores/test_jsonl.py::TestJsonlStore::test_an_entry_is_appended_once",
+            "tests/stores/jsonl/test_store.py::TestJsonlStore::test_an_entry_is_appended_once",
             "tests/test_session.py::test_an_append_nobody_acknowledged",
         ),
     ),

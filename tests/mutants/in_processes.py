@@ -117,7 +117,7 @@ IN_PROCESSES = (
     Mutant(
         "fence not checked",
         "law 6",
-        "stores/jsonl.py",
+        "stores/jsonl/store.py",
         "            if fence is not None:\n"
         "                self._check_fence(name, fence)\n"
         "            return self._append(",
@@ -130,7 +130,7 @@ IN_PROCESSES = (
     Mutant(
         "a journal has no fence",
         "law 5, law 6",
-        "stores/jsonl.py",
+        "stores/jsonl/store.py",
         "            self._check_fence(name, fence)\n            self._journals.add(",
         "            self._journals.add(",
         (f"{PROCESSES}::test_a_stopped_worker_leaves_the_journal_alone",),

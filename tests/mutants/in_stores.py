@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 
-JSONL = "tests/stores/test_jsonl.py"
+JSONL = "tests/stores/jsonl/test_store.py"
 SUITE = f"{JSONL}::TestJsonlStore"
 MEMORY = "tests/stores/test_memory.py::TestMemoryStore"
 DISK = "tests/faults/test_disk.py"
@@ -14,7 +14,7 @@ IN_STORES = (
     Mutant(
         "no sync",
         "law 4",
-        "stores/jsonl.py",
+        "stores/jsonl/store.py",
         "            os.fdatasync(log.log)\n",
         "            os.fstat(log.log)\n",
         (f"{DISK}::test_every_append_of_a_message_is_one_write_and_one_sync",),
@@ -22,7 +22,7 @@ IN_STORES = (
     Mutant(
         "a failed sync is tried again on its descriptor",
         "law 4",
-        "stores/jsonl.py",
+        "stores/jsonl/store.py",
         "            log.close()\n            raise storage_error",
         "            os.fdatasync(log.log)\n            log.close()\n            raise storage_error",
         (
@@ -33,7 +33,7 @@ IN_STORES = (
     Mutant(
         "a failed sync leaves its descriptor open",
         "law 4",
-        "stores/jsonl.py",
+        "stores/jsonl/store.py",
         "            log.close()\n            raise storage_error",
         "            raise storage_error",
         (f"{DISK}::test_a_failed_sync_is_never_tried_again_on_its_descriptor",),
@@ -41,7 +41,7 @@ IN_STORES = (
     Mutant(
         "a failed sync is nobody's business",
         "law 4",
-        "stores/jsonl.py",
+        "stores/jsonl/store.py",
         'raise storage_error(f"make the last entry of {name} durable", error) from error',
         "pass",
         (f"{DISK}::test_a_failed_sync_is_never_tried_again_on_its_descriptor",),
@@ -49,7 +49,7 @@ IN_STORES = (
     Mutant(
         "a failed write is forgotten",
         "law 4",
-        "stores/jsonl.py",
+        "stores/jsonl/store.py",
         "        log.end = None\n        try:",
         "        try:",
         (f"{DISK}::test_a_full_disk_at_every_append",),
@@ -57,7 +57,7 @@ IN_STORES = (
     Mutant(
         "the torn tail is cut off",
         "law 1, LOG-1",
-        "stores/jsonl.py",
+        "stores/jsonl/store.py",
         "        written = end.seal(body)\n",
         "        written = end.seal(body)\n        os.ftruncate(log.log, end.size - len(end.torn))\n",
         (
@@ -76,7 +76,7 @@ IN_STORES = (
     Mutant(
         "the folder is not synced on create",
         "law 4",
-        "stores/naming.py",
+        "stores/jsonl/naming.py",
         "        self._sync()\n        return True\n",
         "        return True\n",
         (f"{DISK}::test_a_session_is_synced_before_it_is_told",),
@@ -92,7 +92,7 @@ IN_STORES = (
     Mutant(
         "no lock among processes",
         "LOG-10, law 3",
-        "stores/open_logs.py",
+        "stores/jsonl/open_logs.py",
         "            fcntl.flock(log.lock, fcntl.LOCK_EX)\n",
         "",
         (f"{WRITERS}::test_the_writers_really_did_meet",),
@@ -100,7 +100,7 @@ IN_STORES = (
     Mutant(
         "a forked child shares its parent's lock",
         "LOG-10",
-        "stores/open_logs.py",
+        "stores/jsonl/open_logs.py",
         "        self._leave_to_parent()\n        with self._looking:",
         "        with self._looking:",
         (f"{WRITERS}::test_a_forked_child_takes_its_own_lock",),
@@ -108,7 +108,7 @@ IN_STORES = (
     Mutant(
         "a closed log is written to",
         "LOG-10",
-        "stores/open_logs.py",
+        "stores/jsonl/open_logs.py",
         "        self.closed = True\n",
         "",
         (f"{WRITERS}::test_a_thread_that_waited_for_a_closed_log_opens_it_anew",),
@@ -116,7 +116,7 @@ IN_STORES = (
     Mutant(
         "the fence is not checked",
         "law 6",
-        "stores/jsonl.py",
+        "stores/jsonl/store.py",
         "        if record is None or record.fence != fence:\n",
         "        if record is None:\n",
         (
@@ -135,7 +135,7 @@ IN_STORES = (
     Mutant(
         "a lease never ends",
         "law 6",
-        "stores/lease_file.py",
+        "stores/jsonl/lease_file.py",
         "record.expires <= self._now()",
         "record.expires <= 0",
         (f"{LEASES}::test_a_lease_ends_by_the_clock_since_boot", f"{SUITE}::test_an_expired_holder_is_overtaken"),
@@ -143,7 +143,7 @@ IN_STORES = (
     Mutant(
         "the dead keep their lease",
         "law 6",
-        "stores/lease_file.py",
+        "stores/jsonl/lease_file.py",
         "return None if record.process.is_gone else record",
         "return record",
         (f"{LEASES}::test_a_killed_holder_has_no_lease", f"{LEASES}::test_a_reused_pid_is_not_its_predecessor"),
@@ -167,7 +167,7 @@ IN_STORES = (
     Mutant(
         "a lease outlives the boot",
         "law 6",
-        "stores/lease_file.py",
+        "stores/jsonl/lease_file.py",
         "record.process.boot != boot_id() or ",
         "",
         (f"{LEASES}::test_a_lease_from_another_boot_is_void",),
@@ -202,7 +202,7 @@ IN_STORES = (
     Mutant(
         "an id link is believed",
         "law 2, law 13",
-        "stores/naming.py",
+        "stores/jsonl/naming.py",
         " or self._id_of(name) not in (session, None)",
         "",
         (f"{JSONL}::test_by_id_is_only_a_hint", f"{REFUSED}::test_an_id_link_that_lies_is_not_believed"),
@@ -234,7 +234,7 @@ IN_STORES = (
     Mutant(
         "creating twice makes two",
         "ST-7",
-        "stores/naming.py",
+        "stores/jsonl/naming.py",
         "                name = self._linked_name(session)\n",
         "                name = self._linked_name(session + '.')\n",
         (f"{SUITE}::test_create_twice_is_create_once", f"{WRITERS}::test_four_processes_ensure_the_same_sessions"),
@@ -242,7 +242,7 @@ IN_STORES = (
     Mutant(
         "ids are free again without their links",
         "ST-7, law 2",
-        "stores/naming.py",
+        "stores/jsonl/naming.py",
         "                    self._link_all()\n",
         "                    pass\n",
         (f"{WRITERS}::test_an_id_stays_taken_when_the_links_are_gone",),
@@ -250,7 +250,7 @@ IN_STORES = (
     Mutant(
         "a creator takes over a number in use",
         "LOG-10, ST-1",
-        "stores/naming.py",
+        "stores/jsonl/naming.py",
         "            os.link(draft, self._folder.log_path(name))\n",
         "            os.link(draft, draft + '.x')\n            os.replace(draft + '.x', self._folder.log_path(name))\n",
         (f"{SUITE}::test_creators_at_once",),
@@ -266,7 +266,7 @@ IN_STORES = (
     Mutant(
         "titles pile up",
         "ST-2",
-        "stores/naming.py",
+        "stores/jsonl/naming.py",
         "                    os.unlink(os.path.join(folder, old))\n",
         "                    pass\n",
         (f"{JSONL}::test_titles_are_links",),
@@ -290,17 +290,17 @@ IN_STORES = (
     Mutant(
         "the index does not notice a log that shrank",
         "ST-5, law 2",
-        "stores/index_tables.py",
+        "stores/catalog/index_tables.py",
         "            if before != (stat.size, stat.changed):\n",
         "            if (before or (-1, 0))[0] < stat.size:\n",
-        ("tests/stores/test_indexing.py::test_a_log_that_was_changed_is_read_whole",),
+        ("tests/stores/catalog/test_indexing.py::test_a_log_that_was_changed_is_read_whole",),
     ),
     Mutant(
         "a damaged index is an error",
         "law 2, ST-4",
-        "stores/index_tables.py",
+        "stores/catalog/index_tables.py",
         "= (sqlite3.DatabaseError, msgspec.MsgspecError, Unusable)",
         "= (msgspec.MsgspecError, Unusable)",
-        ("tests/stores/test_index_file.py::test_damaging_or_deleting_the_index_changes_no_answer",),
+        ("tests/stores/catalog/test_index_file.py::test_damaging_or_deleting_the_index_changes_no_answer",),
     ),
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.stores.rigs import Rig
+from tests.stores.catalog.rigs import Rig
 
 
 @pytest.fixture

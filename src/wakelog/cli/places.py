@@ -47,7 +47,7 @@ class Place:
     @property
     def index_path(self) -> str:
         """Where the index of a store of files is; empty for a store that keeps its catalog itself."""
-        path: str = "" if has_own_catalog(self.url) else load("wakelog.stores.index").index_path(self.url)
+        path: str = "" if has_own_catalog(self.url) else load("wakelog.stores.catalog.index").index_path(self.url)
         return path
 
     @property

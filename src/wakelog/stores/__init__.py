@@ -13,9 +13,9 @@ from wakelog.ports import Catalog, Store
 
 _SPOKEN = "use a directory, jsonl:DIR, sqlite:FILE, postgresql://… or memory:"
 _OWN_CATALOGS = {
-    "sqlite": "wakelog.stores.sqlite_catalog",
-    "postgresql": "wakelog.stores.postgres_catalog",
-    "postgres": "wakelog.stores.postgres_catalog",
+    "sqlite": "wakelog.stores.sqlite.catalog",
+    "postgresql": "wakelog.stores.postgres.catalog",
+    "postgres": "wakelog.stores.postgres.catalog",
 }
 
 
@@ -47,7 +47,7 @@ def open_catalog(url: str, store: Store) -> Catalog:
     if module is not None:
         catalog = load(module).catalog_in(store)
     else:
-        catalog = load("wakelog.stores.index").index_in_cache(url, store)
+        catalog = load("wakelog.stores.catalog.index").index_in_cache(url, store)
     return catalog
 
 

@@ -13,8 +13,8 @@ from wakelog.forking import fork
 from wakelog.log.lines import Line
 from wakelog.ports import Catalog, Hit, Store
 from wakelog.session import Session
-from wakelog.stores.index import Index
-from wakelog.stores.index_tables import IndexTables
+from wakelog.stores.catalog.index import Index
+from wakelog.stores.catalog.index_tables import IndexTables
 from wakelog.testing.builders import FixedClock, Story
 
 QUERIES = (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from wakelog.errors import BadQuery, UsageError
 from wakelog.log.entry import Custom
 from wakelog.ports import Catalog, Hit
-from wakelog.stores.excerpts import EXCERPT_MAX_CHARS
+from wakelog.stores.catalog.excerpts import EXCERPT_MAX_CHARS
 from wakelog.testing.builders import FixedClock
 from wakelog.testing.catalog_rig import Shelf, names, shown
 

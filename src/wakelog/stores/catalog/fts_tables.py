@@ -1,0 +1,224 @@
+"""A catalog in SQLite: the statements, over whatever file they are asked to work on.
+
+`index_tables.py` puts them into a file of their own in the cache, `sqlite_catalog.py` into the file of the store.
+What was typed is bound or quoted, and never becomes part of a statement.
+"""
+
+import contextlib
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from wakelog.ports import Hit
+from wakelog.stores import load
+from wakelog.stores.catalog.cursors import HitPlace, RowPlace
+from wakelog.stores.catalog.query import Query, as_text
+from wakelog.stores.catalog.tables import Batch, Change, Filters, Kept, Seen, Worded
+
+_LATEST = (1 << 63) - 1
+_ROWS = """
+SELECT row FROM sessions
+WHERE archived IS coalesce(?, archived) AND agent IS coalesce(?, agent)
+  AND sender IS coalesce(?, sender) AND cwd IS coalesce(?, cwd)
+  AND updated_ms <= ? AND (updated_ms < ? OR name > ?)
+ORDER BY updated_ms DESC, name LIMIT ?
+"""
+_COUNT = """
+SELECT count(*) FROM sessions
+WHERE archived IS coalesce(?, archived) AND agent IS coalesce(?, agent)
+  AND sender IS coalesce(?, sender) AND cwd IS coalesce(?, cwd)
+  AND updated_ms <= ? AND (updated_ms < ? OR name > ?)
+"""
+_EXACT = "SELECT row FROM sessions WHERE id = ? OR name = ? ORDER BY updated_ms DESC, name LIMIT ?"
+_BEGINS = """
+SELECT row FROM sessions WHERE id >= ? AND id < ? OR name >= ? AND name < ?
+ORDER BY updated_ms DESC, name LIMIT ?
+"""
+_DAMAGED = "SELECT 1 FROM sessions WHERE name = ? AND damage > 0"
+_SEEN = """
+SELECT key, name, size, changed, id, places, bookmark FROM sessions LEFT JOIN bookmarks USING (key) WHERE name = ?
+"""
+_FORKS = "SELECT name FROM sessions WHERE origin = ? AND damage >= ?"
+_MARKS = "SELECT mark FROM entries WHERE session = ? AND place >= ? ORDER BY place"
+_PLACES = "SELECT coalesce(max(place), -1) + 1 FROM entries WHERE session = ?"
+_FORGET_WORDS = """
+DELETE FROM words WHERE rowid IN (SELECT rowid FROM entries WHERE session = ? AND place >= ?)
+"""
+_OUTDATE = "UPDATE sessions SET size = -1, changed = -1 WHERE name = ?"
+_LAST_ROWID = "SELECT coalesce(max(rowid), 0) FROM entries"
+_ADD = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ADD_WORDS = "INSERT INTO words (rowid, text) VALUES (?, ?)"
+_KEEP = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+class FtsTables:
+    """See `CatalogTables`. Who is derived from this says where the tables are and how they are written."""
+
+    # ── what differs ─────────────────────────────────────────────────────────────────────────────
+
+    def _reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        """The database, to ask."""
+        raise NotImplementedError
+
+    def _transaction(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        """The database, to write to: all or nothing."""
+        raise NotImplementedError
+
+    def _new_key(self, db: sqlite3.Connection, name: str) -> int | None:
+        """The key for a session that has no row yet; None if there can be none."""
+        raise NotImplementedError
+
+    # ── filling it ───────────────────────────────────────────────────────────────────────────────
+
+    def refreshing(self) -> contextlib.AbstractContextManager[None]:
+        """See `CatalogTables`."""
+        return contextlib.nullcontext()
+
+    def writing(self) -> contextlib.AbstractContextManager[None]:
+        """See `CatalogTables`."""
+        return contextlib.nullcontext()
+
+    def seen(self, names: Sequence[str]) -> Mapping[str, Seen]:
+        """See `CatalogTables`."""
+        with self._reading() as db:
+            found = (_seen(db, name) for name in names)
+            return {seen.name: seen for seen in found if seen is not None}
+
+    def marks(self, name: str, seen: Seen | None, start: int) -> Sequence[int]:
+        """See `CatalogTables`."""
+        with self._reading() as db:
+            key = seen.key if seen is not None else self._new_key(db, name)
+            return [mark for (mark,) in db.execute(_MARKS, (key, start))]
+
+    def forks(self, parents: Iterable[str], *, damage: int) -> Sequence[str]:
+        """See `CatalogTables`."""
+        with self._reading() as db:
+            return [name for parent in parents for (name,) in db.execute(_FORKS, (as_text(parent), damage))]
+
+    def write(self, batch: Batch) -> None:
+        """See `CatalogTables`."""
+        with self._transaction() as db:
+            for name in batch.gone:
+                _forget(db, name)
+            for name in batch.outdated:
+                _outdate(db, name)
+            for change in batch.changes.values():
+                self._apply(db, change)
+
+    def _apply(self, db: sqlite3.Connection, change: Change) -> None:
+        """One session. What others have written meanwhile stays; what does not follow on what stands is left out."""
+        current = _seen(db, change.name)
+        key = current.key if current is not None else self._new_key(db, change.name)
+        if key is None:
+            return
+        if change.cut is not None:
+            _forget_words(db, key, change.cut)
+        places = _add(db, key, change.words)
+        kept = change.kept
+        if kept is None or (current is not None and current.is_ahead_of(kept.due)):
+            return
+        if places == kept.places:
+            _keep(db, key, kept)
+        else:
+            _outdate(db, change.name)
+
+    # ── asking it ────────────────────────────────────────────────────────────────────────────────
+
+    def rows(self, filters: Filters, after: RowPlace | None, limit: int | None) -> Sequence[bytes]:
+        """See `CatalogTables`."""
+        return self._column(_ROWS, (*_filters(filters), *_start(after), -1 if limit is None else limit))
+
+    def count(self, filters: Filters, after: RowPlace | None) -> int:
+        """See `CatalogTables`."""
+        return int(self._column(_COUNT, (*_filters(filters), *_start(after)))[0])
+
+    def find(self, ref: str, limit: int) -> Sequence[bytes]:
+        """See `CatalogTables`."""
+        end = ref + "\U0010ffff"
+        return self._column(_EXACT, (ref, ref, limit)) or self._column(_BEGINS, (ref, end, ref, end, limit))
+
+    def is_damaged(self, name: str) -> bool:
+        """See `CatalogTables`."""
+        return bool(self._column(_DAMAGED, (name,)))
+
+    def search(self, query: Query, now_ms: int, mark: int, after: HitPlace | None, limit: int) -> Sequence[Hit]:
+        """See `CatalogTables`."""
+        with self._reading() as db:
+            hits: Sequence[Hit] = load("wakelog.stores.catalog.hits").Hits(db, query, now_ms, mark).behind(after, limit)
+            return hits
+
+    def _column(self, statement: str, values: Sequence[Any]) -> list[Any]:
+        with self._reading() as db:
+            return [value for (value,) in db.execute(statement, values)]
+
+
+# ── values ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _filters(filters: Filters) -> tuple[Any, ...]:
+    texts = (None if text is None else as_text(text) for text in (filters.agent, filters.sender, filters.cwd))
+    return (filters.archived, *texts)
+
+
+def _start(after: RowPlace | None) -> tuple[int, int, str]:
+    return (after.updated_ms, after.updated_ms, after.name) if after is not None else (_LATEST, _LATEST, "")
+
+
+def _seen(db: sqlite3.Connection, name: str) -> Seen | None:
+    row = db.execute(_SEEN, (name,)).fetchone()
+    return Seen(*row) if row is not None else None
+
+
+# ── writing ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _add(db: sqlite3.Connection, key: int, words: Sequence[Worded]) -> int:
+    """Adds the words that follow on those that stand there; gives the places that are taken then."""
+    (places,) = db.execute(_PLACES, (key,)).fetchone()
+    new = [worded for worded in words if worded.place >= places]
+    if not new or new[0].place != places:
+        return int(places)
+    (rowid,) = db.execute(_LAST_ROWID).fetchone()
+    numbered = list(enumerate(new, rowid + 1))
+    db.executemany(
+        _ADD, [(at, key, w.place, w.id, w.type, w.tools, w.timestamp, w.time_ms, w.mark) for at, w in numbered]
+    )
+    db.executemany(_ADD_WORDS, [(at, worded.text) for at, worded in numbered])
+    return new[-1].place + 1
+
+
+def _keep(db: sqlite3.Connection, key: int, kept: Kept) -> None:
+    row, stat = kept.row, kept.due.stat
+    texts = (as_text(row.id), as_text(row.agent), as_text(row.sender), as_text(row.cwd))
+    origin = as_text(row.origin) if row.origin is not None else None
+    # Not `INSERT OR REPLACE`: SQLite could then undo the statement, and FTS5 writes out all it has gathered for that.
+    _forget_row(db, key)
+    values = (key, row.name, stat.size, stat.changed, *texts, origin, row.archived, kept.updated_ms, row.damage)
+    db.execute(_KEEP, (*values, kept.places, msgspec.json.encode(row)))
+    if kept.bookmark is not None:
+        db.execute("INSERT INTO bookmarks VALUES (?, ?)", (key, kept.bookmark))
+
+
+def _outdate(db: sqlite3.Connection, name: str) -> None:
+    """The next refresh reads the log whole."""
+    db.execute(_OUTDATE, (name,))
+
+
+def _forget(db: sqlite3.Connection, name: str) -> None:
+    seen = _seen(db, name)
+    if seen is not None:
+        _forget_words(db, seen.key, 0)
+        _forget_row(db, seen.key)
+
+
+def _forget_row(db: sqlite3.Connection, key: int) -> None:
+    db.execute("DELETE FROM bookmarks WHERE key = ?", (key,))
+    db.execute("DELETE FROM sessions WHERE key = ?", (key,))
+
+
+def _forget_words(db: sqlite3.Connection, key: int, start: int) -> None:
+    """The words from a place on."""
+    db.execute(_FORGET_WORDS, (key, start))
+    db.execute("DELETE FROM entries WHERE session = ? AND place >= ?", (key, start))

@@ -1,0 +1,173 @@
+"""The derived index: one row a session and full text over all of them, so that lists and searches read no logs.
+
+It is a `ports.Catalog` over any tables: those of a file in the cache, or those that a database keeps beside its logs.
+Rule 1: everything here can be deleted or damaged at any time; only the time of the next command changes. Where
+tables can be neither used nor made anew, the index lives in memory for this one process.
+Rule 2: logs are read, never written (law 9); one whose size and mark of change are as they were is not even
+opened, and one that grew is read from where it was left.
+Rule 3: what reads logs is loaded when there is one to read, so that a list of unchanged logs costs little.
+Rule 4: the order of rows and hits is a function of the logs, not of the history of these tables.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from wakelog.errors import UsageError
+from wakelog.ports import Hit, Store
+from wakelog.stores import load
+from wakelog.stores.catalog.cursors import HitPlace, RowPlace, query_mark, read
+from wakelog.stores.catalog.index_file import IN_MEMORY
+from wakelog.stores.catalog.index_tables import IndexTables
+from wakelog.stores.catalog.query import as_text, parse
+from wakelog.stores.catalog.tables import CatalogTables, Filters
+from wakelog.views.session_row import SessionRow
+
+if TYPE_CHECKING:
+    from wakelog.stores.catalog.indexing import Indexing
+
+FIND_MAX = 20
+# More than can be shown, and few enough to be multiplied.
+_LIMIT_MAX = 1 << 40
+_row = msgspec.json.Decoder(SessionRow)
+T = TypeVar("T")
+
+
+def index_path(store_url: str) -> str:
+    """Where the index of a store of files is kept: in the cache, under a name made from the store's place."""
+    scheme, colon, place = store_url.partition(":")
+    if scheme == "memory" and colon:
+        return IN_MEMORY
+    path = os.path.realpath(os.path.expanduser(place if colon and scheme == "jsonl" else store_url))
+    digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(cache):
+        cache = os.path.expanduser("~/.cache")
+    return os.path.join(cache, "wakelog", f"{digest}.sqlite")
+
+
+def index_in_cache(store_url: str, store: Store) -> "Index":
+    """The index of a store of files, or of one in memory."""
+    return Index(store, IndexTables(index_path(store_url)))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Index:
+    """See `ports.Catalog`. `now_ms` is what `since:2d` counts from."""
+
+    def __init__(self, store: Store, tables: CatalogTables, *, now_ms: Callable[[], int] = _now_ms) -> None:
+        self._store = store
+        self._tables = tables
+        self._now_ms = now_ms
+
+    def close(self) -> None:
+        """See `ports.Catalog`."""
+        self._tables.close()
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────────────
+
+    def rows(
+        self,
+        *,
+        limit: int | None = None,
+        after: str | None = None,
+        archived: bool | None = False,
+        agent: str | None = None,
+        sender: str | None = None,
+        cwd: str | None = None,
+    ) -> list[SessionRow]:
+        """See `ports.Catalog`."""
+        filters, place = Filters(archived, agent, sender, cwd), _row_place(after)
+        most = None if limit is None else max(0, min(limit, _LIMIT_MAX))
+        return self._ask(lambda tables: [_row.decode(row) for row in tables.rows(filters, place, most)])
+
+    def count(
+        self,
+        *,
+        after: str | None = None,
+        archived: bool | None = False,
+        agent: str | None = None,
+        sender: str | None = None,
+        cwd: str | None = None,
+    ) -> int:
+        """See `ports.Catalog`."""
+        filters, place = Filters(archived, agent, sender, cwd), _row_place(after)
+        return self._ask(lambda tables: tables.count(filters, place))
+
+    def find(self, ref: str) -> list[SessionRow]:
+        """See `ports.Catalog`."""
+        return self._ask(lambda tables: [_row.decode(row) for row in tables.find(as_text(ref), FIND_MAX)])
+
+    def is_damaged(self, name: str) -> bool:
+        """See `ports.Catalog`."""
+        return self._ask(lambda tables: tables.is_damaged(as_text(name)))
+
+    def search(self, query: str, *, limit: int = 50, after: str | None = None) -> list[Hit]:
+        """See `ports.Catalog`."""
+        wanted, mark = parse(query), query_mark(query)
+        place = _hit_place(after, mark)
+        most, now_ms = min(limit, _LIMIT_MAX), self._now_ms()
+        if most <= 0:
+            return []
+        return list(self._ask(lambda tables: tables.search(wanted, now_ms, mark, place, most)))
+
+    def _ask(self, question: Callable[[CatalogTables], T]) -> T:
+        """An answer from the tables; if they turn out to be damaged, from new ones."""
+        try:
+            return question(self._tables)
+        except self._tables.failures:
+            self._rebuild()
+            self.refresh()
+            return question(self._tables)
+
+    # ── bringing up to date ──────────────────────────────────────────────────────────────────────
+
+    def refresh(self, *, progress: Callable[[int, int], None] | None = None) -> None:
+        """See `ports.Catalog`."""
+        for way_out in (self._rebuild, self._go_on_in_memory):
+            try:
+                return self._refresh(progress)
+            except self._tables.failures:
+                way_out()
+        return self._refresh(progress)
+
+    def _refresh(self, progress: Callable[[int, int], None] | None) -> None:
+        with self._tables.refreshing():
+            work, gone = self._tables.changes(self._store)
+            if work or gone:
+                indexing: Indexing = load("wakelog.stores.catalog.indexing").Indexing(
+                    self._store, self._tables, work, gone
+                )
+                while indexing.is_due:
+                    with self._tables.writing():
+                        indexing.run(self._tables.batch_bytes, progress)
+
+    def _rebuild(self) -> None:
+        try:
+            self._tables.rebuild()
+        except self._tables.failures:
+            self._go_on_in_memory()
+
+    def _go_on_in_memory(self) -> None:
+        self._tables.close()
+        self._tables = IndexTables(IN_MEMORY)
+
+
+def _row_place(after: str | None) -> RowPlace | None:
+    return None if after is None else read(after, RowPlace)
+
+
+def _hit_place(after: str | None, mark: int) -> HitPlace | None:
+    if after is None:
+        return None
+    place = read(after, HitPlace)
+    if place.query != mark:
+        raise UsageError("this cursor is of another search", hint="a next page is asked for with the same query")
+    return place

@@ -1,0 +1,70 @@
+"""A catalog in a file of its own, in the cache: for stores that keep no tables themselves.
+
+What has changed is found by comparing a listing of the store with what is known; one process at a time does that.
+"""
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from wakelog.ports import Store
+from wakelog.stores.catalog.fts_tables import FtsTables
+from wakelog.stores.catalog.index_file import IndexFile
+from wakelog.stores.catalog.tables import Due, Seen, Unusable
+
+_KNOWN = "SELECT name, size, changed FROM sessions"
+
+
+class IndexTables(FtsTables):
+    """See `CatalogTables`."""
+
+    failures: tuple[type[Exception], ...] = (sqlite3.DatabaseError, msgspec.MsgspecError, Unusable)
+    # Work done so far is committed this often: an interrupted first run is not lost.
+    batch_bytes = 64 * 1024 * 1024
+    stretch_bytes = 4 * 1024 * 1024
+
+    def __init__(self, path: str) -> None:
+        self.file = IndexFile(path)
+
+    def refreshing(self) -> contextlib.AbstractContextManager[None]:
+        """See `CatalogTables`."""
+        return self.file.locked()
+
+    def writing(self) -> contextlib.AbstractContextManager[None]:
+        """See `CatalogTables`. Nobody else waits for this file, so logs are read inside of the transaction."""
+        return self.file.writing()
+
+    def changes(self, store: Store) -> tuple[dict[str, Due], list[str]]:
+        """See `CatalogTables`."""
+        with self._reading() as db:
+            known = {name: (size, changed) for name, size, changed in db.execute(_KNOWN)}
+        work = {}
+        for stat in store.sessions():
+            before = known.pop(stat.name, None)
+            if before != (stat.size, stat.changed):
+                work[stat.name] = Due(stat, before)
+        return work, list(known)
+
+    def marks(self, name: str, seen: Seen | None, start: int) -> Sequence[int]:
+        """See `CatalogTables`. A key is taken when something is written, so whoever has none has no words either."""
+        return super().marks(name, seen, start) if seen is not None else ()
+
+    def rebuild(self) -> None:
+        """See `CatalogTables`."""
+        self.file.discard()
+
+    def close(self) -> None:
+        """See `CatalogTables`."""
+        self.file.close()
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        yield self.file.connection
+
+    # Every `write` is inside of a `writing`.
+    _transaction = _reading
+
+    def _new_key(self, db: sqlite3.Connection, name: str) -> int:  # noqa: ARG002 - any number will do
+        return int(db.execute("SELECT coalesce(max(key), 0) + 1 FROM sessions").fetchone()[0])

@@ -1,0 +1,224 @@
+"""Reading changed logs into a catalog: the half of it that knows entries, and knows no database.
+
+A log that only grew is read from its bookmark on, any other one whole. What stands in a fork's row depends on
+its parent's log too, so forks of a log that was rewritten, came or went are taken up with it. Words are written
+where they differ from those that stand there: a log that is read again costs reading.
+"""
+
+import binascii
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from itertools import islice
+
+import msgspec
+
+from wakelog.errors import NotFound, WakelogError
+from wakelog.log.entry import Entry
+from wakelog.log.times import parse_ms
+from wakelog.ports import Stat, Store
+from wakelog.stores.catalog.searchable import searchable
+from wakelog.stores.catalog.summary import Bookmark, LogFold, Rewritten
+from wakelog.stores.catalog.tables import Batch, CatalogTables, Change, Due, Kept, Seen, Worded
+
+# How many logs are asked about at once, and what the row of one takes up beside its words.
+_ASKED = 256
+_ROW_BYTES = 1_000
+_bookmark = msgspec.json.Decoder(Bookmark)
+
+
+class Indexing:
+    """One bringing up to date: the logs to read, and the names of those that are no more."""
+
+    def __init__(self, store: Store, tables: CatalogTables, work: dict[str, Due], gone: list[str]) -> None:
+        self._store = store
+        self._tables = tables
+        self._work = work
+        self._gone = gone
+        self._done: set[str] = set()
+        self._outdated: set[str] = set()
+        self._batch = Batch()
+        self._batch_bytes = 0
+        # Whose forks may be other than they were: all of them, or only those that missed something.
+        self._changed: list[str] = []
+        self._grown: list[str] = []
+
+    @property
+    def is_due(self) -> bool:
+        """Whether anything is left to do."""
+        return bool(self._work or self._gone)
+
+    def run(self, budget: int, progress: Callable[[int, int], None] | None) -> None:
+        """Indexes logs of about so many bytes."""
+        for seen in self._tables.seen(self._gone).values():
+            self._drop(seen.name, seen)
+        self._gone = []
+        self._flush()
+        while self._work and budget > 0:
+            names = list(islice(self._work, _ASKED))
+            known = self._tables.seen(names)
+            for name in names:
+                due = self._work.pop(name)
+                self._done.add(name)
+                self._index(due, known.get(name))
+                budget -= due.stat.size
+                if progress is not None:
+                    progress(len(self._done), len(self._done) + len(self._work))
+                if budget <= 0:
+                    break
+            self._flush()
+
+    # ── one log ──────────────────────────────────────────────────────────────────────────────────
+
+    def _index(self, due: Due, seen: Seen | None) -> None:
+        name = due.stat.name
+        if seen is not None and seen.is_ahead_of(due) and name not in self._outdated:
+            return
+        old_id = seen.id if seen else name
+        if self._has_grown(due, seen) and self._index_growth(due, seen):
+            # What a fork inherited still stands; only one that missed something may have found it now.
+            self._grown += (old_id, name)
+            return
+        try:
+            new_id = self._index_whole(due, seen)
+        except NotFound:
+            self._drop(name, seen)
+        else:
+            self._changed += (old_id, new_id, name)
+
+    def _has_grown(self, due: Due, seen: Seen | None) -> bool:
+        is_known = seen is not None and seen.bookmark is not None and due.stat.size > seen.size >= 0
+        return is_known and due.stat.name not in self._outdated
+
+    def _index_growth(self, due: Due, seen: Seen | None) -> bool:
+        """Reads a log from its bookmark on; False if it has to be read whole."""
+        assert seen is not None
+        assert seen.bookmark is not None
+        bookmark = _bookmark.decode(seen.bookmark)
+        reading = _Reading(self._store, LogFold(due.stat, bookmark), due.stat.name, after=bookmark.after)
+        try:
+            places = self._take(reading, seen, seen.places)
+            if not reading.has_failed:
+                self._keep(due, reading, places)
+                return True
+        except (Rewritten, WakelogError):
+            pass
+        self._batch.changes.pop(due.stat.name, None)
+        return False
+
+    def _index_whole(self, due: Due, seen: Seen | None) -> str:
+        reading = _Reading(self._store, LogFold(due.stat), due.stat.name)
+        try:
+            places = self._take(reading, seen, 0)
+        except NotFound:
+            self._batch.changes.pop(due.stat.name, None)
+            raise
+        return self._keep(due, reading, places)
+
+    def _take(self, reading: "_Reading", seen: Seen | None, start: int) -> int:
+        """Takes up words, from a place on, where others stand there or none; gives the place behind the last."""
+        name, place, is_same = reading.name, start, True
+        known = iter(self._tables.marks(name, seen, start))
+        for worded in _worded(reading.entries(), start):
+            place += 1
+            if is_same:
+                mark = next(known, None)
+                is_same = mark == worded.mark
+                if not is_same and mark is not None:
+                    self._change(name).cut = worded.place
+            if not is_same:
+                self._add(name, worded)
+        if is_same and next(known, None) is not None:
+            self._change(name).cut = place
+        return place
+
+    def _add(self, name: str, worded: Worded) -> None:
+        self._change(name).words.append(worded)
+        self._batch_bytes += len(worded.text)
+        if self._batch_bytes > self._tables.stretch_bytes:
+            self._flush()
+
+    def _keep(self, due: Due, reading: "_Reading", places: int) -> str:
+        row, mark = reading.fold.summary(self._store)
+        if reading.has_failed:
+            # It is opened again every time: what kept it from being read need not show in its size or time.
+            row, mark = msgspec.structs.replace(row, damage=row.damage + 1, state="damaged"), None
+            due = Due(Stat(row.name, -1, -1), due.before)
+        bookmark = msgspec.json.encode(mark) if mark is not None else None
+        self._change(row.name).kept = Kept(due, row, parse_ms(row.updated) or 0, places, bookmark)
+        self._batch_bytes += _ROW_BYTES + len(bookmark or b"")
+        return row.id
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────
+
+    def _change(self, name: str) -> Change:
+        change = self._batch.changes.get(name)
+        if change is None:
+            change = self._batch.changes[name] = Change(name)
+        return change
+
+    def _drop(self, name: str, seen: Seen | None) -> None:
+        if seen is not None:
+            self._batch.gone.append(name)
+            self._changed += (seen.id, name)
+
+    def _flush(self) -> None:
+        """Writes what has been gathered, and with it that the forks it touches are to be read again."""
+        batch, self._batch, self._batch_bytes = self._batch, Batch(), 0
+        if not batch.gone and not batch.changes:
+            return
+        forks = {*self._tables.forks(self._changed, damage=0), *self._tables.forks(self._grown, damage=1)}
+        self._changed, self._grown = [], []
+        batch.outdated = sorted(forks - self._done)
+        for seen in self._tables.seen(batch.outdated).values() if batch.outdated else ():
+            self._outdated.add(seen.name)
+            self._work.setdefault(seen.name, Due(Stat(seen.name, seen.size, seen.changed), (seen.size, seen.changed)))
+        self._tables.write(batch)
+
+
+class _Reading:
+    """A log as it is read into its fold, to the end or to where that fails."""
+
+    def __init__(self, store: Store, fold: LogFold, name: str, *, after: int = -1) -> None:
+        self.fold = fold
+        self.name = name
+        self.has_failed = False
+        self._store = store
+        self._after = after
+
+    def entries(self) -> Iterator[Entry]:
+        """The entries that were not indexed before."""
+        try:
+            for line in self._store.load(self.name, after=self._after):
+                yield from self.fold.feed(line)
+        except NotFound:
+            raise
+        except WakelogError:
+            self.has_failed = True
+
+
+def _worded(entries: Iterable[Entry], start: int) -> Iterator[Worded]:
+    """The entries that have words, at their places."""
+    place = start
+    for entry in entries:
+        words = searchable(entry.value)
+        if words is None:
+            continue
+        stamp = entry.value.timestamp
+        about = binascii.crc32(f"{entry.id}\0{entry.type}\0{words.tools}\0{stamp}".encode())
+        mark = binascii.crc32(words.text.encode(), about)
+        yield Worded(place, entry.id, entry.type, words.tools, stamp, _time_ms(stamp), words.text, mark)
+        place += 1
+
+
+def _time_ms(stamp: str) -> int:
+    """A timestamp in milliseconds; 0 if it is none. Most are as we write them, and of a minute that was met before."""
+    rest = stamp[17:19] + stamp[20:23]
+    if len(stamp) == 24 and stamp[19] == "." and stamp[23] == "Z" and rest.isdecimal() and rest < "60":
+        minute_ms = _minute_ms(stamp[:17])
+        return 0 if minute_ms is None else minute_ms + int(rest)
+    return parse_ms(stamp) or 0
+
+
+@lru_cache(maxsize=1_000)
+def _minute_ms(beginning: str) -> int | None:
+    return parse_ms(f"{beginning}00Z")

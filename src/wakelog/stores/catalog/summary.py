@@ -1,0 +1,319 @@
+"""From the lines of a log to its row in the index, and to a bookmark from which the next reading goes on.
+
+A bookmark holds a fold of its own, made as if the log had been compacted there: so a log that only grew
+is read from that link on, however long it is and whether or not it was ever compacted. The short way is
+taken only where it must give what the long one would; anything unusual is `Rewritten`, and read whole.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+
+import msgspec
+
+from wakelog.errors import NotFound
+from wakelog.log.content import Prompt
+from wakelog.log.entry import (
+    Attention,
+    Body,
+    Call,
+    Compaction,
+    DamageNote,
+    Entry,
+    Head,
+    Message,
+    Queued,
+    Session,
+)
+from wakelog.log.lines import Damage, Line, Reader
+from wakelog.log.times import parse_ms
+from wakelog.log.tree import Tree
+from wakelog.ports import Stat, Store
+from wakelog.reading import inherit
+from wakelog.stores.catalog.cursors import RowPlace, written
+from wakelog.stores.catalog.slim import slim, slim_state
+from wakelog.views.overview import overview
+from wakelog.views.pending import open_calls
+from wakelog.views.session_row import SessionRow
+from wakelog.views.state import fold_state, session_state
+
+PROMPT_MAX_CHARS = 200
+_KNOWN_BYTES = 8
+
+
+class Bookmark(msgspec.Struct, frozen=True):
+    """How far a log is indexed, and all that reading on from there needs."""
+
+    session: Session
+    fold: Compaction
+    offset: int
+    digest: bytes
+    updated: str
+    damage: int
+    prompt: str
+    known: bytes
+
+    @property
+    def after(self) -> int:
+        """The seq to load behind: the first line is then the last one that the fold stands for."""
+        return (self.fold.seq or 0) - 1
+
+
+class Rewritten(Exception):
+    """What stands in the log is not plainly what was indexed and then more."""
+
+
+class LogFold:
+    """A log on its way to its row: feed it the lines, whole or from a bookmark on, then ask for the summary."""
+
+    def __init__(self, stat: Stat, bookmark: Bookmark | None = None) -> None:
+        self._stat = stat
+        self._bookmark = bookmark
+        self._reader = Reader(next_seq=bookmark.after + 1 if bookmark else 0)
+        self._entries: list[Entry] = []
+        self._prompt = bookmark.prompt if bookmark else ""
+        self._place = (bookmark.offset, bookmark.digest) if bookmark else (-1, b"")
+        self._met = bookmark is None
+        self._fresh: set[bytes] = set()
+
+    def feed(self, line: Line) -> list[Entry]:
+        """Takes in a line; gives the entries that were not indexed before."""
+        entries = self._reader.feed(line)
+        self._entries += map(slim, entries)
+        if self._bookmark is not None and line.offset <= self._bookmark.offset:
+            self._met = self._met or (line.offset, _digest(line.raw)) == self._place
+            return []
+        if entries:
+            self._place = (line.offset, _digest(line.raw))
+        for entry in entries if not self._prompt else ():
+            self._prompt = self._prompt or _prompt(entry.value)
+        return entries
+
+    def summary(self, store: Store) -> tuple[SessionRow, Bookmark | None]:
+        """The row, and the bookmark to go on from: none where the whole must be read again."""
+        mark = self._bookmark
+        if mark is None:
+            tree, damage = self._whole(store)
+            fold = _fold(tree, self._entries, lambda: self._begun(store)[0])
+        else:
+            tree, damage = self._from(mark), mark.damage
+            fold = _fold(tree, self._entries[1:], lambda: _begun_from(mark)) or mark.fold
+        row = self._row(tree, damage)
+        return row, self._next_bookmark(tree, fold, row)
+
+    # ── the long way ─────────────────────────────────────────────────────────────────────────────
+
+    def _whole(self, store: Store) -> tuple[Tree, int]:
+        """The tree of the whole log, and how many damage reports there are."""
+        tree, damage = self._begun(store)
+        tree.add_all(self._entries)
+        tree.mark_unreadable(self._reader.damage)
+        return tree, len(damage) + len(self._reader.damage) + len(tree.damage)
+
+    def _begun(self, store: Store) -> tuple[Tree, list[Damage]]:
+        """A tree to grow: empty, or begun with the branch that a fork goes on from."""
+        tree = Tree()
+        first = self._entries[0].value if self._entries else None
+        if isinstance(first, Session) and first.parent is not None and first.parent.kind == "fork":
+            return tree, inherit(store, tree, first.parent, (first.id,))
+        return tree, []
+
+    # ── the short way ────────────────────────────────────────────────────────────────────────────
+
+    def _from(self, mark: Bookmark) -> Tree:
+        """The tree of a log that went on plainly from its bookmark, or `Rewritten`."""
+        seqs = [entry.value.seq for entry in self._entries]
+        if not self._met or self._reader.damage or seqs != list(range(mark.after + 1, mark.after + 1 + len(seqs))):
+            raise Rewritten
+        tree = _begun_from(mark)
+        for entry in self._entries[1:]:
+            self._check_plain(mark, tree, entry)
+            tree.add(entry)
+        if all(link.id != mark.fold.id for link in tree.branch().links):
+            raise Rewritten
+        return tree
+
+    def _check_plain(self, mark: Bookmark, tree: Tree, entry: Entry) -> None:
+        """An entry that speaks of something before the fold, or that would be damage, needs the whole log."""
+        parent, key = entry.value.parent_id, _key(entry.id)
+        is_plain = parent is not None and self._knows(mark, _key(parent))
+        if entry.offset > mark.offset:
+            is_plain = is_plain and not self._knows(mark, key)
+            self._fresh.add(key)
+        if isinstance(entry.value, DamageNote):
+            is_plain = is_plain and mark.damage == 0
+        if not is_plain or not all(_stands(tree, name) for name in _needed(entry.value)):
+            raise Rewritten
+
+    def _knows(self, mark: Bookmark, key: bytes) -> bool:
+        return key in self._fresh or _holds(mark.known, key)
+
+    # ── the answer ───────────────────────────────────────────────────────────────────────────────
+
+    def _row(self, tree: Tree, damage: int) -> SessionRow:
+        view, name = overview(tree, damaged=damage > 0), self._stat.name
+        # A head on an inherited link makes the parent's card the branch's; the row is this session's own.
+        own, updated = self._session() or Session(id=name), self._updated()
+        return SessionRow(
+            name=name,
+            id=own.id,
+            agent=own.agent,
+            sender=own.sender,
+            number=own.number,
+            cwd=own.cwd,
+            title=view.title,
+            created=own.timestamp,
+            updated=updated,
+            entries=view.entries,
+            messages=view.messages,
+            size=self._stat.size,
+            model=view.model,
+            archived=view.archived,
+            attached=session_state(tree).attached_at is not None,
+            state=view.state,
+            damage=damage,
+            prompt=self._prompt,
+            origin=own.parent.session if own.parent else None,
+            cursor=written(RowPlace(parse_ms(updated) or 0, name)),
+        )
+
+    def _session(self) -> Session | None:
+        if self._bookmark is not None:
+            return self._bookmark.session
+        return next((entry.value for entry in self._entries if isinstance(entry.value, Session)), None)
+
+    def _updated(self) -> str:
+        if self._entries:
+            return self._entries[-1].value.timestamp
+        return self._bookmark.updated if self._bookmark else ""
+
+    def _next_bookmark(self, tree: Tree, fold: Compaction | None, row: SessionRow) -> Bookmark | None:
+        session = self._session()
+        if fold is None or session is None or self._reader.torn is not None or not self._is_orderly():
+            return None
+        known = (
+            self._bookmark.known if self._bookmark else _keys(link for link in tree.links if tree.is_inherited(link))
+        )
+        fresh = self._entries if self._bookmark is None else self._entries[self._behind() :]
+        offset, digest = self._place
+        return Bookmark(
+            session=session,
+            fold=msgspec.structs.replace(
+                fold,
+                parent_id=session.id,
+                state=msgspec.structs.replace(fold.state, head=session.id) if fold.state else None,
+            ),
+            offset=offset,
+            digest=digest,
+            updated=row.updated,
+            damage=row.damage,
+            prompt=self._prompt,
+            known=known + _keys(entry.id for entry in fresh),
+        )
+
+    def _behind(self) -> int:
+        """How many of the entries fed were indexed before."""
+        offset = self._bookmark.offset if self._bookmark else -1
+        return sum(entry.offset <= offset for entry in self._entries)
+
+    def _is_orderly(self) -> bool:
+        """Whether the log begins with its one session entry and counts upwards, as every log we write does."""
+        if self._bookmark is not None:
+            return True
+        sessions = [at for at, entry in enumerate(self._entries) if entry.type == "session"]
+        return sessions == [0] and all(before.seq < after.seq for before, after in pairwise(self._entries))
+
+
+# ── the fold of a bookmark ───────────────────────────────────────────────────────────────────────
+
+
+def _begun_from(mark: Bookmark) -> Tree:
+    """The tree that a bookmark stands for: the session and one fold."""
+    tree = Tree(partial=True)
+    tree.add(Entry(b"", mark.session, 0))
+    tree.add(Entry(b"", mark.fold, mark.after + 1))
+    return tree
+
+
+def _fold(tree: Tree, entries: list[Entry], begun: Callable[[], Tree]) -> Compaction | None:
+    """The latest fold that loses nothing: at the end of the log or, while work is under way, just before it."""
+    if entries and _is_quiet(tree):
+        return _fold_at(tree, entries[-1])
+    at = _work_begins(tree, entries)
+    if at is None:
+        return None
+    before = begun().add_all(entries[: at + 1])
+    return _fold_at(before, entries[at]) if _is_quiet(before) else None
+
+
+def _is_quiet(tree: Tree) -> bool:
+    """Whether nothing is under way at the head: neither a tool call nor a request."""
+    if tree.head is None or isinstance(tree.links[tree.head].value, Session):
+        return False
+    return not any(isinstance(fact.value, Call) for fact in tree.facts(tree.head)) and not open_calls(tree.branch())
+
+
+def _work_begins(tree: Tree, entries: list[Entry]) -> int | None:
+    """The place among the entries of the link that the work under way hangs on."""
+    if tree.head is None:
+        return None
+    waiting = open_calls(tree.branch())
+    link = tree.parent(waiting[0].reply_id) if waiting else tree.head
+    return next((at for at, entry in enumerate(entries) if entry.id == link), None)
+
+
+def _fold_at(tree: Tree, last: Entry) -> Compaction | None:
+    """What a compaction would carry if it stood in the place of this entry, the last one of the tree."""
+    if tree.head is None or last.value.seq is None:
+        return None
+    return Compaction(id=tree.head, seq=last.seq, summary="", state=slim_state(fold_state(tree, tree.head)))
+
+
+# ── small things ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _prompt(value: Body) -> str:
+    """The start of a prompt on one line; empty for anything else."""
+    if not isinstance(value, Message) or not isinstance(value.message, Prompt):
+        return ""
+    return " ".join(value.message.text[: 8 * PROMPT_MAX_CHARS].split())[:PROMPT_MAX_CHARS]
+
+
+def _needed(value: Body) -> list[str]:
+    """The entries that must have been read to know what this one does to the head's branch."""
+    match value:
+        case Head(target_id=target):
+            return [target]
+        case Compaction(state=state, first_kept_entry_id=kept):
+            return [name for name in (kept, state.head if state else None) if name is not None]
+        case Queued(parent_id=str() as link) | Attention(parent_id=str() as link):
+            return [link]
+    return []
+
+
+def _stands(tree: Tree, name: str) -> bool:
+    try:
+        tree.find(name)
+    except NotFound:
+        return False
+    return True
+
+
+def _digest(raw: bytes) -> bytes:
+    return hashlib.blake2b(raw, digest_size=16).digest()
+
+
+def _key(entry_id: str) -> bytes:
+    return hashlib.blake2b(entry_id.encode(), digest_size=_KNOWN_BYTES).digest()
+
+
+def _keys(ids: Iterable[str]) -> bytes:
+    return b"".join(map(_key, ids))
+
+
+def _holds(known: bytes, key: bytes) -> bool:
+    """Whether a key stands in a row of keys, at a place where one begins."""
+    at = known.find(key)
+    while at >= 0 and at % _KNOWN_BYTES:
+        at = known.find(key, at + 1)
+    return at >= 0

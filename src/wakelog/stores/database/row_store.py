@@ -1,0 +1,401 @@
+"""A store over a database: the whole port, written once. What differs between databases is behind `Tables`.
+
+Rule 1: the database judges. What is remembered here of a log's end only saves a question: an append names the size
+it believes in, and if the log has another one the end is read again.
+Rule 2: an end is forgotten while an append is under way, and remembered again when the database has said yes. So
+what failed, or nobody knows of, leaves nothing wrong behind.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from wakelog.errors import BadId, Conflict, LeaseLost, NotFound, WakelogError
+from wakelog.log.end import End, already_there, check_place
+from wakelog.log.ids import checked_id, is_id, slug, stem
+from wakelog.log.lines import Line, lines_after, split, split_backwards
+from wakelog.log.seal import seal_of, seq_of, unsealed
+from wakelog.ports import Append, Blobs, Lease, News, Piece, Sealed, Stat
+from wakelog.stores.database.draft import Draft, first_row
+from wakelog.stores.database.rows import rows_of
+from wakelog.stores.database.tables import Addition, Known, LeaseRow, Row, StoredRow, Tables
+from wakelog.stores.holding import this_process
+
+_NUMBERS_MAX = 1_000_000
+_TRIES_MAX = 100
+# Mostly the first line of a log, or its last few, are all that is wanted.
+_FIRST_BYTES = 64 * 1024
+_MOST_BYTES = 4 * 1024 * 1024
+
+
+class RowStore:
+    """Sessions as rows of a database."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._known: dict[str, Known] = {}
+        self._ends: dict[str, End] = {}
+
+    # ── creating and finding ─────────────────────────────────────────────────────────────────────
+
+    def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
+        """See `ports.Store`."""
+        known = self._tables.known(checked_id(session))
+        if known is not None and known.id == session:
+            return known.name
+        prefix = f"{slug(agent)}_{slug(sender)}_"
+        name, _ = self._made(session, prefix, lambda number: first_row(first_line(number)))
+        return name
+
+    def _made(self, session: str, prefix: str, rows: Callable[[int], Sequence[Row]]) -> tuple[str, bool]:
+        """A session under the next free number; or its name, if somebody else has made it at the same time."""
+        for number in range(self._tables.last_number(prefix) + 1, _NUMBERS_MAX):
+            name = f"{prefix}{number}"
+            if self._tables.make(session, name, prefix, number, rows(number)):
+                return name, True
+            known = self._tables.known(session)
+            if known is not None and known.id == session:
+                return known.name, False
+        raise Conflict(f"{prefix}N has no free number left")
+
+    def adopt(self, session: str, name: str, raw: bytes, *, size: int = 0) -> str:
+        """See `ports.Store`."""
+        known = self._tables.known(checked_id(session))
+        if size == 0 and (known is None or known.id != session):
+            return self._adopted(session, checked_id(name), tuple(rows_of(raw, last_seq=-1)))
+        known = self._find(session)
+        end = self._ends.pop(known.id, None)
+        if end is None or end.size != size or end.ragged:
+            end = self._end(known.id)
+        rows = tuple(rows_of(raw, last_seq=end.seq))
+        addition = Addition(known.id, size, rows, refuse_known=False)
+        if end.size != size or (rows and self._tables.add([addition]) != [True]):
+            raise Conflict(f"{known.name} does not end at byte {size:,} here")
+        self._remember(known.id, end, raw)
+        return known.name
+
+    def _adopted(self, session: str, name: str, rows: Sequence[Row]) -> str:
+        prefix = stem(name)
+        number = name.removeprefix(prefix)
+        if self._tables.make(session, name, prefix, int(number) if number.isdigit() else 0, rows):
+            return name
+        name, is_ours = self._made(session, prefix, lambda _: rows)
+        if not is_ours:
+            raise Conflict(f"{name} has just been made by somebody else")
+        return name
+
+    def _remember(self, session: str, end: End, added: bytes) -> None:
+        """Keeps the end of a log that has grown by these bytes, so that the next of many runs need not look for it."""
+        if not end.ragged:
+            for line in split([added], offset=end.size):
+                end.take(line)
+            self._ends[session] = end
+
+    def name(self, session: str) -> str:
+        """See `ports.Store`."""
+        return self._find(session).name
+
+    def _find(self, session: str) -> Known:
+        known = self._known.get(session)
+        if known is None:
+            if not is_id(session):
+                raise BadId(f"not a session id or name: {session[:60]!r}")
+            known = self._tables.known(session)
+            if known is None:
+                raise NotFound(f"no session {session}")
+            self._known[session] = known
+        return known
+
+    def entitle(self, session: str, title: str) -> None:
+        """See `ports.Store`; nobody browses a database by file name."""
+
+    def sessions(self) -> Iterator[Stat]:
+        """See `ports.Store`."""
+        return self._tables.sessions()
+
+    # ── appending ────────────────────────────────────────────────────────────────────────────────
+
+    def append(
+        self,
+        session: str,
+        body: bytes,
+        *,
+        after: int,
+        behind: int = 0,
+        fence: int | None = None,
+        durable: bool = True,
+    ) -> Sealed:
+        """See `ports.Store`. The way of `append_all`, for one: it is gone so often that its steps count."""
+        append = Append(session, body, after, behind, fence, durable)
+        for _ in range(_TRIES_MAX):
+            placed = self._placed(append)
+            answer = self._written(append, placed) if isinstance(placed, Draft) else placed
+            if isinstance(answer, Sealed):
+                return answer
+            if answer is not None:
+                raise answer
+        raise Conflict(f"{session} is too busy")
+
+    def _written(self, append: Append, draft: Draft) -> Sealed | WakelogError | None:
+        """What became of one draft; None if it must be made anew."""
+        if self._tables.add([draft.addition]) != [True]:
+            return self._refused(append, draft)
+        self._ends[draft.addition.session] = draft.end
+        return draft.sealed()
+
+    def append_all(self, appends: Sequence[Append]) -> list[Sealed | WakelogError]:
+        """See `ports.Store`. One transaction takes one append of each session; those behind it go into the next."""
+        answers: dict[int, Sealed | WakelogError] = {}
+        waiting: Sequence[int] = range(len(appends))
+        while waiting:
+            firsts: dict[str, int] = {}
+            waiting = [at for at in waiting if firsts.setdefault(appends[at].session, at) != at]
+            self._append_together(appends, list(firsts.values()), answers)
+        return [answers[at] for at in range(len(appends))]
+
+    def _append_together(
+        self, appends: Sequence[Append], trying: list[int], answers: dict[int, Sealed | WakelogError]
+    ) -> None:
+        """Appends to different sessions in one transaction; who is not let in tries again on what stands then."""
+        for _ in range(_TRIES_MAX):
+            drafts: list[tuple[int, Draft]] = []
+            for at in trying:
+                placed = self._placed(appends[at])
+                if isinstance(placed, Draft):
+                    drafts.append((at, placed))
+                else:
+                    answers[at] = placed
+            trying = self._add(appends, drafts, answers) if drafts else []
+            if not trying:
+                return
+        answers |= {at: Conflict(f"{appends[at].session} is too busy") for at in trying}
+
+    def _add(
+        self, appends: Sequence[Append], drafts: list[tuple[int, Draft]], answers: dict[int, Sealed | WakelogError]
+    ) -> list[int]:
+        """Adds the drafts and notes what they got; gives those to be tried again."""
+        try:
+            let_in = self._tables.add([draft.addition for _, draft in drafts])
+        except WakelogError as error:
+            answers |= {at: error for at, _ in drafts}
+            return []
+        again = []
+        for (at, draft), is_in in zip(drafts, let_in, strict=True):
+            if is_in:
+                answers[at] = draft.sealed()
+                self._ends[draft.addition.session] = draft.end
+            elif (answer := self._refused(appends[at], draft)) is not None:
+                answers[at] = answer
+            else:
+                again.append(at)
+        return again
+
+    def _placed(self, append: Append) -> Draft | Sealed | WakelogError:
+        """An append sealed for the place it asks for; or the answer to it, if there is no such place."""
+        try:
+            known = self._find(append.session)
+            end = self._ends.pop(known.id, None)
+            if end is not None and check_place(end, after=append.after, behind=append.behind):
+                return Draft(known.id, append, end)
+            end = self._end(known.id)
+            if check_place(end, after=append.after, behind=append.behind):
+                return Draft(known.id, append, end)
+            self._check_fence(known, append.fence)
+            self._ends[known.id] = end
+            return self._already_there(known, append, end)
+        except WakelogError as error:
+            return error
+
+    def _already_there(self, known: Known, append: Append, end: End) -> Sealed:
+        there = already_there(append.body, self.load(known.id, after=append.after), after=append.after)
+        if there is None:
+            raise Conflict(f"{known.name} has moved on to entry {end.seq}")
+        self._sync(append)
+        return Sealed(*there)
+
+    def _sync(self, append: Append) -> None:
+        """Who wrote an entry that stands already may have died before it was durable."""
+        if append.durable:
+            self._tables.sync()
+
+    def _refused(self, append: Append, draft: Draft) -> Sealed | WakelogError | None:
+        """Why the database did not let an append in; None if the log has moved on and the end must be read again."""
+        try:
+            known = self._find(append.session)
+            self._check_fence(known, append.fence)
+            there = self._tables.row_of(known.id, draft.row.id) if draft.row.id else None
+            if there is None:
+                return None
+            raw = there.raw.strip(b"\n")
+            if unsealed(raw) != append.body:
+                return Conflict(f"an entry with the id {draft.row.id} but other content is already there")
+            self._sync(append)
+        except WakelogError as error:
+            return error
+        return Sealed(seq_of(raw) or 0, Line(raw, there.size - len(raw) - 1))
+
+    def _end(self, session: str) -> End:
+        """The end of a log as it is now. A sealed last line is taken at its word; else it is read from the start."""
+        end = End()
+        last = self._tables.last(session)
+        if last is None:
+            return end
+        raw = last.raw.strip(b"\n")
+        if last.raw.endswith(b"\n") and seal_of(raw) is not None and seq_of(raw) is not None:
+            end.take(Line(raw, last.size - len(raw) - 1))
+            return end
+        for line in self.load(session):
+            end.take(line)
+        return end
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+    def load(self, session: str, *, after: int = -1) -> Iterator[Line]:
+        """See `ports.Store`."""
+        found = self._find(session).id
+        number = self._tables.number_of(found, seq=after) if after >= 0 else None
+        if number is None:
+            # What holds no entry of that seq has to be counted.
+            rows = self._tables.rows(found, after=0, budget=_FIRST_BYTES)
+            lines = split(self._blocks(found, rows))
+            yield from lines if after < 0 else lines_after(lines, after)
+            return
+        rows = self._tables.rows(found, after=number, budget=_FIRST_BYTES)
+        if rows:
+            start = rows[0].size - len(rows[0].raw)
+            yield from split(self._blocks(found, rows), offset=start, number=0)
+
+    def _blocks(self, session: str, rows: Sequence[StoredRow]) -> Iterator[bytes]:
+        """The bytes of these rows and of all behind them."""
+        budget = _FIRST_BYTES
+        while rows:
+            for row in rows:
+                yield row.raw
+            budget = min(4 * budget, _MOST_BYTES)
+            rows = self._tables.rows(session, after=rows[-1].number, budget=budget)
+
+    def tail(self, session: str) -> Iterator[Line]:
+        """See `ports.Store`."""
+        found = self._find(session).id
+        last = self._tables.last(found)
+        if last is not None:
+            yield from split_backwards(self._blocks_backwards(found, last), end=last.size)
+
+    def _blocks_backwards(self, session: str, last: StoredRow) -> Iterator[bytes]:
+        yield last.raw
+        before, budget = last.number, _FIRST_BYTES
+        while rows := self._tables.rows_before(session, before=before, budget=budget):
+            for row in rows:
+                yield row.raw
+            before, budget = rows[-1].number, min(4 * budget, _MOST_BYTES)
+
+    # ── leases ───────────────────────────────────────────────────────────────────────────────────
+
+    def acquire(self, session: str, body: bytes, *, after: int, behind: int = 0, holder: str, ttl_s: float) -> Lease:
+        """See `ports.Store`."""
+        known = self._find(session)
+        for _ in range(_TRIES_MAX):
+            lease = self._tables.lease(known.id)
+            placed = self._placed(Append(session, body, after, behind))
+            if isinstance(placed, WakelogError):
+                raise placed
+            if isinstance(placed, Sealed):
+                # An earlier try got through after all, if the lease it took is the one that stands.
+                if lease is not None and lease.stands and (lease.fence, lease.holder) == (placed.seq, holder):
+                    return Lease(session, holder, placed.seq)
+                raise Conflict(f"{known.name} has moved on from entry {placed.seq}")
+            void = _void(known, lease)
+            if self._tables.take(placed.addition, holder, this_process(), ttl_s=ttl_s, void=void):
+                self._ends[known.id] = placed.end
+                return Lease(session, holder, placed.sealed().seq)
+        raise Conflict(f"{known.name} is too busy")
+
+    def renew(self, lease: Lease, *, ttl_s: float) -> None:
+        """See `ports.Store`."""
+        known = self._find(lease.session)
+        if not self._tables.renew(known.id, lease.fence, ttl_s=ttl_s):
+            raise _lost(known)
+
+    def release(self, lease: Lease) -> None:
+        """See `ports.Store`."""
+        self._tables.release(self._find(lease.session).id, lease.fence)
+
+    def held(self, session: str) -> Lease | None:
+        """See `ports.Store`."""
+        lease = self._tables.lease(self._find(session).id)
+        if lease is None or not lease.stands or lease.process.is_gone:
+            return None
+        return Lease(session, lease.holder, lease.fence)
+
+    def _check_fence(self, known: Known, fence: int | None) -> None:
+        if fence is not None:
+            lease = self._tables.lease(known.id)
+            if lease is None or lease.fence != fence:
+                raise _lost(known)
+
+    # ── live ─────────────────────────────────────────────────────────────────────────────────────
+
+    def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> News:
+        """See `ports.Store`."""
+        found = self._find(session).id
+        news = self._news(found, after, pieces)
+        if news.lines or news.pieces or timeout_s <= 0:
+            return news
+        deadline = time.monotonic() + timeout_s
+        with self._tables.watching(found) as wait:
+            while True:
+                news = self._news(found, after, pieces)
+                left = deadline - time.monotonic()
+                if news.lines or news.pieces or left <= 0:
+                    return news
+                wait(left)
+
+    def _news(self, session: str, after: int, had: Mapping[str, int]) -> News:
+        lines = tuple(self.load(session, after=after))
+        fresh = tuple(
+            Piece(reply_id, at, journal[at])
+            for reply_id, journal in self.journals(session).items()
+            for at in range(had.get(reply_id, 0), len(journal))
+        )
+        return News(lines, fresh)
+
+    def journal(self, session: str, reply_id: str, piece: bytes, *, fence: int | None = None) -> None:
+        """See `ports.Store`."""
+        known = self._find(session)
+        if not self._tables.journal(known.id, checked_id(reply_id), piece, fence=fence):
+            raise _lost(known)
+
+    def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:
+        """See `ports.Store`."""
+        found: dict[str, list[bytes]] = {}
+        for reply_id, piece in self._tables.journals(self._find(session).id):
+            found.setdefault(reply_id, []).append(piece)
+        return {reply_id: tuple(pieces) for reply_id, pieces in found.items()}
+
+    def drop(self, session: str, reply_id: str) -> None:
+        """See `ports.Store`."""
+        if is_id(reply_id):
+            self._tables.drop(self._find(session).id, reply_id)
+
+    @property
+    def blobs(self) -> Blobs:
+        """See `ports.Store`."""
+        return self._tables.blobs
+
+    def close(self) -> None:
+        """See `ports.Store`."""
+        self._tables.close()
+        self._known.clear()
+        self._ends.clear()
+
+
+def _void(known: Known, lease: LeaseRow | None) -> int | None:
+    """The fence of a lease whose holder is dead; `Conflict` while somebody holds one."""
+    if lease is None or not lease.stands:
+        return None
+    if not lease.process.is_gone:
+        raise Conflict(f"{known.name} is being run by {lease.holder}", hint="wait for it, or stop that process")
+    return lease.fence
+
+
+def _lost(known: Known) -> LeaseLost:
+    return LeaseLost(f"another worker has taken {known.name} over")

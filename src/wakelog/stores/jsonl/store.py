@@ -1,0 +1,375 @@
+"""The default store: one append-only JSONL file a session, readable with `tail`, `grep` and `jq`.
+
+    DIR/{agent}_{sender}_{n}.jsonl     the logs, and nothing else worth keeping
+    DIR/by-id/ID        → ../NAME.jsonl   derived
+    DIR/by-title/TITLE--NAME → ../NAME.jsonl   derived
+    DIR/.locks/NAME.lock, NAME.lease   who may append, who runs it
+    DIR/.journals/NAME/REPLY           replies under way
+    DIR/.blobs/AB/AB…                  what is too large for a line
+
+Rule 1: an append is one write to an `O_APPEND` file under the append lock, synced where the caller
+asks for it. After a failed sync the descriptor is closed and never synced again: the kernel may have
+dropped the very pages it failed to write.
+Rule 2: bytes once written stay. A torn tail is left where it is; the next line begins behind an LF.
+Rule 3: reading changes nothing, not even by making a folder or a lock file.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from wakelog.errors import Conflict, LeaseLost, WakelogError
+from wakelog.log.end import End, already_there, check_place
+from wakelog.log.lines import Line, lines_after, split
+from wakelog.log.seal import seal_of, seq_of
+from wakelog.ports import Append, Lease, News, Piece, Sealed, Stat
+from wakelog.stores import load
+from wakelog.stores.files import LOG_SUFFIX, Folder, blocks, lines_backwards, storage, storage_error, write_all
+from wakelog.stores.jsonl.blob_files import BlobFiles
+from wakelog.stores.jsonl.journal_files import JournalFiles
+from wakelog.stores.jsonl.lease_file import Leases
+from wakelog.stores.jsonl.naming import Naming
+from wakelog.stores.jsonl.open_logs import OpenLog, OpenLogs
+
+if TYPE_CHECKING:
+    from wakelog.stores.jsonl.syncing import Sync
+
+_POLL_S = 0.02
+# How many logs are held at once when many are appended to: each takes two descriptors.
+_TAKEN_MAX = 128
+# Who appends to one session at a time needs no threads to sync with.
+_SYNCING = "wakelog.stores.jsonl.syncing"
+
+
+class JsonlStore:
+    """Sessions as files in one folder. `now` counts seconds since boot, for leases.
+
+    `sync`: how many appends are made durable together. Each file by itself, or the whole file system at once, which is
+    faster unless others write a lot there.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        now: Callable[[], float] | None = None,
+        sync: Literal["file", "filesystem"] = "file",
+    ) -> None:
+        self.folder = Folder(path)
+        self._leases = Leases(self.folder, now=now)
+        self._logs = OpenLogs(self.folder)
+        self._naming = Naming(self.folder)
+        self._journals = JournalFiles(self.folder)
+        self._blobs = BlobFiles(self.folder)
+        self._syncs: Sync | None = load(_SYNCING).FilesystemSync() if sync == "filesystem" else None
+
+    # ── creating and finding ─────────────────────────────────────────────────────────────────────
+
+    def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
+        """See `ports.Store`."""
+        return self._naming.create(session, agent, sender, lambda number: End().seal(first_line(number)))
+
+    def name(self, session: str) -> str:
+        """See `ports.Store`."""
+        return self._naming.name(session)
+
+    def entitle(self, session: str, title: str) -> None:
+        """See `ports.Store`."""
+        self._naming.entitle(self.name(session), title)
+
+    def sessions(self) -> Iterator[Stat]:
+        """See `ports.Store`."""
+        for entry in self.folder.log_names():
+            try:
+                found = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            yield Stat(entry.name.removesuffix(LOG_SUFFIX), found.st_size, found.st_mtime_ns)
+
+    # ── appending ────────────────────────────────────────────────────────────────────────────────
+
+    def append(
+        self,
+        session: str,
+        body: bytes,
+        *,
+        after: int,
+        behind: int = 0,
+        fence: int | None = None,
+        durable: bool = True,
+    ) -> Sealed:
+        """See `ports.Store`."""
+        name = self.name(session)
+        with self._logs.taken(name) as log:
+            if fence is not None:
+                self._check_fence(name, fence)
+            return self._append(name, log, body, after=after, behind=behind, durable=durable)
+
+    def append_all(self, appends: Sequence[Append]) -> list[Sealed | WakelogError]:
+        """See `ports.Store`. Every log is written to first; then the syncs of all of them overlap.
+
+        To sync one while the next is written to is slower: the threads would wait for the interpreter, not the disk.
+        """
+        answers: dict[int, Sealed | WakelogError] = {}
+        places: dict[str, list[int]] = {}
+        for at, append in enumerate(appends):
+            try:
+                places.setdefault(self.name(append.session), []).append(at)
+            except WakelogError as error:
+                answers[at] = error
+        # Always in the order of their names, so that no two processes ever wait for each other.
+        names = sorted(places)
+        for start in range(0, len(names), _TAKEN_MAX):
+            chosen = {name: {at: appends[at] for at in places[name]} for name in names[start : start + _TAKEN_MAX]}
+            with contextlib.ExitStack() as held:
+                answers |= self._append_together(held, chosen)
+        return [answers[at] for at in range(len(appends))]
+
+    def _append_together(
+        self, held: contextlib.ExitStack, chosen: Mapping[str, Mapping[int, Append]]
+    ) -> dict[int, Sealed | WakelogError]:
+        answers: dict[int, Sealed | WakelogError] = {}
+        written: dict[str, OpenLog] = {}
+        for name, appends in chosen.items():
+            try:
+                log = held.enter_context(self._logs.taken(name))
+            except WakelogError as error:
+                answers |= dict.fromkeys(appends, error)
+                continue
+            answers |= {at: self._unsynced(name, log, append) for at, append in appends.items()}
+            if any(append.durable and isinstance(answers[at], Sealed) for at, append in appends.items()):
+                written[name] = log
+        for name, failure in self._sync_all(written).items():
+            answers |= {at: failure for at in chosen[name] if isinstance(answers[at], Sealed)}
+        return answers
+
+    def _unsynced(self, name: str, log: OpenLog, append: Append) -> Sealed | WakelogError:
+        try:
+            if append.fence is not None:
+                self._check_fence(name, append.fence)
+            return self._append(name, log, append.body, after=append.after, behind=append.behind, durable=False)
+        except WakelogError as error:
+            return error
+
+    def _sync_all(self, logs: Mapping[str, OpenLog]) -> dict[str, WakelogError]:
+        """Syncs logs together; gives what went wrong, by name."""
+        if not logs:
+            return {}
+        if self._syncs is None:
+            self._syncs = load(_SYNCING).FileSyncs()
+        failed: dict[str, WakelogError] = {}
+        for name, error in zip(logs, self._syncs.sync([log.log for log in logs.values()]), strict=True):
+            if error is not None:
+                logs[name].close()
+                failed[name] = storage_error(f"make the last entry of {name} durable", error)
+        return failed
+
+    def adopt(self, session: str, name: str, raw: bytes, *, size: int = 0) -> str:
+        """See `ports.Store`."""
+        made = None if size else self._naming.adopt(session, name, raw)
+        if made is not None:
+            return made
+        name = self.name(session)
+        with self._logs.taken(name) as log:
+            if log.size != size:
+                raise Conflict(f"{name} is {log.size:,} bytes long here, not {size:,}")
+            self._write(name, log, raw, durable=True)
+        return name
+
+    def _append(self, name: str, log: OpenLog, body: bytes, *, after: int, behind: int, durable: bool) -> Sealed:
+        end = log.end = self._caught_up(log)
+        if not check_place(end, after=after, behind=behind):
+            there = already_there(body, self._lines_after(log.log, end.size, after), after=after)
+            if there is None:
+                raise Conflict(f"{name} has moved on to entry {end.seq}")
+            if durable:
+                self._sync(name, log)
+            return Sealed(*there)
+        written = end.seal(body)
+        self._write(name, log, written, durable=durable)
+        seq = end.advance(written)
+        log.end, log.size = end, end.size
+        raw = written.strip(b"\n")
+        return Sealed(seq, Line(raw, end.size - len(raw) - 1))
+
+    def _write(self, name: str, log: OpenLog, raw: bytes, *, durable: bool) -> None:
+        # Until the bytes are written and synced nobody knows where the log ends.
+        log.end = None
+        try:
+            write_all(log.log, raw)
+        except OSError as error:
+            raise storage_error(f"append to {name}", error) from error
+        if durable:
+            self._sync(name, log)
+
+    def _sync(self, name: str, log: OpenLog) -> None:
+        try:
+            os.fdatasync(log.log)
+        except OSError as error:
+            log.close()
+            raise storage_error(f"make the last entry of {name} durable", error) from error
+
+    def _caught_up(self, log: OpenLog) -> End:
+        """The end of the log as it is now. Sealed lines are taken at their word; else it is read from the start."""
+        if log.end is not None and log.end.size == log.size:
+            return log.end
+        # What comes behind a last line without its end is a part of that line, so that one is read again.
+        is_good = log.end is not None and log.end.size < log.size and not log.end.ragged
+        known = log.end if is_good else _last_sealed(log.log, log.size)
+        end = known or End()
+        for line in split(blocks(log.log, end.size, log.size), offset=end.size):
+            if known is not None and line.ended and seal_of(line.raw) is None:
+                return self._from_start(log.log, log.size)
+            end.take(line)
+        return end
+
+    def _from_start(self, descriptor: int, size: int) -> End:
+        end = End()
+        for line in split(blocks(descriptor, 0, size)):
+            end.take(line)
+        return end
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+    def load(self, session: str, *, after: int = -1) -> Iterator[Line]:
+        """See `ports.Store`."""
+        with self._reading(self.name(session)) as (log, size):
+            yield from self._lines_after(log, size, after)
+
+    def tail(self, session: str) -> Iterator[Line]:
+        """See `ports.Store`."""
+        with self._reading(self.name(session)) as (log, size):
+            yield from lines_backwards(log, size)
+
+    @contextlib.contextmanager
+    def _reading(self, name: str) -> Iterator[tuple[int, int]]:
+        log = self.folder.open_log(name)
+        try:
+            with storage(f"read {name}"):
+                yield log, self.folder.settled_size(name, log)
+        finally:
+            os.close(log)
+
+    def _lines_after(self, log: int, size: int, after: int) -> Iterator[Line]:
+        if after < 0:
+            yield from split(blocks(log, 0, size))
+            return
+        last: int | None = None
+        for line in lines_backwards(log, size):
+            seq = seq_of(line.raw)
+            if seq is None and line.ended:
+                break
+            if seq is not None and line.ended:
+                last = seq if last is None else last
+                if seq <= after:
+                    start = line.offset + len(line.raw) + 1 if last >= after else size
+                    yield from split(blocks(log, start, size), offset=start, number=0)
+                    return
+        # Lines without seq stand at the end: their places are only known by counting from the start.
+        yield from lines_after(split(blocks(log, 0, size)), after)
+
+    # ── leases ───────────────────────────────────────────────────────────────────────────────────
+
+    def acquire(self, session: str, body: bytes, *, after: int, behind: int = 0, holder: str, ttl_s: float) -> Lease:
+        """See `ports.Store`."""
+        name = self.name(session)
+        with self._logs.taken(name) as log:
+            record = self._leases.in_force(name)
+            if record is not None:
+                raise Conflict(f"{name} is being run by {record.holder}", hint="wait for it, or stop that process")
+            sealed = self._append(name, log, body, after=after, behind=behind, durable=True)
+            lease = Lease(session, holder, sealed.seq)
+            self._leases.write(name, lease, ttl_s)
+            return lease
+
+    def renew(self, lease: Lease, *, ttl_s: float) -> None:
+        """See `ports.Store`."""
+        name = self.name(lease.session)
+        with self._logs.taken(name):
+            self._check_fence(name, lease.fence)
+            self._leases.write(name, lease, ttl_s)
+
+    def release(self, lease: Lease) -> None:
+        """See `ports.Store`."""
+        name = self.name(lease.session)
+        with self._logs.taken(name):
+            record = self._leases.read(name)
+            if record is not None and record.fence == lease.fence:
+                self._leases.end(name, record)
+
+    def held(self, session: str) -> Lease | None:
+        """See `ports.Store`."""
+        record = self._leases.in_force(self.name(session))
+        return Lease(session, record.holder, record.fence) if record else None
+
+    def _check_fence(self, name: str, fence: int) -> None:
+        record = self._leases.read(name)
+        if record is None or record.fence != fence:
+            raise LeaseLost(f"another worker has taken {name} over")
+
+    # ── live ─────────────────────────────────────────────────────────────────────────────────────
+
+    def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> News:
+        """See `ports.Store`. The file's size is looked at again and again: no watcher is needed for that."""
+        deadline = time.monotonic() + timeout_s
+        seen = -1
+        while True:
+            with storage(f"follow {session}"):
+                size = os.stat(self.folder.log_path(self.name(session)), follow_symlinks=False).st_size
+            lines = tuple(self.load(session, after=after)) if size != seen else ()
+            seen = size
+            news = News(lines, tuple(self._pieces(session, pieces)))
+            left = deadline - time.monotonic()
+            if news.lines or news.pieces or left <= 0:
+                return news
+            time.sleep(min(_POLL_S, left))
+
+    def _pieces(self, session: str, had: Mapping[str, int]) -> Iterator[Piece]:
+        for reply_id, journal in self.journals(session).items():
+            for at in range(had.get(reply_id, 0), len(journal)):
+                yield Piece(reply_id, at, journal[at])
+
+    def journal(self, session: str, reply_id: str, piece: bytes, *, fence: int | None = None) -> None:
+        """See `ports.Store`."""
+        name = self.name(session)
+        if fence is None:
+            self._journals.add(name, reply_id, piece)
+            return
+        with self._logs.taken(name):
+            self._check_fence(name, fence)
+            self._journals.add(name, reply_id, piece)
+
+    def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:
+        """See `ports.Store`."""
+        return self._journals.read(self.name(session))
+
+    def drop(self, session: str, reply_id: str) -> None:
+        """See `ports.Store`."""
+        self._journals.drop(self.name(session), reply_id)
+
+    @property
+    def blobs(self) -> BlobFiles:
+        """See `ports.Store`."""
+        return self._blobs
+
+    def close(self) -> None:
+        """See `ports.Store`."""
+        self._logs.close()
+        self._naming.forget()
+        if self._syncs is not None:
+            self._syncs.close()
+
+
+def _last_sealed(descriptor: int, size: int) -> End | None:
+    """The end behind the last line we sealed, if only a torn fragment can follow it."""
+    for line in lines_backwards(descriptor, size):
+        if not line.ended:
+            continue
+        if seal_of(line.raw) is None or seq_of(line.raw) is None:
+            return None
+        end = End()
+        end.take(line)
+        return end
+    return None

@@ -1,0 +1,314 @@
+"""The catalog of a PostgreSQL store: tables beside the logs in the schema `wakelog`, full text with a GIN index.
+
+Appends know nothing of it, and nobody waits for it: logs are read outside of any transaction, and what they say is
+written in short ones, one at a time, under an advisory lock that ends with them. Who holds it needs nothing more, so
+that no pool of connections is too small. A role that may not write here is answered from an index in memory.
+Statements are constants; whatever was typed or stored is bound.
+"""
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, LiteralString
+
+import msgspec
+from psycopg.rows import TupleRow
+
+from wakelog.errors import StoreError
+from wakelog.ports import Hit, Stat, Store
+from wakelog.stores.catalog.cursors import HitPlace, RowPlace
+from wakelog.stores.catalog.index import Index
+from wakelog.stores.catalog.lexing import Lexing
+from wakelog.stores.catalog.query import Query, as_text
+from wakelog.stores.catalog.tables import CATALOG_VERSION, Batch, Change, Due, Filters, Kept, Seen, Unusable, Worded
+from wakelog.stores.database.migrations import migrations
+from wakelog.stores.postgres import PostgresStore
+from wakelog.stores.postgres.database import Database
+from wakelog.stores.postgres.hits import Hits
+from wakelog.stores.postgres.pool import Connection
+from wakelog.stores.postgres.vectors import vector
+
+# Two words of four letters: "wake", "list".
+_LOCK = "SELECT pg_advisory_xact_lock(2002872165, 1818850164), set_config('synchronous_commit', 'off', true)"
+_CHANGES = """
+SELECT d.name, l.size, l.rows, s.size, s.changed
+FROM wakelog.directory AS d JOIN wakelog.logs AS l USING (session) LEFT JOIN wakelog.sessions AS s USING (name)
+WHERE s.name IS NULL OR s.size <> l.size OR s.changed <> l.rows
+UNION ALL
+SELECT s.name, NULL, NULL, s.size, s.changed FROM wakelog.sessions AS s
+WHERE NOT EXISTS (SELECT FROM wakelog.directory AS d WHERE d.name = s.name)
+"""
+_SEEN = "SELECT 0, name, size, changed, id, places, bookmark FROM wakelog.sessions WHERE name = ANY(%s)"
+_PLACES = "SELECT name, max(place) + 1 FROM wakelog.entries WHERE name = ANY(%s) GROUP BY name"
+_MARKS = "SELECT mark FROM wakelog.entries WHERE name = %s AND place >= %s ORDER BY place"
+_FORKS = "SELECT name FROM wakelog.sessions WHERE origin = ANY(%s) AND damage >= %s"
+_FORGET_WORDS = "DELETE FROM wakelog.entries WHERE name = ANY(%s)"
+_FORGET = "DELETE FROM wakelog.sessions WHERE name = ANY(%s)"
+_OUTDATE = "UPDATE wakelog.sessions SET size = -1, changed = -1 WHERE name = ANY(%s)"
+_CUT = "DELETE FROM wakelog.entries WHERE name = %s AND place >= %s"
+_ADD = """
+COPY wakelog.entries (name, place, id, type, tools, timestamp, time_ms, mark, text, folded, words) FROM STDIN
+"""
+_KEEP = """
+INSERT INTO wakelog.sessions VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+ON CONFLICT (name) DO UPDATE SET
+  size = excluded.size, changed = excluded.changed, id = excluded.id, agent = excluded.agent,
+  sender = excluded.sender, cwd = excluded.cwd, origin = excluded.origin, archived = excluded.archived,
+  updated_ms = excluded.updated_ms, damage = excluded.damage, places = excluded.places, row = excluded.row,
+  bookmark = excluded.bookmark
+"""
+_LISTED = """
+FROM wakelog.sessions
+WHERE (%(archived)s::boolean IS NULL OR archived = %(archived)s)
+  AND (%(agent)s::text IS NULL OR agent = %(agent)s)
+  AND (%(sender)s::text IS NULL OR sender = %(sender)s)
+  AND (%(cwd)s::text IS NULL OR cwd = %(cwd)s)
+  AND updated_ms <= %(updated_ms)s AND (updated_ms < %(updated_ms)s OR name > %(name)s)
+"""
+_ROWS = f"SELECT row {_LISTED} ORDER BY updated_ms DESC, name LIMIT %(limit)s::bigint"
+_COUNT = f"SELECT count(*) {_LISTED}"
+_EXACT = """
+SELECT row FROM wakelog.sessions WHERE id = %(ref)s OR name = %(ref)s ORDER BY updated_ms DESC, name LIMIT %(limit)s
+"""
+_BEGINS = """
+SELECT row FROM wakelog.sessions WHERE starts_with(id, %(ref)s) OR starts_with(name, %(ref)s)
+ORDER BY updated_ms DESC, name LIMIT %(limit)s
+"""
+_DAMAGED = "SELECT FROM wakelog.sessions WHERE name = %(name)s AND damage > 0"
+_VERSION = "SELECT coalesce(max(version), 0) FROM wakelog.catalog"
+_ARE_THERE = """
+SELECT bool_and(to_regclass(name) IS NOT NULL)
+FROM unnest(ARRAY['wakelog.catalog', 'wakelog.sessions', 'wakelog.entries']) AS name
+"""
+_EMPTY = "TRUNCATE wakelog.sessions, wakelog.entries"
+_LATEST = (1 << 63) - 1
+# Tables or columns that are not there, rows that contradict each other, rights that are lacking, a read-only server.
+_UNUSABLE = ("42P01", "42703", "42804", "23505", "22P02", "42501", "25006")
+
+
+def catalog_in(store: PostgresStore) -> Index:
+    """The catalog of a PostgreSQL store."""
+    return Index(store, PostgresCatalog(store.database))
+
+
+class PostgresCatalog:
+    """See `CatalogTables`."""
+
+    failures: tuple[type[Exception], ...] = (Unusable, msgspec.MsgspecError)
+    batch_bytes = 64 * 1024 * 1024
+    stretch_bytes = 2 * 1024 * 1024
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lexing = Lexing()
+        self._places: dict[str, int] = {}
+        self._is_current = False
+
+    # ── filling it ───────────────────────────────────────────────────────────────────────────────
+
+    def refreshing(self) -> contextlib.AbstractContextManager[None]:
+        """See `CatalogTables`."""
+        return contextlib.nullcontext()
+
+    def writing(self) -> contextlib.AbstractContextManager[None]:
+        """See `CatalogTables`."""
+        return contextlib.nullcontext()
+
+    def changes(self, store: Store) -> tuple[dict[str, Due], list[str]]:  # noqa: ARG002 - the database knows
+        """See `CatalogTables`. One question instead of a listing."""
+        if not self._has_sessions():
+            return {}, []
+        self._check_version()
+        rows = self._read(_CHANGES)
+        work = {name: _due(name, size, *known) for name, size, *known in rows if size is not None}
+        return work, [name for name, size, *_ in rows if size is None]
+
+    def _has_sessions(self) -> bool:
+        """A store without sessions needs no catalog, and reading makes none."""
+        return self._is_current or bool(self._read("SELECT FROM wakelog.directory LIMIT 1"))
+
+    def _check_version(self) -> None:
+        self._is_current = self._read(_VERSION)[0][0] == CATALOG_VERSION
+        if not self._is_current:
+            raise Unusable("the catalog is of another version")
+
+    def seen(self, names: Sequence[str]) -> Mapping[str, Seen]:
+        """See `CatalogTables`. How many words stand there is asked for all of them at once, too."""
+        if not names:
+            return {}
+        self._places = dict(self._read(_PLACES, (list(names),)))
+        return {row[1]: Seen(*row) for row in self._read(_SEEN, (list(names),))}
+
+    def marks(self, name: str, seen: Seen | None, start: int) -> Sequence[int]:  # noqa: ARG002 - the name is the key
+        """See `CatalogTables`."""
+        if self._places.get(name, 0) <= start:
+            return ()
+        return [mark for (mark,) in self._read(_MARKS, (name, start))]
+
+    def forks(self, parents: Iterable[str], *, damage: int) -> Sequence[str]:
+        """See `CatalogTables`."""
+        names = [as_text(parent) for parent in parents]
+        return [name for (name,) in self._read(_FORKS, (names, damage))] if names else ()
+
+    def write(self, batch: Batch) -> None:
+        """See `CatalogTables`."""
+        changes = list(batch.changes.values())
+        copied = self._copied([(change.name, worded) for change in changes for worded in change.words])
+        with self._connected() as connection, connection.transaction():
+            connection.execute(_LOCK)
+            connection.execute(_FORGET_WORDS, (batch.gone,))
+            connection.execute(_FORGET, (batch.gone,))
+            places = _add(connection, changes, copied)
+            kept, unkept = _sorted_out(connection, changes, places)
+            connection.execute(_OUTDATE, ([*batch.outdated, *unkept],))
+            connection.cursor().executemany(_KEEP, kept)
+
+    def _copied(self, words: Sequence[tuple[str, Worded]]) -> dict[tuple[str, int], tuple[Any, ...]]:
+        """Words as they are written, by name and place."""
+        folded = self._lexing.folded([worded.text for _, worded in words])
+        return {(name, one.place): _copied(name, one, text) for (name, one), text in zip(words, folded, strict=True)}
+
+    # ── asking it ────────────────────────────────────────────────────────────────────────────────
+
+    def rows(self, filters: Filters, after: RowPlace | None, limit: int | None) -> Sequence[bytes]:
+        """See `CatalogTables`."""
+        return [row for (row,) in self._read(_ROWS, {**_listed(filters, after), "limit": limit})]
+
+    def count(self, filters: Filters, after: RowPlace | None) -> int:
+        """See `CatalogTables`."""
+        return sum(count for (count,) in self._read(_COUNT, _listed(filters, after)))
+
+    def find(self, ref: str, limit: int) -> Sequence[bytes]:
+        """See `CatalogTables`."""
+        given = {"ref": ref, "limit": limit}
+        return [row for (row,) in self._read(_EXACT, given) or self._read(_BEGINS, given)]
+
+    def is_damaged(self, name: str) -> bool:
+        """See `CatalogTables`."""
+        return bool(self._read(_DAMAGED, {"name": name}))
+
+    def search(self, query: Query, now_ms: int, mark: int, after: HitPlace | None, limit: int) -> Sequence[Hit]:
+        """See `CatalogTables`."""
+        if not self._database.version():
+            return []
+        hits = Hits(self._lexing, query, now_ms, mark)
+        with self._connected() as connection:
+            return hits.behind(connection, after, limit)
+
+    # ── the rest ─────────────────────────────────────────────────────────────────────────────────
+
+    def rebuild(self) -> None:
+        """See `CatalogTables`. What a newer wakelog keeps there is left alone."""
+        was_current, self._is_current = self._is_current, False
+        with _usable():
+            self._database.bring_up_to_date()
+        with self._connected() as connection, connection.transaction():
+            connection.execute(_LOCK)
+            version = _asked(connection, _VERSION) if _asked(connection, _ARE_THERE) else -1
+            if version > CATALOG_VERSION:
+                raise Unusable("the catalog is of a newer wakelog")
+            if was_current or version < 0:
+                _make(connection)
+            # Of two who found an older one, the second finds the work done.
+            if was_current or version < CATALOG_VERSION:
+                connection.execute(_EMPTY)
+                connection.execute("DELETE FROM wakelog.catalog")
+                connection.execute("INSERT INTO wakelog.catalog VALUES (%s)", (CATALOG_VERSION,))
+
+    def close(self) -> None:
+        """See `CatalogTables`. The connections are the store's."""
+
+    def _read(self, statement: LiteralString, given: Sequence[Any] | Mapping[str, Any] = ()) -> list[TupleRow]:
+        """The rows of a question; none where there is no schema yet."""
+        if not self._database.version():
+            return []
+        with self._connected() as connection:
+            return connection.execute(statement, given, binary=True).fetchall()
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[Connection]:
+        with _usable(), self._database.connections.using() as connection:
+            yield connection
+
+
+# ── writing ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _add(
+    connection: Connection, changes: Sequence[Change], copied: Mapping[tuple[str, int], tuple[Any, ...]]
+) -> dict[str, int]:
+    """Cuts, and adds the words that follow on those that stand there; gives the places that are taken then."""
+    for change in changes:
+        if change.cut is not None:
+            connection.execute(_CUT, (change.name, change.cut))
+    names = [change.name for change in changes]
+    places = dict.fromkeys(names, 0) | dict(connection.execute(_PLACES, (names,)).fetchall())
+    with connection.cursor() as cursor, cursor.copy(_ADD) as copy:
+        for change in changes:
+            for worded in change.words:
+                if worded.place == places[change.name]:
+                    copy.write_row(copied[change.name, worded.place])
+                    places[change.name] += 1
+    return places
+
+
+def _sorted_out(
+    connection: Connection, changes: Sequence[Change], places: Mapping[str, int]
+) -> tuple[list[tuple[Any, ...]], list[str]]:
+    """The rows to keep, and the names of those whose words are not what they should be: they are read again."""
+    kept = {change.name: change.kept for change in changes if change.kept is not None}
+    known = {row[1]: Seen(*row) for row in connection.execute(_SEEN, (list(kept),)).fetchall()}
+    ours = {name: one for name, one in kept.items() if name not in known or not known[name].is_ahead_of(one.due)}
+    rows = [_kept(one) for name, one in ours.items() if places[name] == one.places]
+    return rows, [name for name, one in ours.items() if places[name] != one.places]
+
+
+def _copied(name: str, one: Worded, folded: str) -> tuple[Any, ...]:
+    about = (one.place, as_text(one.id), one.type, one.tools, as_text(one.timestamp), one.time_ms, one.mark)
+    return (name, *about, one.text, f" {folded} ", vector(folded))
+
+
+def _kept(kept: Kept) -> tuple[Any, ...]:
+    row, stat = kept.row, kept.due.stat
+    texts = (as_text(row.id), as_text(row.agent), as_text(row.sender), as_text(row.cwd))
+    origin = as_text(row.origin) if row.origin is not None else None
+    state = (row.archived, kept.updated_ms, row.damage, kept.places, msgspec.json.encode(row), kept.bookmark)
+    return (row.name, stat.size, stat.changed, *texts, origin, *state)
+
+
+# ── values ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _due(name: str, size: int, rows: int, old_size: int | None, old_rows: int | None) -> Due:
+    before = None if old_size is None or old_rows is None else (old_size, old_rows)
+    return Due(Stat(name, size, rows), before)
+
+
+def _listed(filters: Filters, after: RowPlace | None) -> dict[str, Any]:
+    start = {"updated_ms": after.updated_ms, "name": after.name} if after else {"updated_ms": _LATEST, "name": ""}
+    texts = {"agent": filters.agent, "sender": filters.sender, "cwd": filters.cwd}
+    clean = {key: text if text is None else as_text(text) for key, text in texts.items()}
+    return {"archived": filters.archived, **clean, **start}
+
+
+def _asked(connection: Connection, question: LiteralString) -> Any:
+    found = connection.execute(question).fetchone()
+    return found[0] if found else None
+
+
+def _make(connection: Connection) -> None:
+    """The tables anew, where somebody has dropped one of them."""
+    connection.execute("DROP TABLE IF EXISTS wakelog.catalog, wakelog.sessions, wakelog.entries")
+    for step in migrations("postgres"):
+        if step.name.endswith("catalog.sql"):
+            connection.execute(step.sql, prepare=False)
+
+
+@contextlib.contextmanager
+def _usable() -> Iterator[None]:
+    """Around our own tables: what is wrong with them alone is not the caller's trouble."""
+    try:
+        yield
+    except StoreError as error:
+        if getattr(error.__cause__, "sqlstate", None) in _UNUSABLE:
+            raise Unusable(str(error)) from error
+        raise

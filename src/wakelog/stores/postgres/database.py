@@ -1,0 +1,145 @@
+"""The database under the PostgreSQL store: statements that read, statements that write, and the schema they need.
+
+Rule 1: reading makes nothing. Where there is no schema there is nothing to read; the first write makes it.
+Rule 2: a commit waits for the disk, also where the server's default is not to, unless the caller can do without.
+Rule 3: the schema is looked at once and then believed. Its steps are applied in one transaction, by one process at a
+time: who comes second finds it done.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, LiteralString, TypeAlias
+
+from psycopg import errors
+from psycopg.rows import TupleRow
+
+from wakelog.errors import NewerFormat, StoreError
+from wakelog.stores.database.migrations import migrations, newest
+from wakelog.stores.postgres.pool import Connection, Connections, Given
+from wakelog.stores.postgres.url import PostgresUrl
+
+Ask: TypeAlias = Callable[[LiteralString], Any]
+
+_KIND = "postgres"
+_SERVER_MIN = 130000
+_ENCODINGS = ("UTF8", "SQL_ASCII")
+# Two words of four letters: "wake", "logs".
+_LOCK = "SELECT pg_advisory_xact_lock(2002872165, 1819240307)"
+_IS_MADE = "SELECT to_regclass('wakelog.schema_version') IS NOT NULL"
+_HAS_SCHEMA = "SELECT to_regnamespace('wakelog') IS NOT NULL"
+_VERSION = "SELECT coalesce(max(version), 0) FROM wakelog.schema_version"
+_VERSIONS = "CREATE TABLE wakelog.schema_version (version bigint PRIMARY KEY, applied timestamptz NOT NULL)"
+# "off": do not wait for the disk. "on": do, in whatever way the server is set to. Nothing: as the connection is.
+_COMMIT = """CASE WHEN %(commit)s::text IS NOT NULL THEN set_config('synchronous_commit',
+  CASE WHEN %(commit)s = 'off' THEN 'off' WHEN current_setting('synchronous_commit') = 'off' THEN 'on'
+    ELSE current_setting('synchronous_commit') END, true) END"""
+_APPLIED = "INSERT INTO wakelog.schema_version VALUES (%s, clock_timestamp())"
+
+
+def committing(statement: LiteralString) -> LiteralString:
+    """A statement in which `<commit>` stands for a column that says how the transaction around it commits."""
+    return statement.replace("<commit>", _COMMIT)
+
+
+class Database:
+    """A PostgreSQL database with our schema in it, or without it until the first write."""
+
+    def __init__(self, url: PostgresUrl) -> None:
+        self.url = url
+        self.connections = Connections(url)
+        self._version = 0
+
+    def read(self, statement: LiteralString, given: Given | None = None) -> list[TupleRow]:
+        """The rows of a statement that changes nothing; none where there is no schema yet."""
+        return self.connections.run(statement, given) if self.version() else []
+
+    def write(
+        self, statement: LiteralString, given: Given, *, durable: bool = True, again: bool = True
+    ) -> list[TupleRow]:
+        """The rows of a statement that changes something and says `committing` how.
+
+        `durable`: its commit is on disk before this returns. `again`: to do it twice is to do it once.
+        """
+        if self._version < newest(_KIND):
+            self.bring_up_to_date()
+        # A connection of our own waits for the disk as it is; one behind a pooler is as somebody else has left it.
+        durably = "on" if self.url.is_pooled else None
+        commit = durably if durable else "off"
+        return self.connections.run(statement, {**given, "commit": commit}, again=again, writes=True)
+
+    def version(self) -> int:
+        """The version of the schema; 0 where there is none yet."""
+        if not self._version:
+            self._version = self._checked(_version(lambda question: self.connections.run(question)[0][0]))
+        return self._version
+
+    def bring_up_to_date(self, *, to: int | None = None) -> None:
+        """Applies the steps that are missing, up to the newest one that this wakelog knows."""
+        wanted = newest(_KIND) if to is None else to
+        if self.version() < wanted:
+            with self.connections.using() as connection, self._needing_rights():
+                self._migrate(connection, wanted)
+            self._version = wanted
+
+    def _migrate(self, connection: Connection, wanted: int) -> None:
+        self._check_server(connection)
+        with connection.transaction():
+            connection.execute(_LOCK)
+            ask = _asking(connection)
+            version = self._checked(_version(ask))
+            # An administrator may have made it, for a role that may not.
+            if not ask(_HAS_SCHEMA):
+                connection.execute("CREATE SCHEMA wakelog")
+            if not version:
+                connection.execute(_VERSIONS)
+            for step in migrations(_KIND):
+                if version < step.version <= wanted:
+                    # The text is a file of our own; without parameters it may be many statements.
+                    connection.execute(step.sql, prepare=False)
+                    connection.execute(_APPLIED, (step.version,))
+
+    def _checked(self, version: int) -> int:
+        if version > newest(_KIND):
+            raise NewerFormat(
+                f"{self.url} has schema {version}; this wakelog knows {newest(_KIND)}", hint="upgrade wakelog"
+            )
+        return version
+
+    def _check_server(self, connection: Connection) -> None:
+        if connection.info.server_version < _SERVER_MIN:
+            raise StoreError(f"{self.url} is too old", hint="PostgreSQL 13 or newer is needed")
+        if connection.info.parameter_status("server_encoding") not in _ENCODINGS:
+            raise StoreError(
+                f"the database {self.url.database} cannot hold every text",
+                hint="make one with `createdb --encoding=UTF8 --template=template0 NAME`",
+            )
+
+    @contextlib.contextmanager
+    def _needing_rights(self) -> Iterator[None]:
+        try:
+            yield
+        except errors.InsufficientPrivilege as error:
+            raise StoreError(
+                f"{self.url}: the role {self.url.user} may not make or change the schema `wakelog`",
+                hint=f"GRANT CREATE ON DATABASE {self.url.database} TO it, or let its owner run this wakelog once",
+            ) from error
+
+    def close(self) -> None:
+        """Lets go of all connections; the next use opens new ones and looks at the schema again."""
+        self.connections.close()
+        self._version = 0
+
+
+def _version(ask: Ask) -> int:
+    # Two questions: the second would be an error where there is no such table, and end a transaction.
+    return int(ask(_VERSION)) if ask(_IS_MADE) else 0
+
+
+def _asking(connection: Connection) -> Ask:
+    """One value from the server, inside the transaction that is under way."""
+
+    def ask(question: LiteralString) -> Any:
+        found = connection.execute(question).fetchone()
+        return found[0] if found else None
+
+    return ask

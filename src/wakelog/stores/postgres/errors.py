@@ -1,0 +1,83 @@
+"""What PostgreSQL and its driver say, in our words: one line that says what happened, one that says what to do.
+
+By the code of the error where there is one. A connection that does not come about has none, only English text or
+the server's own language: what is not recognised is repeated as it is, in one line. No password is in any of it.
+"""
+
+import re
+
+import psycopg
+
+from wakelog.errors import Damaged, StoreError
+from wakelog.stores.postgres.url import PostgresUrl
+
+_GRANTS = "GRANT USAGE ON SCHEMA wakelog, and ALL ON ALL TABLES and ALL SEQUENCES IN SCHEMA wakelog, TO that role"
+_TRY_AGAIN = "try again in a moment"
+_SAID: dict[str, tuple[str, str]] = {
+    "28P01": ("the password is wrong or missing", "check user and password in the URL"),
+    "28000": ("this user may not log in", "check the user in the URL, and the server's pg_hba.conf"),
+    "3D000": ("there is no such database", "make it with `createdb NAME`, or check the name in the URL"),
+    "42501": ("this role lacks a right", _GRANTS),
+    "53100": ("the server's disk is full", "free space there; what was acknowledged is kept"),
+    "53200": ("the server is out of memory", _TRY_AGAIN),
+    "53300": ("the server has too many connections", "raise max_connections, or put a pooler before it"),
+    "25006": ("the server is read-only, as a standby is", "name the primary in the URL"),
+    "57P01": ("the server is shutting down", _TRY_AGAIN),
+    "57P02": ("the server has crashed and recovers", _TRY_AGAIN),
+    "57P03": ("the server does not take connections at the moment", _TRY_AGAIN),
+    "57014": ("the server gave the statement up", "raise statement_timeout for this role"),
+    "55P03": ("a lock was not free in time", _TRY_AGAIN),
+    "40P01": ("two transactions waited for each other", _TRY_AGAIN),
+    "40001": ("too many others write at the same time", _TRY_AGAIN),
+    "42P01": ("the tables of wakelog are not there, or not all of them", "restore them from a backup"),
+}
+_DAMAGE = ("XX001", "XX002")
+# How a connection that was refused says what the code would be.
+_MEANT: tuple[tuple[str, str], ...] = (
+    (r"password authentication failed|no password supplied|SASL authentication failed", "28P01"),
+    (r'role ".*" does not exist|no pg_hba\.conf entry|not permitted to log in|authentication failed', "28000"),
+    (r'database ".*" does not exist', "3D000"),
+    (r"permission denied for database", "42501"),
+    (r"too many clients|too many connections|remaining connection slots|no more connections allowed", "53300"),
+    (r"shutting down", "57P01"),
+    (r"starting up|in recovery mode|not yet accepting|not accepting connections", "57P03"),
+)
+_POOLER = re.compile(r"unsupported startup parameter")
+_REASON = re.compile(r".*failed: (?:FATAL: *)?([^\n]+)")
+
+
+def explained(error: psycopg.Error, url: PostgresUrl) -> StoreError:
+    """An error of a statement."""
+    code, said = error.sqlstate or "", error.diag.message_primary or str(error)
+    if code in _DAMAGE:
+        return Damaged(f"{url} finds its own files damaged: {_line(said)}", hint="restore them from a backup")
+    if code not in _SAID:
+        return StoreError(f"{url} says: {_line(said)}", hint="the server's log may say more")
+    what, hint = _SAID[code]
+    return StoreError(f"{url}: {what} ({_line(said)})", hint=hint)
+
+
+def refused(error: psycopg.Error, url: PostgresUrl) -> StoreError:
+    """A connection that did not come about."""
+    text = str(error)
+    if _POOLER.search(text):
+        return StoreError(f"{url} is a pooler", hint="add pooler=transaction to the URL: …?pooler=transaction")
+    for pattern, code in _MEANT:
+        if re.search(pattern, text):
+            what, hint = _SAID[code]
+            return StoreError(f"{url}: {what} (user {url.user}, database {url.database})", hint=hint)
+    reasons = _REASON.findall(text)
+    return StoreError(
+        f"cannot connect to {url}: {_line(reasons[-1] if reasons else text)}",
+        hint="check host and port in the URL, and that the server runs",
+    )
+
+
+def lost(url: PostgresUrl, *, is_doubtful: bool) -> StoreError:
+    """A connection that broke. `is_doubtful`: nobody can say whether what was asked for was done."""
+    doubt = "; the outcome is unknown" if is_doubtful else ""
+    return StoreError(f"the connection to {url} was lost{doubt}", hint="try again")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:300]

@@ -1,0 +1,149 @@
+"""Hearing of news: who follows says so in the log's row, who appends finds it there and sends a notice.
+
+Rule 1: a notice is sent after the commit it speaks of, in a transaction of its own, and only if somebody follows.
+Inside it would make the commits of the whole server wait for one another.
+Rule 2: who appends moves the row in which followers write. So one who has written there and then looks either sees
+what was appended, or is told of it. Only who dies between the two leaves somebody untold: who waits looks again.
+Rule 3: who listens has a connection of its own. It is kept for the next one who waits, but deaf: the server keeps
+every notice that somebody listens for until it is fetched.
+"""
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import psycopg
+
+from wakelog.errors import WakelogError
+from wakelog.stores.postgres.arrays import Texts
+from wakelog.stores.postgres.database import Database
+from wakelog.stores.postgres.pool import Connection
+
+_LOOK_S = 1.0
+# How often it is looked where there is nobody to listen to.
+_POLL_S = 0.2
+_FOLLOWED_S = 60.0
+_NOTIFY = "SELECT pg_notify('wakelog', session) FROM unnest(%(sessions)s) AS session"
+_FOLLOW = """
+UPDATE wakelog.logs SET followed = clock_timestamp() + %(followed_s)s * interval '1 second'
+WHERE session = %(session)s AND (followed IS NULL OR followed < clock_timestamp() + %(enough_s)s * interval '1 second')
+RETURNING set_config('synchronous_commit', 'off', true)
+"""
+_INHERITED: list[object] = []
+
+
+class News:
+    """Notices of one database. `look_s` is how long somebody waits at most without looking."""
+
+    def __init__(self, database: Database, *, look_s: float = _LOOK_S) -> None:
+        self._database = database
+        self._look_s = look_s
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._idle: list[_Listener] = []
+        self._turn = threading.Lock()
+
+    def tell(self, sessions: Sequence[str]) -> None:
+        """Tells those who follow that there is something new. What was appended stands, whether they hear it or not."""
+        if sessions:
+            with contextlib.suppress(WakelogError):
+                self._database.connections.run(_NOTIFY, {"sessions": Texts(sessions)})
+
+    @contextlib.contextmanager
+    def watching(self, session: str) -> Iterator[Callable[[float], None]]:
+        """See `tables.Tables`."""
+        listener = self._listener(session)
+        if listener is None:
+            yield lambda seconds: time.sleep(min(seconds, _POLL_S))
+            return
+        try:
+            yield lambda seconds: listener.wait(session, min(seconds, self._look_s))
+        finally:
+            self._keep(listener)
+
+    def _listener(self, session: str) -> "_Listener | None":
+        """Somebody who listens for news of a session; None where that cannot be."""
+        if self._pid != os.getpid():
+            _INHERITED.append(self._idle)
+            self._begin()
+        place = self._database.url.listening
+        if place is None:
+            return None
+        with self._turn:
+            kept = self._idle.pop() if self._idle else None
+        if kept is not None and kept.listens(session):
+            return kept
+        # A role that may only read, a standby, a server without a free connection: then looking is enough.
+        with contextlib.suppress(psycopg.Error):
+            listener = _Listener(psycopg.connect(**place.parameters()))
+            if listener.listens(session):
+                return listener
+        return None
+
+    def _keep(self, listener: "_Listener") -> None:
+        with self._turn:
+            if not self._idle and listener.rests():
+                self._idle.append(listener)
+                return
+        listener.close()
+
+    def close(self) -> None:
+        """Closes what is kept."""
+        if self._pid == os.getpid():
+            with self._turn:
+                kept, self._idle = self._idle, []
+            for listener in kept:
+                listener.close()
+
+
+class _Listener:
+    """A connection that listens."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._session, self._until = "", 0.0
+
+    def listens(self, session: str) -> bool:
+        """Begins to listen, and says so where those who append look; hangs up if that cannot be."""
+        try:
+            self._connection.execute("LISTEN wakelog")
+            self._follow(session)
+        except psycopg.Error:
+            self.close()
+            return False
+        return True
+
+    def _follow(self, session: str) -> None:
+        now = time.monotonic()
+        if self._session != session or now > self._until:
+            enough_s = _FOLLOWED_S / 2
+            given = {"session": session, "followed_s": _FOLLOWED_S, "enough_s": enough_s}
+            self._connection.execute(_FOLLOW, given)
+            self._session, self._until = session, now + enough_s / 2
+
+    def wait(self, session: str, seconds: float) -> None:
+        """Waits for a notice of this session, or until the time is up."""
+        deadline = time.monotonic() + seconds
+        try:
+            for notice in self._connection.notifies(timeout=seconds):
+                if notice.payload == session:
+                    break
+            self._follow(session)
+        except psycopg.Error:
+            time.sleep(max(0.0, min(deadline - time.monotonic(), _POLL_S)))
+
+    def rests(self) -> bool:
+        """Listens no more; whether it could go on later."""
+        try:
+            self._connection.execute("UNLISTEN wakelog")
+        except psycopg.Error:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Hangs up."""
+        self._connection.close()

@@ -1,0 +1,213 @@
+"""A few connections to one database, opened when they are needed and shared by the threads of one process.
+
+The pool makes connections and bounds their number; the one that was used last is kept at hand, because to give it back
+and ask for it again takes longer than everything else that is done here for an append.
+Rule 1: a connection that died while nobody used it is never handed out. Whether there is something to read on an idle
+one is asked of the kernel, not of the server.
+Rule 2: what failed is tried again once, and only where doing it twice is doing it once.
+Rule 3: a forked process leaves its parent's connections alone and opens its own.
+"""
+
+import contextlib
+import logging
+import os
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any, LiteralString, Self, TypeAlias
+
+import psycopg
+from psycopg import errors
+from psycopg.rows import TupleRow
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from wakelog.errors import StoreError
+from wakelog.stores.postgres.errors import explained, lost, refused
+from wakelog.stores.postgres.url import PostgresUrl
+
+Connection: TypeAlias = psycopg.Connection[TupleRow]
+Given: TypeAlias = Mapping[str, Any]
+Failures: TypeAlias = deque[tuple[float, psycopg.Error]]
+
+_CONNECTIONS_MAX = 8
+_PATIENCE_S = 30.0
+# How often somebody who waits for a connection looks whether connecting has failed: the pool does not tell.
+_LOOK_S = 0.05
+_TRIES_MAX = 10
+# Whatever the statement was, it has been undone.
+_UNDONE = (errors.SerializationFailure, errors.DeadlockDetected)
+# Said once for a connection, so that it holds whatever the server is set to later.
+_WAIT_FOR_DISK = """
+SELECT set_config('synchronous_commit',
+  CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false)
+"""
+_INHERITED: list[object] = []
+
+# The pool would print what it meets to the terminal where no logging is set up; whoever asked is told by us.
+logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
+
+
+class _Cut(Exception):
+    """A connection broke while a statement was under way."""
+
+
+class _Connection(psycopg.Connection[TupleRow]):
+    """A connection with a cursor to use again. Where it cannot be made it leaves a note: the pool would keep that."""
+
+    kept: psycopg.Cursor[TupleRow]
+    ear: select.poll
+
+    @classmethod
+    def connect(  # type: ignore[override]
+        cls, conninfo: str = "", *, failures: Failures, is_pooled: bool, **parameters: Any
+    ) -> Self:
+        try:
+            connection = super().connect(conninfo, **parameters)
+            connection.kept, connection.ear = connection.cursor(binary=True), select.poll()
+            connection.ear.register(connection.fileno(), select.POLLIN)
+            if not is_pooled:
+                connection.execute(_WAIT_FOR_DISK)
+        except psycopg.Error as error:
+            failures.append((time.monotonic(), error))
+            raise
+        return connection
+
+
+class Connections:
+    """The connections of this process to the database at a URL."""
+
+    def __init__(self, url: PostgresUrl) -> None:
+        self.url = url
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._opening = threading.Lock()
+        self._failures: Failures = deque(maxlen=1)
+        self._pool: ConnectionPool[_Connection] | None = None
+        self._at_hand: list[_Connection] = []
+
+    def run(
+        self, statement: LiteralString, given: Given | None = None, *, again: bool = True, writes: bool = False
+    ) -> list[TupleRow]:
+        """One statement, which is one transaction: its rows. `again`: to do it twice is to do it once."""
+        cut: StoreError | None = None
+        for _ in range(_TRIES_MAX):
+            try:
+                return self._once(statement, given, writes=writes)
+            except _Cut as error:
+                failure = lost(self.url, is_doubtful=writes)
+                if cut or not again:
+                    raise failure from error
+                cut = failure
+            except _UNDONE as error:
+                undone = error
+            except psycopg.Error as error:
+                raise explained(error, self.url) from error
+            except StoreError as error:
+                # No other connection is to be had: what became of the first try is what matters.
+                raise (cut or error) from error
+        raise explained(undone, self.url) from undone
+
+    def _once(self, statement: LiteralString, given: Given | None, *, writes: bool) -> list[TupleRow]:
+        pool = self._opened()
+        connection = self._taken(pool)
+        is_done = False
+        try:
+            # To make a cursor takes a tenth of an append. One that is kept holds its last result: that must be small.
+            cursor = connection.kept if writes else connection.cursor(binary=True)
+            rows = cursor.execute(statement, given).fetchall()
+            is_done = True
+        except psycopg.OperationalError as error:
+            if connection.broken:
+                raise _Cut from error
+            raise
+        finally:
+            if is_done and pool is self._pool and not self._at_hand:
+                self._at_hand.append(connection)
+            else:
+                pool.putconn(connection)
+        return rows
+
+    @contextlib.contextmanager
+    def using(self) -> Iterator[Connection]:
+        """A connection that commits every statement by itself, unless a transaction is begun on it."""
+        pool = self._opened()
+        connection = self._taken(pool)
+        try:
+            yield connection
+        except psycopg.Error as error:
+            raise explained(error, self.url) from error
+        finally:
+            pool.putconn(connection)
+
+    def _opened(self) -> ConnectionPool[_Connection]:
+        if self._pid != os.getpid():
+            # To close them would be to say goodbye in the parent's name.
+            _INHERITED.extend((self._pool, self._at_hand))
+            self._begin()
+        pool = self._pool
+        if pool is not None:
+            return pool
+        with self._opening:
+            if self._pool is None:
+                self._pool = self._new_pool()
+            return self._pool
+
+    def _new_pool(self) -> ConnectionPool[_Connection]:
+        pool = ConnectionPool(
+            connection_class=_Connection,
+            kwargs=self.url.parameters() | {"failures": self._failures, "is_pooled": self.url.is_pooled},
+            min_size=0,
+            max_size=_CONNECTIONS_MAX,
+            reconnect_timeout=0.0,
+            num_workers=1,
+            open=False,
+        )
+        pool.open()
+        return pool
+
+    def _taken(self, pool: ConnectionPool[_Connection]) -> _Connection:
+        begun = time.monotonic()
+        while True:
+            try:
+                connection = self._at_hand.pop() if self._at_hand else pool.getconn(timeout=_LOOK_S)
+            except IndexError:
+                continue  # another thread was faster
+            except PoolTimeout:
+                self._check_failures(begun)
+                continue
+            except PoolClosed as error:
+                raise StoreError("the store was closed while it was used", hint="try again") from error
+            if not connection.ear.poll(0) or _answers(connection):
+                return connection
+            connection.close()
+            pool.putconn(connection)
+
+    def _check_failures(self, begun: float) -> None:
+        if self._failures and self._failures[-1][0] >= begun:
+            raise refused(self._failures[-1][1], self.url) from self._failures[-1][1]
+        if time.monotonic() > begun + _PATIENCE_S:
+            raise StoreError(
+                f"all {_CONNECTIONS_MAX} connections to {self.url} are in use", hint="use fewer threads at once"
+            )
+
+    def close(self) -> None:
+        """Closes them; the next use opens new ones."""
+        pool, is_ours = self._pool, self._pid == os.getpid()
+        if pool is not None and is_ours:
+            self._pool = None
+            with contextlib.suppress(IndexError):
+                while True:
+                    pool.putconn(self._at_hand.pop())
+            pool.close()
+
+
+def _answers(connection: Connection) -> bool:
+    """Whether somebody is there. An idle server says nothing: what is there to read may be its last word."""
+    with contextlib.suppress(psycopg.Error):
+        connection.execute("SELECT")
+        return True
+    return False

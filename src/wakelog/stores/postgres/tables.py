@@ -1,0 +1,278 @@
+"""`Tables` in a PostgreSQL database. Every method is one statement; those that add rows stand in `adding.py`.
+
+Leases are judged by the server's clock, so that the clocks of workers do not matter. Numbers go as 64 bits, always:
+a statement whose parameters change their types would be prepared anew.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from psycopg.errors import UniqueViolation
+from psycopg.types.numeric import Int8
+
+from wakelog.errors import StoreError
+from wakelog.ports import Stat
+from wakelog.stores.database.tables import Addition, Known, LeaseRow, Row, StoredRow
+from wakelog.stores.holding import Holder
+from wakelog.stores.postgres.adding import ADD, ADD_MANY, MAKE, TAKE, made, many, one
+from wakelog.stores.postgres.blobs import PostgresBlobs
+from wakelog.stores.postgres.database import Database, committing
+from wakelog.stores.postgres.news import News
+
+_ROWS_MAX = 1_000
+# Few lines are shorter than this, seal and all.
+_ROW_BYTES = 512
+_LISTED_MAX = 10_000
+_BIGINT_MAX = (1 << 63) - 1
+
+_KNOWN = """
+SELECT session, name FROM wakelog.directory WHERE session = %(ref)s OR name = %(ref)s
+ORDER BY session = %(ref)s DESC LIMIT 1
+"""
+_SESSIONS = """
+SELECT session, name, size, rows FROM wakelog.directory JOIN wakelog.logs USING (session)
+WHERE session > %(after)s ORDER BY session LIMIT %(most)s
+"""
+_LAST_NUMBER = "SELECT coalesce(max(number), 0) FROM wakelog.directory WHERE stem = %(stem)s"
+_LAST = """
+SELECT number, size, bytes FROM wakelog.lines WHERE session = %(session)s ORDER BY number DESC LIMIT 1
+"""
+# A range of numbers ends the search where the sizes alone would not. It begins at a row that is there: what somebody
+# has removed from the middle of a log does not hide the rest.
+_ROWS = """
+WITH first AS (
+  SELECT number, size - octet_length(bytes) AS start FROM wakelog.lines
+  WHERE session = %(session)s AND number > %(after)s ORDER BY number LIMIT 1)
+SELECT number, size, bytes FROM wakelog.lines
+WHERE session = %(session)s
+  AND number >= (SELECT number FROM first) AND number < (SELECT number FROM first) + %(most)s
+  AND (size <= (SELECT start FROM first) + %(budget)s OR number = (SELECT number FROM first))
+ORDER BY number
+"""
+_ROWS_BEFORE = """
+WITH last AS (
+  SELECT number, size FROM wakelog.lines
+  WHERE session = %(session)s AND number < %(before)s ORDER BY number DESC LIMIT 1)
+SELECT number, size, bytes FROM wakelog.lines
+WHERE session = %(session)s
+  AND number <= (SELECT number FROM last) AND number > (SELECT number FROM last) - %(most)s
+  AND (size - octet_length(bytes) >= (SELECT size FROM last) - %(budget)s OR number = (SELECT number FROM last))
+ORDER BY number DESC
+"""
+_NUMBER_OF = "SELECT number FROM wakelog.lines WHERE session = %(session)s AND seq = %(seq)s"
+_ROW_OF = "SELECT number, size, bytes FROM wakelog.lines WHERE session = %(session)s AND id = %(id)s"
+# The log of the server is synced in its order: a commit that has written something takes all before it along.
+_SYNC = committing("""
+SELECT pg_logical_emit_message(true, 'wakelog', ''), <commit>
+""")
+_RENEW = committing("""
+UPDATE wakelog.logs SET expires = clock_timestamp() + %(ttl_s)s * interval '1 second'
+WHERE session = %(session)s AND fence = %(fence)s
+RETURNING <commit>
+""")
+_RELEASE = committing("""
+UPDATE wakelog.logs SET expires = NULL WHERE session = %(session)s AND fence = %(fence)s RETURNING <commit>
+""")
+_LEASE = """
+SELECT holder, fence, coalesce(expires > clock_timestamp(), false), boot, pids, pid, born
+FROM wakelog.logs WHERE session = %(session)s AND fence IS NOT NULL
+"""
+# The lock makes whoever takes the lease at the same time wait, or makes this wait and look again.
+_JOURNAL = committing("""
+WITH log AS (
+  SELECT session, followed FROM wakelog.logs
+  WHERE session = %(session)s AND (%(fence)s::bigint IS NULL OR fence = %(fence)s) FOR NO KEY UPDATE
+), added AS (
+  INSERT INTO wakelog.journals (session, reply, bytes) SELECT session, %(reply)s, %(piece)s FROM log
+)
+SELECT followed > clock_timestamp(), <commit> FROM log
+""")
+_JOURNALS = "SELECT reply, bytes FROM wakelog.journals WHERE session = %(session)s ORDER BY piece"
+_DROP = committing("""
+WITH gone AS (DELETE FROM wakelog.journals WHERE session = %(session)s AND reply = %(reply)s) SELECT <commit>
+""")
+
+
+class PostgresTables:
+    """See `tables.Tables`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._blobs = PostgresBlobs(database)
+        self._news = News(database)
+
+    # ── sessions ─────────────────────────────────────────────────────────────────────────────────
+
+    def known(self, ref: str) -> Known | None:
+        """See `Tables`."""
+        found = self._database.read(_KNOWN, {"ref": ref})
+        return Known(*found[0]) if found else None
+
+    def sessions(self) -> Iterator[Stat]:
+        """See `Tables`."""
+        after = ""
+        while found := self._database.read(_SESSIONS, {"after": after, "most": _LISTED_MAX}):
+            for _, name, size, rows in found:
+                yield Stat(name, size, rows)
+            after = found[-1][0]
+
+    def last_number(self, stem: str) -> int:
+        """See `Tables`."""
+        found = self._database.read(_LAST_NUMBER, {"stem": stem})
+        return int(found[0][0]) if found else 0
+
+    def make(self, session: str, name: str, stem: str, number: int, rows: Sequence[Row]) -> bool:
+        """See `Tables`."""
+        # A number that nobody could count up to does not count.
+        counted = Int8(number if number < _BIGINT_MAX else 0)
+        given = {"session": session, "name": name, "stem": stem, "number": counted} | made(rows)
+        return bool(self._database.write(MAKE, given))
+
+    # ── rows ─────────────────────────────────────────────────────────────────────────────────────
+
+    def add(self, additions: Sequence[Addition]) -> list[bool]:
+        """See `Tables`."""
+        if len(additions) == 1 and len(additions[0].rows) == 1 and additions[0].refuse_known:
+            return [self._add_one(additions[0])]
+        answers: dict[int, bool] = {}
+        waiting = dict(enumerate(additions))
+        while waiting:
+            # A second addition to a log is judged by what the first one left.
+            chosen = {addition.session: at for at, addition in reversed(waiting.items())}
+            let_in = self._add_many([waiting[at] for at in chosen.values()])
+            answers |= {at: session in let_in for session, at in chosen.items()}
+            waiting = {at: addition for at, addition in waiting.items() if at not in answers}
+        return [answers[at] for at in range(len(additions))]
+
+    def _add_one(self, addition: Addition) -> bool:
+        try:
+            found = self._database.write(
+                ADD, one(addition), durable=addition.durable, again=_is_resolved_by_id(addition)
+            )
+        except StoreError as error:
+            # Another row has this id, or this seq; the longer way tells which, and what to do.
+            if isinstance(error.__cause__, UniqueViolation):
+                return addition.session in self._add_many([addition])
+            raise
+        self._tell(addition.session, found)
+        return bool(found)
+
+    def _tell(self, session: str, found: Sequence[tuple[bool | None, Any]]) -> None:
+        if found and found[0][0]:
+            self._news.tell([session])
+
+    def _add_many(self, additions: Sequence[Addition]) -> set[str]:
+        again = all(_is_resolved_by_id(addition) for addition in additions)
+        durable = any(addition.durable for addition in additions)
+        found = self._database.write(ADD_MANY, many(additions), durable=durable, again=again)
+        self._news.tell([session for session, is_followed, _ in found if is_followed])
+        return {session for session, _, _ in found}
+
+    def sync(self) -> None:
+        """See `Tables`."""
+        self._database.write(_SYNC, {})
+
+    def last(self, session: str) -> StoredRow | None:
+        """See `Tables`."""
+        return self._row(self._database.read(_LAST, {"session": session}))
+
+    def rows(self, session: str, *, after: int, budget: int) -> Sequence[StoredRow]:
+        """See `Tables`."""
+        given = {"session": session, "after": Int8(after), "budget": Int8(budget), "most": _most(budget)}
+        return [StoredRow(*row) for row in self._database.read(_ROWS, given)]
+
+    def rows_before(self, session: str, *, before: int, budget: int) -> Sequence[StoredRow]:
+        """See `Tables`."""
+        given = {"session": session, "before": Int8(before), "budget": Int8(budget), "most": _most(budget)}
+        return [StoredRow(*row) for row in self._database.read(_ROWS_BEFORE, given)]
+
+    def number_of(self, session: str, *, seq: int) -> int | None:
+        """See `Tables`."""
+        if seq > _BIGINT_MAX:
+            return None
+        found = self._database.read(_NUMBER_OF, {"session": session, "seq": Int8(seq)})
+        return int(found[0][0]) if found else None
+
+    def row_of(self, session: str, entry: str) -> StoredRow | None:
+        """See `Tables`."""
+        return self._row(self._database.read(_ROW_OF, {"session": session, "id": entry}))
+
+    def _row(self, found: Sequence[tuple[int, int, bytes]]) -> StoredRow | None:
+        return StoredRow(*found[0]) if found else None
+
+    # ── leases ───────────────────────────────────────────────────────────────────────────────────
+
+    def take(self, addition: Addition, holder: str, process: Holder, *, ttl_s: float, void: int | None) -> bool:
+        """See `Tables`."""
+        whose = {"boot": process.boot, "pids": process.pids, "pid": Int8(process.pid), "born": process.born}
+        asked = {"holder": _storable(holder), "ttl_s": float(ttl_s), "void": None if void is None else Int8(void)}
+        found = self._database.write(TAKE, one(addition) | whose | asked)
+        self._tell(addition.session, found)
+        return bool(found)
+
+    def renew(self, session: str, fence: int, *, ttl_s: float) -> bool:
+        """See `Tables`."""
+        given = {"session": session, "fence": Int8(fence), "ttl_s": float(ttl_s)}
+        return bool(self._database.write(_RENEW, given, durable=False))
+
+    def release(self, session: str, fence: int) -> None:
+        """See `Tables`."""
+        self._database.write(_RELEASE, {"session": session, "fence": Int8(fence)}, durable=False)
+
+    def lease(self, session: str) -> LeaseRow | None:
+        """See `Tables`."""
+        found = self._database.read(_LEASE, {"session": session})
+        if not found:
+            return None
+        holder, fence, stands, *process = found[0]
+        return LeaseRow(holder, fence, stands, Holder(*process))
+
+    # ── journals and news ────────────────────────────────────────────────────────────────────────
+
+    def journal(self, session: str, reply: str, piece: bytes, *, fence: int | None) -> bool:
+        """See `Tables`."""
+        current = None if fence is None else Int8(fence)
+        given = {"session": session, "reply": reply, "piece": piece, "fence": current}
+        found = self._database.write(_JOURNAL, given, durable=False, again=False)
+        self._tell(session, found)
+        return bool(found)
+
+    def journals(self, session: str) -> list[tuple[str, bytes]]:
+        """See `Tables`."""
+        return [(reply, piece) for reply, piece in self._database.read(_JOURNALS, {"session": session})]
+
+    def drop(self, session: str, reply: str) -> None:
+        """See `Tables`."""
+        self._database.write(_DROP, {"session": session, "reply": reply}, durable=False)
+
+    def watching(self, session: str) -> AbstractContextManager[Callable[[float], None]]:
+        """See `Tables`."""
+        return self._news.watching(session)
+
+    # ── the rest ─────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def blobs(self) -> PostgresBlobs:
+        """See `Tables`."""
+        return self._blobs
+
+    def close(self) -> None:
+        """See `Tables`."""
+        self._news.close()
+        self._database.close()
+
+
+def _is_resolved_by_id(addition: Addition) -> bool:
+    """Whether an addition that was made, though nobody was told, is found by the id of its entry when it is refused."""
+    return addition.refuse_known and all(row.id for row in addition.rows)
+
+
+def _storable(text: str) -> str:
+    """Text that PostgreSQL takes: without NUL, and without halves of a character."""
+    return text.replace("\x00", "").encode("utf-8", "replace").decode()
+
+
+def _most(budget: int) -> Int8:
+    """How many rows are looked at for so many bytes of them."""
+    return Int8(min(_ROWS_MAX, 1 + budget // _ROW_BYTES))

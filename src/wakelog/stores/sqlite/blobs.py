@@ -1,0 +1,63 @@
+"""Blobs as rows of the SQLite file that holds the logs: synced when put, checked when read.
+
+Ages are counted by the wall clock, as files are: a day more or less to a blob that nobody names does no harm.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+
+from wakelog.errors import Damaged, NotFound
+from wakelog.log.content import BlobRef
+from wakelog.log.digest import digest_of
+from wakelog.ports import StoredBlob
+from wakelog.stores.sqlite.file import SqliteFile
+
+_PUT = """
+INSERT INTO blobs (digest, put_s, bytes) VALUES (?, ?, ?)
+ON CONFLICT (digest) DO UPDATE SET put_s = excluded.put_s, bytes = excluded.bytes
+"""
+_GET = "SELECT bytes FROM blobs WHERE digest = ?"
+_STORED = "SELECT digest, length(bytes), put_s FROM blobs"
+_REMOVE = "DELETE FROM blobs WHERE digest = ? AND put_s <= ? RETURNING 1"
+
+
+class SqliteBlobs:
+    """See `ports.Blobs`. `now` is the clock that ages are counted by."""
+
+    def __init__(self, file: SqliteFile, *, now: Callable[[], float] = time.time) -> None:
+        self._file = file
+        self._now = now
+
+    def put(self, content: bytes, media_type: str = "") -> BlobRef:
+        """See `ports.Blobs`."""
+        digest = digest_of(content)
+        with self._file.writing() as db:
+            db.execute(_PUT, (digest, self._now(), content))
+        return BlobRef(digest=digest, bytes=len(content), media_type=media_type)
+
+    def get(self, ref: BlobRef) -> bytes:
+        """See `ports.Blobs`."""
+        with self._file.reading() as db:
+            found = db.execute(_GET, (ref.digest,)).fetchone()
+        if found is None:
+            raise NotFound(f"no blob {ref.digest[:80]!r} in {self._file.path}")
+        content: bytes = found[0]
+        if len(content) != ref.bytes or digest_of(content) != ref.digest:
+            raise Damaged(f"the blob {ref.digest} holds other bytes than its digest says", hint="put the bytes again")
+        return content
+
+    def stored(self) -> Iterator[StoredBlob]:
+        """See `ports.Blobs`."""
+        with self._file.reading() as db:
+            rows = db.execute(_STORED).fetchall()
+        now = self._now()
+        return (StoredBlob(digest, size, max(0.0, now - put_s)) for digest, size, put_s in rows)
+
+    def remove(self, digest: str, *, older_than_s: float) -> bool:
+        """See `ports.Blobs`."""
+        with self._file.writing() as db:
+            return db.execute(_REMOVE, (digest, self._now() - older_than_s)).fetchone() is not None
+
+    def tidy(self, *, older_than_s: float, dry_run: bool = False) -> int:  # noqa: ARG002 - a transaction leaves nothing
+        """See `ports.Blobs`; what a transaction did not finish was never there."""
+        return 0

@@ -1,0 +1,98 @@
+"""The catalog of a SQLite store: tables in the store's own file, brought up to date when somebody asks.
+
+Appends know nothing of it. Logs are read while nobody is kept waiting; what they say is then written in short
+transactions without a sync, between which appends go on. Several processes may do that at once, and share the work.
+"""
+
+import contextlib
+import sqlite3
+
+import msgspec
+
+from wakelog.errors import StoreError
+from wakelog.ports import Stat, Store
+from wakelog.stores.catalog.fts_tables import FtsTables
+from wakelog.stores.catalog.index import Index
+from wakelog.stores.catalog.schema import make
+from wakelog.stores.catalog.tables import CATALOG_VERSION, Due
+from wakelog.stores.sqlite import SqliteStore
+from wakelog.stores.sqlite.file import SqliteFile
+
+_CHANGES = """
+SELECT logs.name, logs.size, logs.rows, sessions.size, sessions.changed
+FROM logs LEFT JOIN sessions ON sessions.key = logs.key AND sessions.name = logs.name
+WHERE sessions.key IS NULL OR sessions.size <> logs.size OR sessions.changed <> logs.rows
+"""
+_GONE = """
+SELECT name FROM sessions
+WHERE NOT EXISTS (SELECT 1 FROM logs WHERE logs.key = sessions.key AND logs.name = sessions.name)
+"""
+
+
+def catalog_in(store: SqliteStore) -> Index:
+    """The catalog of a SQLite store."""
+    return Index(store, SqliteCatalog(store.file))
+
+
+class SqliteCatalog(FtsTables):
+    """See `CatalogTables`."""
+
+    failures: tuple[type[Exception], ...] = (StoreError, msgspec.MsgspecError)
+    batch_bytes = 64 * 1024 * 1024
+    # What is written at once: appends wait for it.
+    stretch_bytes = 512 * 1024
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
+        self._is_current = False
+
+    def changes(self, store: Store) -> tuple[dict[str, Due], list[str]]:  # noqa: ARG002 - the file knows
+        """See `CatalogTables`. One question instead of a listing."""
+        with self._reading() as db:
+            # A store without sessions needs no catalog, and reading makes none.
+            if db.execute("SELECT 1 FROM logs").fetchone() is None:
+                return {}, []
+            self._check_version(db)
+            due = [_due(*row) for row in db.execute(_CHANGES)]
+            return {one.stat.name: one for one in due}, [name for (name,) in db.execute(_GONE)]
+
+    def rebuild(self) -> None:
+        """See `CatalogTables`. What a newer wakelog keeps there is left alone."""
+        was_current, self._is_current = self._is_current, False
+        with self._transaction() as db:
+            version = _version(db)
+            if version > CATALOG_VERSION:
+                raise StoreError("the catalog is of a newer wakelog", hint="upgrade wakelog")
+            # Of two who found an older one, the second finds the work done.
+            if was_current or version < CATALOG_VERSION:
+                make(db)
+
+    def _check_version(self, db: sqlite3.Connection) -> None:
+        self._is_current = _version(db) == CATALOG_VERSION
+        if not self._is_current:
+            raise StoreError("the catalog is of another version")
+
+    def close(self) -> None:
+        """See `CatalogTables`. The file is the store's."""
+
+    def _reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        return self._file.reading()
+
+    def _transaction(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        return self._file.writing(durable=False)
+
+    def _new_key(self, db: sqlite3.Connection, name: str) -> int | None:
+        """The key of its log: so what was left half done is found again."""
+        found = db.execute("SELECT key FROM logs WHERE name = ?", (name,)).fetchone()
+        return int(found[0]) if found else None
+
+
+def _version(db: sqlite3.Connection) -> int:
+    """The version of what is kept there; 0 if nothing is."""
+    is_there = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'catalog'").fetchone() is not None
+    return int(db.execute("SELECT max(version) FROM catalog").fetchone()[0] or 0) if is_there else 0
+
+
+def _due(name: str, size: int, rows: int, old_size: int | None, old_rows: int | None) -> Due:
+    before = None if old_size is None or old_rows is None else (old_size, old_rows)
+    return Due(Stat(name, size, rows), before)

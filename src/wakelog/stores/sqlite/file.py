@@ -1,0 +1,307 @@
+"""The file under the SQLite store: its connections, its lock, its schema, and what can go wrong with them.
+
+Three connections, each used by one thread at a time: one reads, one writes and syncs at every commit, one writes
+without a sync (journals, and entries that need none): with a write-ahead log that still survives the process.
+Rule 1: writers take a lock file first. SQLite would let them poll for its own lock, and the unlucky ones starve.
+Rule 2: reading makes nothing. A file that is not there reads as an empty one; the schema is brought up to date by
+the first write.
+Rule 3: after an input/output error a connection is closed, and the next use opens a new one.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import sqlite3
+import stat
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+from urllib.parse import quote
+
+from wakelog.errors import Damaged, NewerFormat, StoreError
+from wakelog.stores.database.migrations import Migration, migrations, newest
+from wakelog.stores.files import storage, sync_folder
+
+_Use: TypeAlias = Literal["read", "sync", "quick"]
+_SYNCHRONOUS = {"read": "NORMAL", "sync": "FULL", "quick": "NORMAL"}
+# "wake": so that another program's database is never taken for ours.
+_APPLICATION_ID = 0x77616B65
+_SQLITE_MIN = (3, 37, 0)
+_BUSY_TIMEOUT_S = 60.0
+_CACHE_KIB = 16 * 1024
+_INHERITED: list[sqlite3.Connection] = []
+
+
+class SqliteFile:
+    """One database file, opened when it is needed."""
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+        self._connections: dict[_Use, sqlite3.Connection] = {}
+        self._turns: dict[_Use, threading.RLock] = {}
+        self._lock = -1
+        self._is_current = self._has_schema = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """The state of one process. At its end connections are closed, and the last one leaves a single file behind."""
+        weakref.finalize(self, _close_all, self._connections, os.getpid())
+        self._turns = {use: threading.RLock() for use in _SYNCHRONOUS}  # type: ignore[misc]
+        self._writing = threading.RLock()
+        self._pid = os.getpid()
+
+    # ── using it ─────────────────────────────────────────────────────────────────────────────────
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The connection that reads. A file that is not there reads as an empty one."""
+        self._leave_to_parent()
+        with self._turns["read"], self._failing("read", "read"):
+            if self._is_begun():
+                yield self._connection("read")
+                return
+            with contextlib.closing(_empty()) as nothing:
+                yield nothing
+
+    def _is_begun(self) -> bool:
+        """Whether there is a schema to read from: whoever makes the file may not have come so far."""
+        self._has_schema = self._has_schema or (os.path.exists(self.path) and _version(self._connection("read")) > 0)
+        return self._has_schema
+
+    @contextlib.contextmanager
+    def writing(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
+        """One transaction, alone among all writers of this file; durable when it is over, if that is asked for."""
+        self._leave_to_parent()
+        use: _Use = "sync" if durable else "quick"
+        with self._writing, self._turns[use], self._failing(use, "write to"):
+            self._make()
+            with self._locked():
+                connection = self._connection(use)
+                self._bring_up_to_date(connection)
+                with _transaction(connection):
+                    yield connection
+
+    def sync(self) -> None:
+        """Syncs what was committed without one. A commit that changes nothing would not: SQLite then writes nothing."""
+        with storage(f"make {self.path} durable"), contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(f"{self.path}-wal", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                os.fdatasync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def version(self) -> int:
+        """The version of the schema; 0 where there is none yet."""
+        with self.reading() as connection:
+            return _version(connection)
+
+    def close(self) -> None:
+        """Closes everything; the next use opens it anew."""
+        if self._pid == os.getpid():
+            for use in list(self._connections):
+                with self._turns[use]:
+                    self._drop(use)
+            if self._lock >= 0:
+                os.close(self._lock)
+        self._lock, self._is_current, self._has_schema = -1, False, False
+
+    # ── opening ──────────────────────────────────────────────────────────────────────────────────
+
+    def _connection(self, use: _Use) -> sqlite3.Connection:
+        connection = self._connections.get(use)
+        if connection is None:
+            connection = self._connections[use] = self._connect(use)
+        return connection
+
+    def _connect(self, use: _Use) -> sqlite3.Connection:
+        if sqlite3.sqlite_version_info < _SQLITE_MIN:
+            raise StoreError(f"SQLite {sqlite3.sqlite_version} is too old", hint="3.37 or newer is needed")
+        if os.path.exists(self.path) and not os.path.isfile(self.path):
+            raise StoreError(f"{self.path} is not a file", hint="give the path of a file after `sqlite:`")
+        connection = self._opened(use)
+        try:
+            self._check_ours(connection)
+            connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[use]}")
+            connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+            connection.execute("PRAGMA trusted_schema = OFF")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _opened(self, use: _Use) -> sqlite3.Connection:
+        if use != "read":
+            if not os.access(self.path, os.W_OK):
+                # SQLite would open it all the same, to read, and leave files beside it.
+                with storage(f"write to {self.path}"):
+                    raise PermissionError(errno.EACCES, "")
+            return _connected(self.path, "rw")
+        for mode in self._ways_to_read():
+            with contextlib.suppress(sqlite3.OperationalError):
+                connection = _connected(self.path, mode)
+                connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+                return connection
+        return _connected(self.path, "ro")
+
+    def _ways_to_read(self) -> tuple[str, ...]:
+        """How the file may be opened. Where we may not write, SQLite's files beside it would be in others' way.
+
+        Without write access a file that nobody has in use can only be read as if it never changed.
+        """
+        if os.access(self.path, os.W_OK):
+            return ("rw", "ro", "ro&immutable=1")
+        return ("ro",) if os.path.exists(f"{self.path}-wal") else ("ro&immutable=1",)
+
+    def _check_ours(self, connection: sqlite3.Connection) -> None:
+        """Refuses a database of another program, and one of a newer wakelog."""
+        (ours,) = connection.execute("PRAGMA application_id").fetchone()
+        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if tables and ours != _APPLICATION_ID:
+            raise StoreError(f"{self.path} is a database of another program", hint="choose another file")
+        if _version(connection) > newest("sqlite"):
+            raise NewerFormat(
+                f"{self.path} has schema {_version(connection)}; this wakelog knows {newest('sqlite')}",
+                hint="upgrade wakelog",
+            )
+
+    def _make(self) -> None:
+        """The file, private to its owner and durable by name."""
+        if self._lock >= 0:
+            return
+        with storage(f"make {self.path}"):
+            folder = os.path.dirname(self.path)
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+                sync_folder(folder)
+            found = os.stat(self.path)
+            if not stat.S_ISREG(found.st_mode):
+                raise StoreError(f"{self.path} is not a file", hint="give the path of a file after `sqlite:`")
+            if found.st_uid != os.geteuid():
+                raise StoreError(f"{self.path} belongs to another user", hint="choose another store with --store")
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._lock = os.open(f"{self.path}-lock", flags, 0o600)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        with storage(f"lock {self.path}"):
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+    def _leave_to_parent(self) -> None:
+        """After a fork what is open is the parent's. It is kept, because even closing it would touch its locks."""
+        if self._pid != os.getpid():
+            _INHERITED.extend(self._connections.values())
+            self._connections = {}
+            if self._lock >= 0:
+                os.close(self._lock)
+            self._lock, self._is_current, self._has_schema = -1, False, False
+            self._begin()
+
+    # ── the schema ───────────────────────────────────────────────────────────────────────────────
+
+    def _bring_up_to_date(self, connection: sqlite3.Connection) -> None:
+        if self._is_current:
+            return
+        if _version(connection) < newest("sqlite"):
+            connection.execute("PRAGMA journal_mode = WAL")
+            with _transaction(connection):
+                version = _version(connection)
+                for step in migrations("sqlite"):
+                    if step.version > version:
+                        apply(connection, step)
+        self._is_current = True
+
+    # ── what goes wrong ──────────────────────────────────────────────────────────────────────────
+
+    @contextlib.contextmanager
+    def _failing(self, use: _Use, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            self._drop(use)
+            raise store_error(f"cannot {doing} {self.path}", error) from error
+
+    def _drop(self, use: _Use) -> None:
+        connection = self._connections.pop(use, None)
+        if connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+
+def _close_all(connections: dict[_Use, sqlite3.Connection], pid: int) -> None:
+    if pid == os.getpid():
+        for connection in connections.values():
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+
+def _connected(path: str, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"file:{quote(path)}?mode={mode}",
+        uri=True,
+        timeout=_BUSY_TIMEOUT_S,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+def _empty() -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    for step in migrations("sqlite"):
+        apply(connection, step)
+    return connection
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def apply(connection: sqlite3.Connection, step: Migration) -> None:
+    """One step of the schema, statement by statement, inside a transaction of the caller's."""
+    statement = ""
+    for line in step.sql.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            connection.execute(statement)
+            statement = ""
+    connection.execute(f"PRAGMA user_version = {step.version:d}")
+    connection.execute(f"PRAGMA application_id = {_APPLICATION_ID:d}")
+
+
+@contextlib.contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
+_HINTS = {
+    sqlite3.SQLITE_FULL: os.strerror(errno.ENOSPC) + ": free some space and try again",
+    sqlite3.SQLITE_READONLY: "the file or its folder is read-only; check who owns it and its permissions",
+    sqlite3.SQLITE_PERM: "check who owns the file and its permissions",
+    sqlite3.SQLITE_CANTOPEN: "check that the folder is there, who owns it and its permissions",
+    sqlite3.SQLITE_BUSY: "another program has locked the file; let it finish and try again",
+    sqlite3.SQLITE_LOCKED: "another program has locked the file; let it finish and try again",
+    sqlite3.SQLITE_IOERR: "the disk reported an error; what was acknowledged before is kept",
+    sqlite3.SQLITE_NOTADB: "give the path of a database that wakelog has made, or of none",
+    sqlite3.SQLITE_CORRUPT: "`sqlite3 FILE .recover` may save what can be read; then restore or copy it",
+}
+
+
+def store_error(what: str, error: sqlite3.Error) -> StoreError:
+    """What SQLite said, in one line, with what to do now."""
+    # The lower byte is the kind; what is above it tells which call failed.
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    kind = Damaged if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT) else StoreError
+    return kind(f"{what}: {error}", hint=_HINTS.get(code, ""))

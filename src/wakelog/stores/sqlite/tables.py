@@ -1,0 +1,300 @@
+"""`Tables` in a SQLite file. Every method is one transaction or one question; the statements stand at the top.
+
+Writers are alone in the file, so what a transaction reads is what it writes behind. Leases count seconds since boot:
+a database file is used on one machine at a time, and neither a suspended one nor a jumping clock matters.
+"""
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from wakelog.ports import Stat
+from wakelog.stores.database.tables import Addition, Known, LeaseRow, Row, StoredRow
+from wakelog.stores.holding import Holder, boot_id, seconds_since_boot
+from wakelog.stores.sqlite.blobs import SqliteBlobs
+from wakelog.stores.sqlite.file import SqliteFile
+
+_POLL_S = 0.02
+
+_KNOWN = "SELECT id, name FROM logs WHERE id = ?1 UNION ALL SELECT id, name FROM logs WHERE name = ?1 LIMIT 1"
+_LAST_NUMBER = "SELECT coalesce(max(number), 0) FROM logs WHERE stem = ?"
+_MAKE = """
+INSERT INTO logs (id, name, stem, number, rows, size) VALUES (?, ?, ?, ?, 0, 0)
+ON CONFLICT DO NOTHING RETURNING key
+"""
+_APPEND = """
+INSERT INTO lines (session, number, size, seq, id, parent, type, time_ms, bytes)
+SELECT key, rows + 1, size + length(?9), ?4, ?5, ?6, ?7, ?8, ?9 FROM logs
+WHERE id = ?1 AND size = ?2 AND (?3 IS NULL OR fence = ?3)
+ON CONFLICT DO NOTHING
+"""
+_MOVE = "UPDATE logs SET rows = rows + ?1, size = size + ?2 WHERE id = ?3"
+_ENDS = "SELECT key, rows FROM logs WHERE id = ?1 AND size = ?2 AND (?3 IS NULL OR fence = ?3)"
+_INSERT = """
+INSERT INTO lines (session, number, size, seq, id, parent, type, time_ms, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_ID_TAKEN = "SELECT 1 FROM lines WHERE id = ? AND session = ?"
+_SEQ_TAKEN = "SELECT 1 FROM lines WHERE session = ? AND seq = ? AND seq <> number - 1"
+_LAST = """
+SELECT lines.number, lines.size, bytes FROM logs JOIN lines ON session = logs.key AND lines.number = rows
+WHERE logs.id = ?
+"""
+_ROWS = """
+SELECT lines.number, lines.size, bytes FROM lines
+WHERE session = (SELECT key FROM logs WHERE id = ?) AND lines.number > ? ORDER BY lines.number
+"""
+_ROWS_BEFORE = """
+SELECT lines.number, lines.size, bytes FROM lines
+WHERE session = (SELECT key FROM logs WHERE id = ?) AND lines.number < ? ORDER BY lines.number DESC
+"""
+_NUMBER_OF = """
+WITH log AS (SELECT key FROM logs WHERE id = :session)
+SELECT number FROM lines, log WHERE session = log.key AND number = :seq + 1 AND seq = :seq
+UNION ALL
+SELECT number FROM lines, log WHERE session = log.key AND seq = :seq AND seq <> number - 1
+"""
+_ROW_OF = """
+SELECT lines.number, lines.size, bytes FROM lines JOIN logs ON logs.key = lines.session
+WHERE lines.id = ? AND logs.id = ?
+"""
+_TAKE = """
+UPDATE logs SET holder = ?, fence = ?, expires = ?, boot = ?, pids = ?, pid = ?, born = ? WHERE id = ?
+"""
+_RENEW = "UPDATE logs SET expires = ? WHERE id = ? AND fence = ? RETURNING 1"
+_RELEASE = "UPDATE logs SET expires = 0 WHERE id = ? AND fence = ?"
+_LEASE = "SELECT holder, fence, expires, boot, pids, pid, born FROM logs WHERE id = ? AND fence IS NOT NULL"
+_JOURNAL = """
+INSERT INTO journals (session, reply, bytes)
+SELECT key, :reply, :piece FROM logs WHERE id = :session AND (:fence IS NULL OR fence = :fence)
+RETURNING 1
+"""
+_JOURNALS = """
+SELECT reply, bytes FROM journals WHERE session = (SELECT key FROM logs WHERE id = ?) ORDER BY journals.key
+"""
+_DROP = "DELETE FROM journals WHERE session = (SELECT key FROM logs WHERE id = ?) AND reply = ?"
+
+
+class SqliteTables:
+    """See `tables.Tables`. `now` counts seconds since boot, for leases."""
+
+    def __init__(self, file: SqliteFile, *, now: Callable[[], float] | None = None) -> None:
+        self._file = file
+        self._now = now or seconds_since_boot
+        self._blobs = SqliteBlobs(file)
+
+    # ── sessions ─────────────────────────────────────────────────────────────────────────────────
+
+    def known(self, ref: str) -> Known | None:
+        """See `Tables`."""
+        with self._file.reading() as db:
+            row = db.execute(_KNOWN, (ref,)).fetchone()
+        return Known(*row) if row else None
+
+    def sessions(self) -> Iterator[Stat]:
+        """See `Tables`."""
+        with self._file.reading() as db:
+            rows = db.execute("SELECT name, size, rows FROM logs").fetchall()
+        return (Stat(*row) for row in rows)
+
+    def last_number(self, stem: str) -> int:
+        """See `Tables`."""
+        with self._file.reading() as db:
+            return int(db.execute(_LAST_NUMBER, (stem,)).fetchone()[0])
+
+    def make(self, session: str, name: str, stem: str, number: int, rows: Sequence[Row]) -> bool:
+        """See `Tables`."""
+        with self._file.writing() as db:
+            made = db.execute(_MAKE, (session, name, stem, number)).fetchone()
+            if made is None:
+                return False
+            return _add(db, Addition(session, 0, tuple(rows), refuse_known=False))
+
+    # ── rows ─────────────────────────────────────────────────────────────────────────────────────
+
+    def add(self, additions: Sequence[Addition]) -> list[bool]:
+        """See `Tables`."""
+        with self._file.writing(durable=any(addition.durable for addition in additions)) as db:
+            if len(additions) > 1 and _add_at_once(db, additions):
+                return [True] * len(additions)
+            return [_add(db, addition) for addition in additions]
+
+    def sync(self) -> None:
+        """See `Tables`."""
+        self._file.sync()
+
+    def last(self, session: str) -> StoredRow | None:
+        """See `Tables`."""
+        with self._file.reading() as db:
+            return _stored(db.execute(_LAST, (session,)).fetchone())
+
+    def rows(self, session: str, *, after: int, budget: int) -> Sequence[StoredRow]:
+        """See `Tables`."""
+        with self._file.reading() as db:
+            return list(_within(budget, db.execute(_ROWS, (session, after))))
+
+    def rows_before(self, session: str, *, before: int, budget: int) -> Sequence[StoredRow]:
+        """See `Tables`."""
+        with self._file.reading() as db:
+            return list(_within(budget, db.execute(_ROWS_BEFORE, (session, before))))
+
+    def number_of(self, session: str, *, seq: int) -> int | None:
+        """See `Tables`."""
+        with self._file.reading() as db:
+            found = db.execute(_NUMBER_OF, {"session": session, "seq": seq}).fetchone()
+        return int(found[0]) if found else None
+
+    def row_of(self, session: str, entry: str) -> StoredRow | None:
+        """See `Tables`."""
+        with self._file.reading() as db:
+            return _stored(db.execute(_ROW_OF, (entry, session)).fetchone())
+
+    # ── leases ───────────────────────────────────────────────────────────────────────────────────
+
+    def take(self, addition: Addition, holder: str, process: Holder, *, ttl_s: float, void: int | None) -> bool:
+        """See `Tables`."""
+        with self._file.writing() as db:
+            lease = self._lease(db, addition.session)
+            if lease is not None and lease.stands and lease.fence != void:
+                return False
+            if not _add(db, addition):
+                return False
+            whose = (process.boot, process.pids, process.pid, process.born)
+            fence = addition.rows[0].seq
+            db.execute(_TAKE, (holder, fence, self._now() + ttl_s, *whose, addition.session))
+            return True
+
+    def renew(self, session: str, fence: int, *, ttl_s: float) -> bool:
+        """See `Tables`."""
+        with self._file.writing(durable=False) as db:
+            return db.execute(_RENEW, (self._now() + ttl_s, session, fence)).fetchone() is not None
+
+    def release(self, session: str, fence: int) -> None:
+        """See `Tables`."""
+        with self._file.writing(durable=False) as db:
+            db.execute(_RELEASE, (session, fence))
+
+    def lease(self, session: str) -> LeaseRow | None:
+        """See `Tables`."""
+        with self._file.reading() as db:
+            return self._lease(db, session)
+
+    def _lease(self, db: sqlite3.Connection, session: str) -> LeaseRow | None:
+        row = db.execute(_LEASE, (session,)).fetchone()
+        if row is None:
+            return None
+        holder, fence, expires, *process = row
+        # Seconds since boot mean nothing after the next one.
+        stands = process[0] == boot_id() and expires > self._now()
+        return LeaseRow(holder, fence, stands, Holder(*process))
+
+    # ── journals and news ────────────────────────────────────────────────────────────────────────
+
+    def journal(self, session: str, reply: str, piece: bytes, *, fence: int | None) -> bool:
+        """See `Tables`."""
+        given = {"session": session, "reply": reply, "piece": piece, "fence": fence}
+        with self._file.writing(durable=False) as db:
+            return db.execute(_JOURNAL, given).fetchone() is not None
+
+    def journals(self, session: str) -> list[tuple[str, bytes]]:
+        """See `Tables`."""
+        with self._file.reading() as db:
+            return db.execute(_JOURNALS, (session,)).fetchall()
+
+    def drop(self, session: str, reply: str) -> None:
+        """See `Tables`."""
+        with self._file.writing(durable=False) as db:
+            db.execute(_DROP, (session, reply))
+
+    @contextlib.contextmanager
+    def watching(self, session: str) -> Iterator[Callable[[float], None]]:  # noqa: ARG002 - the whole file is watched
+        """See `Tables`. SQLite counts the commits of others; looking at that number is next to nothing."""
+        seen = [self._commits()]
+
+        def wait(seconds: float) -> None:
+            deadline = time.monotonic() + seconds
+            while (now := self._commits()) == seen[0] and time.monotonic() < deadline:
+                time.sleep(_POLL_S)
+            seen[0] = now
+
+        yield wait
+
+    def _commits(self) -> int:
+        with self._file.reading() as db:
+            return int(db.execute("PRAGMA data_version").fetchone()[0])
+
+    # ── the rest ─────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def blobs(self) -> SqliteBlobs:
+        """See `Tables`."""
+        return self._blobs
+
+    def close(self) -> None:
+        """See `Tables`."""
+        self._file.close()
+
+
+def _add_at_once(db: sqlite3.Connection, additions: Sequence[Addition]) -> bool:
+    """Adds a row to each of many logs, inside a transaction of the caller's; or to none, if one is not let in."""
+    if any(len(addition.rows) != 1 or not addition.refuse_known for addition in additions):
+        return False
+    if db.executemany(_APPEND, map(_said, additions)).rowcount != len(additions):
+        # Who it was is not told. Nobody else can write meanwhile: the file's lock is ours.
+        db.execute("ROLLBACK")
+        db.execute("BEGIN IMMEDIATE")
+        return False
+    db.executemany(_MOVE, [(1, len(addition.rows[0].raw), addition.session) for addition in additions])
+    return True
+
+
+def _add(db: sqlite3.Connection, addition: Addition) -> bool:
+    """Puts rows behind a log's end and moves it, inside a transaction of the caller's."""
+    if len(addition.rows) == 1 and addition.refuse_known and db.execute(_APPEND, _said(addition)).rowcount == 1:
+        db.execute(_MOVE, (1, len(addition.rows[0].raw), addition.session))
+        return True
+    return _add_patiently(db, addition)
+
+
+def _said(addition: Addition) -> tuple[str | int | bytes | None, ...]:
+    """What `_APPEND` is told of an addition of one row."""
+    (row,) = addition.rows
+    said = (row.seq, row.id, row.parent, row.type, row.time_ms, row.raw)
+    return addition.session, addition.size, addition.fence, *said
+
+
+def _add_patiently(db: sqlite3.Connection, addition: Addition) -> bool:
+    """The same for many rows, and for one that stands there already or repeats a seq."""
+    rows, size = addition.rows, addition.size
+    found = db.execute(_ENDS, (addition.session, size, addition.fence)).fetchone()
+    if found is None:
+        return False
+    key, number = found
+    if addition.refuse_known and rows[0].id and db.execute(_ID_TAKEN, (rows[0].id, key)).fetchone():
+        return False
+    for row in rows:
+        number, size = number + 1, size + len(row.raw)
+        taken = row.id and db.execute(_ID_TAKEN, (row.id, key)).fetchone()
+        entry = None if taken else row.id
+        seq = row.seq if row.seq == number - 1 else _free_seq(db, key, row.seq)
+        db.execute(_INSERT, (key, number, size, seq, entry, row.parent, row.type, row.time_ms, row.raw))
+    db.execute(_MOVE, (len(rows), size - addition.size, addition.session))
+    return True
+
+
+def _free_seq(db: sqlite3.Connection, key: int, seq: int | None) -> int | None:
+    """`seq`, unless a log that was put together by somebody else has it already."""
+    return None if db.execute(_SEQ_TAKEN, (key, seq)).fetchone() else seq
+
+
+def _within(budget: int, rows: Iterable[tuple[int, int, bytes]]) -> Iterator[StoredRow]:
+    """Rows until there are so many bytes of them. SQLite looks for the next one when it is asked."""
+    for row in rows:
+        yield StoredRow(*row)
+        budget -= len(row[2])
+        if budget <= 0:
+            return
+
+
+def _stored(row: tuple[int, int, bytes] | None) -> StoredRow | None:
+    return StoredRow(*row) if row else None

@@ -1,0 +1,62 @@
+"""The catalog of every store passes the suite; what is a store's own is shown below it (law 2, law 12; ST-4, ST-5)."""
+
+import pytest
+
+from tests.stores.jsonl.test_store import JsonlRig
+from tests.stores.postgres.rig import PostgresRig
+from tests.stores.sqlite.test_store import SqliteRig
+from tests.stores.test_memory import MemoryRig
+from wakelog.stores import open_catalog
+from wakelog.testing.catalog_suite import CatalogSuite
+
+
+class Cataloged:
+    """A rig of a store, with its catalog."""
+
+    def __init__(self, rig, url):
+        self.rig = rig
+        self.url = url
+
+    def catalog(self, store):
+        return open_catalog(self.url, store)
+
+    def __getattr__(self, name):
+        return getattr(self.rig, name)
+
+
+class TestOfMemory(CatalogSuite):
+    @pytest.fixture
+    def rig(self):
+        return Cataloged(MemoryRig(), "memory:")
+
+
+class TestOfFiles(CatalogSuite):
+    @pytest.fixture
+    def rig(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        return Cataloged(JsonlRig(tmp_path / "store"), str(tmp_path / "store"))
+
+
+class TestOfSqlite(CatalogSuite):
+    @pytest.fixture
+    def rig(self, tmp_path):
+        return Cataloged(SqliteRig(tmp_path / "store.db"), f"sqlite:{tmp_path}/store.db")
+
+
+class TestOfPostgres(CatalogSuite):
+    @pytest.fixture
+    def rig(self, postgres_url):
+        rig = PostgresRig(postgres_url)
+        yield Cataloged(rig, postgres_url)
+        rig.close()
+
+
+class TestThroughAPooler(CatalogSuite):
+    """What one transaction leaves in a connection, another client may meet."""
+
+    @pytest.fixture
+    def rig(self, pgbouncer_url, postgres_url):
+        url = f"{pgbouncer_url}?pooler=transaction"
+        rig = PostgresRig(url, direct=postgres_url)
+        yield Cataloged(rig, url)
+        rig.close()

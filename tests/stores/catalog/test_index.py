@@ -1,0 +1,74 @@
+"""The derived index: what it says of a session, and where it is; `test_catalogs.py` says the rest (law 2; ST-4)."""
+
+import os
+
+from hypothesis import HealthCheck, given, settings
+
+from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, tell
+from tests.stores.catalog.rigs import Rig
+from wakelog.log.entry import Session as SessionEntry
+from wakelog.reading import read_log
+from wakelog.stores.catalog.index import index_path
+from wakelog.views.overview import overview
+from wakelog.views.state import session_state
+
+
+def expected_row(store, name):
+    """A row as the views of the whole log give it, worked out without the index."""
+    log = read_log(store, name)
+    card = overview(log.tree, damaged=bool(log.damage))
+    own = log.session.value if log.session else SessionEntry()
+    bodies = [entry.value for entry in log.entries]
+    prompts = [" ".join(body.message.text.split()) for body in bodies if _is_prompt(body)]
+    return {
+        "name": name,
+        "id": log.id,
+        "agent": own.agent,
+        "sender": own.sender,
+        "number": own.number,
+        "cwd": own.cwd,
+        "title": card.title,
+        "created": own.timestamp,
+        "updated": bodies[-1].timestamp,
+        "entries": card.entries,
+        "messages": card.messages,
+        "model": card.model,
+        "archived": card.archived,
+        "state": card.state,
+        "damage": len(log.damage),
+        "prompt": next(filter(None, prompts), "")[:200],
+        "attached": session_state(log.tree).attached_at is not None,
+    }
+
+
+def _is_prompt(body):
+    return body.type == "message" and hasattr(body, "message") and type(body.message).__name__ == "Prompt"
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@given(STORIES, DAMAGE)
+def test_a_row_is_what_the_views_of_the_whole_log_say(shared, steps, hurts):
+    """Law 2: the index derives; every field of a row is a view of the log."""
+    rig = Rig(shared / os.urandom(8).hex())
+    rig.write("crab_user_1", damaged(bytes_of(tell(steps)), hurts))
+    rig.index.refresh()
+    (row,) = rig.index.rows(archived=None)
+    expected = expected_row(rig.store, "crab_user_1")
+    assert {field: getattr(row, field) for field in expected} == expected
+    assert row.size == os.path.getsize(rig.log("crab_user_1"))
+    rig.index.close()
+
+
+def test_where_the_index_is(monkeypatch, tmp_path):
+    """One index a store, in the XDG cache, whichever way the store is named."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    path = index_path("sessions")
+    assert path == index_path(f"jsonl:{tmp_path}/sessions") == index_path(f"{tmp_path}/x/../sessions/")
+    assert path != index_path("others")
+    assert os.path.dirname(path) == str(tmp_path / "wakelog")
+    assert path.endswith(".sqlite")
+    assert index_path("memory:") == ":memory:"
+    monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert index_path("sessions").startswith(str(tmp_path / ".cache" / "wakelog"))

@@ -1,0 +1,207 @@
+"""The file under the index may be lost, harmed or shared at any time; no answer changes (law 2, law 9)."""
+
+import os
+import random
+import sqlite3
+import stat as modes
+import subprocess
+import sys
+
+from tests.stores.catalog.rigs import Rig, answers
+from wakelog.forking import fork
+from wakelog.stores.catalog.index import Index
+from wakelog.stores.catalog.index_tables import IndexTables
+
+
+def harm(path, chance):
+    """One way of damaging the file of an index; says which."""
+    how = chance.choice(["flip", "flip", "flip", "zero", "cut", "grow", "swap", "delete", "empty", "noise", "folder"])
+    with open(path, "rb") as file:
+        raw = bytearray(file.read())
+    at = chance.randrange(len(raw))
+    match how:
+        case "flip":
+            raw[at] ^= 1 << chance.randrange(8)
+        case "zero":
+            raw[at : at + 512] = bytes(len(raw[at : at + 512]))
+        case "cut":
+            del raw[at:]
+        case "grow":
+            raw += os.urandom(1000)
+        case "swap":
+            raw = raw[4096:8192] + raw[:4096] + raw[8192:]
+        case "empty":
+            raw = bytearray()
+        case "noise":
+            raw = bytearray(os.urandom(len(raw)))
+        case "delete" | "folder":
+            os.unlink(path)
+    if how == "folder":
+        os.mkdir(path)
+    elif how != "delete":
+        with open(path, "wb" if chance.random() < 0.5 else "r+b") as file:
+            file.write(raw)
+            file.truncate()
+    return how
+
+
+def test_damaging_or_deleting_the_index_changes_no_answer(rig):
+    """Law 2: 200 ways of harming the file, and every answer stays what it was."""
+    chance = random.Random(7)
+    parent = rig.talk(4).session
+    parent.rename("a title")
+    fork(parent).archive()
+    rig.talk(2)
+    expected = rig.fresh_answers()
+    for _ in range(200):
+        assert rig.answers() == expected
+        rig.index.close()
+        how = harm(rig.path, chance)
+        rig.index = Index(rig.store, IndexTables(rig.path))
+        assert rig.answers() == expected, how
+        if how == "folder":
+            os.rmdir(rig.path)
+            rig.index = Index(rig.store, IndexTables(rig.path))
+
+
+def test_damage_under_an_open_index_is_met_too(rig):
+    """Law 2: also an index that is in use may lose its file, and finds out at the next refresh."""
+    rig.talk(3)
+    expected, chance = rig.answers(), random.Random(3)
+    for _ in range(20):
+        if harm(rig.path, chance) == "folder":
+            os.rmdir(rig.path)
+        assert rig.answers() == expected
+
+
+def test_a_question_to_a_broken_file_is_answered(rig):
+    """Law 2: where damage only shows when a question is asked, the index is built anew and the answer given."""
+    rig.talk(3)
+    expected = rig.answers()
+    rig.index._tables.file.connection.execute("DROP TABLE sessions")
+    assert answers(rig.index) == expected
+
+
+def test_no_file_can_be_kept(tmp_path):
+    """Law 2, law 9: where the cache cannot be written, the answers are the same and nothing is left behind."""
+    (tmp_path / "cache").write_text("a file where a folder should be")
+    rig = Rig(tmp_path)
+    rig.talk(3)
+    assert rig.answers() == rig.fresh_answers()
+    assert rig.refreshed() == 0
+    assert os.listdir(tmp_path) == ["cache", "store"] or os.listdir(tmp_path) == ["store", "cache"]
+    rig.index.close()
+
+
+def test_a_file_that_cannot_be_written_is_replaced(rig):
+    """Law 2: what is in the way of the index is thrown away, since nothing in it is the only copy."""
+    rig.talk(1)
+    rig.index.refresh()
+    rig.index.close()
+    os.chmod(rig.path, 0o400)
+    rig.talk(1)
+    assert rig.answers() == rig.fresh_answers()
+
+
+def test_another_version_is_built_anew(rig):
+    """Law 2: an index of an older or newer wakelog is no reason to fail."""
+    rig.talk(2)
+    expected = rig.answers()
+    rig.index._tables.file.connection.execute("PRAGMA user_version = 4711")
+    changed = os.stat(rig.path).st_mtime_ns
+    rig.index.close()
+    with sqlite3.connect(rig.path) as db:
+        (stamp,) = db.execute("SELECT changed FROM stamp").fetchone()
+    db.close()
+    os.utime(rig.path, ns=(stamp, stamp))
+    assert changed != stamp
+    rig.index = Index(rig.store, IndexTables(rig.path))
+    assert rig.answers() == expected
+    assert rig.index._tables.file.connection.execute("PRAGMA user_version").fetchone() != (4711,)
+
+
+def test_a_file_that_another_process_replaced_is_taken_over(rig):
+    """Law 2: two who build an index in the same place end up with one, and neither reads a log twice for it."""
+    story = rig.talk(2)
+    rig.index.refresh()
+    os.unlink(rig.path)
+    other = Index(rig.store, IndexTables(rig.path))
+    other.refresh()
+    story.user("prompt")
+    rig.index.refresh()
+    before = rig.store.lines
+    other.refresh()
+    assert rig.store.lines == before
+    assert answers(other) == rig.answers() == rig.fresh_answers()
+    other.close()
+
+
+def test_the_file_is_private(rig):
+    """Law 13: the index holds what the logs hold, so it is as private as they are."""
+    rig.talk(1)
+    rig.index.refresh()
+    folder = os.path.dirname(rig.path)
+    assert modes.S_IMODE(os.stat(folder).st_mode) == 0o700
+    assert {modes.S_IMODE(os.stat(os.path.join(folder, name)).st_mode) for name in os.listdir(folder)} == {0o600}
+
+
+def test_reading_leaves_the_store_as_it_was(rig):
+    """Law 9: indexing writes nothing to a store, and takes none of its locks."""
+    rig.talk(2)
+    rig.write("torn_user_1", rig.read("crab_user_1")[:-20])
+    before = {name: os.lstat(name).st_mtime_ns for name in everything(rig.folder + "/store")}
+    rig.answers()
+    assert {name: os.lstat(name).st_mtime_ns for name in everything(rig.folder + "/store")} == before
+
+
+def everything(folder):
+    return [os.path.join(place, name) for place, folders, files in os.walk(folder) for name in (*folders, *files)]
+
+
+# ── many at once ─────────────────────────────────────────────────────────────────────────────────
+
+CHILD = """
+import sys
+from tests.stores.catalog.rigs import Counted
+from wakelog.stores.catalog.index import Index
+from wakelog.stores.catalog.index_tables import IndexTables
+store, path, waits = sys.argv[1:]
+def progress(done, total):
+    if waits == "yes" and done == 20:
+        print("half", flush=True)
+        sys.stdin.read()
+store = Counted(store)
+index = Index(store, IndexTables(path))
+index.refresh(progress=progress)
+print(index.count(), len(index.search("prompt", limit=1000)), store.lines)
+"""
+
+
+def child(rig, *, waits="no"):
+    command = [sys.executable, "-c", CHILD, rig.folder + "/store", rig.path, waits]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def test_processes_refresh_at_once(rig):
+    """Law 2: who builds the index, and with whom, makes no difference; each log is read by one of them."""
+    for _ in range(40):
+        rig.talk(2)
+    children = [child(rig) for _ in range(6)]
+    said = [process.communicate()[0].split() for process in children]
+    assert [process.returncode for process in children] == [0] * 6
+    assert [(count, hits) for count, hits, _ in said] == [("40", "80")] * 6
+    assert sum(int(lines) for _, _, lines in said) == 40 * 9
+    assert rig.refreshed() == 0
+    assert rig.answers() == rig.fresh_answers()
+
+
+def test_a_killed_refresh_leaves_nothing_wrong(rig):
+    """Law 2: kill -9 in the middle of building, and the next one to ask gets the right answers."""
+    for _ in range(40):
+        rig.talk(2)
+    process = child(rig, waits="yes")
+    assert process.stdout.readline() == "half\n"
+    process.kill()
+    process.communicate()
+    assert rig.answers() == rig.fresh_answers()
+    assert rig.refreshed() == 0

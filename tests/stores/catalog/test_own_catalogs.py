@@ -1,0 +1,285 @@
+"""Catalogs that a database keeps beside its logs: lost, old, newer, shared, and not to be written (law 2, law 9)."""
+
+import os
+import subprocess
+import sys
+
+import psycopg
+import pytest
+
+from tests.stores.catalog.test_catalogs import Cataloged
+from tests.stores.postgres.rig import PostgresRig
+from tests.stores.sqlite.test_store import SqliteRig
+from wakelog.errors import StoreError
+from wakelog.stores.catalog.index_tables import IndexTables
+from wakelog.stores.catalog.tables import CATALOG_VERSION
+from wakelog.stores.postgres.catalog import PostgresCatalog
+from wakelog.stores.sqlite.catalog import SqliteCatalog
+from wakelog.testing.catalog_rig import Shelf, said
+
+
+class InSqlite(Cataloged):
+    def run(self, words):
+        with self.rig.again().file.writing() as db:
+            return db.execute(words.format(s="")).fetchall()
+
+    def forget_schema(self):
+        """As a wakelog without catalogs has left it."""
+        self.run("PRAGMA user_version = 1")
+
+
+class InPostgres(Cataloged):
+    def run(self, words):
+        return self.rig.run(words.format(s="wakelog."))
+
+    def forget_schema(self):
+        self.run("DELETE FROM wakelog.schema_version WHERE version > 1")
+
+
+@pytest.fixture
+def in_sqlite(tmp_path):
+    """A shelf whose catalog is in the file of its store."""
+    shelf = Shelf(InSqlite(SqliteRig(tmp_path / "store.db"), f"sqlite:{tmp_path}/store.db"))
+    yield shelf
+    shelf.store.close()
+
+
+@pytest.fixture
+def in_postgres(postgres_url):
+    """A shelf whose catalog is in the database of its store."""
+    rig = InPostgres(PostgresRig(postgres_url), postgres_url)
+    yield Shelf(rig)
+    rig.close()
+
+
+@pytest.fixture(params=["in_sqlite", "in_postgres"])
+def own(request):
+    """Each of them."""
+    return request.getfixturevalue(request.param)
+
+
+def again(shelf):
+    """The same store, met by another process."""
+    return Shelf(Cataloged(shelf.rig, shelf.rig.url))
+
+
+def is_own(shelf):
+    """Whether the answers come from the database, and not from memory."""
+    return not isinstance(shelf.catalog._tables, IndexTables)
+
+
+# ── lost and found ───────────────────────────────────────────────────────────────────────────────
+
+LOSSES = (
+    "DELETE FROM {s}sessions",
+    "DROP TABLE {s}sessions",
+    "DROP TABLE {s}entries",
+    "DROP TABLE {s}catalog",
+    "DELETE FROM {s}catalog",
+    "UPDATE {s}catalog SET version = 0",
+    "UPDATE {s}sessions SET row = '{{'",
+    "UPDATE {s}sessions SET size = -1",
+    "ALTER TABLE {s}entries DROP COLUMN mark",
+    "ALTER TABLE {s}sessions RENAME COLUMN places TO spaces",
+)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_is_derived_may_be_lost(own, loss):
+    """Law 2: whatever happens to the tables of the catalog, the answers stay the same, and the tables come back."""
+    own.talk(3)
+    own.begin(agent="dove").user("nothing but words")
+    own.agrees()
+    own.rig.run(loss)
+    own.talk(1)
+    for shelf in (own, again(own)):
+        shelf.agrees()
+        assert is_own(shelf)
+        assert shelf.refreshed() == 0
+
+
+def test_a_store_from_before_there_were_catalogs(own):
+    """Law 2: a store that an earlier wakelog made gets its catalog when somebody asks."""
+    own.talk(2)
+    for table in ("sessions", "entries", "catalog", "words", "bookmarks"):
+        own.rig.run(f"DROP TABLE IF EXISTS {{s}}{table}")
+    own.rig.forget_schema()
+    own.store.close()
+    own.agrees()
+    assert is_own(own)
+
+
+def test_a_newer_catalog_is_left_alone(own):
+    """Law 10: what a newer wakelog keeps there is not touched; the answers come from memory."""
+    own.talk(2)
+    own.agrees()
+    own.rig.run(f"UPDATE {{s}}catalog SET version = {CATALOG_VERSION + 1}")
+    own.rig.run("UPDATE {s}sessions SET agent = 'from the future'")
+    for shelf in (own, again(own)):
+        shelf.talk(1)
+        shelf.agrees()
+        assert not is_own(shelf)
+    assert own.rig.run("SELECT agent, count(*) FROM {s}sessions GROUP BY agent") == [("from the future", 1)]
+
+
+def test_a_catalog_that_was_made_newer_meanwhile_is_left_alone(own):
+    """Law 10: who meets tables that are not as they were looks whose they are before making them anew."""
+    own.talk(2)
+    own.agrees()
+    own.rig.run(f"UPDATE {{s}}catalog SET version = {CATALOG_VERSION + 1}")
+    own.rig.run("ALTER TABLE {s}sessions RENAME COLUMN row TO card")
+    assert len(own.catalog.rows()) == 1
+    assert not is_own(own)
+    assert own.rig.run("SELECT count(card) FROM {s}sessions") == [(1,)]
+
+
+# ── not to be written ────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_file_that_cannot_be_written(in_sqlite, monkeypatch):
+    """Law 2, law 9: where the file is read-only, the answers are the same and nothing is said."""
+    shelf = in_sqlite
+    shelf.talk(2)
+    shelf.agrees()
+    shelf.talk(1)
+
+    def refuse(self, *, durable=True):
+        raise StoreError("the file is read-only")
+
+    monkeypatch.setattr("wakelog.stores.sqlite.file.SqliteFile.writing", refuse)
+    shelf.agrees()
+    assert not is_own(shelf)
+
+
+def test_a_role_that_may_only_read(in_postgres, postgres_url):
+    """Law 2, law 9: who may not write is answered from the tables while they are up to date, and then from memory."""
+    own, rig = in_postgres, in_postgres.rig
+    own.talk(2)
+    own.agrees()
+    name = f"reader_{postgres_url.rpartition('/')[2]}"
+    rig.rig.run(f"CREATE ROLE {name} LOGIN PASSWORD 'secret'")
+    try:
+        for words in ("USAGE ON SCHEMA wakelog", "SELECT ON ALL TABLES IN SCHEMA wakelog"):
+            rig.rig.run(f"GRANT {words} TO {name}")
+        url = psycopg.conninfo.conninfo_to_dict(postgres_url)
+        theirs = f"postgresql://{name}:secret@{url['host']}:{url['port']}/{url['dbname']}"
+        reader = Shelf(InPostgres(PostgresRig(theirs), theirs))
+        assert reader.refreshed() == 0
+        assert said(reader.catalog) == said(own.catalog)
+        assert is_own(reader)
+        own.talk(1)
+        reader.agrees()
+        assert not is_own(reader)
+        reader.rig.close()
+    finally:
+        rig.rig.run(f"DROP OWNED BY {name}")
+        rig.rig.run(f"DROP ROLE {name}")
+
+
+def test_a_database_that_knows_no_characters(postgres):
+    """Law 12: without an encoding of its own a database finds the same, and no excerpt ends inside a character."""
+    name = f"bytes_{os.getpid()}"
+    with postgres.connect() as server:
+        server.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'")
+    url = postgres.url(name)
+    rig = InPostgres(PostgresRig(url), url)
+    shelf = Shelf(rig)
+    story = shelf.talk(2)
+    story.user("xy" + "ß日é" * 3_000 + " naïveté")
+    shelf.agrees()
+    assert is_own(shelf)
+    rig.close()
+    postgres.drop(url)
+
+
+# ── many at once ─────────────────────────────────────────────────────────────────────────────────
+
+CHILD = """
+import sys
+from wakelog.stores import open_catalog, open_store
+url, waits = sys.argv[1:]
+def progress(done, total):
+    if waits == "yes" and done == 20:
+        print("half", flush=True)
+        sys.stdin.read()
+store = open_store(url)
+catalog = open_catalog(url, store)
+catalog.refresh(progress=progress)
+print(catalog.count(), len(catalog.search("prompt", limit=1000)))
+"""
+
+
+def child(url, *, waits="no"):
+    command = [sys.executable, "-c", CHILD, url, waits]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Writes so small that those of several processes, and of one long log, come between each other."""
+    for tables in (SqliteCatalog, PostgresCatalog):
+        monkeypatch.setattr(tables, "stretch_bytes", 300)
+
+
+def test_processes_refresh_at_once(own):
+    """Law 2: who fills the catalog, and with whom, makes no difference."""
+    for _ in range(30):
+        own.talk(2)
+    children = [child(own.rig.url) for _ in range(4)]
+    assert [process.communicate()[0].split() for process in children] == [["30", "60"]] * 4
+    assert [process.returncode for process in children] == [0] * 4
+    assert own.refreshed() == 0
+    own.agrees()
+
+
+def test_a_killed_refresh_leaves_nothing_wrong(own):
+    """Law 2: kill -9 in the middle of it, and the next one to ask gets the right answers."""
+    for _ in range(30):
+        own.talk(2)
+    process = child(own.rig.url, waits="yes")
+    assert process.stdout.readline() == "half\n"
+    process.kill()
+    process.communicate()
+    own.agrees()
+    assert own.refreshed() == 0
+    assert is_own(own)
+
+
+def test_one_long_log_is_written_in_stretches(own, small):
+    """Rule 2, law 2: whoever is interrupted in a long log leaves a beginning, which the next one goes on from."""
+    story = own.talk(40)
+
+    lines = own.counting._store.load
+    for cut in (20, 90, 150):
+        own.counting._store.load = lambda session, *, after=-1, cut=cut: interrupted(lines(session, after=after), cut)
+        with pytest.raises(KeyboardInterrupt):
+            own.catalog.refresh()
+        own.counting._store.load = lines
+        other = again(own)
+        assert len(other.catalog.search("prompt")) <= 40
+    story.user("one prompt more")
+    own.agrees()
+    assert len(own.catalog.search("prompt", limit=100)) == 41
+
+
+def interrupted(lines, cut):
+    for number, line in enumerate(lines):
+        if number == cut:
+            raise KeyboardInterrupt
+        yield line
+
+
+def test_the_older_never_replaces_the_newer(own, small):
+    """Law 2: of two who read the same log, the one who read more is believed, whoever writes last."""
+    story, other, load = own.talk(10), again(own), own.counting._store.load
+
+    def overtaken(session, *, after=-1):
+        yield from load(session, after=after)
+        own.counting._store.load = load
+        story.session.archive()
+        other.catalog.refresh()
+
+    own.counting._store.load = overtaken
+    own.catalog.refresh()
+    assert [row.name for row in own.catalog.rows(archived=True)] == [story.session.name]
+    own.agrees()

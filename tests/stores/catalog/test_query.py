@@ -1,0 +1,125 @@
+"""The search syntax: what people type becomes a value, and an expression that FTS5 cannot misread (law 13)."""
+
+import sqlite3
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wakelog.errors import BadQuery
+from wakelog.stores.catalog.matching import expression
+from wakelog.stores.catalog.query import QUERY_MAX_CHARS, TERMS_MAX, Field, Query, Term, bound, listed, parse
+
+NOW_MS = 1_800_000_000_000
+DAY_MS = 86_400_000
+
+
+@pytest.fixture(scope="module")
+def words():
+    with sqlite3.connect(":memory:") as db:
+        db.execute("CREATE VIRTUAL TABLE words USING fts5 (text, tokenize = 'unicode61')")
+        db.execute("INSERT INTO words VALUES ('fix the parser')")
+        yield db
+    db.close()
+
+
+def matches(db, query):
+    found = db.execute("SELECT rowid FROM words WHERE words MATCH ?", (expression(parse(query)),))
+    return found.fetchall() == [(1,)]
+
+
+def test_terms_and_fields():
+    """Search: each part of a query is what it looks like; what has no meaning of its own is a word."""
+    assert parse('one -two three* -"four five" "six"* agent:crab -cwd:"/a b" foo:bar "type:x" xtool:y ++') == Query(
+        (
+            Term("one"),
+            Term("two", without=True),
+            Term("three", prefix=True),
+            Term("four five", without=True),
+            Term("six", prefix=True),
+            Term("foo:bar"),
+            Term("type:x"),
+            Term("xtool:y"),
+        ),
+        (Field("agent", "crab"), Field("cwd", "/a b", without=True)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "values"),
+    [
+        ("agent:crab", ("crab",)),
+        ("sender:TG:1", ("TG:1",)),
+        ("cwd:/a/b//", ("/a/b", "/a/b/")),
+        ("cwd:/", ("/", "/")),
+        ('tool:"a b"', ("\na b\n",)),
+        ("since:2d", (NOW_MS - 2 * DAY_MS,)),
+        ("since:90s", (NOW_MS - 90_000,)),
+        ("since:30m", (NOW_MS - 30 * 60_000,)),
+        ("since:12h", (NOW_MS - DAY_MS // 2,)),
+        ("since:1w", (NOW_MS - 7 * DAY_MS,)),
+        ("since:1970-01-02", (DAY_MS,)),
+        ("since:1970-01-02T00:00:00.500+01:00", (DAY_MS - 3_600_000 + 500,)),
+    ],
+)
+def test_what_a_field_is_compared_with(query, values):
+    """Search: parsing knows no clock; what counts from now is counted when the time is given."""
+    (field,) = parse(query).fields
+    assert bound(field, NOW_MS) == values
+
+
+def test_a_tool_is_found_whole():
+    """Search: `tool:` means a name and not a part of one, among any number of them."""
+    tools = listed(["bash", "read file", "a\nb"])
+    assert all(listed([name]) in tools for name in ("bash", "read file", "a b"))
+    assert not any(listed([name]) in tools for name in ("ba", "file", "read", "b"))
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("", "no word"),
+        ("   ", "no word"),
+        ("*", "no word"),
+        ('""', "no word"),
+        ("!!! ->", "no word"),
+        ("-parser", "only says what to leave out"),
+        ('-"the parser" -agent:crab', "only says what to leave out"),
+        ('"the parser', "not closed"),
+        ('sender:"the parser', "not closed"),
+        ('sender:x"', "not closed"),
+        ("type:", "`type:` is given without a value"),
+        ("fix tool:  parser", "`tool:` is given without a value"),
+        ('agent:" "', "`agent:` is given without a value"),
+        ("since:yesterdayish", "yesterdayish"),
+        ("since:2026-02-30", "2026-02-30"),
+        ("since:2026-11", "2026-11"),
+        ("since:2y", "2y"),
+        ("since:-2d", "-2d"),
+        ("-since:x fix", "`since:` does not understand 'x'"),
+        ("x" * (QUERY_MAX_CHARS + 1), "longer than 2,000"),
+        ("a " * (TERMS_MAX + 1), "more than 64"),
+    ],
+)
+def test_a_query_that_cannot_be_understood_says_why(query, reason):
+    """A `BadQuery` is one line that says what is wrong."""
+    with pytest.raises(BadQuery, match=reason) as caught:
+        parse(query)
+    assert "\n" not in caught.value.message
+    assert caught.value.hint
+
+
+def test_the_limits_themselves_are_allowed(words):
+    assert matches(words, "fix " * TERMS_MAX)
+    assert matches(words, "-" + "x" * (QUERY_MAX_CHARS - 5) + " fix")
+
+
+@given(st.text(max_size=60) | st.text(alphabet="\"'*-:()^+{} ab\0\udcff", max_size=30))
+def test_hostile_text_is_text(words, query):
+    """Law 13: no query, whatever it holds, is an error of SQLite's."""
+    try:
+        asked = expression(parse(query))
+    except BadQuery:
+        return
+    if asked:
+        words.execute("SELECT rowid FROM words WHERE words MATCH ?", (asked,)).fetchall()

@@ -1,0 +1,295 @@
+"""The PostgreSQL store passes the suite, directly and through a pooler; what is its own is shown behind it."""
+
+import multiprocessing
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.stores.postgres.rig import PostgresRig
+from wakelog.errors import LeaseLost
+from wakelog.log.seal import seq_of
+from wakelog.ports import Append, Lease, Sealed
+from wakelog.stores import open_store
+from wakelog.stores.database.tables import Addition, Row
+from wakelog.stores.postgres import PostgresStore
+from wakelog.stores.postgres.pool import Connections
+from wakelog.testing.store_rig import body, make, stored, take
+from wakelog.testing.store_suite import StoreSuite
+
+
+@pytest.fixture
+def direct(postgres_url):
+    """A store that speaks with the server itself."""
+    rig = PostgresRig(postgres_url)
+    yield rig
+    rig.close()
+
+
+@pytest.fixture
+def pooled(pgbouncer_url, postgres_url):
+    """A store behind a pooler: what one transaction leaves in a connection, another client may meet."""
+    rig = PostgresRig(f"{pgbouncer_url}?pooler=transaction", direct=postgres_url)
+    yield rig
+    rig.close()
+
+
+class TestPostgresStore(StoreSuite):
+    @pytest.fixture
+    def rig(self, direct):
+        return direct
+
+
+class TestThroughAPooler(StoreSuite):
+    @pytest.fixture
+    def rig(self, pooled):
+        return pooled
+
+
+def test_a_url_is_all_it_takes(postgres_url):
+    """ST-4: both spellings of the scheme name the store."""
+    for url in (postgres_url, postgres_url.replace("postgresql:", "postgres:")):
+        store = open_store(url)
+        assert isinstance(store, PostgresStore)
+        assert list(store.sessions()) == []
+        store.close()
+
+
+def test_an_append_is_one_round_trip(direct, monkeypatch):
+    """ST-4: whoever knows the end of a log asks the server once for an append."""
+    make(direct.store)
+    direct.store.append("s", body("m1"), after=0)
+    asked = []
+    run = Connections.run
+    monkeypatch.setattr(Connections, "run", lambda *given, **options: asked.append(given[1]) or run(*given, **options))
+    direct.store.append("s", body("m2"), after=1)
+    assert len(asked) == 1
+    direct.store.append_all([Append("s", body("m3"), 2)])
+    assert len(asked) == 2
+
+
+# ── many at once ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_opposite_orders_never_wait_for_each_other(direct):
+    """LOG-10: writers of the same sessions, one forwards and one backwards, get through without a deadlock."""
+    sessions = [f"s{number:02}" for number in range(12)]
+    for session in sessions:
+        make(direct.store, session)
+    writers = [direct.again(), direct.again()]
+    begun = threading.Barrier(2)
+
+    def write(worker):
+        let_in = 0
+        for number in range(25):
+            order = sessions if worker else sessions[::-1]
+            appends = [Append(session, body(f"w{worker}-{number}", session), number) for session in order]
+            begun.wait()
+            let_in += sum(isinstance(answer, Sealed) for answer in writers[worker].append_all(appends))
+        return let_in
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sum(pool.map(write, range(2))) == 25 * len(sessions)
+    direct.run("SELECT pg_stat_force_next_flush()")
+    assert direct.run("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == [(0,)]
+    for session in sessions:
+        assert [seq_of(line.raw) for line in direct.store.load(session)] == list(range(26))
+
+
+def test_each_addition_is_judged_for_itself(direct):
+    """LOG-10: those that are let in and those that are not are told apart, also of one log, in the order given."""
+    for session in ("a", "b", "c"):
+        make(direct.store, session)
+    tables = direct.store._tables
+    sizes = {session: tables.last(session).size for session in ("a", "b", "c")}
+    additions = [
+        Addition("c", sizes["c"], (Row(b"one\n", 1, "c1"), Row(b"two\n", 2, "c2"))),
+        Addition("b", sizes["b"] + 1, (Row(b"elsewhere\n", 1, "b1"),)),
+        Addition("a", sizes["a"], (Row(b"twice\n", 1, "a"),)),
+        Addition("nobody", 0, (Row(b"nowhere\n", 1, "n1"),)),
+        Addition("c", sizes["c"] + 8, (Row(b"three\n", 3, "c3"),)),
+        Addition("b", sizes["b"], (Row(b"fenced\n", 1, "b2"),), fence=3),
+        Addition("c", sizes["c"] + 8, (Row(b"three again\n", 3, "c4"),)),
+    ]
+    assert tables.add(additions) == [True, False, False, False, True, False, False]
+    assert stored(direct.store, "c")[sizes["c"] :] == b"one\ntwo\nthree\n"
+    assert [stored(direct.store, session)[sizes[session] :] for session in ("a", "b")] == [b"", b""]
+    assert [row.number for row in tables.rows("c", after=0, budget=10**6)] == [1, 2, 3, 4]
+
+
+def test_what_others_said_already_has_less_to_be_found_by(direct):
+    """Law 12: rows whose id or seq is taken are kept like any others, whether they come together or later."""
+    make(direct.store)
+    tables = direct.store._tables
+    size = tables.last("s").size
+    rows = (Row(b"1\n", 1, "x"), Row(b"2\n", None, "x"), Row(b"3\n", 0, "s"))
+    assert tables.add([Addition("s", size, rows, refuse_known=False)]) == [True]
+    assert tables.add([Addition("s", size + 6, (Row(b"4\n", 1, "y"),))]) == [True]
+    assert stored(direct.store)[size:] == b"1\n2\n3\n4\n"
+    assert (tables.row_of("s", "x").raw, tables.row_of("s", "y").raw) == (b"1\n", b"4\n")
+    assert tables.number_of("s", seq=1) == 2
+
+
+FENCED = {
+    "append": lambda store, fence: store.append("s", body("m1"), after=1, fence=fence),
+    "append of many": lambda store, fence: list_of(store, Append("s", body("m1"), 1, fence=fence)),
+    "journal": lambda store, fence: store.journal("s", "r1", b"piece", fence=fence),
+    "renew": lambda store, fence: store.renew(Lease("s", "one", fence), ttl_s=10),
+}
+
+
+def list_of(store, append):
+    answers = store.append_all([append, Append("t", body("m1"), 0)])
+    if isinstance(answers[0], Exception):
+        raise answers[0]
+
+
+@pytest.mark.parametrize("act", FENCED)
+def test_a_fence_is_judged_when_it_is_the_turn(direct, act):
+    """Law 6: who asked while the lease was its own, and had to wait while another took it, is not let in."""
+    make(direct.store)
+    make(direct.store, "t")
+    lease = take(direct.store, "a1", "one", after=0)
+    before = stored(direct.store)
+    with ThreadPoolExecutor(1) as pool:
+        with direct.holding("s") as other:
+            asked = pool.submit(FENCED[act], direct.store, lease.fence)
+            direct.waiting()
+            other.execute("UPDATE wakelog.logs SET fence = fence + 1 WHERE session = 's'")
+        with pytest.raises(LeaseLost):
+            asked.result(30)
+    assert (stored(direct.store), direct.store.journals("s")) == (before, {})
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_rows_come_in_bounded_pieces(direct):
+    """A bound on everything: neither a long log nor long lines are fetched at once, and no row is left out."""
+    lines = [b"%d %s\n" % (number, b"x" * (number % 7 * 1_000)) for number in range(2_500)]
+    direct.store.adopt("s", "crab_user_1", b"".join(lines))
+    tables = direct.store._tables
+    forwards, backwards = [], []
+    while rows := tables.rows("s", after=forwards[-1].number if forwards else 0, budget=50_000):
+        assert len(rows) <= 1_000
+        assert sum(len(row.raw) for row in rows) <= 50_000
+        forwards += rows
+    while rows := tables.rows_before("s", before=backwards[-1].number if backwards else 2_501, budget=50_000):
+        assert sum(len(row.raw) for row in rows) <= 50_000
+        backwards += rows
+    assert [row.raw for row in forwards] == [row.raw for row in reversed(backwards)] == lines
+    assert [len(tables.rows("s", after=6, budget=1)), len(tables.rows_before("s", before=8, budget=1))] == [1, 1]
+
+
+def test_a_row_that_is_gone_costs_only_itself(direct):
+    """Law 9: what somebody removed from the table is missed; everything behind it is still served."""
+    make(direct.store)
+    for number in range(5):
+        direct.store.append("s", body(f"m{number}"), after=number)
+    direct.run("DELETE FROM wakelog.lines WHERE session = 's' AND number IN (1, 3, 4)")
+    fresh = direct.again()
+    assert [seq_of(line.raw) for line in fresh.load("s")] == [1, 4, 5]
+    assert [seq_of(line.raw) for line in fresh.tail("s")] == [5, 4, 1]
+
+
+def test_a_listing_is_fetched_in_pieces(direct, monkeypatch):
+    """ST-5: every session is listed once, however many there are."""
+    monkeypatch.setattr("wakelog.stores.postgres.tables._LISTED_MAX", 3)
+    names = {make(direct.store, f"s{number}") for number in range(10)}
+    listed = [stat.name for stat in direct.store.sessions()]
+    assert (len(listed), set(listed)) == (10, names)
+
+
+def test_numbers_beyond_counting(direct):
+    """Law 13: a name or a seq that no column can hold does no harm."""
+    name = "crab_user_" + "9" * 40
+    assert direct.store.adopt("s", name, b'{"type":"session","id":"s"}\n') == name
+    assert make(direct.store, "t") == "crab_user_1"
+    assert list(direct.store.load("s", after=10**30)) == []
+
+
+# ── durability ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_acknowledged_is_on_disk_even_where_that_is_not_the_default(own_postgres):
+    """Law 4: on a server that commits without waiting for its disk, an append does wait; a crash takes none."""
+    url = own_postgres.new_database()
+    with own_postgres.connect() as server:
+        server.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")
+        server.execute("ALTER SYSTEM SET synchronous_commit = off")
+        server.execute("SELECT pg_reload_conf()")
+    store = PostgresStore(url)
+    for session in ("s", "t", "u"):
+        make(store, session)
+    own_postgres.restart()
+    for kind in (_append_one, _append_many, _make_one):
+        kept = kind(store)
+        own_postgres.restart(immediate=True)
+        assert {session: stored(store, session) for session in kept} == kept
+    store.close()
+
+
+def _append_one(store):
+    store.append("s", body("m1"), after=0)
+    return {"s": stored(store, "s")}
+
+
+def _append_many(store):
+    store.append_all([Append("t", body("m1"), 0), Append("u", body("m1"), 0, durable=False)])
+    return {"t": stored(store, "t"), "u": stored(store, "u")}
+
+
+def _make_one(store):
+    make(store, "v")
+    return {"v": stored(store, "v")}
+
+
+# ── processes ────────────────────────────────────────────────────────────────────────────────────
+
+
+def backend(store):
+    """The process of the server that answers this store."""
+    return store.database.connections.run("SELECT pg_backend_pid()")[0][0]
+
+
+def _append_in_child(store, parents):
+    assert backend(store) != parents
+    store.append("s", body("child"), after=0)
+    store.close()
+
+
+def test_a_forked_process_has_connections_of_its_own(direct):
+    """LOG-10: parent and child use the same store object, and neither disturbs the other."""
+    make(direct.store)
+    parents = backend(direct.store)
+    child = multiprocessing.get_context("fork").Process(target=_append_in_child, args=(direct.store, parents))
+    child.start()
+    child.join(30)
+    assert child.exitcode == 0
+    assert backend(direct.store) == parents
+    assert direct.store.append("s", body("parent"), after=1).seq == 2
+    assert [seq_of(line.raw) for line in direct.store.load("s")] == [0, 1, 2]
+
+
+def test_closing_lets_go(direct):
+    """A closed store holds no connection, and opens one when it is used again."""
+    make(direct.store)
+    others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'wakelog'"
+    assert direct.run(others)[0][0] > 0
+    direct.store.close()
+    direct.wait_for(f"SELECT true WHERE ({others}) = 0")
+    assert direct.store.append("s", body("m1"), after=0).seq == 1
+
+
+def test_more_threads_than_connections(direct):
+    """A bound on everything: whoever finds all connections in use waits for one."""
+    sessions = [f"s{number}" for number in range(24)]
+    for session in sessions:
+        make(direct.store, session)
+
+    def write(session):
+        return [direct.store.append(session, body(f"m{number}"), after=number).seq for number in range(10)]
+
+    with ThreadPoolExecutor(24) as pool:
+        assert list(pool.map(write, sessions)) == [list(range(1, 11))] * 24
+    assert direct.run("SELECT count(*) <= 9 FROM pg_stat_activity WHERE datname = current_database()") == [(True,)]

@@ -1,0 +1,258 @@
+"""The SQLite store passes the suites; what is its own (one file, its modes, its schema) is shown below them."""
+
+import contextlib
+import os
+import re
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from wakelog.errors import Conflict, NewerFormat, NotFound, StoreError
+from wakelog.log.proof import prove
+from wakelog.log.seal import seq_of
+from wakelog.ports import Append
+from wakelog.stores.database.migrations import migrations, newest
+from wakelog.stores.sqlite import SqliteStore
+from wakelog.stores.sqlite.file import apply
+from wakelog.testing.blob_suite import BlobSuite
+from wakelog.testing.store_suite import StoreSuite, body, make
+
+
+class SqliteRig:
+    def __init__(self, path):
+        self.now = 1000.0
+        self.path = str(path)
+        self.store = self.again()
+
+    def again(self):
+        return SqliteStore(self.path, now=lambda: self.now)
+
+    def advance(self, seconds):
+        self.now += seconds
+
+    def plant(self, session, raw):
+        """Rows as a stranger would add them: bytes and nothing derived."""
+        with self.store.file.writing() as db:
+            key, rows, size = db.execute("SELECT key, rows, size FROM logs WHERE id = ?", (session,)).fetchone()
+            for line in re.findall(rb"[^\n]*\n|[^\n]+", raw):
+                rows, size = rows + 1, size + len(line)
+                db.execute(
+                    "INSERT INTO lines (session, number, size, bytes) VALUES (?, ?, ?, ?)", (key, rows, size, line)
+                )
+            db.execute("UPDATE logs SET rows = ?, size = ? WHERE key = ?", (rows, size, key))
+
+    def hurt(self, session, old, new):
+        with self.store.file.writing() as db:
+            for key, raw in db.execute("SELECT key, bytes FROM lines").fetchall():
+                db.execute("UPDATE lines SET bytes = ? WHERE key = ?", (raw.replace(old, new), key))
+
+
+class TestSqliteStore(StoreSuite):
+    @pytest.fixture
+    def rig(self, tmp_path):
+        return SqliteRig(tmp_path / "store.db")
+
+
+class SqliteBlobRig:
+    def __init__(self, path):
+        self.path = str(path)
+        self.store = SqliteStore(self.path)
+        self.blobs = self.store.blobs
+
+    def again(self):
+        return SqliteStore(self.path).blobs
+
+    def age(self, digest, seconds):
+        with self.store.file.writing() as db:
+            db.execute("UPDATE blobs SET put_s = put_s - ? WHERE digest = ?", (seconds, digest))
+
+    def replace(self, digest, content):
+        with self.store.file.writing() as db:
+            db.execute("UPDATE blobs SET bytes = ? WHERE digest = ?", (content, digest))
+
+
+class TestSqliteBlobs(BlobSuite):
+    @pytest.fixture
+    def rig(self, tmp_path):
+        return SqliteBlobRig(tmp_path / "store.db")
+
+
+# ── what is its own ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "deep" / "store.db")
+
+
+def test_files_are_private(path):
+    """ST-2: 0600 in a folder of 0700, and nothing beside it but what SQLite needs and the lock."""
+    store = SqliteStore(path)
+    make(store)
+    store.append("s", body("m1"), after=0)
+    store.journal("s", "r1", b"{}")
+    folder = os.path.dirname(path)
+    assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+    assert {name: stat.S_IMODE(os.stat(os.path.join(folder, name)).st_mode) for name in os.listdir(folder)} == {
+        "store.db": 0o600,
+        "store.db-wal": 0o600,
+        "store.db-shm": 0o600,
+        "store.db-lock": 0o600,
+    }
+
+
+def test_reading_makes_nothing(path):
+    """Law 9: asking a store that is not there gives nothing, and leaves nothing."""
+    store = SqliteStore(path)
+    assert list(store.sessions()) == []
+    assert list(store.blobs.stored()) == []
+    with pytest.raises(NotFound):
+        store.name("s")
+    assert not os.path.exists(os.path.dirname(path))
+    make(store)
+    assert [stat.name for stat in store.sessions()] == ["crab_user_1"]
+
+
+def test_commits_are_synced(path):
+    """Law 4: a write-ahead log, synced at every commit; journals and entries that need it not go without."""
+    store = SqliteStore(path)
+    make(store)
+    kept = {"sync": 2, "quick": 1}
+    for durable in (True, False):
+        with store.file.writing(durable=durable) as db:
+            assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+            assert db.execute("PRAGMA synchronous").fetchone() == (kept["sync" if durable else "quick"],)
+
+
+def test_columns_are_derived(path):
+    """Law 12: what stands beside the bytes is what they say, or nothing; hostile words stay out of the columns."""
+    store = SqliteStore(path)
+    make(store)
+    said = b'{"type":"message","id":"m1","parentId":"s","timestamp":"2026-01-01T10:00:00.250Z","message":null}'
+    odd = b'{"type":"a\\u0000b","id":"m2","parentId":"../x","timestamp":"soon"}'
+    for at, raw in enumerate((said, odd, b'{"type":5,"id":"m3"}')):
+        store.append("s", raw, after=at)
+    with store.file.reading() as db:
+        rows = db.execute("SELECT seq, id, parent, type, time_ms FROM lines WHERE seq > 0 ORDER BY number").fetchall()
+    assert rows == [
+        (1, "m1", "s", "message", 1_767_261_600_250),
+        (2, "m2", None, None, None),
+        (3, None, None, None, None),
+    ]
+
+
+def test_an_id_that_stands_in_the_log_already(path):
+    """Law 4: an entry is in a log once, also for who believes that the log has gone on without it."""
+    store = SqliteStore(path)
+    make(store)
+    for at in range(3):
+        store.append("s", body(f"m{at}"), after=at)
+    assert store.append("s", body("m1"), after=3).seq == 2
+    with pytest.raises(Conflict, match="other content"):
+        store.append("s", body("m1", "something else"), after=3)
+    assert store.append("s", body("m3"), after=3).seq == 4
+
+
+@pytest.mark.parametrize("version", [step.version for step in migrations("sqlite")])
+def test_a_store_of_every_earlier_schema_is_brought_up_to_date(path, version):
+    """Law 1, law 12: what was written under an older schema is read as it is, and goes on under the newest one."""
+    os.makedirs(os.path.dirname(path))
+    raw = b'{"v":1,"seq":0,"type":"session","id":"s","version":1,"number":1}\n'
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        for step in migrations("sqlite")[:version]:
+            apply(db, step)
+        db.execute(
+            "INSERT INTO logs (id, name, stem, number, rows, size) VALUES ('s', 'n_1', 'n_', 1, 1, ?)", (len(raw),)
+        )
+        db.execute(
+            "INSERT INTO lines (session, number, size, seq, id, bytes) VALUES (1, 1, ?, 0, 's', ?)", (len(raw), raw)
+        )
+        db.commit()
+    store = SqliteStore(path)
+    assert b"".join(line.bytes for line in store.load("s")) == raw
+    assert store.file.version() == version
+    assert store.append("s", body("m1"), after=0).seq == 1
+    assert store.file.version() == newest("sqlite")
+    assert b"".join(line.bytes for line in store.load("s")).startswith(raw)
+
+
+def test_a_newer_schema_is_left_alone(path):
+    """Law 10: a store of a newer wakelog is neither read nor written."""
+    make(SqliteStore(path))
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA user_version = {newest('sqlite') + 1}")
+    for use in (lambda store: list(store.sessions()), make, lambda store: store.blobs.put(b"x")):
+        with pytest.raises(NewerFormat, match="has schema") as caught:
+            use(SqliteStore(path))
+        assert caught.value.hint == "upgrade wakelog"
+
+
+def test_another_programs_database_is_left_alone(tmp_path):
+    """Law 13: nothing is written into a database that is not ours."""
+    path = str(tmp_path / "theirs.db")
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE logs (theirs TEXT)")
+    for use in (lambda store: list(store.sessions()), make):
+        with pytest.raises(StoreError, match="another program"):
+            use(SqliteStore(path))
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("logs",)]
+
+
+def test_a_forked_child_opens_its_own(path):
+    """Law 4: connections and locks belong to the process that opened them; parent and child both go on."""
+    store = SqliteStore(path)
+    make(store)
+    store.append("s", body("m1"), after=0)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = 0 if store.append("s", body("m2"), after=1).seq == 2 else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert store.append("s", body("m3"), after=2).seq == 3
+    assert prove(store.load("s")).broken == ()
+
+
+def test_a_closed_store_opens_again(path):
+    """ports.Store: using a closed store opens it anew."""
+    store = SqliteStore(path)
+    make(store)
+    store.close()
+    assert store.append("s", body("m1"), after=0).seq == 1
+    store.close()
+    assert len(list(store.load("s"))) == 2
+
+
+def test_a_long_log_is_read_in_parts(path):
+    """Law 12: rows come a few at a time, whatever their size; none is left out at a border."""
+    store = SqliteStore(path)
+    make(store)
+    texts = ["x" * size for size in (10, 9_000_000, 10, 5_000_000)] + ["short"] * 2_500
+    answers = store.append_all([Append("s", body(f"m{at}", text), at, durable=False) for at, text in enumerate(texts)])
+    assert [answer.seq for answer in answers] == list(range(1, len(texts) + 1))
+    forwards = list(store.load("s"))
+    assert [seq_of(line.raw) for line in forwards] == list(range(len(texts) + 1))
+    assert [(line.offset, line.raw) for line in store.tail("s")] == [(line.offset, line.raw) for line in forwards[::-1]]
+    assert len(list(store.load("s", after=700))) == len(texts) - 700
+
+
+def test_a_store_at_rest_is_one_file(path):
+    """ST-4: whoever copies the file of a store that nobody uses has all of it."""
+    program = (
+        "import sys; from wakelog.stores.sqlite import SqliteStore; from wakelog.testing.store_rig import body, make\n"
+        "store = SqliteStore(sys.argv[1]); make(store); store.append('s', body('m1'), after=0)"
+    )
+    subprocess.run([sys.executable, "-c", program, path], check=True)
+    folder = os.path.dirname(path)
+    assert sorted(os.listdir(folder)) == ["store.db", "store.db-lock"]
+    other = os.path.join(folder, "copied.db")
+    shutil.copyfile(path, other)
+    assert len(list(SqliteStore(other).load("s"))) == 2
