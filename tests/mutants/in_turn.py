@@ -233,11 +233,19 @@ IN_TURN = (
         "how a text was cut makes other parts",
         "law 11, RUN-8",
         "turn/assemble.py",
-        '            case TextDelta(""):\n'
+        '            case TextDelta("", None):\n'
         "                # Nothing was said, so it ends nothing: a thought goes on behind it.\n"
         "                pass\n",
         "",
         (f"{ASSEMBLE}::test_where_it_is_looked_at_or_taken_apart_makes_no_difference",),
+    ),
+    Mutant(
+        "words are put behind a part that a provider has closed",
+        "VIEW-5",
+        "turn/assemble.py",
+        "if isinstance(before, Text) and before.bound is None:",
+        "if isinstance(before, Text):",
+        (f"{ASSEMBLE}::test_what_is_bound_ends_a_part",),
     ),
     Mutant(
         "a policy is read from today's defaults",

@@ -5,15 +5,16 @@ from itertools import pairwise
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from wakelog.log.content import Text, Thinking
+from wakelog.log.content import Text, Thinking, ToolCall
 from wakelog.turn.assemble import Draft, assemble, from_journal, taken_apart
-from wakelog.turn.deltas import CallDelta, TextDelta, ThinkingDelta, piece_of
+from wakelog.turn.deltas import CallDelta, TextDelta, ThinkingDelta, delta_of, piece_of
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+BOUND = st.none() | st.just({"id": "m1"})
 SPOKEN = st.one_of(
-    st.builds(TextDelta, TEXTS),
-    st.builds(ThinkingDelta, TEXTS, st.none() | st.just("sig")),
-    st.builds(CallDelta, st.sampled_from(["", "a", "b"]), st.just("tool"), st.just({"n": 1})),
+    st.builds(TextDelta, TEXTS, BOUND),
+    st.builds(ThinkingDelta, TEXTS, st.none() | st.just("sig"), BOUND),
+    st.builds(CallDelta, st.sampled_from(["", "a", "b"]), st.just("tool"), st.just({"n": 1}), BOUND),
 )
 
 
@@ -81,3 +82,26 @@ def test_any_cut_of_a_text_makes_the_same_part(text, cuts):
     places = sorted({0, len(text), *(min(cut, len(text)) for cut in cuts)})
     pieces = [TextDelta(text[a:b]) for a, b in pairwise(places)]
     assert assemble(pieces) == ((Text(text=text),) if text else ())
+
+
+def test_what_is_bound_ends_a_part():
+    """VIEW-5: what goes back to a provider stays with its own words, however they came and whoever looked meanwhile."""
+    one, two = {"id": "m1"}, {"id": "m2", "phase": "final"}
+    pieces = [TextDelta("a"), TextDelta("b", one), TextDelta("c"), TextDelta("", two), ThinkingDelta("", None, one)]
+    whole = (Text(text="ab", bound=one), Text(text="c", bound=two), Thinking(bound=one))
+    assert assemble([*pieces, CallDelta("t", "x", {}, two)]) == (
+        *whole,
+        ToolCall(id="t", name="x", input={}, bound=two),
+    )
+    draft = Draft()
+    for piece in pieces:
+        draft.take(piece)
+        assert draft.content
+    assert draft.content == whole
+    assert assemble(taken_apart(whole)) == whole
+    assert [delta_of(piece_of(piece)) for piece in pieces] == pieces
+
+
+def test_nothing_said_is_nothing_bound():
+    """A part without words is none, whatever its provider calls it."""
+    assert assemble([TextDelta("", {"id": "m1"})]) == ()

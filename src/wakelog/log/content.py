@@ -26,13 +26,18 @@ class BlobRef(Value, frozen=True, kw_only=True):
 
 
 class Part(Value, frozen=True, kw_only=True, tag_field="type"):
-    """One piece of a message."""
+    """One piece of a message.
+
+    Where a part has `bound`, that is what only the provider that made it understands: it goes back there as it came,
+    and nowhere else.
+    """
 
 
 class Text(Part, frozen=True, kw_only=True, tag="text"):
     """Plain words."""
 
     text: str
+    bound: JsonObject | None = None
 
 
 class Thinking(Part, frozen=True, kw_only=True, tag="thinking"):
@@ -40,6 +45,7 @@ class Thinking(Part, frozen=True, kw_only=True, tag="thinking"):
 
     thinking: str = ""
     signature: str | None = None
+    bound: JsonObject | None = None
 
 
 class Image(Part, frozen=True, kw_only=True, tag="image"):
@@ -56,6 +62,7 @@ class ToolCall(Part, frozen=True, kw_only=True, tag="toolCall"):
     id: str
     name: str
     input: Any = None
+    bound: JsonObject | None = None
 
 
 class UnknownPart(Part, frozen=True, kw_only=True, tag="unknown"):

@@ -206,7 +206,7 @@ class _RecordedModel:
         said, end = self._answers.end_of(self._answers.last_call())
         for at, delta in enumerate(taken_apart(said)):
             if at == 0 and request.prefill and isinstance(delta, TextDelta):
-                yield TextDelta(delta.text.removeprefix(request.prefill))
+                yield TextDelta(delta.text.removeprefix(request.prefill), delta.bound)
             else:
                 yield delta
         if end is None:

@@ -1,12 +1,13 @@
 """From deltas to a reply: however an answer was cut into pieces, the same words make the same parts.
 
-Pieces of text that stand beside each other are one part, and so are pieces of one thought. The ids of tool
-calls are made unique within their reply, because a call is found by them ever after.
+Pieces of text that stand beside each other are one part, and so are pieces of one thought; what is bound to the
+provider ends a part, and no other words are ever put behind it. The ids of tool calls are made unique within their
+reply, because a call is found by them ever after.
 """
 
 from collections.abc import Iterable
 
-from wakelog.log.content import AnyPart, Text, Thinking, ToolCall
+from wakelog.log.content import AnyPart, JsonObject, Text, Thinking, ToolCall
 from wakelog.turn.deltas import CallDelta, Spoken, TextDelta, ThinkingDelta, delta_of
 
 
@@ -22,43 +23,45 @@ class Draft:
     def take(self, delta: Spoken) -> None:
         """Takes in the next piece."""
         match delta:
-            case TextDelta(""):
+            case TextDelta("", None):
                 # Nothing was said, so it ends nothing: a thought goes on behind it.
                 pass
-            case TextDelta(text):
-                self._end_thought(None)
+            case TextDelta(text, bound):
+                self._end_thought()
                 self._words.append(text)
                 self.chars += len(text)
-            case ThinkingDelta(thinking, signature):
+                if bound is not None:
+                    self._end_words(bound)
+            case ThinkingDelta(thinking, signature, bound):
                 self._end_words()
                 self._thoughts.append(thinking)
-                if signature is not None:
-                    self._end_thought(signature)
-            case CallDelta():
+                if signature is not None or bound is not None:
+                    self._end_thought(signature, bound)
+            case CallDelta(wanted, name, given, bound):
                 self._end_words()
-                self._end_thought(None)
-                self._parts.append(ToolCall(id=self._free_id(delta.id), name=delta.name, input=delta.input))
+                self._end_thought()
+                self._parts.append(ToolCall(id=self._free_id(wanted), name=name, input=given, bound=bound))
 
     @property
     def content(self) -> tuple[AnyPart, ...]:
         """What has been said so far, as parts."""
         self._end_words()
-        self._end_thought(None)
+        self._end_thought()
         return tuple(self._parts)
 
-    def _end_words(self) -> None:
-        if any(self._words):
-            before = self._parts[-1] if self._parts else None
-            text = "".join(self._words)
-            if isinstance(before, Text):
-                self._parts[-1] = Text(text=before.text + text)
-            else:
-                self._parts.append(Text(text=text))
+    def _end_words(self, bound: JsonObject | None = None) -> None:
+        text = "".join(self._words)
         self._words = []
+        before = self._parts[-1] if self._parts else None
+        if isinstance(before, Text) and before.bound is None:
+            # The part before was only looked at, or another piece of the same words stood in between.
+            self._parts[-1] = Text(text=before.text + text, bound=bound)
+        elif text:
+            self._parts.append(Text(text=text, bound=bound))
 
-    def _end_thought(self, signature: str | None) -> None:
-        if self._thoughts and (any(self._thoughts) or signature is not None):
-            self._parts.append(Thinking(thinking="".join(self._thoughts), signature=signature))
+    def _end_thought(self, signature: str | None = None, bound: JsonObject | None = None) -> None:
+        if self._thoughts and (any(self._thoughts) or signature is not None or bound is not None):
+            self._parts.append(Thinking(thinking="".join(self._thoughts), signature=signature, bound=bound))
         self._thoughts = []
 
     def _free_id(self, wanted: str) -> str:
@@ -89,9 +92,9 @@ def taken_apart(parts: Iterable[AnyPart]) -> list[Spoken]:
     for part in parts:
         match part:
             case Text():
-                pieces.append(TextDelta(part.text))
+                pieces.append(TextDelta(part.text, part.bound))
             case Thinking():
-                pieces.append(ThinkingDelta(part.thinking, part.signature))
+                pieces.append(ThinkingDelta(part.thinking, part.signature, part.bound))
             case ToolCall():
-                pieces.append(CallDelta(part.id, part.name, part.input))
+                pieces.append(CallDelta(part.id, part.name, part.input, part.bound))
     return pieces

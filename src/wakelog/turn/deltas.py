@@ -8,28 +8,31 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from wakelog.log.content import Usage
+from wakelog.log.content import JsonObject, Usage
 
 
-class TextDelta(msgspec.Struct, frozen=True, tag="text"):
-    """A piece of the answer."""
+class TextDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="text"):
+    """A piece of the answer. What is bound to its provider comes with the last one of a part."""
 
     text: str
+    bound: JsonObject | None = None
 
 
-class ThinkingDelta(msgspec.Struct, frozen=True, tag="thinking"):
-    """A piece of reasoning; the signature comes with the last one."""
+class ThinkingDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="thinking"):
+    """A piece of reasoning; the signature, and what else is bound to its provider, comes with the last one."""
 
     thinking: str = ""
     signature: str | None = None
+    bound: JsonObject | None = None
 
 
-class CallDelta(msgspec.Struct, frozen=True, tag="call"):
+class CallDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="call"):
     """A tool call, whole."""
 
     id: str
     name: str
     input: Any = None
+    bound: JsonObject | None = None
 
 
 class Finished(msgspec.Struct, frozen=True, tag="finished"):
