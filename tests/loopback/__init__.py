@@ -1,0 +1,15 @@
+"""A server on the loopback that plays what it was told, byte by byte, and remembers what it was asked.
+
+It speaks HTTP/1.1 over a real socket and knows nothing of any provider: what it sends is made by whoever uses it. A
+reply is a list of acts, so that a test can hold a stream in the middle, cut it, or let it go wrong in any way a
+network can.
+
+    with Loopback() as server:
+        server.play(Answer([event("one"), Hold(gate), event("two"), CUT]))
+        ... a client at server.url ...
+        server.asked[0].json
+"""
+
+from tests.loopback.server import CUT, Answer, Asked, Hold, Loopback, events
+
+__all__ = ["CUT", "Answer", "Asked", "Hold", "Loopback", "events"]
