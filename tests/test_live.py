@@ -180,7 +180,7 @@ def test_tools_handed_in_go_before_the_shipped_ones(tmp_path):
     rig = Rig(FAMILY)
     (mine,) = [each for each in rig.outside.tools if each.name == "look"]
     mine.name = "read"
-    at_hand = live_world(MemoryStore(), tools=[mine]).tools(str(tmp_path))
+    at_hand = live_world(MemoryStore(), tools=[mine]).tools(str(tmp_path), [])
     assert at_hand["read"] is mine
     assert {"write", "edit", "list", "grep", "shell", "agent"} <= set(at_hand)
 

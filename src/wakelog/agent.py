@@ -4,19 +4,23 @@ Rule 1 (law 2): what is in force stands in the log. An agent is written into a s
 says anything new; from then on nobody looks at it, and a turn ends as it would have, whatever becomes of it.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from wakelog.hooks.environment import git_branch
+from wakelog.instructions import Instructions, load_instructions, user_instructions
 from wakelog.live import live_world
 from wakelog.log.codec import canonical
 from wakelog.log.content import BlobRef, Prompt, Text
 from wakelog.log.entry import ContextRecord, Entry, ModelChange
-from wakelog.ports import Channel, Store, Tool
+from wakelog.log.entry import Session as SessionEntry
+from wakelog.ports import Channel, Hook, Store, Tool
 from wakelog.providers import split_model
 from wakelog.session import Session
-from wakelog.turn.policy import Policy, policy_written
+from wakelog.turn.policy import HookTerms, Policy, policy_written
 from wakelog.views.state import branch_state
 from wakelog.waking import Report, wake
 
@@ -30,6 +34,10 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[Tool, ...] = ()
     params: Mapping[str, Any] = {}
     policy: Policy = Policy()
+    hooks: tuple[Hook, ...] = ()
+    """Asked before each run, behind those that the policy names."""
+    instructions: bool = False
+    """Whether AGENTS.md files are read when a run begins: the user's own, and those of the folder it works in."""
 
     def begin(self, store: Store, *, sender: str = "user", cwd: str = "", title: str | None = None) -> Session:
         """A new session of this agent."""
@@ -50,14 +58,36 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         return session.append(record) if state.context is None or not _same(state.context, record) else None
 
     def _record(self, session: Session) -> ContextRecord:
-        blobs = session.store.blobs
+        blobs, cwd = session.store.blobs, _cwd(session)
+        loaded = (
+            load_instructions(cwd, user_file=user_instructions(os.environ)) if self.instructions else Instructions()
+        )
+        system = loaded.behind(self.system)
         return ContextRecord(
-            environment={"approvalPolicy": self.policy.approval},
-            system=blobs.put(self.system.encode(), "text/plain") if self.system else None,
+            sources=loaded.sources,
+            environment=self._environment(cwd),
+            system=blobs.put(system.encode(), "text/plain") if system else None,
             tools=tools_told(session.store, self.tools),
             params=dict(self.params),
-            policy=policy_written(self.policy),
+            policy=policy_written(self._agreed),
         )
+
+    def _environment(self, cwd: str) -> dict[str, Any]:
+        """Where the agent finds itself. Tools run as whoever started this, with nothing around them."""
+        return {
+            "cwd": cwd,
+            "git": git_branch(cwd) if cwd else "",
+            "approvalPolicy": self.policy.approval,
+            "sandboxPolicy": "none",
+            "network": "allowed",
+        }
+
+    @property
+    def _agreed(self) -> Policy:
+        """The policy, with this agent's own hooks."""
+        named = {terms.name for terms in self.policy.hooks}
+        own = tuple(HookTerms(name=hook.name) for hook in self.hooks if hook.name not in named)
+        return msgspec.structs.replace(self.policy, hooks=self.policy.hooks + own)
 
     async def run(
         self,
@@ -73,7 +103,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         if session is not None:
             self.enter(session)
         opened.say(Prompt(content=(Text(text=prompt),), channel=channels[0].name if channels else None))
-        return await wake(live_world(store, tools=self.tools, channels=channels), opened.name)
+        world = live_world(store, tools=self.tools, channels=channels, hooks=self.hooks)
+        return await wake(world, opened.name)
 
 
 def tools_told(store: Store, tools: Sequence[Tool]) -> BlobRef | None:
@@ -85,6 +116,12 @@ def tools_told(store: Store, tools: Sequence[Tool]) -> BlobRef | None:
         for tool in tools
     ]
     return store.blobs.put(canonical(told), "application/json")
+
+
+def _cwd(session: Session) -> str:
+    """Where a session works: what its first line says."""
+    cards = [link.value for link in session.tree.own_links() if isinstance(link.value, SessionEntry)]
+    return cards[0].cwd if cards else ""
 
 
 def _same(one: ContextRecord, other: ContextRecord) -> bool:

@@ -3,23 +3,27 @@
 import asyncio
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from wakelog.clock import SystemClock
 from wakelog.errors import Conflict, NotFound
+from wakelog.hooks import open_hook
 from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import ContextRecord, Failed, Message, Origin, Queued
 from wakelog.log.lines import Reader
 from wakelog.log.tree import Branch
-from wakelog.ports import Channel, Clock, Outcome, Store, Tool
+from wakelog.ports import Catalog, Channel, Clock, Hook, Occasion, Outcome, Store, Tool
 from wakelog.providers import open_provider
 from wakelog.session import Session
 from wakelog.tools import builtin_tools
+from wakelog.tools.clip import storable
 from wakelog.tools.subagent import SubAgentTool
 from wakelog.turn import words
 from wakelog.turn.decisions import Await, Rest
+from wakelog.turn.policy import HookTerms
 from wakelog.waking import Report, nothing_to_do, wake
 from wakelog.world import LEASE_S, Errand, OpenProvider, World
 
@@ -31,15 +35,20 @@ def live_world(
     *,
     tools: Sequence[Tool] = (),
     channels: Sequence[Channel] = (),
+    hooks: Sequence[Hook] = (),
+    catalog: Callable[[], Catalog] | None = None,
     provider: OpenProvider = open_provider,
     clock: Clock | None = None,
     holder: str | None = None,
     lease_s: float = LEASE_S,
 ) -> World:
-    """The real one. Tools handed in stand beside the built-in ones, and before them where names are the same."""
+    """The real one. Tools and hooks handed in stand beside those that ship, and before them where names are the same.
+
+    The `memory` hook looks things up in the `catalog`.
+    """
     given = {tool.name: tool for tool in tools}
 
-    def at_hand(cwd: str) -> Mapping[str, Tool]:
+    def at_hand(cwd: str, declared: Sequence[Mapping[str, Any]]) -> Mapping[str, Tool]:  # noqa: ARG001 - none is made anew yet
         shipped = (*builtin_tools(cwd or os.getcwd()), SubAgentTool())
         return {**{tool.name: tool for tool in shipped}, **given}
 
@@ -54,6 +63,7 @@ def live_world(
         send=send,
         stuck=stuck,
         recall=recall,
+        inject=Injection({hook.name: hook for hook in hooks}, catalog).texts,
         channels={channel.name: channel for channel in channels},
         lease_s=lease_s,
     )
@@ -61,6 +71,32 @@ def live_world(
 
 async def _pause(ms: int) -> None:
     await asyncio.sleep(ms / 1000)
+
+
+class Injection:
+    """What hooks say before a run. A turn is told once, so that all its requests end in the same words."""
+
+    def __init__(self, given: Mapping[str, Hook], catalog: Callable[[], Catalog] | None) -> None:
+        self._given = given
+        self._catalog = catalog
+        self._told: dict[str, tuple[str, tuple[str, ...]]] = {}
+
+    async def texts(self, terms: Sequence[HookTerms], occasion: Occasion) -> tuple[str, ...]:
+        """The texts, in the order of the hooks; one that has nothing to say has none."""
+        turn, told = self._told.get(occasion.session, ("", ()))
+        if turn != occasion.turn_id or not turn:
+            hooks = [open_hook(each, self._given, self._catalog) for each in terms]
+            said = [await _said(hook, occasion) for hook in hooks]
+            told = tuple(text for text in said if text)
+            self._told[occasion.session] = (occasion.turn_id, told)
+        return told
+
+
+async def _said(hook: Hook, occasion: Occasion) -> str:
+    try:
+        return storable(await hook.before_run(occasion))
+    except Exception as error:  # noqa: BLE001 - a hook is the outside world, whatever it promised
+        return words.HOOK_FAILED.format(name=hook.name, why=storable(str(error)) or type(error).__name__)
 
 
 async def watch_for_cancel(session: Session, seq: int) -> Queued:

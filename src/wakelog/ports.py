@@ -349,6 +349,28 @@ class Invocation(msgspec.Struct, frozen=True):
     show: Callable[[str], None] = _unseen
 
 
+class Occasion(msgspec.Struct, frozen=True):
+    """A run that is about to begin: whose it is, where, and what was said last."""
+
+    session: str
+    turn_id: str
+    agent: str
+    sender: str
+    cwd: str
+    prompt: str
+    now_ms: int
+
+
+class Hook(Protocol):
+    """Somebody who is asked before a run for what the model should see in that run, and never again (VIEW-7)."""
+
+    name: str
+
+    async def before_run(self, occasion: Occasion) -> str:
+        """The text to be shown; empty for none."""
+        ...
+
+
 Answer: TypeAlias = Outcome | Literal["not begun", "cannot say"]
 
 

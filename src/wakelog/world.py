@@ -4,14 +4,15 @@
 answers from the log, which is how it can drive the very same steps (law 11).
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
 from wakelog.log.entry import ContextRecord, Queued
-from wakelog.ports import Channel, Clock, Outcome, Provider, Store, Tool
+from wakelog.ports import Channel, Clock, Occasion, Outcome, Provider, Store, Tool
 from wakelog.session import Session
+from wakelog.turn.policy import HookTerms
 
 LEASE_S = 30.0
 
@@ -47,8 +48,8 @@ class World(msgspec.Struct, frozen=True):
     clock: Clock
     holder: str
     provider: OpenProvider
-    tools: Callable[[str], Mapping[str, Tool]]
-    """The tools at hand in a working folder, by name."""
+    tools: Callable[[str, Sequence[Mapping[str, Any]]], Mapping[str, Tool]]
+    """The tools at hand in a working folder, by name; some can be made anew from how the model was told of them."""
     cancelled: Callable[[Session, int], Awaitable[Queued]]
     """Waits until a person asks to cancel, behind a seq."""
     pause: Callable[[int], Awaitable[None]]
@@ -59,6 +60,8 @@ class World(msgspec.Struct, frozen=True):
     """Whether a sub-agent waits for somebody, or is in other hands: there is then no use in sending it on."""
     recall: Callable[["World", str], Awaitable[None]]
     """Ends a sub-agent's turn."""
+    inject: Callable[[Sequence[HookTerms], Occasion], Awaitable[tuple[str, ...]]]
+    """What hooks have to say before a run, made fresh for it."""
     channels: Mapping[str, Channel] = {}
     lease_s: float = LEASE_S
 

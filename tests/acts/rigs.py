@@ -90,6 +90,7 @@ class Rig:
         self.outside.interrupt = lambda: self.events.append(("effect", ""))
         self.provider = Play(replies, summary=summary, can_resume=can_resume)
         self.policy = Policy(**agreed)
+        self.hooks = ()
         Session.create(self.store, clock=self.clock, model="m", provider="scripted", session_id="s")
         Agent(model="scripted:m", tools=self.outside.tools, policy=self.policy).enter(self.session)
 
@@ -109,12 +110,13 @@ class Rig:
             store or self.store,
             tools=self.outside.tools,
             channels=[self.outside.channel],
+            hooks=self.hooks,
             provider=self.provider,
             clock=self.clock,
             holder="w",
         )
         at_hand = {each.name: each for each in self.outside.tools}
-        return msgspec.structs.replace(world, pause=self.clock.pause, tools=lambda _: at_hand)
+        return msgspec.structs.replace(world, pause=self.clock.pause, tools=lambda _, __: at_hand)
 
     def wake(self, **more):
         return asyncio.run(wake(self.world(), "s", **more))

@@ -1,5 +1,7 @@
 """VIEW-9: what exactly a model saw at every call of a long session, rebuilt from the log, equal by digest."""
 
+import base64
+
 import pytest
 
 from tests.kernel.long_session import drive
@@ -7,10 +9,12 @@ from tests.kernel.outside import Outside
 from wakelog.acts.requests import context_at, declared_tools, request_of, text_of
 from wakelog.errors import Damaged
 from wakelog.forking import fork
+from wakelog.log.content import Image, Prompt, Text
 from wakelog.log.entry import Call
 from wakelog.reading import read_log
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
+from wakelog.views.context import build_context
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +73,17 @@ def test_tools_that_cannot_be_read_are_damage():
         declared_tools(blobs, blobs.put(b"{"))
     assert declared_tools(blobs, None) == []
     assert text_of(blobs, None) == ""
+
+
+def test_pictures_are_handed_over_whole():
+    """LOG-12: an adapter has no blobs at hand, so a request carries the pictures themselves; the log does not."""
+    store = MemoryStore()
+    session = Session.create(store, model="m", provider="p")
+    blob = store.blobs.put(b"\x89PNG...", "image/png")
+    session.say(Prompt(content=(Text(text="Look:"), Image(blob=blob), Image(mime_type="image/gif", data="R0lG"))))
+    context = build_context(session.branch())
+    request = request_of(context, store.blobs)
+    (message,) = request.messages
+    assert message.content[1] == Image(mime_type="image/png", data=base64.b64encode(b"\x89PNG...").decode())
+    assert message.content[2].data == "R0lG"
+    assert context.messages[0].content[1].blob == blob

@@ -154,7 +154,7 @@ def test_a_tool_that_is_not_at_hand_here():
     """RUN-19: what the log says may be called, but this process cannot: an error for whoever woke it, not a result."""
     rig = _rig(("pay", 1))
     rig.session.say("Go.")
-    world = msgspec.structs.replace(rig.world(), tools=lambda _: {})
+    world = msgspec.structs.replace(rig.world(), tools=lambda _, __: {})
     with pytest.raises(NotFound, match="not at hand"):
         asyncio.run(wake(world, "s"))
     assert rig.values(ToolStarted) == _results(rig) == []

@@ -293,7 +293,7 @@ class Play:
             store, tools=self.outside.tools, channels=channels, provider=self.model, clock=self.clock, holder="w"
         )
         at_hand = {each.name: each for each in self.outside.tools}
-        return msgspec.structs.replace(world, pause=self.clock.pause, cancelled=watch, tools=lambda _: at_hand)
+        return msgspec.structs.replace(world, pause=self.clock.pause, cancelled=watch, tools=lambda _, __: at_hand)
 
     def rest(self):
         """Wakes the session, again whenever its worker has died or a person was asked, until it rests."""

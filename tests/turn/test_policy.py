@@ -5,12 +5,15 @@ import pytest
 
 from wakelog.errors import Damaged
 from wakelog.log.codec import decode, encode
+from wakelog.log.content import Usage
 from wakelog.log.entry import ContextRecord
 from wakelog.turn.policy import (
     ASKED_LONGEST_MS,
     RETRY_FIRST_MS,
     RETRY_LONGEST_MS,
+    HookTerms,
     Policy,
+    Price,
     policy_in_force,
     policy_written,
     retry_delay_ms,
@@ -24,7 +27,15 @@ def test_the_defaults_hold_where_the_log_says_nothing():
 
 def test_a_policy_comes_back_as_it_was_agreed():
     """RUN-19: through the bytes of a `context` entry, every field, also those that are at their default."""
-    agreed = Policy(steps_max=7, approvals={"pay": "ask"}, unknown="ask", cut="resume", strategy="window:4")
+    agreed = Policy(
+        steps_max=7,
+        approvals={"pay": "ask"},
+        unknown="ask",
+        cut="resume",
+        strategy="window:4",
+        hooks=(HookTerms(name="environment"), HookTerms(name="own", options={"command": ["date"]})),
+        price=Price(input=3_000_000, output=15_000_000),
+    )
     record = ContextRecord(id="c1", policy=policy_written(agreed))
     assert policy_in_force(decode(encode(record))) == agreed
     assert set(policy_written(Policy())) == {field.encode_name for field in msgspec.structs.fields(Policy)}
@@ -54,3 +65,12 @@ def test_delays_grow_and_are_spread_by_the_fault():
 def test_what_a_provider_asks_for_is_given_within_reason():
     """RUN-12: its own figure, never negative, never for ever."""
     assert [retry_delay_ms("f", 9, asked) for asked in (0, 5, -3, 10**12)] == [0, 5, 0, ASKED_LONGEST_MS]
+
+
+def test_a_price_makes_a_cost():
+    """VIEW-8: integer millionths of a dollar, rounded once; what is known already is not counted again."""
+    price = Price(input=3_000_000, output=15_000_000, cache_read=300_000, cache_write=3_750_000)
+    used = Usage(input_tokens=1_000, output_tokens=200, cache_read_tokens=50_001, cache_write_tokens=7)
+    assert price.of(used).cost_micros == 3_000 + 3_000 + 15_000 + 27
+    assert price.of(Usage(input_tokens=1, cost_micros=9)).cost_micros == 9
+    assert price.of(Usage()).cost_micros == 0

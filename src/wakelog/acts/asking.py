@@ -5,13 +5,15 @@ A reply that was cut off is asked for again under its own id: from where it was 
 (replace), as the log says. What the outside world does wrong becomes a `failed` entry.
 """
 
+import msgspec
+
 from wakelog.acts.delivering import attempt_of
 from wakelog.acts.interrupting import unless_cancelled
 from wakelog.acts.requests import request_of
 from wakelog.acts.step import Step
 from wakelog.log.content import Prompt, Reply
 from wakelog.log.entry import Call, Cancelled, Failed, FaultReport, Message, Partial, Resumed
-from wakelog.ports import Channel, Provider, Request
+from wakelog.ports import Channel, Occasion, Provider, Request
 from wakelog.turn.assemble import Draft
 from wakelog.turn.decisions import Ask, Mend
 from wakelog.turn.deltas import Faulted, Finished, TextDelta, piece_of
@@ -39,13 +41,32 @@ def _text_so_far(step: Step, reply_id: str) -> str:
     return Prompt(content=partial.content).text if partial is not None else ""
 
 
-def channels_owed(step: Step) -> tuple[str, ...]:
-    """Who is to get the answer: the channel its prompt came from, else every one in reach."""
+def _occasion(step: Step) -> Occasion:
+    """The run that is about to begin, as hooks are told of it."""
+    card, (turn_id, prompt) = step.card, _last_prompt(step)
+    return Occasion(
+        session=step.session.name,
+        turn_id=turn_id,
+        agent=card.agent,
+        sender=card.sender,
+        cwd=card.cwd,
+        prompt=prompt.text,
+        now_ms=step.now_ms(),
+    )
+
+
+def _last_prompt(step: Step) -> tuple[str, Prompt]:
+    """What was said last, and the id of the turn it began."""
     for link in reversed(step.branch.links):
         if isinstance(link.value, Message) and isinstance(link.value.message, Prompt):
-            channel = link.value.message.channel
-            return (channel,) if channel is not None else tuple(sorted(step.world.attached))
-    return tuple(sorted(step.world.attached))
+            return link.id, link.value.message
+    return "", Prompt()
+
+
+def channels_owed(step: Step) -> tuple[str, ...]:
+    """Who is to get the answer: the channel its prompt came from, else every one in reach."""
+    _, prompt = _last_prompt(step)
+    return (prompt.channel,) if prompt.channel is not None else tuple(sorted(step.world.attached))
 
 
 class _Answer:
@@ -63,6 +84,7 @@ class _Answer:
 
     async def get(self) -> None:
         """The call, the stream, and the one entry that ends them."""
+        await self._inject()
         context, state = self.context, self.step.state
         provider = self.step.world.provider(context.provider or "", context.model or "")
         request = request_of(context, self.step.world.store.blobs, answers=state.answers, prefill=self.prior)
@@ -76,6 +98,15 @@ class _Answer:
         else:
             await self._keep_fault(self.end)
 
+    async def _inject(self) -> None:
+        """What hooks say goes behind the history, as blobs that the call names; it never becomes history (VIEW-7)."""
+        hooks = self.step.policy.hooks
+        if hooks:
+            texts = await self.step.world.inject(hooks, _occasion(self.step))
+            put = self.step.world.store.blobs.put
+            blobs = tuple(put(text.encode(), "text/plain") for text in texts)
+            self.context = msgspec.structs.replace(self.context, injected=blobs)
+
     def _write_call(self) -> None:
         self.call_id = self.step.world.clock.new_id()
         context = self.context
@@ -88,6 +119,7 @@ class _Answer:
                 strategy=context.strategy,
                 from_id=context.entry_ids[0] if context.strategy != "full" and context.entry_ids else None,
                 context_digest=context.digest,
+                injected=context.injected,
                 channels=self.owed,
                 tokens_estimate=context.tokens,
             )
@@ -132,7 +164,7 @@ class _Answer:
             model=self.context.model,
             provider=self.context.provider,
             stop_reason=end.stop_reason,
-            usage=end.usage,
+            usage=self.step.priced(end.usage),
             request_id=end.request_id,
         )
         self.step.write(Message(id=self.reply_id, message=reply))

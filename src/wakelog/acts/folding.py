@@ -9,7 +9,7 @@ import msgspec
 from wakelog.acts.interrupting import unless_cancelled
 from wakelog.acts.requests import request_of
 from wakelog.acts.step import Step
-from wakelog.log.content import Text, Usage
+from wakelog.log.content import Text
 from wakelog.log.entry import Call, Cancelled, Compaction, FaultReport, Partial
 from wakelog.ports import Provider, Request
 from wakelog.turn import words
@@ -99,7 +99,7 @@ class _Fold:
     def _fold(self) -> None:
         summary, kept = words.framed(self._said), self.decision.first_kept
         folded = stretch(self.whole, kept)
-        usage: Usage | None = self.end.usage if isinstance(self.end, Finished) else None
+        usage = self.step.priced(self.end.usage) if isinstance(self.end, Finished) else None
         self.step.fold(
             Compaction(
                 summary=summary,

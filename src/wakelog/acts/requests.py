@@ -4,17 +4,18 @@ The same function builds a request for the model and rebuilds one that was made 
 in the log and its blobs, and the digest in the `call` entry says whether the two are the same (VIEW-9).
 """
 
+import base64
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from wakelog.errors import Damaged
-from wakelog.log.content import BlobRef
+from wakelog.log.content import AnyPart, BlobRef, Image
 from wakelog.log.entry import Call
 from wakelog.log.tree import Branch, Tree
 from wakelog.ports import Blobs, Request
-from wakelog.views.context import Context, build_context
+from wakelog.views.context import Context, ContextMessage, build_context
 from wakelog.views.state import branch_state
 
 
@@ -24,7 +25,7 @@ def request_of(
     """What an adapter is handed."""
     return Request(
         model=context.model or "",
-        messages=context.messages,
+        messages=tuple(_with_pictures(message, blobs) for message in context.messages),
         system=text_of(blobs, context.system),
         tools=tuple(declared_tools(blobs, context.tools)),
         params=context.params,
@@ -33,6 +34,20 @@ def request_of(
         answers=answers,
         purpose="compaction" if purpose == "compaction" else "reply",
     )
+
+
+def _with_pictures(message: ContextMessage, blobs: Blobs) -> ContextMessage:
+    """A message with its pictures in it: an adapter has no blobs at hand."""
+    if not any(isinstance(part, Image) and part.blob is not None for part in message.content):
+        return message
+    return msgspec.structs.replace(message, content=tuple(_inline(part, blobs) for part in message.content))
+
+
+def _inline(part: AnyPart, blobs: Blobs) -> AnyPart:
+    if not isinstance(part, Image) or part.blob is None:
+        return part
+    data = base64.b64encode(blobs.get(part.blob)).decode()
+    return Image(mime_type=part.mime_type or part.blob.media_type, data=data)
 
 
 def text_of(blobs: Blobs, ref: BlobRef | None) -> str:

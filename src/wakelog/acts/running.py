@@ -12,7 +12,6 @@ import msgspec
 
 from wakelog.acts.children import answer_of_child, refusal, spawn
 from wakelog.acts.interrupting import stopped
-from wakelog.acts.requests import declared_tools
 from wakelog.acts.settling import ask_a_person, settle
 from wakelog.acts.step import Step, elapsed_since
 from wakelog.errors import NotFound
@@ -73,9 +72,7 @@ class _Box:
     """The tools that the model was told of, and those that are at hand here."""
 
     def __init__(self, step: Step) -> None:
-        record = step.state.context
-        tools = declared_tools(step.world.store.blobs, record.tools if record is not None else None)
-        self.declared = {tool.get("name") for tool in tools}
+        self.declared = {tool.get("name") for tool in step.declared()}
         self.at_hand = step.tools()
         self._session = step.session.name
 

@@ -6,10 +6,13 @@ Rule 2: what a step has begun, it writes down: later entries of the same step go
 between, and a link that has lost its place becomes a fork rather than being lost.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
+from wakelog.acts.requests import declared_tools
+from wakelog.log.content import Usage
 from wakelog.log.entry import AnyFact, AnyLink, Compaction, Entry, Link
 from wakelog.log.entry import Session as SessionEntry
 from wakelog.log.times import iso, parse_ms
@@ -44,14 +47,29 @@ class Step:
         return self.verdict.sight.policy
 
     @property
-    def cwd(self) -> str:
-        """Where the agent works: what the session's first line says."""
+    def card(self) -> SessionEntry:
+        """What the session's first line says of it."""
         cards = [link.value for link in self.tree.own_links() if isinstance(link.value, SessionEntry)]
-        return cards[0].cwd if cards else ""
+        return cards[0] if cards else SessionEntry(id=self.session.name)
+
+    @property
+    def cwd(self) -> str:
+        """Where the agent works."""
+        return self.card.cwd
+
+    def declared(self) -> Sequence[Mapping[str, Any]]:
+        """The tools that the model was told of."""
+        record = self.state.context
+        return declared_tools(self.world.store.blobs, record.tools if record is not None else None)
 
     def tools(self) -> Mapping[str, Tool]:
         """The tools at hand."""
-        return self.world.tools(self.cwd)
+        return self.world.tools(self.cwd, self.declared())
+
+    def priced(self, usage: Usage | None) -> Usage | None:
+        """What a call used, with its cost, if a price was agreed on."""
+        price = self.policy.price
+        return price.of(usage) if usage is not None and price is not None else usage
 
     def now_ms(self) -> int:
         """The time."""

@@ -5,7 +5,7 @@ more to say waits: until it is their turn, or a person cancels, or the worker is
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from wakelog.channels.held import Held
@@ -25,13 +25,14 @@ from wakelog.log.entry import (
     ToolStarted,
 )
 from wakelog.log.times import parse_ms
-from wakelog.ports import Answer, Invocation, Outcome, Request, Tool
+from wakelog.ports import Answer, Invocation, Occasion, Outcome, Request, Tool
 from wakelog.replaying.recording import ids_made
 from wakelog.replaying.rerunning import ReplayedStore
 from wakelog.session import Session
 from wakelog.tools.subagent import SUBAGENT_NAME, SubAgentTool
 from wakelog.turn.assemble import taken_apart
 from wakelog.turn.deltas import Delta, Faulted, Finished, TextDelta
+from wakelog.turn.policy import HookTerms
 from wakelog.turn.words import unframed
 from wakelog.world import Errand, World
 
@@ -52,12 +53,13 @@ class Answers:
             clock=self._clock,
             holder=attached.holder,
             provider=lambda _, __: _RecordedModel(self),
-            tools=lambda _: _RecordedTools(self),
+            tools=lambda _, __: _RecordedTools(self),
             cancelled=self._cancelled,
             pause=self._pause,
             send=self._send,
             stuck=lambda _, __: False,
             recall=_nobody_to_recall,
+            inject=self._inject,
             channels={name: channels[name] for name in attached.channels},
         )
 
@@ -94,6 +96,12 @@ class Answers:
         self.cancel.clear()
         wanted = next((entry.value.queued_id for entry in self.coming() if isinstance(entry.value, Cancelled)), None)
         return Queued(id=wanted or "", mode="cancel")
+
+    async def _inject(self, terms: Sequence[HookTerms], occasion: Occasion) -> tuple[str, ...]:  # noqa: ARG002 - the log knows
+        """What hooks said before the call that is to be written next."""
+        entry = self.store.next
+        blobs = entry.value.injected if entry is not None and isinstance(entry.value, Call) else ()
+        return tuple(self._whole(blob) for blob in blobs)
 
     async def _send(self, world: World, errand: Errand) -> Outcome | None:  # noqa: ARG002 - children answer for themselves
         def is_over(entry: Entry) -> bool:

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from wakelog.errors import Damaged
-from wakelog.log.content import JsonObject, Value
+from wakelog.log.content import JsonObject, Usage, Value
 from wakelog.log.entry import ContextRecord
 
 Approval: TypeAlias = Literal["auto", "ask", "deny"]
@@ -21,6 +21,34 @@ RETRY_LONGEST_MS = 60_000
 ASKED_LONGEST_MS = 3_600_000
 QUEUE_MAX = 100
 """How many messages may wait in one session; one more is refused to whoever says it."""
+
+
+class HookTerms(Value, frozen=True, kw_only=True):
+    """A hook that is agreed on: its name, and what it must know to be made anew anywhere."""
+
+    name: str
+    options: JsonObject = {}
+
+
+class Price(Value, frozen=True, kw_only=True):
+    """What a model costs, in millionths of a dollar for a million tokens of each kind."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+    def of(self, usage: Usage) -> Usage:
+        """What was used, with its cost, rounded to the nearest millionth; a cost that is known already stays."""
+        if usage.cost_micros is not None:
+            return usage
+        paid = (
+            usage.input_tokens * self.input
+            + usage.output_tokens * self.output
+            + usage.cache_read_tokens * self.cache_read
+            + usage.cache_write_tokens * self.cache_write
+        )
+        return msgspec.structs.replace(usage, cost_micros=(paid + 500_000) // 1_000_000)
 
 
 class Policy(Value, frozen=True, kw_only=True):
@@ -50,6 +78,10 @@ class Policy(Value, frozen=True, kw_only=True):
     """How many bytes of a tool's output stand in the log; the whole of it is a blob."""
     children: int = 3
     """How deep sub-agents may call sub-agents."""
+    hooks: tuple[HookTerms, ...] = ()
+    """Who is asked before a run for what the model should see in that run only, in this order."""
+    price: Price | None = None
+    """What the model costs; without it, what was spent is counted in tokens alone."""
 
     def approval_of(self, tool: str) -> Approval:
         """What is agreed about one tool."""
@@ -68,7 +100,8 @@ def policy_in_force(record: ContextRecord | None) -> Policy:
 
 def policy_written(policy: Policy) -> JsonObject:
     """A policy as it stands in a `context` entry: whole, so that a later default changes nothing."""
-    return {field.encode_name: getattr(policy, field.name) for field in msgspec.structs.fields(Policy)}
+    fields = msgspec.structs.fields(Policy)
+    return {field.encode_name: msgspec.to_builtins(getattr(policy, field.name)) for field in fields}
 
 
 def retry_delay_ms(entry_id: str, faults: int, asked_ms: int | None) -> int:

@@ -23,6 +23,7 @@ NO_DEEPER = "Not run: sub-agents may not go any deeper."
 NO_PROMPT = "Not run: a sub-agent needs a prompt."
 CHILD_FAILED = "The sub-agent failed: {message}"
 CHILD_SILENT = "The sub-agent finished without a word."
+HOOK_FAILED = "[the hook {name} failed: {why}]"
 STEPS = "the turn took {steps} replies without coming to an end"
 FAULTS = "{faults} calls in a row came to nothing"
 

@@ -1,0 +1,39 @@
+"""Which agents there are to be sent on an errand: their names, and a line about each."""
+
+from typing import Self
+
+import msgspec
+
+from wakelog.errors import Damaged
+from wakelog.ports import Occasion
+from wakelog.turn.policy import HookTerms
+
+
+class Known(msgspec.Struct, frozen=True):
+    """One agent, as others know it."""
+
+    name: str
+    description: str = ""
+
+
+class AgentList:
+    """See `ports.Hook`."""
+
+    name = "agents"
+
+    def __init__(self, known: tuple[Known, ...]) -> None:
+        self._known = known
+
+    @classmethod
+    def of(cls, terms: HookTerms) -> Self:
+        """From what the log says."""
+        try:
+            return cls(msgspec.convert(terms.options.get("agents", ()), tuple[Known, ...]))
+        except msgspec.ValidationError as error:
+            raise Damaged(f"the agents in the policy cannot be read: {error}") from None
+
+    async def before_run(self, occasion: Occasion) -> str:
+        """See `ports.Hook`. Nobody is told of itself."""
+        others = [known for known in self._known if known.name != occasion.agent]
+        lines = [f"- {known.name}: {known.description}".removesuffix(": ") for known in others]
+        return "\n".join(["<agents>", *lines, "</agents>"]) if lines else ""

@@ -1,0 +1,68 @@
+"""What was said before, elsewhere: passages of earlier sessions that share rare words with the prompt.
+
+Only sessions of the same agent, the same sender and the same folder are looked through: what was said in one project
+is no business of another.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+from wakelog.ports import Catalog, Hit, Occasion
+
+_WORD = re.compile(r"[^\W\d_][\w-]{3,40}")
+_WORDS_MAX = 6
+_HITS_MAX = 5
+_EACH_MAX = 20
+
+
+class Recall:
+    """See `ports.Hook`. The catalog is opened when it is needed."""
+
+    name = "memory"
+
+    def __init__(self, catalog: Callable[[], Catalog]) -> None:
+        self._catalog = catalog
+
+    async def before_run(self, occasion: Occasion) -> str:
+        """See `ports.Hook`."""
+        wanted = words_of(occasion.prompt)
+        if not wanted:
+            return ""
+        catalog = self._catalog()
+        catalog.refresh()
+        found = [catalog.search(_query(word, occasion), limit=_EACH_MAX) for word in wanted]
+        best = ranked(found, own=occasion.session)
+        lines = [f"- {hit.name}:{hit.entry}: {_plain(hit.excerpt)}" for hit in best[:_HITS_MAX]]
+        return "\n".join(["<earlier-sessions>", *lines, "</earlier-sessions>"]) if lines else ""
+
+
+def words_of(prompt: str) -> list[str]:
+    """The longest words of a prompt, each once: those that say most about it."""
+    words = dict.fromkeys(word.lower() for word in _WORD.findall(prompt))
+    return sorted(words, key=len, reverse=True)[:_WORDS_MAX]
+
+
+def ranked(found: Sequence[Sequence[Hit]], *, own: str) -> list[Hit]:
+    """Hits of other sessions: those that share most words first, a word that is rare here counting more."""
+    weights: dict[tuple[str, str], float] = {}
+    hits: dict[tuple[str, str], Hit] = {}
+    for of_a_word in found:
+        others = [hit for hit in of_a_word if hit.name != own]
+        for hit in others:
+            place = (hit.name, hit.entry)
+            hits.setdefault(place, hit)
+            weights[place] = weights.get(place, 0.0) + 1 / len(others)
+    return sorted(hits.values(), key=lambda hit: -weights[hit.name, hit.entry])
+
+
+def _query(word: str, occasion: Occasion) -> str:
+    fields = {"agent": occasion.agent, "sender": occasion.sender, "cwd": occasion.cwd}
+    return " ".join([f'"{word}"', *(f"{field}:{_quoted(value)}" for field, value in fields.items() if value)])
+
+
+def _quoted(value: str) -> str:
+    return '"' + value.replace('"', " ") + '"'
+
+
+def _plain(excerpt: str) -> str:
+    return " ".join(excerpt.replace("«", "").replace("»", "").split())

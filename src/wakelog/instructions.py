@@ -1,0 +1,93 @@
+"""Instruction files: AGENTS.md from the top of the repository down to where the agent works, and the user's own.
+
+They are read when a run begins, the most general first, so that the nearest has the last word. The log keeps of each
+where it was, the digest of what was read, its size, and why it could not be read if it could not; the text goes into
+the blob of the instructions (LOG-14).
+Rule 1: a repository comes from anybody. Its file is read only if it is a file of that repository: one that points
+elsewhere, or is no plain file, is named and left out.
+Rule 2: what is too long is cut, and said to be cut; nothing here can fill a context.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+
+import msgspec
+
+from wakelog.hooks.environment import git_root
+from wakelog.log.digest import digest_of
+from wakelog.log.entry import Source
+
+FILE_NAME = "AGENTS.md"
+FILE_MAX_BYTES = 32 * 1024
+
+
+class Instructions(msgspec.Struct, frozen=True):
+    """What the files say together, and where each part came from."""
+
+    text: str = ""
+    sources: tuple[Source, ...] = ()
+
+    def behind(self, system: str) -> str:
+        """An agent's own words, and the files' behind them."""
+        return "\n\n".join(part for part in (system, self.text) if part)
+
+
+def load_instructions(cwd: str, *, user_file: str | None = None) -> Instructions:
+    """Reads what is in force in a folder."""
+    found = [_read(path, scope, root) for path, scope, root in _places(cwd, user_file)]
+    told = [(source, text) for source, text in found if source is not None]
+    texts = [f"Instructions from {source.path}:\n\n{text}" for source, text in told if text]
+    return Instructions("\n\n".join(texts), tuple(source for source, _ in told))
+
+
+def user_instructions(environ: "os._Environ[str] | dict[str, str]") -> str:
+    """Where the user's own file lies."""
+    config = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or "~", ".config")
+    return os.path.join(os.path.expanduser(config), "wakelog", FILE_NAME)
+
+
+def _places(cwd: str, user_file: str | None) -> Iterator[tuple[str, str, str | None]]:
+    """Every path to look at, what it speaks for, and the folder it must not lead out of."""
+    if user_file is not None:
+        yield user_file, "user", None
+    at = os.path.realpath(cwd)
+    root = git_root(at) or at
+    inside = os.path.relpath(at, root)
+    folder = root
+    yield os.path.join(folder, FILE_NAME), "project", root
+    for name in inside.split(os.sep) if inside != "." else ():
+        folder = os.path.join(folder, name)
+        yield os.path.join(folder, FILE_NAME), "folder", root
+
+
+def _read(path: str, scope: str, root: str | None) -> tuple[Source | None, str]:
+    """One file: what the log keeps of it, and its text. A file that is not there is nothing."""
+    try:
+        if root is not None and not _is_inside(path, root):
+            return _unread(path, scope, "it points out of the repository"), ""
+        with open(path, "rb", opener=_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return _unread(path, scope, "it is not a plain file"), ""
+            size, raw = os.fstat(file.fileno()).st_size, file.read(FILE_MAX_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return None, ""
+    except OSError as error:
+        return _unread(path, scope, error.strerror or str(error)), ""
+    cut = size > FILE_MAX_BYTES
+    source = Source(kind="instructions", path=path, scope=scope, hash=digest_of(raw), bytes=size, truncated=cut)
+    text = raw.decode(errors="replace" if not cut else "ignore").strip()
+    return source, f"{text}\n[cut off: {FILE_MAX_BYTES:,} of {size:,} bytes]" if cut else text
+
+
+def _unread(path: str, scope: str, why: str) -> Source:
+    return Source(kind="instructions", path=path, scope=scope, error=why)
+
+
+def _is_inside(path: str, root: str) -> bool:
+    return os.path.commonpath((os.path.realpath(path), root)) == root
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """A pipe in the place of a file would wait for somebody to write into it."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,0 +1,68 @@
+"""VIEW-7: passages of earlier sessions of the same agent, sender and folder, and of nobody else."""
+
+import asyncio
+
+import pytest
+
+from wakelog.hooks.recall import Recall, words_of
+from wakelog.ports import Occasion
+from wakelog.session import Session
+from wakelog.stores import open_catalog, open_store
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    url = str(tmp_path / "store")
+    store = open_store(url)
+    catalog = open_catalog(url, store)
+    yield store, catalog
+    catalog.close()
+    store.close()
+
+
+def talk(store, text, *, agent="crab", sender="me", cwd="/repo"):
+    session = Session.create(store, agent=agent, sender=sender, cwd=cwd)
+    session.say(text)
+    return session.name
+
+
+def recalled(catalog, prompt, *, session="new", cwd="/repo"):
+    return asyncio.run(Recall(lambda: catalog).before_run(Occasion(session, "u", "crab", "me", cwd, prompt, 0)))
+
+
+def test_what_shares_rare_words_comes_first(place):
+    """The passage with more of the prompt's words stands before one with fewer; each is given with its address."""
+    store, catalog = place
+    one = talk(store, "The scheduler deadlocks when the queue is empty")
+    two = talk(store, "The scheduler is written in Python")
+    text = recalled(catalog, "Why does the scheduler show deadlocks?")
+    lines = text.splitlines()
+    assert lines[0] == "<earlier-sessions>"
+    assert f"- {one}:" in lines[1]
+    assert "scheduler deadlocks when" in lines[1]
+    assert f"- {two}:" in lines[2]
+
+
+def test_others_are_none_of_its_business(place):
+    """What was said to another agent, by somebody else, or in another project is not recalled; nor is this session."""
+    store, catalog = place
+    own = talk(store, "The scheduler is slow")
+    talk(store, "The scheduler is theirs", agent="other")
+    talk(store, "The scheduler is hers", sender="her")
+    talk(store, "The scheduler is elsewhere", cwd="/other")
+    assert recalled(catalog, "scheduler?", session=own) == ""
+
+
+@pytest.mark.parametrize("prompt", ["", "a b c", '"" -x agent:y OR * (', "\x00\x1b[2J", "« » {} \\ %"])
+def test_hostile_prompts_are_harmless(place, prompt):
+    """Law 13: a prompt is words to look for and nothing else."""
+    store, catalog = place
+    talk(store, "Something was said")
+    assert isinstance(recalled(catalog, prompt, cwd='/a "b'), str)
+
+
+def test_the_longest_words_say_most():
+    """Each word once, short ones and numbers left out, at most six."""
+    assert words_of("The the deadlock is 12345 in scheduler.py of a Deadlock") == ["scheduler", "deadlock"]
+    assert len(words_of(" ".join(f"{letter}wordword" for letter in "abcdefghij"))) == 6
