@@ -3,11 +3,14 @@
 import pytest
 
 from tests.acts.rigs import Rig, asks
-from wakelog.log.entry import Call, Compaction, Partial
+from tests.kernel.plays import Play
+from wakelog.log.content import Reply
+from wakelog.log.entry import Call, Compaction, Failed, Message, Partial
 from wakelog.people import ask_for_fold
 from wakelog.turn.decisions import Rest
+from wakelog.turn.deltas import Faulted
 from wakelog.turn.words import framed
-from wakelog.views.context import build_context
+from wakelog.views.context import build_context, message_tokens
 
 STORY = {"Go.": [{"text": "word " * 60}]}
 
@@ -82,3 +85,37 @@ def _keeps_whole_groups(rig):
     for fold in rig.values(Compaction):
         kept = tree.links[fold.first_kept_entry_id].value.message
         assert getattr(kept, "tool_call_id", None) is None
+
+
+class Narrow(Play):
+    """A model that can read only so many tokens, and says so in its own way."""
+
+    def __init__(self, replies, *, tokens, summary="Short."):
+        super().__init__(replies, summary=summary)
+        self.tokens = tokens
+
+    async def stream(self, request):
+        if sum(map(message_tokens, request.messages)) > self.tokens:
+            yield Faulted("context_overflow", "too long", retryable=True, delay_ms=0)
+            return
+        async for delta in super().stream(request):
+            yield delta
+
+
+@pytest.mark.parametrize("tokens", [90, 160, 240, 400])
+def test_what_is_too_long_for_the_provider_is_folded(tokens):
+    """RUN-16: without any figure agreed, a context that the provider refuses is made shorter until it fits."""
+    rig = Rig(STORY)
+    rig.provider = Narrow(STORY, tokens=tokens)
+    for _ in range(8):
+        assert rig.say("Go.").decision == Rest()
+    assert len([value for value in rig.values(Message) if isinstance(value.message, Reply)]) == 8
+    assert any(fault.error.kind == "context_overflow" for fault in rig.values(Failed))
+    assert rig.values(Compaction) or any(call.strategy.startswith("budget:") for call in rig.values(Call))
+
+
+def test_a_provider_that_finds_everything_too_long():
+    """RUN-16: it ends, and is said to have failed."""
+    rig = Rig(STORY)
+    rig.provider = Narrow(STORY, tokens=0)
+    assert rig.say("Go.").decision == Rest("failed")

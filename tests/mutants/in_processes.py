@@ -236,7 +236,7 @@ IN_PROCESSES = (
         "the folder is the waker's",
         "RUN-19, law 2",
         "acts/step.py",
-        '        return cards[0].cwd if cards else ""\n',
+        "        return self.card.cwd\n",
         '        return ""\n',
         (f"{CONFIGURATION}::test_the_turn_ends_as_it_would_have[_killed_in_its_reply]",),
     ),

@@ -17,7 +17,14 @@ from wakelog.turn import words
 from wakelog.turn.calls import judge_open_calls
 from wakelog.turn.compaction import fold_is_hopeless, is_kept_by_a_fold, plan_fold
 from wakelog.turn.decisions import Ask, Await, Cancel, Compact, Decision, Deliver, Fail, Mend, Rest, TakeUp
-from wakelog.turn.faults import faults_in_a_row, last_fault, retry_at_ms, too_many_faults, way_to_mend
+from wakelog.turn.faults import (
+    faults_in_a_row,
+    last_fault,
+    overflow_limit,
+    retry_at_ms,
+    too_many_faults,
+    way_to_mend,
+)
 from wakelog.turn.sight import Sight, look
 from wakelog.views.context import build_context
 from wakelog.views.state import is_terminated
@@ -135,10 +142,13 @@ def _answer(sight: Sight) -> Decision:
     policy = sight.policy
     if sight.state.steps >= policy.steps_max:
         return Fail("steps", words.STEPS.format(steps=sight.state.steps))
-    if not policy.compact_at or build_context(sight.branch, policy.strategy).tokens <= policy.compact_at:
+    overflow = overflow_limit(sight)
+    limit = min(filter(None, (policy.compact_at, overflow)), default=0)
+    if not limit or build_context(sight.branch, policy.strategy).tokens <= limit:
         return Ask(policy.strategy)
-    first_kept = None if fold_is_hopeless(sight.branch) else plan_fold(sight.branch, policy.keep)
-    return Compact(first_kept) if first_kept is not None else Ask(f"budget:{policy.compact_at}")
+    keep = min(policy.keep, overflow // 2) if overflow else policy.keep
+    first_kept = None if fold_is_hopeless(sight.branch) else plan_fold(sight.branch, keep)
+    return Compact(first_kept) if first_kept is not None else Ask(f"budget:{limit}")
 
 
 ROWS = (
@@ -169,7 +179,8 @@ ROWS = (
     Row(
         "answer",
         "ends in a prompt or results",
-        "above steps_max Fail; context over compact_at: Compact (hopeless: Ask with a smaller window); else Ask",
+        "above steps_max Fail; context over compact_at, or too long for the provider: Compact (hopeless: Ask with a "
+        "smaller window); else Ask",
         _owes_answer,
     ),
     Row("follow-up", "has a queued follow-up", "take up the oldest", _follow_up),

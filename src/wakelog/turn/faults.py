@@ -16,6 +16,10 @@ from wakelog.turn.policy import retry_delay_ms
 from wakelog.turn.sight import Sight
 
 
+OVERFLOW = "context_overflow"
+"""The kind of fault that says: the context is too long. It is cured by a shorter one, not by waiting."""
+
+
 def too_many_faults(sight: Sight) -> Fail | None:
     """The end of the turn, if it has met its bound."""
     faults = faults_in_a_row(sight)
@@ -67,6 +71,21 @@ def way_to_mend(sight: Sight, reply_id: str) -> Literal["replace", "resume"]:
     last = next((partial for partial in reversed(sealed) if partial.reply_id == reply_id), None)
     resumable = last is not None and _text(last.content) and all(isinstance(part, Text) for part in last.content)
     return "resume" if resumable and sight.policy.cut == "resume" else "replace"
+
+
+def overflow_limit(sight: Sight) -> int:
+    """How many tokens a context may have, now that the provider has found one too long; 0 if it has not.
+
+    Nobody here knows how a provider counts: three quarters of what was too long, and again with every refusal.
+    """
+    failed = {
+        link.value.call_id
+        for link in sight.branch.links
+        if isinstance(link.value, Failed) and link.value.error is not None and link.value.error.kind == OVERFLOW
+    }
+    calls = [call for call, _ in _calls_since_the_last_word(sight.branch) if call.key in failed]
+    shortest = min((call.tokens_estimate or 0 for call in calls), default=0)
+    return max(1, shortest * 3 ** len(calls) // 4 ** len(calls)) if calls else 0
 
 
 def _text(content: Content) -> str:
