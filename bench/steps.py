@@ -32,7 +32,9 @@ def steps(folder: str, words: Words) -> Iterator[Figure]:
     replies = [{"text": words.text(400), "deltaChars": 400} for _ in range(2 * TURNS + HISTORY + 10)]
     store = JsonlStore(folder)
     session = Agent(model="scripted:steps").begin(store)
-    world = live_world(store, channels=[Held()], provider=lambda _, __: ScriptedProvider(replies))
+    # Reading the script is the model's affair: it is done once.
+    model = ScriptedProvider(replies)
+    world = live_world(store, channels=[Held()], provider=lambda _, __: model)
     rests: list[float] = []
     counts: list[int] = []
     with asyncio.Runner() as loop, _Syncs() as syncs:

@@ -169,7 +169,7 @@ def _shaped(value: Any, shape: type[_Read], where: str) -> _Read:
 
 
 def _refuse_unknown(value: Mapping[str, Any], shape: type[msgspec.Struct], where: str) -> None:
-    known = [field.encode_name for field in msgspec.structs.fields(shape)]
+    known = shape.__struct_encode_fields__
     for key, inner in value.items():
         if key not in known:
             near = difflib.get_close_matches(str(key), known, 1)
