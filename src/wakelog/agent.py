@@ -21,6 +21,7 @@ from wakelog.ports import Channel, Hook, Store, Tool
 from wakelog.providers import split_model
 from wakelog.session import Session
 from wakelog.turn.policy import HookTerms, Policy, policy_written
+from wakelog.turn.redaction import redact
 from wakelog.views.state import branch_state
 from wakelog.waking import Report, wake
 
@@ -63,6 +64,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
             load_instructions(cwd, user_file=user_instructions(os.environ)) if self.instructions else Instructions()
         )
         system = loaded.behind(self.system)
+        system = redact(system).text if self.policy.redact else system
         return ContextRecord(
             sources=loaded.sources,
             environment=self._environment(cwd),

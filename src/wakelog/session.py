@@ -46,7 +46,9 @@ from wakelog.log.times import iso
 from wakelog.log.tree import Branch, Tree
 from wakelog.ports import Clock, Lease, Sealed, Store
 from wakelog.reading import Log, read_active, read_first, read_log
-from wakelog.turn.policy import QUEUE_MAX
+from wakelog.turn.clearing import cleared
+from wakelog.turn.policy import QUEUE_MAX, policy_in_force
+from wakelog.turn.redaction import redact
 from wakelog.version import APP
 from wakelog.views.pending import open_calls
 from wakelog.views.state import branch_state, fold_state
@@ -90,6 +92,7 @@ class Session:
         """Makes a session durable. One that exists under this id is opened as it is."""
         clock = clock or SystemClock()
         now_ms = clock.now_ms()
+        title = redact(title).text if title else title
         entry = SessionEntry(
             id=checked_id(session_id) if session_id else clock.new_id(),
             timestamp=iso(now_ms),
@@ -225,7 +228,8 @@ class Session:
     def rename(self, title: str) -> Entry:
         """Gives the session a title."""
         entry = self.append(SessionRenamed(title=title))
-        self.store.entitle(self.name, title)
+        if isinstance(entry.value, SessionRenamed):
+            self.store.entitle(self.name, entry.value.title)
         return entry
 
     def archive(self, *, archived: bool = True) -> Entry:
@@ -319,7 +323,7 @@ class Session:
         return entry
 
     def _stamped(self, body: Known, entry_id: str, at: str | None = None, *, fork: bool = False) -> Known:
-        """The body with its envelope: id, parent, time, turn."""
+        """The body with its envelope: id, parent, time, turn; and without secrets (law 14)."""
         tree = self._log.tree
         if tree.head is None:
             raise Damaged(f"{self.name} has no entry that can be read", hint="see `wakelog doctor`")
@@ -331,12 +335,20 @@ class Session:
         link = tree.links.get(parent)
         turn = entry_id if is_prompt else body.turn_id or (link.value.turn_id if link else None)
         return msgspec.structs.replace(
-            body,
+            self._without_secrets(body),
             id=entry_id,
             parent_id=parent,
             timestamp=body.timestamp or iso(self.clock.now_ms()),
             turn_id=None if is_wide else turn,
         )
+
+    def _without_secrets(self, body: Known) -> Known:
+        """What it says without secrets, unless the log says that they may stay. Asked only where there is one."""
+        found = cleared(body)
+        if found is body:
+            return body
+        in_force = policy_in_force(branch_state(self._log.tree.branch()).context)
+        return found if in_force.redact else body
 
     def _check_free(self, parent: str) -> None:
         # Children stand behind their parent, so a tail that holds the one holds the others.

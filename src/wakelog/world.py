@@ -62,6 +62,8 @@ class World(msgspec.Struct, frozen=True):
     """Ends a sub-agent's turn."""
     inject: Callable[[Sequence[HookTerms], Occasion], Awaitable[tuple[str, ...]]]
     """What hooks have to say before a run, made fresh for it."""
+    redacts: bool = True
+    """Whether what comes from outside is looked through for secrets; what comes from a log has been."""
     channels: Mapping[str, Channel] = {}
     lease_s: float = LEASE_S
 

@@ -15,8 +15,9 @@ from wakelog.log.content import Prompt, Reply
 from wakelog.log.entry import Call, Cancelled, Failed, FaultReport, Message, Partial, Resumed
 from wakelog.ports import Channel, Occasion, Provider, Request
 from wakelog.turn.assemble import Draft
+from wakelog.turn.clearing import Sieve
 from wakelog.turn.decisions import Ask, Mend
-from wakelog.turn.deltas import Faulted, Finished, TextDelta, piece_of
+from wakelog.turn.deltas import Faulted, Finished, Spoken, TextDelta, piece_of
 from wakelog.views.context import Context, build_context
 
 _CUT = Faulted("cut", "the reply ended before it was finished", retryable=True)
@@ -104,7 +105,7 @@ class _Answer:
         if hooks:
             texts = await self.step.world.inject(hooks, _occasion(self.step))
             put = self.step.world.store.blobs.put
-            blobs = tuple(put(text.encode(), "text/plain") for text in texts)
+            blobs = tuple(put(self.step.without_secrets(text).encode(), "text/plain") for text in texts)
             self.context = msgspec.structs.replace(self.context, injected=blobs)
 
     def _write_call(self) -> None:
@@ -130,17 +131,24 @@ class _Answer:
     async def _stream(self, provider: Provider, request: Request) -> None:
         channels = [channel for name, channel in self.step.world.channels.items() if name in self.owed]
         await self._begin(channels)
+        sieve = Sieve()
         async for delta in provider.stream(request):
             if isinstance(delta, Finished | Faulted):
                 self.end = delta
-                return
-            # Written first: what was shown can be told again by whoever wakes the session next (law 5).
-            self._write_piece(piece_of(delta))
-            offset = self.draft.chars
-            self.draft.take(delta)
-            if isinstance(delta, TextDelta):
-                for channel in channels:
-                    await channel.delta(self.reply_id, offset, delta.text)
+                break
+            for safe in sieve.take(delta) if self.step.redacts else (delta,):
+                await self._pass_on(safe, channels)
+        for safe in sieve.end():
+            await self._pass_on(safe, channels)
+
+    async def _pass_on(self, delta: Spoken, channels: list[Channel]) -> None:
+        # Written first: what was shown can be told again by whoever wakes the session next (law 5).
+        self._write_piece(piece_of(delta))
+        offset = self.draft.chars
+        self.draft.take(delta)
+        if isinstance(delta, TextDelta):
+            for channel in channels:
+                await channel.delta(self.reply_id, offset, delta.text)
 
     def _write_piece(self, piece: bytes) -> None:
         fence = self.step.lease.fence

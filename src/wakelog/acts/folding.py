@@ -54,7 +54,7 @@ class _Fold:
 
     def _context(self) -> Context:
         """The conversation up to the first kept entry, which the model's cache knows, and what is wanted of it."""
-        wanted = "\n\n".join(filter(None, (words.SUMMARISE, self.decision.instructions)))
+        wanted = self.step.without_secrets("\n\n".join(filter(None, (words.SUMMARISE, self.decision.instructions))))
         blob = self.step.world.store.blobs.put(wanted.encode(), "text/plain")
         return msgspec.structs.replace(stretch(self.whole, self.decision.first_kept), injected=(blob,))
 

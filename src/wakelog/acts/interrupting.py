@@ -26,6 +26,9 @@ async def unless_cancelled(step: Step, work: Coroutine[Any, Any, None]) -> Queue
 async def stopped(task: "asyncio.Future[Any]") -> None:
     """Cancels a task and waits until it is over; what it was doing then is of no interest any more."""
     if task.done():
+        if not task.cancelled():
+            # Whoever wanted to know has looked; the loop need not report it again.
+            task.exception()
         return
     task.cancel()
     await asyncio.wait({task})

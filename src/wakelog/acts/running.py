@@ -25,6 +25,7 @@ from wakelog.tools.subagent import SubAgentTool
 from wakelog.turn import words
 from wakelog.turn.assemble import from_journal
 from wakelog.turn.calls import settled, unknown
+from wakelog.turn.clearing import shown_safely
 from wakelog.turn.decisions import Inquire, Raise, Run
 from wakelog.turn.deltas import TextDelta, piece_of
 from wakelog.views.pending import OpenCall
@@ -149,7 +150,7 @@ def _shown(step: Step, started: Entry) -> Any:
         piece = piece_of(TextDelta(storable(text)))
         step.world.store.journal(step.session.name, started.id, piece, fence=step.lease.fence)
 
-    return show
+    return shown_safely(show) if step.redacts else show
 
 
 async def _outcome(tool: Tool, call: Invocation) -> Outcome:
@@ -211,7 +212,7 @@ def _keep_outcome(step: Step, ended: _Running) -> bool:
 
 def _keep(step: Step, call: OpenCall, outcome: Outcome, started: Entry | None) -> None:
     """The one result of a call, clipped once and for all."""
-    whole = storable(outcome.text)
+    whole = step.without_secrets(storable(outcome.text))
     text, truncated = clip(whole, step.policy.clip)
     blob = step.world.store.blobs.put(whole.encode(), "text/plain") if truncated else None
     now_ms = step.now_ms()

@@ -21,6 +21,7 @@ from wakelog.ports import Lease, Tool
 from wakelog.session import Session
 from wakelog.turn.decide import Verdict, decide
 from wakelog.turn.policy import Policy
+from wakelog.turn.redaction import redact
 from wakelog.views.state import BranchState
 from wakelog.world import World
 
@@ -65,6 +66,15 @@ class Step:
     def tools(self) -> Mapping[str, Tool]:
         """The tools at hand."""
         return self.world.tools(self.cwd, self.declared())
+
+    @property
+    def redacts(self) -> bool:
+        """Whether what comes from outside is to be looked through for secrets."""
+        return self.world.redacts and self.policy.redact
+
+    def without_secrets(self, text: str) -> str:
+        """A text from outside, as it may be written and shown."""
+        return redact(text).text if self.redacts else text
 
     def priced(self, usage: Usage | None) -> Usage | None:
         """What a call used, with its cost, if a price was agreed on."""

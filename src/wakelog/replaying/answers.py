@@ -60,6 +60,7 @@ class Answers:
             stuck=lambda _, __: False,
             recall=_nobody_to_recall,
             inject=self._inject,
+            redacts=False,
             channels={name: channels[name] for name in attached.channels},
         )
 

@@ -15,6 +15,7 @@ from wakelog.log.entry import AttentionResolved, Cancelled, Entry, Message
 from wakelog.log.proof import holds_from
 from wakelog.log.tree import Branch
 from wakelog.turn import words
+from wakelog.turn.clearing import holds_mark
 from wakelog.turn.decisions import Await, Decision, Inquire, Raise, Run, Settle
 from wakelog.turn.policy import Policy
 from wakelog.turn.sight import Sight
@@ -76,6 +77,11 @@ def _result_elsewhere(sight: Sight, call: OpenCall) -> Judgement:
             case Message(message=ToolResult(reply_id=call.reply_id, tool_call_id=call.call.id) as result):
                 return Settle(call, msgspec.structs.replace(result, status=result.settled, copied_from=link.id))
     return None
+
+
+def _redacted(sight: Sight, call: OpenCall) -> Judgement:
+    is_lost = sight.policy.redact and not call.begun and holds_mark(call.call.input)
+    return _settle(call, "denied", words.REDACTED) if is_lost else None
 
 
 def _decided(sight: Sight, call: OpenCall) -> Judgement:
@@ -174,6 +180,12 @@ CALL_ROWS = (
     ),
     CallRow(
         "call copied", "its result stands on another branch", "Settle with a copy that names it", _result_elsewhere
+    ),
+    CallRow(
+        "call redacted",
+        "a secret was taken out of its input, and it is not begun",
+        "Settle(denied); it is never run",
+        _redacted,
     ),
     CallRow("call decided", "a person has decided about it", "Run, or Settle with what was decided", _decided),
     CallRow("call waits", "waits for a person", "wait", _asked),

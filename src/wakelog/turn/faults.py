@@ -15,7 +15,6 @@ from wakelog.turn.decisions import Fail
 from wakelog.turn.policy import retry_delay_ms
 from wakelog.turn.sight import Sight
 
-
 OVERFLOW = "context_overflow"
 """The kind of fault that says: the context is too long. It is cured by a shorter one, not by waiting."""
 

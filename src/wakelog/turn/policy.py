@@ -80,6 +80,8 @@ class Policy(Value, frozen=True, kw_only=True):
     """How deep sub-agents may call sub-agents."""
     hooks: tuple[HookTerms, ...] = ()
     """Who is asked before a run for what the model should see in that run only, in this order."""
+    redact: bool = True
+    """Whether what has the shape of a secret is taken out before it is written or shown."""
     price: Price | None = None
     """What the model costs; without it, what was spent is counted in tokens alone."""
 

@@ -7,22 +7,19 @@ that may follow can change it, and only from the first undecided place on a text
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
 import msgspec
 
 from wakelog.log.content import AnyPart, Text, Thinking, ToolCall
-from wakelog.turn.secrets import REACH, SHAPES
-from wakelog.turn.shapes import LOOK_BEHIND, Shape, Way, beginnings, finder, openings, ways
+from wakelog.turn.searching import LONGEST_START, Place, beginnings, starts, unfinished
+from wakelog.turn.secrets import REACH
+from wakelog.turn.shapes import LOOK_BEHIND, Shape
 
-_LONGEST = max(len(start) for shape in SHAPES for start in shape.starts)
 # How much of what has been decided the next place still looks at.
-_MEMORY = LOOK_BEHIND + _LONGEST
-_BEGUN = beginnings(shape for shape in SHAPES if not shape.any_case)
-_BEGUN_IN_ANY_CASE = beginnings(shape for shape in SHAPES if shape.any_case)
-_NOTHING: frozenset[str] = frozenset()
+_MEMORY = LOOK_BEHIND + LONGEST_START
 
 
 class Redacted(msgspec.Struct, frozen=True):
@@ -52,15 +49,17 @@ class Redactor:
         self._seen += piece
         return self._pass_on(final=False)
 
-    def end(self) -> str:
-        """Gives the rest: nothing more will come."""
+    def end(self, piece: str = "") -> str:
+        """Takes in the last piece, if there is one more, and gives the rest."""
+        self._seen += piece
         return self._pass_on(final=True)
 
     def _pass_on(self, *, final: bool) -> str:
         given: list[str] = []
+        places = beginnings(self._seen, self._at)
         while self._leave(final=final):
             stop = len(self._seen) if final else _first_open(self._seen, self._at)
-            hit = _first_hit(self._seen, self._at, stop)
+            hit = _first_hit(self._seen, self._at, stop, places)
             if hit is None:
                 given.append(self._seen[self._at : stop])
                 self._at = stop
@@ -80,7 +79,7 @@ class Redactor:
         if self._within is None:
             return True
         end = len(self._seen) if final else max(self._at, len(self._seen) - self._within.sight)
-        found = _pattern(self._within.more).match(self._seen, self._at)
+        found = self._within.more.match(self._seen, self._at)
         assert found is not None
         self._at = min(found.end(), end)
         if self._at == end and not final:
@@ -104,11 +103,8 @@ class _Hit(msgspec.Struct, frozen=True):
 
 def redact(text: str) -> Redacted:
     """A whole text without its secrets."""
-    if _finder().search(text) is None:
-        return Redacted(text)
     redactor = Redactor()
-    given = redactor.feed(text) + redactor.end()
-    return Redacted(given, tuple(redactor.hits))
+    return Redacted(redactor.end(text), tuple(redactor.hits))
 
 
 def redact_value(value: Any) -> tuple[Any, tuple[str, ...]]:
@@ -120,7 +116,7 @@ def redact_value(value: Any) -> tuple[Any, tuple[str, ...]]:
 def redact_parts(parts: Iterable[AnyPart]) -> tuple[tuple[AnyPart, ...], frozenset[str]]:
     """Parts of a message without secrets, and the ids of the calls whose input had one: these may not be run.
 
-    What is bound to its provider is true only as it came: a text with a hit goes on without it, a signed thought not at all.
+    What is bound to its provider is true only as it came: a text with a hit goes on without it, a thought not at all.
     """
     kept: list[AnyPart] = []
     touched: set[str] = set()
@@ -166,68 +162,33 @@ def _cleaned(value: Any, hits: list[str]) -> Any:
             return value
 
 
-def _first_hit(text: str, at: int, stop: int) -> _Hit | None:
-    """The first secret that begins between two places."""
-    found = _finder().search(text, at)
-    while found is not None:
-        assert found.lastindex is not None
-        way = _ways()[found.lastindex - 1]
-        start = found.start() - way.offset
-        if start >= stop:
-            return None
-        body = found.start(found.lastindex)
-        if start >= at and _is_secret(way.shape, text, start, body):
-            return _Hit(way.shape, start, start if way.shape.kept is None else body, found.end())
-        found = _finder().search(text, found.start() + 1)
+def _first_hit(text: str, at: int, stop: int, places: Iterator[Place]) -> _Hit | None:
+    """The first secret that begins at one of these places, if it is between two others."""
+    for place, shapes in places:
+        if place < at:
+            continue
+        if place >= stop:
+            break
+        for shape in shapes:
+            if found := shape.whole.match(text, place):
+                return _Hit(shape, place, place if shape.kept is None else found.start(1), found.end())
     return None
-
-
-def _is_secret(shape: Shape, text: str, start: int, body: int) -> bool:
-    return _pattern(shape.before).match(text, start) is not None and _pattern(shape.unless).match(text, body) is None
 
 
 def _first_open(text: str, at: int) -> int:
     """The first place from which on a text could still become a secret; its end where there is none."""
-    place = max(at, len(text) - REACH)
-    while (found := _opener().search(text, place)) is not None:
-        assert found.lastindex is not None
-        if _pattern(_openings()[found.lastindex - 1].shape.before).match(text, found.start()):
-            return min(found.start(), _first_beginning(text, at))
-        place = found.start() + 1
-    return _first_beginning(text, at)
+    begin = max(at, len(text) - REACH)
+    begun = (place for place, befores in unfinished(text, begin) if _any_matches(befores, text, place))
+    opened = (
+        place for place, shapes in starts(text, begin) if any(shape.opened.match(text, place) for shape in shapes)
+    )
+    return min(next(opened, len(text)), next(begun, len(text)))
 
 
-def _first_beginning(text: str, at: int) -> int:
-    """The first place from which on a text is nothing but the first words of a secret, as far as they have come."""
-    for size in range(min(_LONGEST, len(text) - at), 0, -1):
-        end = text[-size:]
-        befores = _BEGUN.get(end, _NOTHING) | _BEGUN_IN_ANY_CASE.get(end.lower(), _NOTHING)
-        if any(_pattern(before).match(text, len(text) - size) for before in befores):
-            return len(text) - size
-    return len(text)
-
-
-# The expressions are made when first needed: a command that redacts nothing does not wait for them.
-@cache
-def _ways() -> list[Way]:
-    return ways(SHAPES)
+def _any_matches(befores: Iterable[str], text: str, place: int) -> bool:
+    return any(_before(before).match(text, place) for before in befores)
 
 
 @cache
-def _finder() -> re.Pattern[str]:
-    return re.compile(finder(_ways()))
-
-
-@cache
-def _openings() -> list[Way]:
-    return openings(SHAPES)
-
-
-@cache
-def _opener() -> re.Pattern[str]:
-    return re.compile(finder(_openings()))
-
-
-@cache
-def _pattern(text: str) -> re.Pattern[str]:
+def _before(text: str) -> re.Pattern[str]:
     return re.compile(text)

@@ -10,10 +10,10 @@ Some keys begin with signs of no fixed form (`azure-client-secret`, `terraform-t
 but these few.
 """
 
-from wakelog.turn.shapes import ANYWHERE, Piece, Run, Shape
+from wakelog.turn.shapes import ANYWHERE, WORD_SIGNS, Piece, Run, Shape
 
 _LETTERS = "A-Za-z0-9"
-_WORD = "A-Za-z0-9_-"
+_WORD = WORD_SIGNS
 _BASE64 = "A-Za-z0-9+/=_-"
 _DOTTED = "A-Za-z0-9_.-"
 _BEARER = "A-Za-z0-9._~+/=-"
@@ -36,43 +36,52 @@ _CLOUDS = (
     _key("aws-access-key", "AKIA", "ASIA", "ABIA", "ACCA", least=16, signs="A-Z0-9", behind=f"[{_LETTERS}]"),
     Shape(
         word="aws-secret-key",
-        starts=("aws_secret_access_key", "secret_access_key", "secretaccesskey", "aws_secret_key"),
+        starts=("secret_access_key", "secretaccesskey", "aws_secret_key"),
+        clues=("secret",),
         kept=[_ASSIGNED],
         body=[Run("A-Za-z0-9+/", 40, 40)],
         behind="[A-Za-z0-9+/]",
         any_case=True,
         before=ANYWHERE,
     ),
-    _key("aws-session-token", "IQoJb3JpZ2lu", "FwoGZXIvYXdz", "FQoGZXIvYXdz", least=64, signs=_BASE64, rest=_BASE64),
+    Shape(
+        word="aws-session-token",
+        starts=("IQoJb3JpZ2lu", "FwoGZXIvYXdz", "FQoGZXIvYXdz"),
+        clues=("b3JpZ2lu", "ZXIvYXdz"),
+        body=[Run("A-Za-z0-9+/=", 40, 40)],
+        rest=_BASE64,
+    ),
     _key("amazon-bedrock-key", "ABSKQmVkcm9ja0FQSUtleS", least=40, signs=_BASE64, rest=_BASE64),
     _key("google-api-key", "AIza", "AQ.Ab", least=35, signs=_WORD),
-    _key("google-oauth-token", "ya29.", least=40, signs=_DOTTED, rest=_DOTTED),
+    _key("google-oauth-token", "ya29.", least=32, signs=_WORD, rest=_DOTTED),
     _key("google-refresh-token", "1//0", least=40, signs=_WORD),
     _key("google-client-secret", "GOCSPX-", least=24, signs=_WORD),
     Shape(
         word="azure-account-key",
         starts=("AccountKey=", "SharedAccessKey="),
+        clues=("Key=",),
         kept=[],
         body=[Run("A-Za-z0-9+/", 43, 43)],
         rest=_BASE64,
     ),
     Shape(
         word="azure-sas-signature",
-        starts=("?sig=", "&sig=", "amp;sig="),
+        starts=("sig=",),
         kept=[],
         body=[Run("A-Za-z0-9%+/", 43, 43)],
-        before=ANYWHERE,
+        before="(?<=[?&;])",
         rest="A-Za-z0-9%+/=",
     ),
     Shape(
         word="azure-client-secret",
-        starts=("7Q~", "8Q~", "9Q~"),
+        starts=("Q~",),
         body=[Run("A-Za-z0-9_~.-", 31, 31)],
-        before="(?<=[A-Za-z0-9_~.]{3})",
+        before="(?<=[A-Za-z0-9_~.]{3}[0-9])",
         rest="A-Za-z0-9_~.-",
     ),
     _key("digitalocean-token", "dop_v1_", "doo_v1_", "dor_v1_", least=64, signs=_HEX),
-    _key("alibaba-access-key", "LTAI", least=12),
+    _key("alibaba-access-key", "LTAI", least=16),
+    _key("cloudflare-token", "cfk_", "cfut_", "cfat_", least=40, signs=_WORD),
     Shape(
         word="cloudflare-origin-key",
         starts=("v1.0-",),
@@ -81,22 +90,29 @@ _CLOUDS = (
     _key("databricks-token", "dapi", least=32, signs=_HEX),
     _key("heroku-key", "HRKU-", least=36, signs=_WORD),
     _key("fly-token", "fo1_", least=43, signs=_WORD),
-    _key("fly-token", "fm1a_", "fm1r_", "fm2_", least=80, signs=_BASE64, rest=_BASE64),
+    Shape(
+        word="fly-token",
+        starts=("fm1a_", "fm1r_", "fm2_"),
+        clues=("fm1", "fm2_"),
+        body=[Run("A-Za-z0-9+/=", 40, 40)],
+        rest=_BASE64,
+    ),
     _key("netlify-token", "nfp_", least=36),
-    _key("planetscale-token", "pscale_tkn_", "pscale_pw_", "pscale_oauth_", least=32, signs=_DOTTED, rest=_DOTTED),
+    _key("planetscale-token", "pscale_tkn_", "pscale_pw_", "pscale_oauth_", least=32, signs=_WORD, rest=_DOTTED),
     _key("supabase-key", "sbp_", least=40, signs=_HEX),
     _key("supabase-key", "sb_secret_", least=24, signs=_WORD),
     _key("pulumi-token", "pul-", least=40, signs=_HEX),
     Shape(word="terraform-token", starts=(".atlasv1.",), body=[Run(_WORD, 60, 60)], before=ANYWHERE),
     _key("vault-token", "hvs.", "hvb.", "hvr.", least=24, signs=_WORD),
-    _key("doppler-token", "dp.pt.", "dp.st.", "dp.ct.", "dp.sa.", "dp.scim.", "dp.audit.", least=40, signs=_DOTTED),
+    _key("doppler-token", "dp.pt.", "dp.ct.", "dp.sa.", "dp.scim.", "dp.audit.", least=40),
+    Shape(word="doppler-token", starts=("dp.st.",), body=[("", [Run("a-z0-9_-", 2, 35), "."]), Run(_LETTERS, 40, 40)]),
     _key("tailscale-key", "tskey-", least=24, signs=_WORD),
     _key("openshift-token", "sha256~", least=43, signs=_WORD),
-    _key("onepassword-token", "ops_eyJ", least=80, signs=_BASE64, rest=_BASE64),
+    _key("onepassword-token", "ops_eyJ", least=40, signs=_WORD, rest=_BASE64),
 )
 
 _CODE = (
-    _key("github-token", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", least=36, signs="A-Za-z0-9_", rest=_DOTTED),
+    _key("github-token", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", least=36, signs=_WORD, rest=_DOTTED),
     _key("github-token", "github_pat_", least=36, signs="A-Za-z0-9_"),
     _key(
         "gitlab-token",
@@ -105,11 +121,13 @@ _CODE = (
         signs=_WORD,
         rest=_DOTTED,
     ),
-    _key("atlassian-token", "ATATT3", "ATCTT3", least=60, signs=_BASE64, rest=_BASE64),
+    _key("atlassian-token", "ATATT3", "ATCTT3", least=60, signs=_WORD, rest=_BASE64),
     _key("bitbucket-password", "ATBB", least=28),
     _key("sourcegraph-token", "sgp_", least=40, signs="A-Za-z0-9_"),
     _key("npm-token", "npm_", least=36),
-    Shape(word="npm-token", starts=("_authToken=",), kept=[], body=[Run(_BASE64, 36, 36)], unless=_STAND_IN, rest=_BASE64),
+    Shape(
+        word="npm-token", starts=("_authToken=",), kept=[], body=[Run(_WORD, 32, 32)], unless=_STAND_IN, rest=_BASE64
+    ),
     _key("pypi-token", "pypi-AgE", least=50, signs=_WORD),
     _key("rubygems-key", "rubygems_", least=48, signs=_HEX),
     _key("nuget-key", "oy2", least=43, signs="a-z0-9", behind=f"[{_WORD}]"),
@@ -120,8 +138,8 @@ _CODE = (
     _key("linear-key", "lin_api_", "lin_oauth_", least=32),
     _key("notion-token", "ntn_", least=40),
     _key("figma-token", "figd_", least=36, signs=_WORD),
-    _key("sentry-token", "sntrys_", "sntryu_", least=40, signs=_BASE64, rest=_BASE64),
-    _key("grafana-token", "glsa_", "glc_", least=32, signs=_BASE64, rest=_BASE64),
+    _key("sentry-token", "sntrys_", "sntryu_", least=20, signs=_WORD, rest=_BASE64),
+    _key("grafana-token", "glsa_", "glc_", least=20, signs=_WORD, rest=_BASE64),
     _key("newrelic-key", "NRAK-", least=27),
     _key("dynatrace-token", "dt0c01.", least=24, signs="A-Z0-9", rest=_DOTTED),
     _key("prefect-key", "pnu_", least=36),
@@ -129,38 +147,50 @@ _CODE = (
 )
 
 _MESSAGES = (
-    _key("slack-token", *(f"xox{kind}-" for kind in "abcdeoprs"), "xoxe.xoxp-", "xoxe.xoxb-", least=20, signs="A-Za-z0-9%-"),
+    _key(
+        "slack-token",
+        *(f"xox{kind}-" for kind in "abcdeoprs"),
+        least=20,
+        signs="A-Za-z0-9-",
+    ),
     _key("slack-app-token", "xapp-", least=30, signs=_WORD),
     Shape(
         word="slack-webhook",
         starts=("hooks.slack.com/",),
         kept=[("services/", "workflows/", "triggers/")],
-        body=[Run("A-Za-z0-9/", 36, 36)],
-        rest="A-Za-z0-9/_-",
+        body=[
+            Run("A-Z0-9", 8, 16),
+            "/",
+            Run("A-Z0-9", 8, 20),
+            "/",
+            ("", [Run("0-9", 12, 24), "/"]),
+            Run(_LETTERS, 20, 20),
+        ],
     ),
     Shape(
         word="discord-webhook",
         starts=("discord.com/", "discordapp.com/"),
+        clues=("/webhooks/",),
         kept=["api/webhooks/", Run("0-9", 16, 20), "/"],
         body=[Run(_WORD, 60, 60)],
     ),
     # It begins with digits in base64, and these have few beginnings.
     Shape(
         word="discord-token",
-        starts=("MD", "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"),
+        starts=("MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"),
         body=[Run(_LETTERS, 20, 26), ".", Run(_WORD, 6, 6), ".", Run(_WORD, 27, 27)],
     ),
     Shape(word="telegram-token", starts=(":AA",), body=[Run(_WORD, 33, 33)], before="(?<=[0-9]{6})"),
     _key("twilio-key", "SK", least=32, signs=_HEX, behind=f"[{_LETTERS}]"),
-    Shape(word="sendgrid-key", starts=("SG.",), body=[Run(_WORD, 16, 32), ".", Run(_WORD, 32, 32)]),
+    Shape(word="sendgrid-key", starts=("SG.",), body=[Run(_WORD, 20, 32), ".", Run(_WORD, 32, 32)]),
     _key("mailgun-key", "key-", least=32, signs=_HEX, behind=f"[{_LETTERS}]"),
     _key("brevo-key", "xkeysib-", "xsmtpsib-", least=64, signs=_HEX),
-    _key("mapbox-token", "sk.eyJ", least=40, signs=_DOTTED, rest=_DOTTED),
+    _key("mapbox-token", "sk.eyJ", least=40, signs=_WORD, rest=_DOTTED),
 )
 
 _PAYMENTS = (
     _key("stripe-key", "sk_live_", "sk_test_", "rk_live_", "rk_test_", least=16),
-    _key("stripe-webhook-secret", "whsec_", least=24, signs=_BASE64, rest=_BASE64),
+    _key("stripe-webhook-secret", "whsec_", least=24, signs=_WORD, rest=_BASE64),
     _key("square-token", "sq0atp-", "sq0csp-", least=22, signs=_WORD),
     Shape(
         word="paypal-token",
@@ -197,7 +227,11 @@ _ANYONES = (
             ("", "RSA ", "EC ", "DSA ", "OPENSSH ", "ENCRYPTED ", "PGP ", "SSH2 ENCRYPTED ", "ANY "),
             ("PRIVATE KEY-----", "PRIVATE KEY BLOCK-----"),
             _GAP,
-            ("", ["Proc-Type: 4,ENCRYPTED", _GAP, "DEK-Info: ", Run("A-Z0-9-", 6, 16), ","], ["Version: ", Run(r"^\n\\", 1, 60), _GAP]),
+            (
+                "",
+                ["Proc-Type: 4,ENCRYPTED", _GAP, "DEK-Info: ", Run("A-Z0-9-", 6, 16), ","],
+                ["Version: ", Run(r"^\n\\", 1, 60), ("\n", "\\n"), Run(_GAP.signs, 0, 24)],
+            ),
         ],
         body=[Run("A-Za-z0-9+/=", 16, 16)],
         before=ANYWHERE,
@@ -209,7 +243,7 @@ _ANYONES = (
     Shape(
         word="jwt",
         starts=("eyJ",),
-        body=[Run(_WORD, 8, 512), ".eyJ", Run(_WORD, 8, 8)],
+        body=[Run(_WORD, 17, 512), ".eyJ", Run(_WORD, 8, 8)],
         rest=_DOTTED,
     ),
     Shape(
@@ -234,6 +268,7 @@ _ANYONES = (
     Shape(
         word="api-key",
         starts=("x-api-key", "x-goog-api-key"),
+        clues=("api-key",),
         kept=[_ASSIGNED],
         unless=rf"{_STAND_IN}|[A-Za-z._~+/=-]{{20,39}}(?![{_BEARER}])",
         body=[Run(_BEARER, 20, 64)],

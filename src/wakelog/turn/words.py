@@ -17,6 +17,10 @@ DENIED = "Denied: this tool may not be run here."
 DENIED_BY_PERSON = "Denied: a person decided that this tool may not be run."
 RAN = "A person has checked: this tool ran. What it put out is not known."
 DID_NOT_RUN = "A person has checked: this tool did not run, and it was not run again."
+REDACTED = (
+    "Not run: the call held a secret, which is not written down; what stands in its place would do something else. "
+    "Let the tool take it from the environment or from a file."
+)
 NO_SUCH_TOOL = "There is no tool {name!r}."
 SHOWN = "\n\nIt had put out:\n{shown}"
 NO_DEEPER = "Not run: sub-agents may not go any deeper."

@@ -1,0 +1,158 @@
+"""Where redaction meets the log: an entry without secrets, deltas without secrets, and calls that held one.
+
+Pure. What is in the log is the only text there is: the model, tools, people and replay get the same (law 14). So what
+a model says is looked through before it stands in a journal or on a screen, and everything else before it is written.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from wakelog.log.content import AnyMessage, Content
+from wakelog.log.entry import (
+    AttentionResolved,
+    Compaction,
+    Custom,
+    Failed,
+    FaultReport,
+    Known,
+    Label,
+    Message,
+    Partial,
+    Queued,
+    SessionRenamed,
+)
+from wakelog.turn.deltas import CallDelta, Spoken, TextDelta, ThinkingDelta
+from wakelog.turn.redaction import Redactor, redact, redact_parts, redact_value
+
+_Body = TypeVar("_Body", bound=msgspec.Struct)
+_MARK = re.compile(r"\[redacted: [a-z0-9-]+\]")
+
+
+def cleared(body: Known) -> Known:
+    """An entry without the secrets in what it says; the very same where it held none."""
+    match body:
+        case Message():
+            return _with(body, message=_said(body.message))
+        case Queued() if body.message is not None:
+            return _with(body, message=_said(body.message))
+        case Partial():
+            return _with(body, content=_content(body.content), error=_fault(body.error))
+        case Compaction():
+            return _with(body, summary=_text(body.summary))
+        case Custom():
+            return _with(body, content=_content(body.content), data=_value(body.data))
+        case Failed():
+            return _with(body, error=_fault(body.error))
+        case SessionRenamed():
+            return _with(body, title=_text(body.title))
+        case Label():
+            return _with(body, label=_text(body.label))
+        case AttentionResolved() if body.result is not None:
+            return _with(body, result=_content(body.result))
+    return body
+
+
+def _with(body: _Body, **fields: object) -> _Body:
+    changed = {name: value for name, value in fields.items() if value is not getattr(body, name)}
+    return msgspec.structs.replace(body, **changed) if changed else body
+
+
+def _said(message: AnyMessage) -> AnyMessage:
+    return _with(message, content=_content(message.content))
+
+
+def _content(content: Content) -> Content:
+    if isinstance(content, str):
+        return _text(content)
+    parts, _ = redact_parts(content)
+    return content if len(parts) == len(content) and all(map(_is_same, parts, content)) else parts
+
+
+def _is_same(one: object, other: object) -> bool:
+    return one is other
+
+
+def _text(text: str) -> str:
+    found = redact(text)
+    return found.text if found.hits else text
+
+
+def _value(value: Any) -> Any:
+    found, hits = redact_value(value)
+    return found if hits else value
+
+
+def _fault(error: FaultReport | None) -> FaultReport | None:
+    return _with(error, message=_text(error.message)) if error is not None else None
+
+
+def holds_mark(value: Any) -> bool:
+    """Whether a secret was taken out of what a tool is given: to run it so would do something else than was meant."""
+    match value:
+        case str():
+            return _MARK.search(value) is not None
+        case dict():
+            return any(holds_mark(key) or holds_mark(each) for key, each in value.items())
+        case list() | tuple():
+            return any(map(holds_mark, value))
+    return False
+
+
+class Sieve:
+    """What a model says, as it comes, without secrets. Only what could still become one is held back."""
+
+    def __init__(self) -> None:
+        self._text = Redactor()
+        self._thought = Redactor()
+
+    def take(self, delta: Spoken) -> list[Spoken]:
+        """Takes in the next delta; gives those that may be written and shown."""
+        match delta:
+            case TextDelta(text, bound):
+                safe = self._text.feed(text) if bound is None else self._text.end(text)
+                given = [*self._end_thought(), *_told(TextDelta(safe, None if self._text.hits else bound))]
+                self._text = self._text if bound is None else Redactor()
+                return given
+            case ThinkingDelta(thinking, signature, bound):
+                is_last = signature is not None or bound is not None
+                safe = self._thought.end(thinking) if is_last else self._thought.feed(thinking)
+                # A signature holds for the words as they came: with others it is worth nothing.
+                signed = (None, None) if self._thought.hits else (signature, bound)
+                given = [*self._end_text(), *_told(ThinkingDelta(safe, *signed))]
+                self._thought = Redactor() if is_last else self._thought
+                return given
+        given, hits = redact_value(delta.input)
+        call = CallDelta(delta.id, delta.name, given, None) if hits else delta
+        return [*self._end_text(), *self._end_thought(), call]
+
+    def end(self) -> list[Spoken]:
+        """What was held back: nothing more will come."""
+        return [*self._end_text(), *self._end_thought()]
+
+    def _end_text(self) -> list[Spoken]:
+        safe, self._text = self._text.end(), Redactor()
+        return _told(TextDelta(safe))
+
+    def _end_thought(self) -> list[Spoken]:
+        safe, self._thought = self._thought.end(), Redactor()
+        return _told(ThinkingDelta(safe))
+
+
+def _told(delta: TextDelta | ThinkingDelta) -> list[Spoken]:
+    said = delta.text if isinstance(delta, TextDelta) else delta.thinking or delta.signature
+    return [delta] if said or delta.bound is not None else []
+
+
+def shown_safely(show: Callable[[str], None]) -> Callable[[str], None]:
+    """Live output of a tool, without secrets."""
+    redactor = Redactor()
+
+    def pass_on(text: str) -> None:
+        safe = redactor.feed(text)
+        if safe:
+            show(safe)
+
+    return pass_on
