@@ -96,7 +96,7 @@ class Narrow(Play):
 
     async def stream(self, request):
         if sum(map(message_tokens, request.messages)) > self.tokens:
-            yield Faulted("context_overflow", "too long", retryable=True, delay_ms=0)
+            yield Faulted("context_overflow", "too long")
             return
         async for delta in super().stream(request):
             yield delta

@@ -1,6 +1,7 @@
 """The server itself: a thread a connection, one answer a request, in the order they were told."""
 
 import json
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -57,6 +58,13 @@ def events(*told: Mapping[str, Any], named: bool = True) -> list[bytes]:
     ]
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        # Whoever asked may go at any time, also between two requests.
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class Loopback:
     """A server at `url` for as long as the `with` lasts. A request that nobody has an answer for gets a 500."""
 
@@ -65,7 +73,7 @@ class Loopback:
         self._answers: deque[Answer] = deque()
         self._answer = answer
         self._turn = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = _Server(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
 

@@ -86,15 +86,15 @@ IN_ACTS = (
         "a channel is told before the journal",
         "law 5, RUN-8",
         "acts/asking.py",
-        "            self._write_piece(piece_of(delta))\n"
-        "            offset = self.draft.chars\n"
-        "            self.draft.take(delta)\n"
-        "            if isinstance(delta, TextDelta):\n                for channel in channels:\n"
-        "                    await channel.delta(self.reply_id, offset, delta.text)\n",
-        "            offset = self.draft.chars\n            self.draft.take(delta)\n"
-        "            if isinstance(delta, TextDelta):\n                for channel in channels:\n"
-        "                    await channel.delta(self.reply_id, offset, delta.text)\n"
-        "            self._write_piece(piece_of(delta))\n",
+        "        self._write_piece(piece_of(delta))\n"
+        "        offset = self.draft.chars\n"
+        "        self.draft.take(delta)\n"
+        "        if isinstance(delta, TextDelta):\n            for channel in channels:\n"
+        "                await channel.delta(self.reply_id, offset, delta.text)\n",
+        "        offset = self.draft.chars\n        self.draft.take(delta)\n"
+        "        if isinstance(delta, TextDelta):\n            for channel in channels:\n"
+        "                await channel.delta(self.reply_id, offset, delta.text)\n"
+        "        self._write_piece(piece_of(delta))\n",
         (f"{ASKING}::test_the_order_of_a_reply",),
     ),
     Mutant(

@@ -13,18 +13,18 @@ IN_PROCESSES = (
         "shown before journalled",
         "law 5, RUN-8",
         "acts/asking.py",
-        "            self._write_piece(piece_of(delta))\n"
-        "            offset = self.draft.chars\n"
-        "            self.draft.take(delta)\n"
-        "            if isinstance(delta, TextDelta):\n"
-        "                for channel in channels:\n"
-        "                    await channel.delta(self.reply_id, offset, delta.text)\n",
-        "            offset = self.draft.chars\n"
-        "            self.draft.take(delta)\n"
-        "            if isinstance(delta, TextDelta):\n"
-        "                for channel in channels:\n"
-        "                    await channel.delta(self.reply_id, offset, delta.text)\n"
-        "            self._write_piece(piece_of(delta))\n",
+        "        self._write_piece(piece_of(delta))\n"
+        "        offset = self.draft.chars\n"
+        "        self.draft.take(delta)\n"
+        "        if isinstance(delta, TextDelta):\n"
+        "            for channel in channels:\n"
+        "                await channel.delta(self.reply_id, offset, delta.text)\n",
+        "        offset = self.draft.chars\n"
+        "        self.draft.take(delta)\n"
+        "        if isinstance(delta, TextDelta):\n"
+        "            for channel in channels:\n"
+        "                await channel.delta(self.reply_id, offset, delta.text)\n"
+        "        self._write_piece(piece_of(delta))\n",
         (
             f"{STREAMING}::test_killed_at_any_delta[0]",
             f"{STREAMING}::test_killed_at_a_delta_and_begun_again",

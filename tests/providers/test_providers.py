@@ -42,10 +42,11 @@ def test_an_unknown_provider_lists_what_there_is():
     with pytest.raises(UsageError) as error:
         open_provider("scriptd", "x")
     assert "'scriptd'" in error.value.message
-    assert error.value.hint == "did you mean scripted? there are demo, scripted:FILE"
+    spellings = "anthropic:NAME, openai:NAME, openai-chat:NAME, scripted:FILE, demo"
+    assert error.value.hint == f"did you mean scripted? there are {spellings}"
     with pytest.raises(UsageError) as error:
         open_provider("zzz", "x")
-    assert error.value.hint == "there are demo, scripted:FILE"
+    assert error.value.hint == f"there are {spellings}"
 
 
 def test_the_demo_is_one_model():

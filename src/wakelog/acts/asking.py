@@ -5,6 +5,8 @@ A reply that was cut off is asked for again under its own id: from where it was 
 (replace), as the log says. What the outside world does wrong becomes a `failed` entry.
 """
 
+from collections.abc import AsyncIterator
+
 import msgspec
 
 from wakelog.acts.delivering import attempt_of
@@ -13,11 +15,12 @@ from wakelog.acts.requests import request_of
 from wakelog.acts.step import Step
 from wakelog.log.content import Prompt, Reply
 from wakelog.log.entry import Call, Cancelled, Failed, FaultReport, Message, Partial, Resumed
-from wakelog.ports import Channel, Occasion, Provider, Request
+from wakelog.ports import Channel, Occasion
 from wakelog.turn.assemble import Draft
 from wakelog.turn.clearing import Sieve
 from wakelog.turn.decisions import Ask, Mend
-from wakelog.turn.deltas import Faulted, Finished, Spoken, TextDelta, piece_of
+from wakelog.turn.deltas import Delta, Faulted, Finished, Spoken, TextDelta, piece_of
+from wakelog.turn.faults import OVERFLOW
 from wakelog.views.context import Context, build_context
 
 _CUT = Faulted("cut", "the reply ended before it was finished", retryable=True)
@@ -89,8 +92,10 @@ class _Answer:
         context, state = self.context, self.step.state
         provider = self.step.world.provider(context.provider or "", context.model or "")
         request = request_of(context, self.step.world.store.blobs, answers=state.answers, prefill=self.prior)
+        # What the provider will not do at all it says here, before anything is written.
+        reply = provider.stream(request)
         self._write_call()
-        asked = await unless_cancelled(self.step, self._stream(provider, request))
+        asked = await unless_cancelled(self.step, self._stream(reply))
         if asked is not None:
             self._keep_partial()
             self.step.write(Cancelled(reason="asked by a person", queued_id=asked.id))
@@ -128,11 +133,11 @@ class _Answer:
 
     # ── the stream ───────────────────────────────────────────────────────────────────────────────
 
-    async def _stream(self, provider: Provider, request: Request) -> None:
+    async def _stream(self, reply: AsyncIterator[Delta]) -> None:
         channels = [channel for name, channel in self.step.world.channels.items() if name in self.owed]
         await self._begin(channels)
         sieve = Sieve()
-        async for delta in provider.stream(request):
+        async for delta in reply:
             if isinstance(delta, Finished | Faulted):
                 self.end = delta
                 break
@@ -180,7 +185,14 @@ class _Answer:
 
     async def _keep_fault(self, end: Faulted) -> None:
         self._keep_partial()
-        error = FaultReport(kind=end.kind, message=end.message, retryable=end.retryable, delay_ms=end.delay_ms)
+        # A context that is too long is cured by a shorter one, at once: whatever the provider thinks of trying again.
+        is_curable = end.kind == OVERFLOW
+        error = FaultReport(
+            kind=end.kind,
+            message=end.message,
+            retryable=end.retryable or is_curable,
+            delay_ms=0 if is_curable else end.delay_ms,
+        )
         self.step.write(Failed(reason="call", error=error, call_id=self.call_id))
         for name, channel in self.step.world.channels.items():
             if name in self.owed and self.draft.chars:

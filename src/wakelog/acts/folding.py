@@ -4,6 +4,8 @@ A summary that fails, is empty, or is no shorter than what it replaces changes n
 why it was no use, and the table counts it, so that folding cannot go round in circles.
 """
 
+from collections.abc import AsyncIterator
+
 import msgspec
 
 from wakelog.acts.interrupting import unless_cancelled
@@ -11,12 +13,11 @@ from wakelog.acts.requests import request_of
 from wakelog.acts.step import Step
 from wakelog.log.content import Text
 from wakelog.log.entry import Call, Cancelled, Compaction, FaultReport, Partial
-from wakelog.ports import Provider, Request
 from wakelog.turn import words
 from wakelog.turn.assemble import Draft
 from wakelog.turn.compaction import shrinks, stretch
 from wakelog.turn.decisions import Compact
-from wakelog.turn.deltas import Faulted, Finished
+from wakelog.turn.deltas import Delta, Faulted, Finished
 from wakelog.views.context import Context, build_context, estimate_tokens
 
 
@@ -43,8 +44,9 @@ class _Fold:
         provider = self.step.world.provider(context.provider or "", context.model or "")
         blobs, answers = self.step.world.store.blobs, self.step.state.answers
         request = request_of(context, blobs, answers=answers, purpose="compaction")
+        reply = provider.stream(request)
         self._write_call(context)
-        asked = await unless_cancelled(self.step, self._stream(provider, request))
+        asked = await unless_cancelled(self.step, self._stream(reply))
         if asked is not None:
             self.step.write(Cancelled(reason="asked by a person", queued_id=asked.id))
         elif (error := self._trouble()) is not None:
@@ -75,8 +77,8 @@ class _Fold:
             )
         )
 
-    async def _stream(self, provider: Provider, request: Request) -> None:
-        async for delta in provider.stream(request):
+    async def _stream(self, reply: AsyncIterator[Delta]) -> None:
+        async for delta in reply:
             if isinstance(delta, Finished | Faulted):
                 self.end = delta
                 return

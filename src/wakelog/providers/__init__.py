@@ -14,11 +14,14 @@ from wakelog.errors import UsageError
 from wakelog.ports import Provider
 
 _PROVIDERS = {
-    "demo": "wakelog.providers.demo",
+    "anthropic": "wakelog.providers.anthropic",
+    "openai": "wakelog.providers.openai.responses",
+    "openai-chat": "wakelog.providers.openai.chat",
     "scripted": "wakelog.providers.scripted",
+    "demo": "wakelog.providers.demo",
 }
 # How each is asked for on a command line.
-_SPELLINGS = "demo, scripted:FILE"
+_SPELLINGS = "anthropic:NAME, openai:NAME, openai-chat:NAME, scripted:FILE, demo"
 
 
 def split_model(text: str) -> tuple[str, str]:

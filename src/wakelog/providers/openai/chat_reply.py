@@ -1,0 +1,232 @@
+"""From the chunks of Chat Completions to the pieces of a reply: a fold over chunks, without a socket.
+
+Compatible servers differ in what they leave out: the index or the id of a call, the reason for the end, the usage, the
+choices. What can be told without it is told; a call whose input never became JSON is not.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from wakelog.log.content import JsonObject, Usage
+from wakelog.ports import Request
+from wakelog.providers.openai import faults
+from wakelog.providers.openai.bound import Bound, kept
+from wakelog.providers.openai.pairing import new_call_id
+from wakelog.providers.openai.spelling import input_of, is_spaced
+from wakelog.providers.openai.sse import decoded
+from wakelog.turn.deltas import CallDelta, Delta, Finished, TextDelta, ThinkingDelta
+
+_STOPS = {"tool_calls": "tools", "function_call": "tools", "content_filter": "filtered"}
+
+
+class Function(msgspec.Struct, frozen=True):
+    """What is called. Some servers send the input as an object."""
+
+    name: str | None = None
+    arguments: str | JsonObject | None = None
+
+    @property
+    def text(self) -> str:
+        """The input as text."""
+        given = self.arguments
+        return json.dumps(given, ensure_ascii=False) if isinstance(given, dict) else given or ""
+
+
+class CallPiece(msgspec.Struct, frozen=True):
+    """A piece of a tool call."""
+
+    index: int | None = None
+    id: str | None = None
+    function: Function = Function()
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """What a chunk adds to the reply."""
+
+    content: str | None = None
+    refusal: str | None = None
+    reasoning_content: str | None = None
+    reasoning: Any = None
+    tool_calls: list[CallPiece] | None = None
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """One of several answers; there is only one, since only one is asked for."""
+
+    delta: Piece | None = None
+    message: Piece | None = None
+    finish_reason: str | None = None
+
+
+class Details(msgspec.Struct, frozen=True):
+    """Where tokens came from."""
+
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+class WireUsage(msgspec.Struct, frozen=True):
+    """What was used."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: Details | None = None
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """One event."""
+
+    id: str | None = None
+    choices: list[Choice] | None = None
+    usage: WireUsage | None = None
+    error: Any = None
+
+
+class _Call:
+    """A tool call under way."""
+
+    def __init__(self, piece: CallPiece) -> None:
+        self.index = piece.index
+        self.id = ""
+        self.name = ""
+        self._texts: list[str] = []
+        self.add(piece)
+
+    def add(self, piece: CallPiece) -> None:
+        """The next piece. An id and a name come once; a server that repeats them means the same."""
+        self.id = self.id or piece.id or ""
+        self.name = self.name or piece.function.name or ""
+        self._texts.append(piece.function.text)
+
+    @property
+    def text(self) -> str:
+        return "".join(self._texts)
+
+    def is_other(self, piece: CallPiece) -> bool:
+        """Whether a piece at the same place begins another call: some servers count them all as the first."""
+        if piece.id and self.id:
+            return piece.id != self.id
+        return bool(piece.function.name and piece.function.text and self.name and _is_json(self.text))
+
+
+def _is_json(text: str) -> bool:
+    try:
+        return bool(text.strip()) and input_of(text) is not None
+    except ValueError:
+        return False
+
+
+class ChatReader:
+    """The reply to one request."""
+
+    def __init__(self, request: Request) -> None:
+        self.request_id: str | None = None
+        self._request = request
+        self._id: str | None = None
+        self._calls: list[_Call] = []
+        self._thought: Bound | None = None
+        self._reason: str | None = None
+        self._usage: Usage | None = None
+        self._refused = False
+
+    def read(self, event: bytes) -> Iterator[Delta]:
+        """The pieces that a chunk brings."""
+        if event.strip() == b"[DONE]":
+            self._reason = self._reason or "stop"
+            yield from self.end()
+            return
+        chunk = decoded(event, Chunk)
+        if chunk.error is not None:
+            yield faults.broken_off(chunk.error)
+            return
+        self._id = self._id or chunk.id
+        if chunk.usage is not None:
+            # It counts from the beginning each time it is told.
+            self._usage = _usage(chunk.usage)
+        for choice in (chunk.choices or [])[:1]:
+            yield from self._take(choice.delta or choice.message or Piece())
+            self._reason = choice.finish_reason or self._reason
+
+    def _take(self, piece: Piece) -> Iterator[Delta]:
+        if piece.reasoning_content:
+            yield from self._think(piece.reasoning_content, Bound())
+        elif piece.reasoning and isinstance(piece.reasoning, str):
+            yield from self._think(piece.reasoning, Bound(field="reasoning"))
+        said = piece.content or piece.refusal
+        self._refused = self._refused or bool(piece.refusal)
+        if said:
+            yield from self._end_thought()
+            yield TextDelta(said)
+        for call in piece.tool_calls or []:
+            self._add(call)
+
+    def _think(self, text: str, bound: Bound) -> Iterator[Delta]:
+        """A piece of reasoning; a server that has it in both fields says the same in both."""
+        self._thought = bound
+        yield ThinkingDelta(text)
+
+    def _end_thought(self) -> Iterator[Delta]:
+        if self._thought is not None and (bound := kept(self._thought)) is not None:
+            yield ThinkingDelta("", bound=bound)
+        self._thought = None
+
+    def _add(self, piece: CallPiece) -> None:
+        call = self._place(piece)
+        if call is None or call.is_other(piece):
+            self._calls.append(_Call(piece))
+        else:
+            call.add(piece)
+
+    def _place(self, piece: CallPiece) -> _Call | None:
+        """The call that a piece goes on with, if any: by its index, else by its id, else the last one."""
+        newest = list(reversed(self._calls))
+        if piece.index is not None:
+            return next((call for call in newest if call.index == piece.index), None)
+        if piece.id:
+            return next((call for call in newest if call.id == piece.id), None)
+        return newest[0] if newest else None
+
+    # ── the end ──────────────────────────────────────────────────────────────────────────────────
+
+    def end(self) -> Iterator[Delta]:
+        """The calls, and how it ended. All had been said if a reason was given, whatever came of the connection."""
+        if self._reason is None:
+            yield faults.fault("cut")
+            return
+        yield from self._end_thought()
+        whole = [delta for number, call in enumerate(self._calls) if (delta := self._called(number, call)) is not None]
+        yield from whole
+        if len(whole) < len(self._calls) and self._reason != "length":
+            yield faults.fault("malformed", "a tool was called with an input that is not JSON")
+            return
+        yield Finished(self._stop(self._reason, calls=bool(whole)), self._usage, self.request_id or self._id)
+
+    def _called(self, number: int, call: _Call) -> CallDelta | None:
+        try:
+            given = input_of(call.text)
+        except ValueError:
+            return None
+        if not call.name:
+            return None
+        call_id = call.id or new_call_id(self._request, number)
+        return CallDelta(call_id, call.name, given, kept(Bound(spaced=is_spaced(call.text, given))))
+
+    def _stop(self, reason: str, *, calls: bool) -> str:
+        if reason == "stop" and (self._refused or calls):
+            return "refusal" if self._refused else "tools"
+        return _STOPS.get(reason, reason)
+
+
+def _usage(told: WireUsage) -> Usage:
+    """The whole input is told, and how much of it came from a cache or went into one."""
+    details = told.prompt_tokens_details or Details()
+    read, written = details.cached_tokens or 0, details.cache_write_tokens or 0
+    return Usage(
+        input_tokens=max(0, (told.prompt_tokens or 0) - read - written),
+        output_tokens=told.completion_tokens or 0,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )

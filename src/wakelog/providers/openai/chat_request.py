@@ -1,0 +1,109 @@
+"""From a request to the body of Chat Completions, as a pure function, for OpenAI and every server that is compatible.
+
+Rule 1: the fewest words that all of them understand: a bare string where there is only text, the system first,
+each result as a message of its own right behind its call.
+Rule 2: reasoning goes back to the model it came from, in the field it came in, and to nobody else.
+Rule 3: what is injected is the last message, behind everything that is history.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from wakelog.log.content import AnyPart, Image, JsonObject, Text, Thinking, ToolCall
+from wakelog.ports import Request
+from wakelog.providers.openai.bound import Bound, bound_of
+from wakelog.providers.openai.pairing import Exchange, exchanges, is_own, safe_name
+from wakelog.providers.openai.spelling import spelled
+from wakelog.providers.openai.words import cache_key, function, picture_url
+from wakelog.providers.params import Params, merged
+
+PROVIDER = "openai-chat"
+_GAP = "\n\n"
+
+
+def to_wire(request: Request, params: Params, *, is_openai: bool) -> JsonObject:
+    """The body of a request. OpenAI itself has names of its own, which other servers may not know."""
+    body: JsonObject = {"model": request.model, "stream": True, "stream_options": {"include_usage": True}}
+    if request.tools:
+        body["tools"] = [{"type": "function", "function": function(tool)} for tool in request.tools]
+    if request.tools and request.purpose == "compaction":
+        body["tool_choice"] = "none"
+    system = [{"role": "system", "content": request.system}] if request.system else []
+    body["messages"] = [*system, *history(request, params), *_injected(request.injected)]
+    return merged({**body, **_settings(request, params, is_openai=is_openai)}, params.extra)
+
+
+def _settings(request: Request, params: Params, *, is_openai: bool) -> JsonObject:
+    settings: JsonObject = {"prompt_cache_key": cache_key(request)} if is_openai else {}
+    if params.max_tokens is not None:
+        settings["max_completion_tokens" if is_openai else "max_tokens"] = params.max_tokens
+    if params.temperature is not None:
+        settings["temperature"] = params.temperature
+    if params.effort is not None:
+        settings["reasoning_effort"] = params.effort
+    return settings
+
+
+def _injected(texts: Sequence[str]) -> Iterator[JsonObject]:
+    if texts:
+        yield {"role": "user", "content": _GAP.join(texts)}
+
+
+# ── what was said ────────────────────────────────────────────────────────────────────────────────
+
+
+def history(request: Request, params: Params) -> Iterator[JsonObject]:
+    """The messages of everything that was said, in order."""
+    for exchange in exchanges(request.messages):
+        if exchange.said.role == "user":
+            yield {"role": "user", "content": _heard(exchange.said.content)}
+            continue
+        yield from _reply(exchange, request, params)
+        for call_id, result in exchange.results:
+            yield {"role": "tool", "tool_call_id": call_id, "content": _text(result)}
+        if seen := [part for _, result in exchange.results for part in result if isinstance(part, Image)]:
+            # A tool can only say words on this wire: what it has to show is shown by the user.
+            yield {"role": "user", "content": _heard(seen)}
+
+
+def _heard(content: Sequence[AnyPart]) -> str | list[JsonObject]:
+    """What a user said: bare words where there is nothing else."""
+    if all(isinstance(part, Text) for part in content) and len(content) <= 1:
+        return _text(content)
+    return [item for part in content for item in _heard_part(part)]
+
+
+def _heard_part(part: AnyPart) -> Iterator[JsonObject]:
+    if isinstance(part, Text):
+        yield {"type": "text", "text": part.text}
+    elif isinstance(part, Image) and (url := picture_url(part)) is not None:
+        yield {"type": "image_url", "image_url": {"url": url}}
+
+
+def _text(content: Sequence[AnyPart]) -> str:
+    return _GAP.join(part.text for part in content if isinstance(part, Text) and part.text)
+
+
+def _reply(exchange: Exchange, request: Request, params: Params) -> Iterator[JsonObject]:
+    """A reply, unless nothing is left of it. Its words may be missing only where there are calls."""
+    own = is_own(exchange.said, request, PROVIDER)
+    message: JsonObject = {"role": "assistant", "content": _text(exchange.said.content)}
+    calls = [
+        _call(part, call_id, bound_of(part) if own else Bound())
+        for part, call_id in exchange.parts()
+        if isinstance(part, ToolCall)
+    ]
+    if calls:
+        message["tool_calls"] = calls
+        message["content"] = message["content"] or None
+    if message["content"] or calls:
+        yield {**message, **(_thoughts(exchange.said.content) if own and params.thinking == "keep" else {})}
+
+
+def _call(part: ToolCall, call_id: str, bound: Bound) -> JsonObject:
+    called = {"name": safe_name(part.name), "arguments": spelled(part.input, spaced=bound.spaced)}
+    return {"id": call_id, "type": "function", "function": called}
+
+
+def _thoughts(content: Sequence[AnyPart]) -> JsonObject:
+    thoughts = [part for part in content if isinstance(part, Thinking) and part.thinking]
+    return {bound_of(thoughts[0]).field: _GAP.join(part.thinking for part in thoughts)} if thoughts else {}

@@ -1,0 +1,296 @@
+"""From the events of the Responses API to the pieces of a reply: a fold over events, without a socket.
+
+An item of the wire is a part of ours. Its words are told as they come; its id, and what else must go back with it, is
+known for certain only when the item is done, and ends the part. Types of events that are not named here say nothing
+that we need.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from wakelog.log.content import JsonObject, Usage
+from wakelog.ports import Request
+from wakelog.providers.openai import faults
+from wakelog.providers.openai.bound import Bound, kept
+from wakelog.providers.openai.pairing import new_call_id
+from wakelog.providers.openai.responses_request import GAP
+from wakelog.providers.openai.spelling import input_of, is_spaced
+from wakelog.providers.openai.sse import decoded
+from wakelog.turn.deltas import CallDelta, Delta, Finished, TextDelta, ThinkingDelta
+
+_ITEMS = ("message", "reasoning", "function_call")
+_OF_INTEREST = frozenset(
+    {
+        "error",
+        "response.completed",
+        "response.failed",
+        "response.function_call_arguments.delta",
+        "response.incomplete",
+        "response.output_item.added",
+        "response.output_item.done",
+        "response.output_text.delta",
+        "response.reasoning_summary_text.delta",
+        "response.reasoning_text.delta",
+        "response.refusal.delta",
+    }
+)
+_STOPS = {"max_output_tokens": "length", "content_filter": "filtered"}
+
+
+class Words(msgspec.Struct, frozen=True):
+    """One text in an item: of an answer, a refusal, a summary or a reasoning."""
+
+    text: str | None = None
+    refusal: str | None = None
+    annotations: list[JsonObject] | None = None
+
+    @property
+    def said(self) -> str:
+        """The text, whichever it is."""
+        return self.refusal if self.refusal is not None else self.text or ""
+
+
+class Item(msgspec.Struct, frozen=True):
+    """An item of the output."""
+
+    type: str = ""
+    id: str | None = None
+    status: str | None = None
+    phase: str | None = None
+    content: list[Words] | None = None
+    summary: list[Words] | None = None
+    encrypted_content: str | None = None
+    call_id: str | None = None
+    name: str | None = None
+    arguments: str | None = None
+
+
+class Details(msgspec.Struct, frozen=True):
+    """Where tokens came from."""
+
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reason: str | None = None
+
+
+class WireUsage(msgspec.Struct, frozen=True):
+    """What was used."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    input_tokens_details: Details | None = None
+
+
+class Response(msgspec.Struct, frozen=True):
+    """The whole answer, as the last event has it."""
+
+    id: str | None = None
+    output: list[JsonObject] | None = None
+    usage: WireUsage | None = None
+    incomplete_details: Details | None = None
+    error: object = None
+
+
+class Named(msgspec.Struct, frozen=True):
+    """What every event says of itself."""
+
+    type: str = ""
+    error: object = None
+
+
+class Event(Named, frozen=True):
+    """An event that is of interest: which keys it has depends on its type."""
+
+    delta: str = ""
+    content_index: int = 0
+    summary_index: int = 0
+    item: JsonObject = {}
+    response: Response = Response()
+    code: object = None
+    message: object = None
+
+
+class ResponsesReader:
+    """The reply to one request."""
+
+    def __init__(self, request: Request) -> None:
+        self.request_id: str | None = None
+        self._request = request
+        self._said: dict[tuple[str, int], str] = {}
+        self._annotations: list[JsonObject] = []
+        self._arguments = ""
+        self._item = Item()
+        self._after: str | None = None
+        self._done = 0
+        self._calls = 0
+        self._refused = self._foreign = self._garbled = False
+
+    def read(self, event: bytes) -> Iterator[Delta]:
+        """The pieces that an event brings."""
+        if event.strip() == b"[DONE]":
+            # Some servers end every stream so.
+            return
+        named = decoded(event, Named)
+        if named.type in _OF_INTEREST:
+            yield from self._take(decoded(event, Event))
+        elif not named.type and named.error is not None:
+            yield faults.broken_off(named.error)
+
+    def _take(self, told: Event) -> Iterator[Delta]:
+        match told.type:
+            case "response.output_item.added":
+                self._begin(_item(told.item))
+            case "response.output_text.delta":
+                yield from self._write("text", told.content_index, told.delta)
+            case "response.refusal.delta":
+                yield from self._write("refusal", told.content_index, told.delta)
+            case "response.reasoning_summary_text.delta":
+                yield from self._think("summary", told.summary_index, told.delta)
+            case "response.reasoning_text.delta":
+                yield from self._think("content", told.content_index, told.delta)
+            case "response.function_call_arguments.delta":
+                self._arguments += told.delta
+            case "response.output_item.done":
+                yield from self._end_item(_item(told.item))
+            case "response.completed" | "response.incomplete":
+                yield from self._end(told.response, is_whole=told.type == "response.completed")
+            case "response.failed":
+                yield faults.broken_off(told.response.error)
+            case "error":
+                yield faults.broken_off(told.error or {"code": told.code, "message": told.message})
+
+    def end(self) -> Iterator[Delta]:
+        """The stream is over without a last event."""
+        yield faults.fault("cut")
+
+    # ── items ────────────────────────────────────────────────────────────────────────────────────
+
+    def _begin(self, item: Item) -> None:
+        self._item, self._said, self._annotations, self._arguments = item, {}, [], ""
+
+    def _write(self, kind: str, index: int, text: str) -> Iterator[Delta]:
+        """A piece of an answer. Where another text of the same item begins, the one before it is a part of its own."""
+        if not text:
+            return
+        if self._said and (kind, index) not in self._said:
+            yield TextDelta("", self._text_bound(self._item))
+        self._said[kind, index] = self._said.get((kind, index), "") + text
+        self._refused = self._refused or kind == "refusal"
+        yield TextDelta(text)
+
+    def _think(self, kind: str, index: int, text: str) -> Iterator[Delta]:
+        if not text:
+            return
+        if self._said and (kind, index) not in self._said:
+            yield ThinkingDelta(GAP)
+        self._said[kind, index] = self._said.get((kind, index), "") + text
+        yield ThinkingDelta(text)
+
+    def _end_item(self, item: Item) -> Iterator[Delta]:
+        self._done += 1
+        match item.type:
+            case "message":
+                yield from self._end_message(item)
+            case "reasoning":
+                yield from self._end_reasoning(item)
+            case "function_call":
+                yield from self._end_call(item)
+            case _:
+                # We cannot send it back, so nothing that came behind it goes back as it came.
+                self._foreign = True
+        self._begin(Item())
+
+    def _end_message(self, item: Item) -> Iterator[Delta]:
+        for index, words in enumerate(item.content or []):
+            kind = "text" if words.refusal is None else "refusal"
+            yield from self._write(kind, index, self._unsaid(kind, index, words))
+            self._annotations = words.annotations or []
+        if self._said:
+            yield TextDelta("", self._text_bound(item))
+
+    def _end_reasoning(self, item: Item) -> Iterator[Delta]:
+        for kind, texts in (("summary", item.summary), ("content", item.content)):
+            for index, words in enumerate(texts or []):
+                yield from self._think(kind, index, self._unsaid(kind, index, words))
+        if item.id is not None and not self._foreign:
+            self._after = item.id
+            bound = Bound(id=item.id, summary=self._sizes("summary"), content=self._sizes("content"))
+            yield ThinkingDelta("", item.encrypted_content, kept(bound))
+
+    def _sizes(self, kind: str) -> list[int]:
+        return [len(text) for (of, _), text in self._said.items() if of == kind]
+
+    def _end_call(self, item: Item) -> Iterator[Delta]:
+        text = item.arguments or self._arguments
+        try:
+            given = input_of(text)
+        except ValueError:
+            self._garbled = True
+            return
+        if not item.name:
+            raise ValueError("a call of nothing")
+        call_id = item.call_id or new_call_id(self._request, self._calls)
+        self._calls += 1
+        bound = msgspec.structs.replace(self._bound(item), spaced=is_spaced(text, given))
+        yield CallDelta(call_id, item.name, given, kept(bound))
+
+    def _unsaid(self, kind: str, index: int, words: Words) -> str:
+        """What an item holds beyond the pieces that came: all of it, where a server sends no pieces."""
+        said = self._said.get((kind, index), "")
+        return words.said[len(said) :] if words.said.startswith(said) else ""
+
+    # ── what goes back with a part ───────────────────────────────────────────────────────────────
+
+    def _bound(self, item: Item) -> Bound:
+        return Bound() if item.id is None or self._foreign else Bound(id=item.id, after=self._after)
+
+    def _text_bound(self, item: Item) -> JsonObject | None:
+        bound = msgspec.structs.replace(
+            self._bound(item),
+            phase=item.phase or self._item.phase,
+            refusal=list(self._said)[-1][0] == "refusal",
+            annotations=self._annotations,
+        )
+        return kept(bound)
+
+    # ── the end ──────────────────────────────────────────────────────────────────────────────────
+
+    def _end(self, response: Response, *, is_whole: bool) -> Iterator[Delta]:
+        # Some servers tell an item only here.
+        for item in (response.output or [])[self._done :]:
+            yield from self._end_item(_item(item))
+        if self._garbled and is_whole:
+            yield faults.fault("malformed", "a tool was called with an input that is not JSON")
+            return
+        yield Finished(self._stop(response, is_whole=is_whole), _usage(response.usage), self.request_id or response.id)
+
+    def _stop(self, response: Response, *, is_whole: bool) -> str:
+        if not is_whole:
+            reason = response.incomplete_details.reason if response.incomplete_details else None
+            return _STOPS.get(reason or "", reason or "length")
+        return "refusal" if self._refused else "tools" if self._calls else "stop"
+
+
+def _item(told: JsonObject) -> Item:
+    """An item of a kind that we read; of others only the kind is of interest, and nothing is expected of them."""
+    if told.get("type") not in _ITEMS:
+        return Item(type=str(told.get("type")))
+    try:
+        return msgspec.convert(told, Item)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
+
+
+def _usage(told: WireUsage | None) -> Usage | None:
+    """The whole input is told, and how much of it came from a cache or went into one."""
+    if told is None:
+        return None
+    details = told.input_tokens_details or Details()
+    read, written = details.cached_tokens or 0, details.cache_write_tokens or 0
+    return Usage(
+        input_tokens=max(0, (told.input_tokens or 0) - read - written),
+        output_tokens=told.output_tokens or 0,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )

@@ -1,0 +1,189 @@
+"""From a request to the body of the Responses API, as a pure function.
+
+Rule 1: nothing is kept at the server (`store: false`), so all that was said goes out every time. What this very model
+had said goes back item by item as it came: its reasoning, encrypted, and the ids that tie its items together.
+Rule 2: those ids hold only together. Where a part of such a reply cannot go back, or the reply came from elsewhere,
+it goes out plainly: words, calls and results, without ids and without reasoning.
+Rule 3: what is injected is the last item, behind everything that is history.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from wakelog.log.content import AnyPart, Image, JsonObject, Text, Thinking, ToolCall
+from wakelog.ports import Request
+from wakelog.providers.openai.bound import Bound, bound_of
+from wakelog.providers.openai.pairing import Exchange, exchanges, is_own, safe_name
+from wakelog.providers.openai.spelling import spelled
+from wakelog.providers.openai.words import cache_key, function, picture_url
+from wakelog.providers.params import Params, merged
+
+PROVIDER = "openai"
+# Between the parts of a summary, in the text that people read.
+GAP = "\n\n"
+# Models that do not reason refuse to be asked about it; all that came after them do.
+_PLAIN_MODELS = ("gpt-3", "gpt-4", "chatgpt-", "ft:gpt-3", "ft:gpt-4")
+
+
+def to_wire(request: Request, params: Params) -> JsonObject:
+    """The body of a request."""
+    body: JsonObject = {"model": request.model, "store": False, "stream": True}
+    if request.system:
+        body["instructions"] = request.system
+    if request.tools:
+        body["tools"] = [{"type": "function", **function(tool)} for tool in request.tools]
+    if request.tools and request.purpose == "compaction":
+        body["tool_choice"] = "none"
+    body["input"] = [*history(request, params), *_injected(request.injected)]
+    return merged({**body, **_settings(request, params)}, params.extra)
+
+
+def _settings(request: Request, params: Params) -> JsonObject:
+    settings: JsonObject = {"prompt_cache_key": cache_key(request)}
+    if params.max_tokens is not None:
+        settings["max_output_tokens"] = params.max_tokens
+    if params.temperature is not None:
+        settings["temperature"] = params.temperature
+    if params.effort is not None:
+        settings["reasoning"] = {"effort": params.effort}
+    if params.thinking == "keep" and reasons(request.model):
+        settings["include"] = ["reasoning.encrypted_content"]
+    return settings
+
+
+def reasons(model: str) -> bool:
+    """Whether a model is one that reasons, by its name."""
+    return not model.startswith(_PLAIN_MODELS) and "-chat" not in model
+
+
+def _injected(texts: Sequence[str]) -> Iterator[JsonObject]:
+    if texts:
+        yield {"role": "user", "content": [{"type": "input_text", "text": text} for text in texts]}
+
+
+# ── what was said ────────────────────────────────────────────────────────────────────────────────
+
+
+def history(request: Request, params: Params) -> Iterator[JsonObject]:
+    """The items of everything that was said, in order."""
+    for exchange in exchanges(request.messages):
+        if exchange.said.role == "user":
+            yield {"role": "user", "content": _heard(exchange.said.content)}
+            continue
+        own = is_own(exchange.said, request, PROVIDER)
+        yield from (
+            _as_it_came(exchange) if own and goes_back(exchange.said.content, params) else _plainly(exchange, own=own)
+        )
+        for call_id, result in exchange.results:
+            yield {"type": "function_call_output", "call_id": call_id, "output": _heard(result)}
+
+
+def _heard(content: Sequence[AnyPart]) -> str | list[JsonObject]:
+    """What a user or a tool said: bare words where there is nothing else."""
+    if all(isinstance(part, Text) for part in content) and len(content) <= 1:
+        return "".join(part.text for part in content if isinstance(part, Text))
+    return [item for part in content for item in _heard_part(part)]
+
+
+def _heard_part(part: AnyPart) -> Iterator[JsonObject]:
+    if isinstance(part, Text):
+        yield {"type": "input_text", "text": part.text}
+    elif isinstance(part, Image) and (url := picture_url(part)) is not None:
+        yield {"type": "input_image", "image_url": url, "detail": "auto"}
+
+
+def _plainly(exchange: Exchange, *, own: bool) -> Iterator[JsonObject]:
+    for part, call_id in exchange.parts():
+        if isinstance(part, Text) and part.text:
+            yield {"role": "assistant", "content": part.text, **_phase(bound_of(part) if own else Bound())}
+        elif isinstance(part, ToolCall):
+            yield _call(part, call_id, bound_of(part) if own else Bound())
+
+
+def _phase(bound: Bound) -> JsonObject:
+    return {"phase": bound.phase} if bound.phase else {}
+
+
+def _call(part: ToolCall, call_id: str, bound: Bound) -> JsonObject:
+    return {
+        "type": "function_call",
+        "call_id": call_id,
+        "name": safe_name(part.name),
+        "arguments": spelled(part.input, spaced=bound.spaced),
+    }
+
+
+# ── our own, as it came ──────────────────────────────────────────────────────────────────────────
+
+
+def goes_back(content: Sequence[AnyPart], params: Params) -> bool:
+    """Whether every part of a reply can go back: each has its id, and the reasoning it came behind is there."""
+    thoughts: set[str | None] = {None}
+    for part in content:
+        bound = bound_of(part)
+        if bound.id is None or bound.after not in thoughts:
+            return False
+        if isinstance(part, Thinking):
+            if params.thinking == "drop" or not _is_whole(part, bound):
+                return False
+            thoughts.add(bound.id)
+    return True
+
+
+def _is_whole(part: Thinking, bound: Bound) -> bool:
+    """Whether reasoning is there to be read by the server, and its text is still the one that came."""
+    sizes = [*bound.summary, *bound.content]
+    gaps = len(GAP) * max(0, len(sizes) - 1)
+    return bool(part.signature or bound.content) and sum(sizes) + gaps == len(part.thinking)
+
+
+def _as_it_came(exchange: Exchange) -> Iterator[JsonObject]:
+    parts = list(exchange.parts())
+    while parts and isinstance(parts[-1][0], Thinking):
+        # Reasoning without what it led to is refused.
+        parts.pop()
+    items: list[JsonObject] = []
+    for part, call_id in parts:
+        bound = bound_of(part)
+        match part:
+            case Thinking():
+                items.append(_reasoning(part, bound))
+            case ToolCall():
+                items.append({**_call(part, call_id, bound), "id": bound.id})
+            case Text() if items and (items[-1]["type"], items[-1]["id"]) == ("message", bound.id):
+                items[-1]["content"].append(_written(part, bound))
+            case Text():
+                items.append(_message(part, bound))
+    yield from items
+
+
+def _message(part: Text, bound: Bound) -> JsonObject:
+    item = {"type": "message", "id": bound.id, "role": "assistant", "status": "completed", **_phase(bound)}
+    return {**item, "content": [_written(part, bound)]}
+
+
+def _written(part: Text, bound: Bound) -> JsonObject:
+    if bound.refusal:
+        return {"type": "refusal", "refusal": part.text}
+    return {"type": "output_text", "text": part.text, "annotations": bound.annotations}
+
+
+def _reasoning(part: Thinking, bound: Bound) -> JsonObject:
+    texts = _texts(part.thinking, [*bound.summary, *bound.content])
+    first = len(bound.summary)
+    item: JsonObject = {
+        "type": "reasoning",
+        "id": bound.id,
+        "summary": [{"type": "summary_text", "text": text} for text in texts[:first]],
+    }
+    if bound.content:
+        item["content"] = [{"type": "reasoning_text", "text": text} for text in texts[first:]]
+    return {**item, "encrypted_content": part.signature} if part.signature is not None else item
+
+
+def _texts(whole: str, sizes: Sequence[int]) -> list[str]:
+    """The texts that people read as one."""
+    texts, at = [], 0
+    for size in sizes:
+        texts.append(whole[at : at + size])
+        at += size + len(GAP)
+    return texts

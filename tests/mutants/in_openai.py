@@ -1,0 +1,177 @@
+"""Mutants in `providers/openai/`: what goes back, what is told apart, and what is believed of a broken stream."""
+
+from tests.mutants.mutant import Mutant
+
+RESPONSES = "tests/providers/openai/test_responses.py"
+CHAT = "tests/providers/openai/test_chat.py"
+REQUESTS = "tests/providers/openai/test_requests.py"
+FAULTS = "tests/providers/openai/test_faults.py"
+CLIENT = "tests/providers/openai/test_client.py"
+SSE = "tests/providers/openai/test_sse.py"
+LIVING = "tests/providers/openai/test_living.py"
+
+IN_OPENAI = (
+    Mutant(
+        "reasoning of another model goes back",
+        "VIEW-5",
+        "providers/openai/pairing.py",
+        "return said.provider == provider and said.model == request.model",
+        "return said.provider == provider",
+        (f"{REQUESTS}::test_requests_are_valid", f"{RESPONSES}::test_another_model_gets_no_ids_and_no_reasoning"),
+    ),
+    Mutant(
+        "a call without a result is left without one",
+        "law 7",
+        "providers/openai/pairing.py",
+        "(*results, *((each, unknown) for left in waiting.values() for each in left))",
+        "tuple(results)",
+        (f"{REQUESTS}::test_requests_are_valid", f"{REQUESTS}::test_every_call_goes_out_with_a_result"),
+    ),
+    Mutant(
+        "ids of calls repeat in a request",
+        "law 7",
+        "providers/openai/pairing.py",
+        "    while free in taken:",
+        "    while False:",
+        (f"{REQUESTS}::test_ids_that_repeat_are_told_apart", f"{REQUESTS}::test_requests_are_valid"),
+    ),
+    Mutant(
+        "what is injected comes first",
+        "law 8",
+        "providers/openai/responses_request.py",
+        "[*history(request, params), *_injected(request.injected)]",
+        "[*_injected(request.injected), *history(request, params)]",
+        (f"{LIVING}::test_a_long_session_keeps_its_prefix", f"{REQUESTS}::test_a_request_begins_with_the_one_before"),
+    ),
+    Mutant(
+        "what is injected comes first in a chat",
+        "law 8",
+        "providers/openai/chat_request.py",
+        "*history(request, params), *_injected(request.injected)]",
+        "*_injected(request.injected), *history(request, params)]",
+        (f"{LIVING}::test_a_long_session_keeps_its_prefix",),
+    ),
+    Mutant(
+        "reasoning goes out without what it led to",
+        "law 7",
+        "providers/openai/responses_request.py",
+        "    while parts and isinstance(parts[-1][0], Thinking):",
+        "    while False:",
+        (f"{REQUESTS}::test_reasoning_at_the_end_leads_nowhere", f"{REQUESTS}::test_requests_are_valid"),
+    ),
+    Mutant(
+        "ids go back though their reasoning does not",
+        "law 7",
+        "providers/openai/responses_request.py",
+        "if bound.id is None or bound.after not in thoughts:",
+        "if bound.id is None:",
+        (f"{RESPONSES}::test_a_thought_that_was_taken_out_unties_its_reply",),
+    ),
+    Mutant(
+        "the parts of a summary run together",
+        "VIEW-5",
+        "providers/openai/responses_request.py",
+        "        at += size + len(GAP)",
+        "        at += size",
+        (f"{RESPONSES}::test_a_reply_agrees_with_the_sdk_and_goes_back_as_it_came",),
+    ),
+    Mutant(
+        "the input of a call is spelled anew",
+        "VIEW-5",
+        "providers/openai/spelling.py",
+        "separators=None if spaced else _COMPACT",
+        "separators=_COMPACT",
+        (
+            f"{RESPONSES}::test_a_reply_agrees_with_the_sdk_and_goes_back_as_it_came",
+            f"{CHAT}::test_a_reply_agrees_with_the_sdk_and_goes_back_as_it_came",
+        ),
+    ),
+    Mutant(
+        "calls at one index are one call",
+        "law 6",
+        "providers/openai/chat_reply.py",
+        "if call is None or call.is_other(piece):",
+        "if call is None:",
+        (f"{CHAT}::test_calls_are_told_apart",),
+    ),
+    Mutant(
+        "half a call is a call",
+        "law 6",
+        "providers/openai/chat_reply.py",
+        "        except ValueError:\n            return None\n        if not call.name:",
+        "        except ValueError:\n            given = {}\n        if not call.name:",
+        (f"{CHAT}::test_half_a_call",),
+    ),
+    Mutant(
+        "a stream that just ends is a reply",
+        "RUN-12",
+        "providers/openai/chat_reply.py",
+        "        if self._reason is None:\n            yield faults",
+        "        if False:\n            yield faults",
+        (f"{CHAT}::test_a_stream_that_is_cut", f"{LIVING}::test_a_fault_is_in_the_log_and_wake_goes_on"),
+    ),
+    Mutant(
+        "an answer that makes no sense ends the worker",
+        "RUN-12",
+        "providers/openai/client.py",
+        '    except ValueError:\n        yield faults.fault("malformed")\n',
+        "",
+        (f"{CHAT}::test_a_malformed_chunk", f"{RESPONSES}::test_a_malformed_event"),
+    ),
+    Mutant(
+        "the SDK tries again behind the log's back",
+        "RUN-12",
+        "providers/openai/client.py",
+        "max_retries=0",
+        "max_retries=1",
+        (f"{FAULTS}::test_one_request_is_one_request",),
+    ),
+    Mutant(
+        "an empty account is asked again and again",
+        "RUN-12",
+        "providers/openai/faults.py",
+        '    "insufficient_quota": "quota",\n',
+        "",
+        (f"{FAULTS}::test_the_word_for_a_refusal", f"{LIVING}::test_a_fault_that_waiting_does_not_cure"),
+    ),
+    Mutant(
+        "the time that a server asks for is not kept",
+        "RUN-12",
+        "providers/openai/faults.py",
+        'in_ms = _number(headers.get("retry-after-ms"))',
+        "in_ms = None",
+        (f"{FAULTS}::test_when_to_try_again", f"{LIVING}::test_a_fault_is_in_the_log_and_wake_goes_on"),
+    ),
+    Mutant(
+        "events end at U+2028 too",
+        "law 10",
+        "providers/openai/sse.py",
+        r'rb"\r\n|\n|\r(?=.)"',
+        r'rb"\r\n|\n|\xe2\x80\xa8|\r(?=.)"',
+        (f"{SSE}::test_as_the_sdk_decodes",),
+    ),
+    Mutant(
+        "half a surrogate pair is kept",
+        "law 10",
+        "providers/openai/sse.py",
+        'return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")',
+        "return value",
+        (f"{SSE}::test_half_a_surrogate_pair_can_be_stored",),
+    ),
+    Mutant(
+        "the environment wins over the log",
+        "RUN-19",
+        "providers/openai/client.py",
+        'params.endpoint or found.get("OPENAI_BASE_URL") or OPENAI',
+        'found.get("OPENAI_BASE_URL") or params.endpoint or OPENAI',
+        (f"{CLIENT}::test_the_server_that_is_meant",),
+    ),
+    Mutant(
+        "a reply is glued to the beginning of another",
+        "RUN-8",
+        "providers/openai/responses.py",
+        "        if request.prefill:\n            return cannot_resume()\n",
+        "",
+        (f"{CLIENT}::test_a_reply_cannot_be_gone_on_with",),
+    ),
+)

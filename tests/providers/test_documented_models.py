@@ -1,0 +1,45 @@
+"""docs/providers.md says what the code does: names, params and fault words are compared."""
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from wakelog.log.content import Usage
+from wakelog.providers import _PROVIDERS, _SPELLINGS
+from wakelog.providers.anthropic.faults import _KINDS, fault
+from wakelog.providers.params import Params
+
+TEXT = (Path(__file__).parents[2] / "docs" / "providers.md").read_text()
+
+
+def rows(heading):
+    """The rows of the tables under a heading, cell by cell."""
+    section = TEXT.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0] if heading else TEXT.split("\n## ", 1)[0]
+    found = re.findall(r"^\| `.*\|$", section, re.MULTILINE)
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in found]
+
+
+def names(shape):
+    return [field.encode_name for field in msgspec.structs.fields(shape)]
+
+
+def test_every_provider_is_named():
+    """RUN-8: what can be asked for is what is written there."""
+    spelled = [row[0].strip("`") for row in rows("")]
+    assert ", ".join(spelled) == _SPELLINGS
+    assert [name.partition(":")[0] for name in spelled] == list(_PROVIDERS)
+
+
+def test_every_param_is_described():
+    assert [row[0].strip("`") for row in rows("Params")] == names(Params)
+
+
+def test_every_fault_word_is_described():
+    """RUN-8: kind, meaning and retry word."""
+    told = [(row[0].strip("`"), row[1], row[2] == "yes") for row in rows("When it goes wrong")]
+    assert told == [(kind, words, fault(kind).retryable) for kind, words in _KINDS.items()]
+
+
+def test_usage_is_described():
+    assert {row[0].strip("`") for row in rows("Usage")} == {*names(Usage)} - {"costMicros"}
