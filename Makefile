@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
+NODE := .node
 PROCESSES ?= 2
 
 .PHONY: help demo test check fmt bench bench-peers mutants clean system
@@ -16,18 +17,25 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[all,dev]'
 	@touch $@
 
-# strace injects the faults that the storage tests need, pgbouncer pools connections as a server farm does; nothing else
-# comes from the system. What is there already is left alone. (An ordinary user's PATH may lack sbin.)
+# strace injects the faults that the storage tests need, pgbouncer pools connections as a server farm does, npm fetches
+# the conformance suite of MCP; nothing else comes from the system. What is there already is left alone. (An ordinary
+# user's PATH may lack sbin.)
 system:
-	@missing=$$(PATH="$$PATH:/usr/sbin:/sbin"; for tool in strace pgbouncer; do command -v $$tool >/dev/null || echo $$tool; done); \
+	@missing=$$(PATH="$$PATH:/usr/sbin:/sbin"; for tool in strace pgbouncer npm; do command -v $$tool >/dev/null || echo $$tool; done); \
 	  test -z "$$missing" \
 	  || (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$missing) >/dev/null \
 	  || { echo "needed, and not installed:" $$missing "- install with your package manager" >&2; exit 1; }
 
+# The suite runs on a newer Node than most systems have: one comes with it, and is used for nothing else.
+$(NODE)/.ready: Makefile | system
+	npm install --prefix $(NODE) --ignore-scripts --no-save --no-audit --no-fund --silent \
+	  node-linux-$$(node -p process.arch)@22.23.3 @modelcontextprotocol/conformance@0.1.16
+	@touch $@
+
 demo: $(VENV)/.ready  ## an agent is killed twice and wakes (`wakelog demo --tour`: what can be done with a log)
 	@$(BIN)/wakelog demo
 
-test: check system  ## everything CI runs
+test: check system $(NODE)/.ready  ## everything CI runs
 	$(BIN)/pytest -n $(PROCESSES) --dist worksteal
 
 check: $(VENV)/.ready  ## format, lint, types, direction of imports
@@ -58,4 +66,4 @@ mutants: $(VENV)/.ready system  ## plant every known bug and see a named test tu
 	$(BIN)/python -m tests.mutants
 
 clean:  ## remove what was made
-	rm -rf $(VENV) $(PEERS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(NODE) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

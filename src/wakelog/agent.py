@@ -20,6 +20,7 @@ from wakelog.log.entry import Session as SessionEntry
 from wakelog.ports import Channel, Hook, Store, Tool
 from wakelog.providers import split_model
 from wakelog.session import Session
+from wakelog.tools.mcp import McpTool
 from wakelog.turn.policy import HookTerms, Policy, policy_written
 from wakelog.turn.redaction import redact
 from wakelog.views.state import branch_state
@@ -113,11 +114,14 @@ def tools_told(store: Store, tools: Sequence[Tool]) -> BlobRef | None:
     """The tools as the model is told of them, in the order given."""
     if not tools:
         return None
-    told = [
-        {"name": tool.name, "description": tool.description, "schema": tool.schema, "replay": tool.replay}
-        for tool in tools
-    ]
-    return store.blobs.put(canonical(told), "application/json")
+    return store.blobs.put(canonical([_told(tool) for tool in tools]), "application/json")
+
+
+def _told(tool: Tool) -> Mapping[str, Any]:
+    """One tool as the model and the log are told of it; where it comes from, if whoever wakes must know."""
+    if isinstance(tool, McpTool):
+        return tool.declared()
+    return {"name": tool.name, "description": tool.description, "schema": tool.schema, "replay": tool.replay}
 
 
 def _cwd(session: Session) -> str:

@@ -68,7 +68,7 @@ async def wake(world: World, session_id: str, *, steps: int | None = None, patie
     if _is_idle(verdict.decision):
         return _report(session, verdict.decision, (verdict.row,))
     rows: list[str] = []
-    async with holding(world, session) as lease:
+    async with world.alive(), holding(world, session) as lease:
         seal_journals(session, lease)
         while True:
             verdict = await step(world, session, lease)

@@ -4,7 +4,9 @@
 answers from the log, which is how it can drive the very same steps (law 11).
 """
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 import msgspec
@@ -62,6 +64,8 @@ class World(msgspec.Struct, frozen=True):
     """Ends a sub-agent's turn."""
     inject: Callable[[Sequence[HookTerms], Occasion], Awaitable[tuple[str, ...]]]
     """What hooks have to say before a run, made fresh for it."""
+    alive: Callable[[], AbstractAsyncContextManager[object]] = contextlib.nullcontext
+    """Around a wake: what tools start for themselves in it is ended with it."""
     redacts: bool = True
     """Whether what comes from outside is looked through for secrets; what comes from a log has been."""
     channels: Mapping[str, Channel] = {}

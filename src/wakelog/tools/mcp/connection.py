@@ -1,0 +1,250 @@
+"""One server that is alive: begun, asked, and ended in a task of its own.
+
+Rule 1: the SDK's contexts are entered and left in the same task, which does nothing else. Whoever asks, asks from a
+task of its own; being cancelled there tells the server to stop, and ends nothing but that request.
+Rule 2: when the server says no more, this is over, at once and for good: its process is reaped and whoever waits is
+told. Another one is begun by whoever needs it.
+Rule 3: whether a call that got no answer was carried out is not known here, and that is what is said.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from mcp.client.client import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, Implementation
+
+from wakelog.errors import UsageError
+from wakelog.ports import Outcome
+from wakelog.tools.mcp.declaring import Listed, one_line
+from wakelog.tools.mcp.server import McpServer
+from wakelog.tools.mcp.telling import outcome_of, progress_line
+from wakelog.tools.mcp.transport import reached
+from wakelog.tools.mcp.words import LastWords
+from wakelog.version import VERSION
+
+_PAGES = 100
+_LINES = 200
+_CLOSE_S = 10.0
+# The SDK's number for these is one that servers use for errors of their own, so its words are needed to tell.
+_CLOSED = "Connection closed"
+_STREAM = "SSE stream"
+_FORGOTTEN = "Session terminated"
+# What the SDK has to say goes where the application sends its logs, and never to the terminal by itself.
+logging.getLogger("mcp").addHandler(logging.NullHandler())
+
+
+class Stale(Exception):
+    """The server has forgotten this connection and did nothing: ask it again on a new one."""
+
+
+class Failure(Exception):
+    """What went wrong with a server, in words for people."""
+
+
+class Connection:
+    """A server from its first start to its one end."""
+
+    def __init__(self, server: McpServer) -> None:
+        self._server = server
+        self._words = LastWords()
+        self._end = asyncio.Event()
+        self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._listed: list[Listed] | None = None
+        self._task = asyncio.create_task(self._live(), name=f"mcp:{server.name}")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it can be asked no more."""
+        return self._end.is_set() or self._task.done()
+
+    async def close(self) -> None:
+        """Ends the server and waits until it is gone."""
+        self._end.set()
+        # One that is still being greeted looks at nothing else; it has nothing to lose.
+        await asyncio.wait({self._task}, timeout=_CLOSE_S if self._ready.done() else 0)
+        self._task.cancel()
+        await asyncio.wait({self._task})
+
+    # ── its life ─────────────────────────────────────────────────────────────────────────────────
+
+    async def _live(self) -> None:
+        try:
+            await self._attempts()
+        finally:
+            self._end.set()
+            self._words.close()
+            self._not_ready("was ended before it had started")
+
+    async def _attempts(self) -> None:
+        """Some servers die of the newest greeting; those are started again and greeted the old way."""
+        fault = await self._attempt("auto")
+        if not self._ready.done() and not self._end.is_set() and isinstance(fault, MCPError):
+            self._words.forget()
+            fault = await self._attempt("legacy")
+        self._words.close()
+        if self._ready.done() and fault is not None:
+            self._words.note(f"[{_said(fault)}]")
+        self._not_ready(f"did not start: {_said(fault)}")
+
+    def _not_ready(self, why: str) -> None:
+        if not self._ready.done():
+            self._ready.set_exception(Failure(self._with_words(why)))
+            # Whoever waited for it may be gone; then nobody needs to hear of it.
+            self._ready.exception()
+
+    async def _attempt(self, mode: str) -> BaseException | None:
+        """Starts the server and stays until the end; what kept it from starting, or ended it."""
+        over = asyncio.Event()
+        client = Client(
+            reached(self._server, self._words, over.set),  # type: ignore[arg-type]
+            mode=mode,
+            cache=None,
+            client_info=Implementation(name="wakelog", version=VERSION),
+            message_handler=self._hear,
+        )
+        try:
+            async with client:
+                self._words.forget()
+                self._ready.set_result(client)
+                await _either(over, self._end)
+                # Nobody may ask any more, although leaving takes its time.
+                self._end.set()
+        except Exception as error:  # noqa: BLE001 - a server is the outside world, and the SDK passes all of it on
+            return _first(error)
+        return None
+
+    async def _hear(self, message: object) -> None:
+        """Requests and notices have no place here; what is no message at all is kept for the post-mortem."""
+        if isinstance(message, Exception):
+            self._words.note("[it sent something that is no message of the protocol]")
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────────────
+
+    async def tools(self) -> list[Listed]:
+        """The tools it has, asked for once: what it changes later holds from the next start on."""
+        client = await self._client()
+        if self._listed is None:
+            async with self._asking("did not list its tools"):
+                self._listed = await _all_pages(client)
+        return self._listed
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], show: Callable[[str], None]) -> Outcome:
+        """Runs a tool. The SDK wants to know the listing, for headers and schemas: later would be too late."""
+        await self.tools()
+        client = await self._client()
+        progress = _Progress(show)
+        try:
+            async with self._asking("gave no result", ", and whether it did what was asked is not known"):
+                result = await client.call_tool(tool, dict(arguments), progress_callback=progress)
+        finally:
+            progress.close()
+        if progress.fault is not None:
+            raise progress.fault
+        return outcome_of(result.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+    async def _client(self) -> Client:
+        try:
+            async with asyncio.timeout(self._server.timeout_s):
+                return await asyncio.shield(self._ready)
+        except TimeoutError:
+            await self.close()
+            raise Failure(self._with_words(f"did not start within {self._server.timeout_s:g} s")) from None
+
+    @contextlib.asynccontextmanager
+    async def _asking(self, what: str, doubt: str = "") -> AsyncIterator[None]:
+        """One request: in time, and with every way to fail put into words."""
+        try:
+            async with asyncio.timeout(self._server.timeout_s):
+                yield
+        except TimeoutError:
+            why = f"it took longer than {self._server.timeout_s:g} s"
+            raise Failure(self._with_words(f"{what}{doubt}: {why}")) from None
+        except MCPError as error:
+            raise await self._failed(what, doubt, error) from None
+        except Exception as error:  # noqa: BLE001 - whatever an answer does to the SDK is the server's doing
+            raise Failure(self._with_words(f"{what}{doubt}: {_said(error)}")) from None
+
+    async def _failed(self, what: str, doubt: str, error: MCPError) -> Exception:
+        if error.code == INVALID_REQUEST and error.message == _FORGOTTEN:
+            await self.close()
+            return Stale()
+        if self._end.is_set() or (error.code == CONNECTION_CLOSED and error.message == _CLOSED):
+            # Its last words come with its end.
+            await self.close()
+            return Failure(self._with_words(f"{what}{doubt}: it is gone"))
+        is_lost = error.code == PARSE_ERROR or (error.code == CONNECTION_CLOSED and error.message.startswith(_STREAM))
+        return Failure(self._with_words(f"{what}{doubt if is_lost else ''}: {one_line(error.message)}"))
+
+    def _with_words(self, what: str) -> str:
+        words = self._words.text()
+        return f"The MCP server {self._server.name} {what}" + (f"\nIts last words:\n{words}" if words else "")
+
+
+class _Progress:
+    """What a server says on the way, shown as it comes: so many lines and no more, and none after the end."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
+        self._left = _LINES
+        self.fault: Exception | None = None
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        if self._left == 0:
+            return
+        self._left -= 1
+        try:
+            self._show(progress_line(progress, total, message))
+        except Exception as error:
+            # The watcher's own affair: the SDK would swallow it, so it is kept for whoever called.
+            self.fault = error
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Nothing is shown from here on."""
+        self._left = 0
+
+
+async def _all_pages(client: Client) -> list[Listed]:
+    found: list[Listed] = []
+    cursor: str | None = None
+    for _ in range(_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        found += [_listed(tool.model_dump(mode="json", by_alias=True)) for tool in page.tools]
+        cursor = page.next_cursor
+        if not cursor:
+            return found
+    raise Failure(f"its list of tools has more than {_PAGES} pages")
+
+
+def _listed(tool: Mapping[str, Any]) -> Listed:
+    return Listed(tool["name"], tool.get("description") or "", tool["inputSchema"], tool.get("annotations") or {})
+
+
+async def _either(*events: asyncio.Event) -> None:
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()
+
+
+def _first(error: BaseException) -> BaseException:
+    """The SDK's task groups wrap what happened; the first of it is the cause."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _said(error: BaseException | None) -> str:
+    if error is None:
+        return "it ended at once"
+    cause = _first(error)
+    if isinstance(cause, UsageError | MCPError | Failure):
+        return one_line(str(cause))
+    return one_line(f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__)

@@ -1,0 +1,136 @@
+"""From what a server lists to what the model is told, and back to the server from what the log says.
+
+Pure. A listing comes from outside: names are made fit for every provider, descriptions are cut, and a tool that
+cannot be declared is left out with a reason. The same listing gives the same declarations, whatever its order, so
+that the front of the context stays as it is (law 8).
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from wakelog.errors import UsageError
+from wakelog.log.entry import Replay
+from wakelog.tools.clip import clip, storable
+from wakelog.tools.mcp.server import McpServer, server_of
+
+_NAME_CHARS = 64
+_DIGEST_CHARS = 8
+_DESCRIPTION_BYTES = 8 * 1024
+_SCHEMA_BYTES = 64 * 1024
+_TOOLS = 512
+_UNFIT = re.compile(r"[^A-Za-z0-9_-]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A tool as its server lists it; `hints` are the annotations as JSON has them."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    hints: Mapping[str, Any] = {}
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where a declared tool comes from: its server, and what that server calls it."""
+
+    server: McpServer
+    tool: str
+
+
+class Declarations(msgspec.Struct, frozen=True):
+    """The tools of one server as the model is told of them, and a line for each that was left out."""
+
+    tools: list[dict[str, Any]]
+    left_out: list[str]
+
+
+# ── there ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def declare(server: McpServer, listed: Iterable[Listed]) -> Declarations:
+    """Every tool that can be declared, by name."""
+    found = Declarations([], [])
+    names: set[str] = set()
+    for tool in sorted(listed, key=lambda one: one.name):
+        name = tool_name(server.name, tool.name)
+        why_not = _why_not(tool, name, names)
+        if why_not:
+            shown = one_line(tool.name)
+            found.left_out.append(f"the tool {shown!r} of the MCP server {server.name} is left out: {why_not}")
+            continue
+        names.add(name)
+        found.tools.append(_declared(server, tool, name))
+    return found
+
+
+def _why_not(tool: Listed, name: str, taken: set[str]) -> str:
+    if len(taken) >= _TOOLS:
+        return f"the server has more than {_TOOLS}"
+    if name in taken:
+        return "another one has the same name"
+    if storable(tool.name) != tool.name:
+        return "its name is no text"
+    if tool.schema.get("type", "object") != "object":
+        return "its arguments are no object"
+    try:
+        size = len(msgspec.json.encode(tool.schema))
+    except (TypeError, ValueError, RecursionError):
+        return "its schema cannot be written as JSON"
+    return "its schema is too large" if size > _SCHEMA_BYTES else ""
+
+
+def _declared(server: McpServer, tool: Listed, name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "description": harmless(tool.description),
+        "schema": {"type": "object", "properties": {}, **tool.schema},
+        "replay": replay_of(server, tool.hints),
+        "from": {"mcp": {**server.value, "tool": tool.name}},
+    }
+
+
+def tool_name(server: str, tool: str) -> str:
+    """`mcp__SERVER__TOOL` as every provider takes it. What had to be changed is told apart by a digest."""
+    plain = f"mcp__{server}__{tool}"
+    # The first two underscores behind the server must be those that end it, or there are two readings.
+    is_clear = f"{server}__".find("__") == len(server)
+    if is_clear and len(plain) <= _NAME_CHARS and not _UNFIT.search(plain):
+        return plain
+    digest = hashlib.sha256(f"{server}\0{tool}".encode("utf-8", "backslashreplace")).hexdigest()[:_DIGEST_CHARS]
+    return f"{_UNFIT.sub('_', plain)[: _NAME_CHARS - _DIGEST_CHARS - 1]}_{digest}"
+
+
+def replay_of(server: McpServer, hints: Mapping[str, Any]) -> Replay:
+    """What may happen to a call that was begun and has no result: hints count only from those who are trusted."""
+    says_so = hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True
+    return "safe" if server.trusted and says_so else "never"
+
+
+def harmless(text: str) -> str:
+    """A description without what only a machine would see, cut to a bound."""
+    return clip(_CONTROL.sub("", storable(text)), _DESCRIPTION_BYTES)[0]
+
+
+def one_line(text: str, chars: int = 300) -> str:
+    """Somebody else's words, as part of a line of ours."""
+    line = " ".join(_CONTROL.sub(" ", storable(text)).split())
+    return line if len(line) <= chars else f"{line[:chars]}…"
+
+
+# ── and back ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def source_of(declared: Mapping[str, Any]) -> Source | None:
+    """The server that a declared tool comes from; None if it comes from none, `UsageError` if it cannot be read."""
+    origin = declared.get("from")
+    if not isinstance(origin, Mapping) or "mcp" not in origin:
+        return None
+    value = origin["mcp"]
+    if not isinstance(value, Mapping) or not isinstance(value.get("tool"), str):
+        raise UsageError(f"the tool {one_line(str(declared.get('name')))!r} does not say which MCP server it is from")
+    return Source(server_of({key: part for key, part in value.items() if key != "tool"}), value["tool"])

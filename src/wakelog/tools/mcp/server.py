@@ -1,0 +1,114 @@
+"""A server as a value: everything needed to start it again, and no secret.
+
+Pure. The value stands in the configuration and, with every tool that came from it, in the log. It is checked when it
+is made, wherever it comes from: a log is as strange as any other file.
+"""
+
+import posixpath
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from wakelog.errors import UsageError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+
+class McpServer(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
+):
+    """An MCP server: a `command` that speaks on its standard input and output, or the `url` of one that is there.
+
+    `env` names the variables that a command is given besides the usual few; `bearer_env` names the one that holds
+    the token for a URL, `headers_from` those that hold the values of headers. `cwd` is the folder of a command.
+    `timeout_s` is how long a start may take, and how long a call.
+    """
+
+    name: str
+    command: tuple[str, ...] = ()
+    url: str = ""
+    env: tuple[str, ...] = ()
+    bearer_env: str = ""
+    headers_from: dict[str, str] = {}
+    cwd: str = ""
+    trusted: bool = False
+    timeout_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        if bool(self.command) == bool(self.url):
+            raise self._wrong("needs a command or a url, and not both", "one of them says where the server is")
+        if self.url:
+            self._check_url()
+        else:
+            self._check_command()
+        for variable in (*self.env, *self.headers_from.values(), *filter(None, [self.bearer_env])):
+            if not _VARIABLE.fullmatch(variable):
+                raise self._wrong(f"names no variable: {variable!r}", "give the name of a variable, not its value")
+        if not 0 < self.timeout_s < float("inf"):
+            raise self._wrong(f"cannot wait {self.timeout_s} s", "timeoutS is a number of seconds above 0")
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The server as JSON holds it."""
+        found: dict[str, Any] = msgspec.json.decode(self.key)
+        return found
+
+    @property
+    def key(self) -> bytes:
+        """The same for equal servers: those are one process."""
+        return msgspec.json.encode(self, order="deterministic")
+
+    def at(self, cwd: str) -> "McpServer":
+        """The same server in the folder of a session: its own folder, if it names one, is seen from there."""
+        return self if self.url else msgspec.structs.replace(self, cwd=posixpath.join(cwd, self.cwd))
+
+    def _check_url(self) -> None:
+        parts = _split(self.url)
+        if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+            raise self._wrong(f"has a url that is none: {self.url!r}", "write http://… or https://…")
+        if parts.username is not None or parts.password is not None:
+            hint = "put the token in a variable, and the variable's name in bearerEnv"
+            raise self._wrong("has a secret in its url, which would stand in every log", hint)
+        if self.env or self.cwd:
+            raise self._wrong("has a url, so env and cwd mean nothing", "leave them out")
+        for header in self.headers_from:
+            if not _HEADER.fullmatch(header):
+                raise self._wrong(f"names no header: {header!r}", 'write headersFrom as {"X-Key": "VARIABLE"}')
+
+    def _check_command(self) -> None:
+        if not self.command[0] or any("\0" in word for word in self.command):
+            raise self._wrong("has a command that cannot be run", "write it as a list of words, the program first")
+        if self.bearer_env or self.headers_from:
+            raise self._wrong("has a command, so bearerEnv and headersFrom mean nothing", "use env")
+
+    def _wrong(self, what: str, hint: str) -> UsageError:
+        return UsageError(f"the MCP server {self.name} {what}", hint=hint)
+
+
+def server_of(value: Mapping[str, Any]) -> McpServer:
+    """The server that a JSON object describes; `UsageError` in one line if it describes none."""
+    try:
+        return msgspec.convert(dict(value), McpServer)
+    except msgspec.ValidationError as error:
+        named = value.get("name")
+        name = named if isinstance(named, str) and _NAME.fullmatch(named) else "without a name"
+        hint = "it has name, command or url, env, bearerEnv, headersFrom, cwd, trusted, timeoutS"
+        raise UsageError(f"the MCP server {name} is not described: {error}", hint=hint) from None
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"not the name of an MCP server: {name!r}", hint="use letters, digits, - and _, 64 at most")
+
+
+def _split(url: str) -> Any:
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return None

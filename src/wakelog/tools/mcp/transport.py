@@ -1,0 +1,144 @@
+"""How a server is reached: a guarded process, or a URL. The SDK's transports with bounds around them.
+
+Rule 1: a server is given the few variables that every program needs and those that its value names. A variable that
+is named and not set is a mistake that is told before anything is started.
+Rule 2: nothing that a server sends grows without bound: a message has at most `guard.LINE_BYTES`.
+"""
+
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+
+import httpx2
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from wakelog.errors import UsageError
+from wakelog.tools.mcp import guard
+from wakelog.tools.mcp.server import McpServer
+from wakelog.tools.mcp.words import LastWords
+
+_CONNECT_S = 30.0
+
+
+@contextlib.asynccontextmanager
+async def reached(
+    server: McpServer, words: LastWords, over: Callable[[], None]
+) -> AsyncIterator[tuple[object, object]]:
+    """The two streams of a server, as the SDK wants them; `over` is called when the server will say no more."""
+    async with contextlib.AsyncExitStack() as stack:
+        if server.command:
+            with words.pen() as pen:
+                streams = await stack.enter_async_context(stdio_client(_process(server), pen))
+        else:
+            client = await stack.enter_async_context(_http(server, words))
+            bounded = streamable_http_client(server.url, http_client=client, max_sse_event_size=guard.LINE_BYTES)
+            streams = await stack.enter_async_context(bounded)
+        incoming, outgoing = streams
+        yield _Heard(incoming, over), outgoing
+
+
+class _Heard:
+    """The incoming stream, which tells when it has ended."""
+
+    def __init__(self, stream: object, over: Callable[[], None]) -> None:
+        self._stream = stream
+        self._over = over
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+    def __aiter__(self) -> "_Heard":
+        return self
+
+    async def __anext__(self) -> object:
+        try:
+            return await self._stream.__anext__()  # type: ignore[attr-defined]
+        except StopAsyncIteration:
+            self._over()
+            raise
+
+    async def __aenter__(self) -> "_Heard":
+        await self._stream.__aenter__()  # type: ignore[attr-defined]
+        return self
+
+    async def __aexit__(self, *given: object) -> bool | None:
+        return await self._stream.__aexit__(*given)  # type: ignore[attr-defined,no-any-return]
+
+
+# ── a process ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _process(server: McpServer) -> StdioServerParameters:
+    place = os.path.abspath(os.path.expanduser(server.cwd))
+    if not os.path.isdir(place):
+        raise UsageError(f"there is no folder {place}")
+    return StdioServerParameters(
+        command=sys.executable,
+        args=["-I", "-S", guard.__file__, str(os.getpid()), *server.command],
+        env={name: _variable(name) for name in server.env},
+        cwd=place,
+        # Bytes that are no text make a line that is no message; they are no reason to end the connection.
+        encoding_error_handler="replace",
+    )
+
+
+def _variable(name: str) -> str:
+    found = os.environ.get(name)
+    if found is None:
+        raise UsageError(f"the variable {name} is not set")
+    return found
+
+
+# ── a URL ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _http(server: McpServer, words: LastWords) -> httpx2.AsyncClient:
+    headers = {header: _for_header(name) for header, name in server.headers_from.items()}
+    if server.bearer_env:
+        headers["Authorization"] = f"Bearer {_for_header(server.bearer_env)}"
+
+    async def look(response: httpx2.Response) -> None:
+        if response.status_code >= 400 and response.request.method == "POST":
+            words.note(f"[HTTP {response.status_code}]")
+        if response.headers.get("content-type", "").startswith("application/json"):
+            response.stream = _Bounded(response)
+
+    # How long a call may take is the caller's to say; what is asked of the network here is only to be there.
+    patience = httpx2.Timeout(_CONNECT_S, read=None)
+    # Compressed, a small answer could become a large one behind the bound.
+    plain = {"Accept-Encoding": "identity", **headers}
+    return httpx2.AsyncClient(headers=plain, timeout=patience, event_hooks={"response": [look]})
+
+
+def _for_header(name: str) -> str:
+    """A variable as a header can hold it. The network would refuse anything else, and quote the secret."""
+    found = _variable(name).strip()
+    if not (found.isascii() and found.isprintable()):
+        raise UsageError(f"the variable {name} holds what no header can")
+    return found
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body that is cut when it is too long, or could become so."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self._stream = response.stream
+        self._packed = response.headers.get("content-encoding", "identity") != "identity"
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._packed:
+            raise httpx2.StreamError("the answer is compressed, which was not asked for")
+        size = 0
+        assert isinstance(self._stream, httpx2.AsyncByteStream)
+        async for piece in self._stream:
+            size += len(piece)
+            if size > guard.LINE_BYTES:
+                raise httpx2.StreamError(f"the answer has more than {guard.LINE_BYTES:,} bytes")
+            yield piece
+
+    async def aclose(self) -> None:
+        """See `httpx2.AsyncByteStream`."""
+        assert isinstance(self._stream, httpx2.AsyncByteStream)
+        await self._stream.aclose()

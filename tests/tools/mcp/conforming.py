@@ -1,0 +1,29 @@
+"""The client that the conformance suite drives: it lists what a server has, and calls each tool once.
+
+python -m tests.tools.mcp.conforming URL
+"""
+
+import asyncio
+import sys
+
+from wakelog.ports import Invocation
+from wakelog.tools.mcp import McpServer, Servers, mcp_tools
+
+_SAMPLES = {"number": 2, "integer": 2, "string": "two", "boolean": True, "array": [], "object": {}}
+
+
+def _arguments(schema):
+    return {name: _SAMPLES[told.get("type", "string")] for name, told in schema.get("properties", {}).items()}
+
+
+async def main(url):
+    async with Servers() as servers:
+        declared = await servers.list_tools(McpServer(name="suite", url=url, timeout_s=20))
+        for tool in mcp_tools(declared, servers).values():
+            outcome = await tool.run(Invocation("reply-1", "call-1", _arguments(tool.schema)))
+            print(tool.name, outcome)
+            assert not outcome.is_error, outcome
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

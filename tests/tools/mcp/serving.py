@@ -1,0 +1,67 @@
+"""How the tests reach servers: the plain one and the one of the SDK, as values and as running processes."""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+
+from tests.faults.processes import INTERPRETER, environment
+from tests.kernel.watching import until
+from wakelog.ports import Invocation
+from wakelog.tools.mcp import McpServer, Servers, mcp_tools
+
+PLAIN = os.path.join(os.path.dirname(__file__), "plain_server.py")
+SDK = "tests.tools.mcp.sdk_server"
+
+
+def plain(*manner, **more):
+    """The plain server on its standard input and output."""
+    return McpServer(name="plain", command=(INTERPRETER, "-I", "-S", PLAIN, *manner), **more)
+
+
+class Asked:
+    """The tools of one server, inside its context."""
+
+    def __init__(self, servers, tools):
+        self.servers = servers
+        self.tools = tools
+
+    async def run(self, name, /, show=lambda text: None, **arguments):
+        found = {tool.declared()["from"]["mcp"]["tool"]: tool for tool in self.tools.values()}
+        return await found[name].run(Invocation("reply-1", "call-1", arguments, show=show))
+
+
+@contextlib.asynccontextmanager
+async def asking(server, cwd="", notices=None):
+    """The tools of a server, listed and at hand."""
+    heard = [] if notices is None else notices
+    async with Servers(notice=heard.append) as servers:
+        declared = await servers.list_tools(server, cwd)
+        yield Asked(servers, mcp_tools(declared, servers, cwd))
+
+
+def outcome(server, name, /, **arguments):
+    """One call of one tool."""
+
+    async def main():
+        async with asking(server) as asked:
+            return await asked.run(name, **arguments)
+
+    return asyncio.run(main())
+
+
+@contextlib.contextmanager
+def listening(folder, *manner):
+    """The server of the SDK on the loopback; gives the process and the URL."""
+    port = os.path.join(folder, "port")
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(port)
+    process = subprocess.Popen([sys.executable, "-m", SDK, str(folder), *manner], env=environment())
+    try:
+        until(lambda: os.path.exists(port))
+        with open(port, encoding="utf-8") as file:
+            yield process, f"http://127.0.0.1:{file.read()}/mcp"
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,98 @@
+"""The guard: a server does not outlive whoever started it, however that one ends (DESIGN 5)."""
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from tests.faults.processes import INTERPRETER, environment
+from tests.tools.test_shell import Watched
+from wakelog.tools.mcp import guard
+
+# Prints the numbers of the server and of a child of it, and stays whatever happens to its input.
+FAMILY = "sleep 1000 & echo $$ $!; wait"
+DEAF_FAMILY = f"trap '' TERM; {FAMILY}; while :; do sleep 1000; done"
+
+
+def _guarded(*command, parent=None):
+    words = [INTERPRETER, "-I", "-S", guard.__file__, str(parent or os.getpid()), *command]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def _heard(*command, said=b""):
+    with _guarded(*command) as guarding:
+        return guarding.communicate(said, timeout=60)
+
+
+def test_it_passes_on_what_is_said():
+    assert _heard("cat", said=b"one\ntwo") == (b"one\ntwo", b"[exit status 0]\n")
+    size = 3_000_000
+    output, _ = _heard("sh", "-c", f"head -c {size} /dev/zero | tr '\\0' '\\n'")
+    assert output == b"\n" * size
+
+
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        ("echo why >&2; exit 3", b"why\n[exit status 3]\n"),
+        ("kill -9 $$", b"[killed by signal 9]\n"),
+        ("exec >&-; sleep 1000", b"[ended: it closed its output]\n"),
+    ],
+)
+def test_how_it_ended_is_its_last_word(command, error):
+    assert _heard("sh", "-c", command) == (b"", error)
+
+
+def test_what_cannot_be_started():
+    assert _heard("no-such-program") == (b"", b"cannot start no-such-program: No such file or directory\n")
+
+
+def test_a_line_without_end():
+    output, error = _heard("sh", "-c", "yes | tr -d '\\n'")
+    assert len(output) <= guard.LINE_BYTES
+    assert error == f"[ended: it sent a message of more than {guard.LINE_BYTES:,} bytes]\n".encode()
+
+
+@pytest.mark.parametrize("family", [FAMILY, DEAF_FAMILY], ids=["kind", "deaf"])
+def test_asked_to_end(family):
+    """The whole group ends, with force if need be."""
+    with _guarded("sh", "-c", family) as guarding:
+        watched = Watched([int(word) for word in guarding.stdout.readline().split()])
+        guarding.send_signal(signal.SIGTERM)
+        assert watched.all_end()
+        assert guarding.wait(60) == 0
+
+
+def test_what_a_server_leaves_running_ends_with_it():
+    with _guarded("sh", "-c", "sleep 1000 & echo $! $!") as guarding:
+        assert Watched([int(guarding.stdout.readline().split()[0])]).all_end()
+
+
+@pytest.mark.parametrize("family", [FAMILY, DEAF_FAMILY], ids=["kind", "deaf"])
+def test_the_parent_is_killed(family):
+    """SIGKILL leaves no time to say goodbye: the guard sees it all the same."""
+    program = (
+        "import os, subprocess, sys, time\n"
+        "subprocess.Popen([sys.executable, '-I', '-S', sys.argv[1], str(os.getpid()), 'sh', '-c', sys.argv[2]],"
+        " stdin=open('/dev/zero'))\n"
+        "time.sleep(1000)"
+    )
+    words = [INTERPRETER, "-c", program, guard.__file__, family]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment()) as parent:
+        numbers = [int(word) for word in parent.stdout.readline().split()]
+        watched = Watched(numbers)
+        parent.kill()
+        ended = watched.all_end()
+    if not ended:
+        # A guard that does not see it would be here for ever.
+        os.killpg(numbers[0], signal.SIGKILL)
+    assert ended
+
+
+def test_a_parent_that_is_gone_already():
+    """Nobody is there any more to be served: nothing is started."""
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    with _guarded("echo", "started", parent=gone.pid) as guarding:
+        assert guarding.communicate(timeout=60) == (b"", b"")

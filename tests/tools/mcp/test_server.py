@@ -1,0 +1,81 @@
+"""A server as a value: RUN-19 asks that it be whole, law 14 that it hold no secret."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from wakelog.errors import UsageError
+from wakelog.tools.mcp import McpServer, server_of
+
+WHOLE = {
+    "name": "files",
+    "command": ["npx", "server"],
+    "env": ["TOKEN"],
+    "cwd": "/srv",
+    "trusted": True,
+    "timeoutS": 5.0,
+}
+
+
+def test_there_and_back():
+    """RUN-19: what the log keeps gives the same server."""
+    for value in (WHOLE, {"name": "web", "url": "https://host/mcp", "bearerEnv": "T", "headersFrom": {"X-Key": "K"}}):
+        server = server_of(value)
+        assert server.value == value
+        assert server_of(msgspec.json.decode(server.key)) == server
+
+
+def test_it_is_careful_unless_told_otherwise():
+    server = McpServer(name="a", command=("x",))
+    assert (server.trusted, server.env, server.timeout_s) == (False, (), 60.0)
+    assert server.value == {"name": "a", "command": ["x"]}
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ({"name": "a"}, "needs a command or a url"),
+        ({"name": "a", "command": ["x"], "url": "http://h"}, "and not both"),
+        ({"name": "a b", "command": ["x"]}, "not the name of an MCP server: 'a b'"),
+        ({"name": "", "command": ["x"]}, "not the name"),
+        ({"name": "a", "url": "ftp://h"}, "has a url that is none"),
+        ({"name": "a", "url": "http://[::"}, "has a url that is none"),
+        ({"name": "a", "url": "https://me:secret@host/mcp"}, "a secret in its url"),
+        ({"name": "a", "url": "http://h", "env": ["X"]}, "env and cwd mean nothing"),
+        ({"name": "a", "url": "http://h", "headersFrom": {"a\nb": "X"}}, "names no header"),
+        ({"name": "a", "url": "http://h", "bearerEnv": "sk-12"}, "names no variable"),
+        ({"name": "a", "command": ["x"], "env": ["K=V"]}, "names no variable"),
+        ({"name": "a", "command": ["x"], "bearerEnv": "K"}, "use env"),
+        ({"name": "a", "command": ["x\0"]}, "cannot be run"),
+        ({"name": "a", "command": [""]}, "cannot be run"),
+        ({"name": "a", "command": ["x"], "timeoutS": 0}, "cannot wait 0"),
+        ({"name": "a", "command": "x"}, "the MCP server a is not described"),
+        ({"name": "a", "command": ["x"], "colour": 1}, "colour"),
+        ({"name": 3, "command": ["x"]}, "without a name is not described"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(value, says):
+    with pytest.raises(UsageError) as caught:
+        server_of(value)
+    assert says in f"{caught.value.message} {caught.value.hint}"
+    assert "\n" not in caught.value.message + caught.value.hint
+    assert "secret@" not in caught.value.message
+
+
+def test_the_table_of_keys():
+    """docs/tools.md names every key there is."""
+    text = (Path(__file__).parents[3] / "docs" / "tools.md").read_text()
+    section = text.partition("## MCP servers")[2].partition("**Names.**")[0]
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", section, re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert named == list(McpServer.__struct_encode_fields__)
+
+
+def test_where_a_command_starts():
+    """In the folder of the session, or in its own as seen from there; a URL has none."""
+    assert McpServer(name="a", command=("x",)).at("/work").cwd == "/work/"
+    assert McpServer(name="a", command=("x",), cwd="sub").at("/work").cwd == "/work/sub"
+    assert McpServer(name="a", command=("x",), cwd="/own").at("/work").cwd == "/own"
+    assert McpServer(name="a", url="http://h").at("/work").cwd == ""
