@@ -30,6 +30,12 @@ def default_store() -> str:
     return os.path.join(home, "wakelog", "sessions")
 
 
+def shown_url(url: str) -> str:
+    """A store for people to see: its URL without what is secret in it."""
+    named = re.sub(_LOGIN, lambda found: f"{found[0].partition(':')[0].rstrip('@')}@", url)
+    return re.sub(_HIDDEN, r"\1…", named)
+
+
 class Place:
     """One store and, when it is asked for, the catalog of it."""
 
@@ -40,9 +46,8 @@ class Place:
 
     @property
     def shown(self) -> str:
-        """The store for people to see: a URL without what is secret in it."""
-        named = re.sub(_LOGIN, lambda found: f"{found[0].partition(':')[0].rstrip('@')}@", self.url)
-        return re.sub(_HIDDEN, r"\1…", named)
+        """The store for people to see."""
+        return shown_url(self.url)
 
     @property
     def index_path(self) -> str:

@@ -1,0 +1,70 @@
+"""What no single file can see: names that lead nowhere once everything is together. Pure."""
+
+import itertools
+from collections.abc import Iterator
+
+from wakelog.config.names import TOOL_NAMES
+from wakelog.config.nesting import Settings, config_of
+from wakelog.config.reading import MISTAKES_MAX
+from wakelog.config.shape import clipped, nearest, quoted
+from wakelog.config.values import DEFAULT_AGENT, AgentConfig, Config, McpConfig, Mistake, Place
+
+_NAMES_TOLD = 20
+
+
+def inconsistencies(settings: Settings) -> tuple[Mistake, ...]:
+    """Every name that names nothing, and every server that cannot be reached; no more than anybody reads."""
+    config = config_of(settings)
+    found = itertools.chain(
+        _default_agent(settings),
+        *(_agent(settings, config, name) for name in config.agents),
+        *(_server(settings, config.mcp[name], name) for name in config.mcp),
+    )
+    return tuple(itertools.islice(found, MISTAKES_MAX))
+
+
+def _default_agent(settings: Settings) -> Iterator[Mistake]:
+    """An option may name an agent that nobody configured; what is written down may not."""
+    chosen = settings.get(("agent",))
+    if chosen is None or chosen.place.kind == "option" or chosen.value == DEFAULT_AGENT:
+        return
+    names = [path[1] for path in settings if path[0] == "agents" and len(path) == 2]
+    if chosen.value not in names:
+        yield _nobody(chosen.place, "agent", chosen.value, names)
+
+
+def _agent(settings: Settings, config: Config, name: str) -> Iterator[Mistake]:
+    agent: AgentConfig = config.agents[name]
+    for server in agent.mcp:
+        if server not in config.mcp:
+            yield _nobody(settings["agents", name, "mcp"].place, "server", server, list(config.mcp))
+    for tool in agent.approvals if not agent.mcp else ():
+        # The tools of a server are known when it is asked; without one there are only those that ship.
+        if tool not in TOOL_NAMES:
+            yield _nobody(settings["agents", name, "approvals", tool].place, "tool", tool, list(TOOL_NAMES))
+
+
+def _server(settings: Settings, server: McpConfig, name: str) -> Iterator[Mistake]:
+    place = settings["mcp", name].place
+    if server.command is None and server.url is None:
+        yield Mistake(place, f"the server {name} has neither a command nor a url")
+    if server.url is None and server.bearer_env is not None:
+        place = settings["mcp", name, "bearer_env"].place
+        yield Mistake(place, f"the server {name} is a program: it has no bearer", "hand the variable through with env")
+    for key in ("env", "cwd") if server.url is not None else ():
+        if ("mcp", name, key) in settings:
+            message = f"the server {name} is elsewhere: {key} means nothing there"
+            yield Mistake(settings["mcp", name, key].place, message, "leave it out; bearer_env names its key")
+
+
+def _nobody(place: Place, what: str, name: str, names: list[str]) -> Mistake:
+    near = nearest(name, names)
+    there = (
+        f"there are {', '.join(map(clipped, names[:_NAMES_TOLD]))}"
+        if len(names) > 1
+        else f"there is {names[0]}"
+        if names
+        else ""
+    )
+    hint = f"did you mean {near}?" if near else there or f"no {what} is configured"
+    return Mistake(place, f"there is no {what} {quoted(clipped(name))}", hint)

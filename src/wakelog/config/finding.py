@@ -1,0 +1,151 @@
+"""The effects of configuration: finding and reading files, and running the program that prints a key.
+
+Rule 1: whatever a path turns out to be, reading it neither waits nor fills memory; what is wrong with it is a mistake.
+Rule 2: which files a project has depends on real paths alone: from the top of the git repository that the folder
+lies in down to the folder itself. A repository inside another is a project of its own, and so is its trust.
+"""
+
+import os
+import stat
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from wakelog.config.reading import Reading, read_text
+from wakelog.config.resolving import Layer, in_order, resolve
+from wakelog.config.values import AgentConfig, Loaded, Mistake, Place, Source
+from wakelog.errors import UsageError
+from wakelog.hooks.environment import git_root
+
+PROJECT_FILE = ".wakelog.toml"
+FILE_MAX_BYTES = 128 * 1024
+_KEY_PATIENCE_S = 60
+
+
+def load_config(cwd: str, environ: Mapping[str, str], options: Mapping[str, str] | None = None) -> Loaded:
+    """The configuration that holds in a folder. `options` are those of a command line, as `{"--model": "demo"}`."""
+    path = user_file(environ)
+    home = _home(environ)
+    user = _layer(Source(path, "user"), home, must_be_there=bool(environ.get("WAKELOG_CONFIG")))
+    trusted = {os.path.realpath(folder) for folder in _trusted(user.reading)}
+    projects = [_layer(source, home) for source in project_files(cwd, trusted)]
+    layers = [user, *(layer for layer in projects if layer.source.found)]
+    return _with_systems(resolve(layers, environ, options or {}, user_file=path, real=os.path.realpath))
+
+
+def user_file(environ: Mapping[str, str]) -> str:
+    """Where the user's own file lies, there or not."""
+    named = environ.get("WAKELOG_CONFIG")
+    if named:
+        return os.path.abspath(_home(environ) + named[1:] if named.startswith("~/") else named)
+    folder = environ.get("XDG_CONFIG_HOME") or os.path.join(_home(environ), ".config")
+    return os.path.join(folder, "wakelog", "config.toml")
+
+
+def project_files(cwd: str, trusted: set[str]) -> Iterator[Source]:
+    """Where a project's files may lie, the outermost first."""
+    at = os.path.realpath(cwd)
+    root = git_root(at) or at
+    inside = os.path.relpath(at, root)
+    folders = [root]
+    for name in inside.split(os.sep) if inside != "." else ():
+        folders.append(os.path.join(folders[-1], name))
+    for folder in folders:
+        is_trusted = root in trusted or folder in trusted
+        yield Source(os.path.join(folder, PROJECT_FILE), "project", root, trusted=is_trusted)
+
+
+def _trusted(reading: Reading) -> tuple[str, ...]:
+    said = [setting.value for setting in reading.settings if setting.path == ("trust", "projects")]
+    return tuple(said[0]) if said else ()
+
+
+def _home(environ: Mapping[str, str]) -> str:
+    return environ.get("HOME") or os.path.expanduser("~")
+
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _layer(source: Source, home: str, *, must_be_there: bool = False) -> Layer:
+    try:
+        text = _text(source.path)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        missing = (_unreadable(source.path, error),) if must_be_there else ()
+        return Layer(msgspec.structs.replace(source, found=False), Reading(mistakes=missing))
+    except (OSError, UnicodeDecodeError) as error:
+        return Layer(source, Reading(mistakes=(_unreadable(source.path, error),)))
+    return Layer(source, read_text(text, source.path, source.role, home))
+
+
+def _text(path: str) -> str:
+    """A small text file as it is; `OSError` for anything else."""
+    with open(path, "rb", opener=_without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode) and path != os.devnull:
+            raise OSError(0, "it is not a plain file")
+        raw = file.read(FILE_MAX_BYTES + 1)
+    if len(raw) > FILE_MAX_BYTES:
+        raise OSError(0, f"it is larger than {FILE_MAX_BYTES // 1024} KiB")
+    return raw.decode("utf-8-sig")
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """A pipe in the place of a file would wait for somebody to write into it."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _unreadable(path: str, error: OSError | UnicodeDecodeError, place: Place | None = None) -> Mistake:
+    if isinstance(error, UnicodeDecodeError):
+        line = error.object[: error.start].count(b"\n") + 1
+        return Mistake(place or Place("file", path, line), f"{path} is not UTF-8")
+    return Mistake(place or Place("file", path), f"{path} cannot be read: {error.strerror or error}")
+
+
+# ── the texts that a file names ──────────────────────────────────────────────────────────────────
+
+
+def _with_systems(loaded: Loaded) -> Loaded:
+    """The same, with the text of every `system_file` read."""
+    found = {name: _with_system(agent) for name, agent in loaded.config.agents.items()}
+    agents = {name: each for name, each in found.items() if isinstance(each, AgentConfig)}
+    mistakes = [
+        _unreadable(each.filename or name, each, loaded.place_of("agents", name, "system_file"))
+        for name, each in found.items()
+        if not isinstance(each, AgentConfig)
+    ]
+    config = msgspec.structs.replace(loaded.config, agents={**loaded.config.agents, **agents})
+    return msgspec.structs.replace(
+        loaded, config=config, mistakes=in_order(loaded.sources, *loaded.mistakes, *mistakes)
+    )
+
+
+def _with_system(agent: AgentConfig) -> AgentConfig | OSError:
+    if agent.system_file is None:
+        return agent
+    path = agent.system_file
+    try:
+        return msgspec.structs.replace(agent, system=_text(path))
+    except OSError as error:
+        return OSError(error.errno, error.strerror, path)
+    except UnicodeDecodeError:
+        return OSError(0, "it is not UTF-8", path)
+
+
+# ── keys ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def run_key_command(words: Sequence[str]) -> str:
+    """What a program prints. Without a shell, and without its output in any message."""
+    try:
+        done = subprocess.run(  # noqa: S603 - the user's own file names it
+            list(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False, timeout=_KEY_PATIENCE_S
+        )
+    except subprocess.TimeoutExpired:
+        raise UsageError(f"{words[0]} printed no key within {_KEY_PATIENCE_S} s", hint="see key_command") from None
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise UsageError(f"{words[0]} cannot be run for a key: {why}", hint="see key_command") from None
+    if done.returncode:
+        raise UsageError(f"{words[0]} was to print a key and ended with {done.returncode}", hint="see key_command")
+    return done.stdout.decode(errors="replace")

@@ -1,0 +1,39 @@
+"""Settings, each with its path, put together into the values they make. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from wakelog.config.values import Config, Path, Setting
+
+Settings = Mapping[Path, Setting]
+"""What holds so far, by path."""
+
+
+def nested(settings: Settings) -> dict[str, Any]:
+    """The tables that these settings are the keys of."""
+    made: dict[str, Any] = {}
+    for path, setting in settings.items():
+        table = made
+        for key in path[:-1]:
+            table = table.setdefault(key, {})
+        if setting.value == {} and len(path) == 2:
+            table.setdefault(path[-1], {})
+        else:
+            table[path[-1]] = setting.value
+    return made
+
+
+def config_of(settings: Settings) -> Config:
+    """The configuration. Each setting was found to fit when it was read."""
+    return msgspec.convert(nested(settings), Config)
+
+
+def by_agent(settings: Settings) -> dict[str, dict[Path, Setting]]:
+    """What is said of each agent."""
+    found: dict[str, dict[Path, Setting]] = {}
+    for path, setting in settings.items():
+        if path[0] == "agents":
+            found.setdefault(path[1], {})[path] = setting
+    return found

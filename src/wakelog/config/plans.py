@@ -1,0 +1,106 @@
+"""From what is configured to what an agent is made of: its policy, what goes to the provider, its servers. Pure.
+
+Only what was said becomes a parameter: a default of ours that nobody asked for would be one more thing that can
+change under a session.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from wakelog.config.values import AgentConfig, Config, HookCommand, HookSetting, McpConfig, ProviderConfig
+from wakelog.hooks import HOOK_NAMES
+from wakelog.providers import split_model
+from wakelog.turn.policy import Approval, HookTerms, Policy, Price
+
+_ONLY_LOOK: Mapping[str, Approval] = {"read": "auto", "list": "auto", "grep": "auto"}
+ASKS_FIRST = Policy(approval="ask", approvals=dict(_ONLY_LOOK))
+"""What holds where nothing is said: what only looks runs at once, everything else asks first."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a configuration says of one agent."""
+
+    name: str
+    model: str
+    system: str
+    tools: tuple[str, ...] | None
+    instructions: bool
+    params: dict[str, Any]
+    policy: Policy
+    servers: tuple[dict[str, Any], ...]
+
+
+def plan_of(config: Config, name: str) -> Plan:
+    """The agent of that name; one that nobody configured has the defaults."""
+    agent = config.agents.get(name, AgentConfig())
+    model = agent.model or config.model
+    price = config.prices.get(model)
+    known = [{"name": each, "description": other.description or ""} for each, other in config.agents.items()]
+    return Plan(
+        name=name,
+        model=model,
+        system=agent.system or "",
+        tools=agent.tools,
+        instructions=agent.instructions,
+        params=params_of(agent, config.providers.get(split_model(model)[0])),
+        policy=policy_of(agent, price=price.exact if price is not None else None, known=known),
+        servers=tuple(server_of(each, config.mcp[each]) for each in agent.mcp if each in config.mcp),
+    )
+
+
+def policy_of(agent: AgentConfig, *, price: Price | None = None, known: Sequence[Mapping[str, str]] = ()) -> Policy:
+    """The agreements. `known` are the agents that the list of agents names."""
+    looks = _ONLY_LOOK if agent.approval == "ask" else {}
+    return Policy(
+        approval=agent.approval,
+        approvals={**looks, **agent.approvals},
+        strategy=agent.strategy,
+        compact_at=agent.compact_at,
+        keep=agent.keep,
+        unknown=agent.unknown,
+        hooks=tuple(_hook(name, said, known) for name, said in _hooks(agent).items() if said is not False),
+        price=price,
+    )
+
+
+def _hooks(agent: AgentConfig) -> dict[str, HookSetting]:
+    """Those that ship first, each on unless it is switched off; then one's own, in the order of the file."""
+    return {name: agent.hooks.get(name, True) for name in HOOK_NAMES} | agent.hooks
+
+
+def _hook(name: str, said: HookSetting, known: Sequence[Mapping[str, str]]) -> HookTerms:
+    if isinstance(said, HookCommand):
+        return HookTerms(name=name, options={"command": list(said.command), "timeoutS": said.timeout})
+    if isinstance(said, tuple):
+        return _hook(name, HookCommand(command=said), known)
+    return HookTerms(name=name, options={"agents": [dict(each) for each in known]} if name == "agents" else {})
+
+
+def params_of(agent: AgentConfig, provider: ProviderConfig | None = None) -> dict[str, Any]:
+    """What goes to the provider, in the words of `Request.params`."""
+    said = {
+        "maxTokens": agent.max_tokens,
+        "temperature": agent.temperature,
+        "effort": agent.effort,
+        "thinking": agent.thinking,
+        "endpoint": provider.base_url if provider is not None else None,
+        "extra": dict(agent.extra) or None,
+    }
+    return {key: value for key, value in said.items() if value is not None}
+
+
+def server_of(name: str, server: McpConfig) -> dict[str, Any]:
+    """A server as a plain value without secrets: what the log keeps of it."""
+    said = {
+        "name": name,
+        "command": list(server.command) if server.command is not None else None,
+        "url": server.url,
+        "env": list(server.env),
+        "bearerEnv": server.bearer_env,
+        "cwd": server.cwd,
+        "trusted": server.trusted,
+        "timeoutS": server.timeout,
+    }
+    return {key: value for key, value in said.items() if value is not None}

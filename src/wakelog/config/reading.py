@@ -1,0 +1,234 @@
+"""One TOML text → the settings it makes and the mistakes in it. Pure: text in, values out.
+
+A mistake leaves out the key that it is about; everything else of the text holds. A message names what was written
+only where that cannot be a secret.
+"""
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from wakelog.config.names import bad_name, stranger
+from wakelog.config.scanner import ScanPath, lines_of, too_deep
+from wakelog.config.secrets import KEPT_ELSEWHERE, holds_secret, is_secret_name
+from wakelog.config.shape import (
+    choices_of,
+    clipped,
+    dotted,
+    each_of,
+    is_kin,
+    is_table,
+    keys_of,
+    misfit,
+    nearest,
+    one_of,
+    quoted,
+    word_for,
+)
+from wakelog.config.values import Config, Mistake, Path, Place, Setting
+from wakelog.hooks import HOOK_NAMES
+
+# What other programs call it.
+_MEANT = {
+    "window": "strategy",
+    "prompt": "system",
+    "system_prompt": "system",
+    "endpoint": "base_url",
+    "reasoning_effort": "effort",
+    "max_output_tokens": "max_tokens",
+    "permissions": "approvals",
+    "args": "command",
+    "headers": "bearer_env",
+    "mcp_servers": "mcp",
+}
+# Two ways to say one thing: a file says it one way, and a nearer file replaces the other way too.
+RIVALS: Mapping[str, str] = {
+    one: other
+    for pair in (("system", "system_file"), ("command", "url"), ("key_env", "key_command"))
+    for one, other in (pair, pair[::-1])
+}
+
+MISTAKES_MAX = 100
+_TOO_DEEP = "this is not TOML, or goes too deep to be read"
+Finding = Setting | Mistake
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What a text says, and what is wrong with it."""
+
+    settings: tuple[Setting, ...] = ()
+    mistakes: tuple[Mistake, ...] = ()
+
+
+def read_text(text: str, file: str, role: Literal["user", "project"] = "user", home: str = "~") -> Reading:
+    """The settings of one file. Relative paths in it are meant from its own folder, `~` is the `home`."""
+    text = text.replace("\r\n", "\n")
+    if line := too_deep(text):
+        return Reading(mistakes=(Mistake(Place("file", file, line), _TOO_DEEP),))
+    try:
+        document = tomllib.loads(text)
+        return _collected(_Page(file, role, lines_of(text), home).everything(document))
+    except (ValueError, RecursionError) as error:
+        return Reading(mistakes=(_syntax(text, file, error),))
+
+
+def _collected(found: Iterator[Finding]) -> Reading:
+    """What was found, up to more mistakes than anybody reads."""
+    settings: list[Setting] = []
+    mistakes: list[Mistake] = []
+    for each in found:
+        if isinstance(each, Setting):
+            settings.append(each)
+        else:
+            mistakes.append(each)
+        if len(mistakes) == MISTAKES_MAX:
+            mistakes.append(Mistake(mistakes[-1].place, f"that was the {MISTAKES_MAX}th mistake; the rest is not read"))
+            break
+    return Reading(tuple(settings), tuple(sorted(mistakes, key=lambda each: each.place.line)))
+
+
+def _syntax(text: str, file: str, error: Exception) -> Mistake:
+    """What the parser says, with its place taken out of the words and put where places stand."""
+    if isinstance(error, RecursionError):
+        return Mistake(Place("file", file), _TOO_DEEP)
+    what, _, where = str(error).partition(" (at ")
+    numbers = [int(number) for number in re.findall(r"\d+", where)]
+    line, column = numbers if len(numbers) == 2 else (text.count("\n") + 1, 0)
+    return Mistake(Place("file", file, line), f"this is not TOML: {clipped(what)}", "", column)
+
+
+class _Page:
+    """One file while it is read: which file, whose, and where its keys stand."""
+
+    def __init__(self, file: str, role: str, lines: Mapping[ScanPath, int], home: str) -> None:
+        self._file = file
+        self._role = role
+        self._lines = lines
+        self._home = home
+
+    def place(self, *path: str | int) -> Place:
+        """Where a key stands, or the nearest table around it."""
+        for size in range(len(path), 0, -1):
+            if path[:size] in self._lines:
+                return Place("file", self._file, self._lines[path[:size]], exact=size == len(path))
+        return Place("file", self._file)
+
+    def everything(self, document: Mapping[str, Any]) -> Iterator[Finding]:
+        """All that a document says."""
+        yield from self.table(document, Config, ())
+        yield from self._said_twice(document)
+
+    # ── tables ───────────────────────────────────────────────────────────────────────────────────
+
+    def table(self, table: Mapping[str, Any], kind: Any, path: Path) -> Iterator[Finding]:
+        """Everything that a table says."""
+        keys, each = keys_of(kind), each_of(kind)
+        for key, value in table.items():
+            here = (*path, key)
+            if each is None and key not in keys:
+                yield self._unknown(here, value, keys)
+            elif each is not None and (wrong := bad_name(path, key)) is not None:
+                yield Mistake(self.place(*here), wrong.message, wrong.hint)
+            else:
+                yield from self._value(value, each if each is not None else keys[key], here)
+
+    def _value(self, value: Any, kind: Any, path: Path) -> Iterator[Finding]:
+        if path == ("trust",) and self._role == "project":
+            yield Mistake(self.place(*path), "a project cannot trust itself", "trust stands in your own file alone")
+        elif path[2:] == ("hooks",) and isinstance(value, list):
+            yield from self._hook_list(value, path)
+        elif not is_table(kind):
+            yield self._leaf(value, kind, path)
+        elif isinstance(value, dict):
+            if keys_of(kind) and len(path) == 2:
+                # The table itself: one without a key is said all the same.
+                yield Setting(path, {}, self.place(*path))
+            yield from self.table(value, kind, path)
+        else:
+            yield Mistake(self.place(*path), f"{_told(path)} must be a table, not {word_for(value)}")
+
+    def _hook_list(self, value: list[Any], path: Path) -> Iterator[Finding]:
+        """The hooks that ship, by name: those named are on, the others are off."""
+        unknown = [name for name in value if name not in HOOK_NAMES]
+        for name in unknown:
+            said = quoted(clipped(name)) if isinstance(name, str) else word_for(name)
+            hint = f"there are {one_of(HOOK_NAMES)}, and your own in [{_told(path)}]"
+            yield Mistake(self.place(*path, value.index(name)), f"no hook is called {said}", hint)
+        for name in () if unknown else HOOK_NAMES:
+            yield Setting((*path, name), name in value, self.place(*path))
+
+    def _unknown(self, path: Path, value: Any, keys: Mapping[str, Any]) -> Mistake:
+        key, place = path[-1], self.place(*path)
+        fitting = [name for name, kind in keys.items() if is_table(kind) == isinstance(value, dict)]
+        near = nearest(key, fitting) or nearest(key, keys) or (_MEANT[key] if _MEANT.get(key) in keys else "")
+        if is_secret_name(key, near):
+            return Mistake(place, f"a secret is never written into a file, and {_told(path)} is one", KEPT_ELSEWHERE)
+        hint = f"did you mean {near}?" if near else f"there are {', '.join(sorted(keys))}"
+        return Mistake(place, f"nothing is called {_told(path)}", hint)
+
+    def _said_twice(self, document: Mapping[str, Any], path: Path = ()) -> Iterator[Mistake]:
+        """Keys that exclude each other, in one table."""
+        for key, value in document.items():
+            rival = RIVALS.get(key, "")
+            if key < rival and rival in document and len(path) == 2:
+                both = f"{_told((*path, key))} and {rival} exclude each other"
+                yield Mistake(self.place(*path, max(key, rival)), both, "leave one of them out")
+            if isinstance(value, dict) and len(path) < 2:
+                yield from self._said_twice(value, (*path, key))
+
+    # ── leaves ───────────────────────────────────────────────────────────────────────────────────
+
+    def _leaf(self, value: Any, kind: Any, path: Path) -> Finding:
+        if holds_secret(value):
+            return Mistake(self.place(*path), f"{_told(path)} holds a secret, which no file should", KEPT_ELSEWHERE)
+        wrong = misfit(value, kind)
+        if wrong:
+            return self._misfit(value, kind, path, wrong)
+        strange = stranger(path, value)
+        if strange is None:
+            return Setting(path, _anchored(path, value, self._whole), self.place(*path))
+        within = (strange.at,) if strange.at is not None else ()
+        return Mistake(self.place(*path, *within), strange.message, strange.hint)
+
+    def _whole(self, place: str) -> str:
+        """A path from the root, seen from the folder of the file."""
+        if place == "~" or place.startswith("~/"):
+            place = self._home + place[1:]
+        return os.path.normpath(os.path.join(os.path.dirname(self._file), place))
+
+    def _misfit(self, value: Any, kind: Any, path: Path, wrong: str) -> Mistake:
+        choices = choices_of(kind)
+        if isinstance(value, dict) and f"{path[-1]}s" in keys_of(Config) and len(path) == 1:
+            message = f"{_told(path)} must be {wrong}, not a table"
+            return Mistake(self.place(*path), message, f"did you mean [{path[-1]}s.…]?")
+        # What a text says may be a key in the wrong place: it is repeated only where a few words are allowed.
+        said = quoted(clipped(value)) if choices and isinstance(value, str) else word_for(value)
+        near = nearest(value, choices) if isinstance(value, str) else ""
+        told = f"{_told(path)} must be {wrong}{'' if is_kin(value, kind) else f', not {said}'}"
+        return Mistake(self.place(*path), told, f"did you mean {near}?" if near else "")
+
+
+def _told(path: Path) -> str:
+    """A path short enough for a message."""
+    return dotted(tuple(map(clipped, path)))
+
+
+def _anchored(path: Path, value: Any, whole: Callable[[str], str]) -> Any:
+    """A value with its relative path made whole: what a file means does not depend on where a command is typed."""
+    match path:
+        case ("store",):
+            kind, colon, place = value.partition(":")
+            if colon and kind in ("jsonl", "sqlite"):
+                return f"{kind}:{whole(place)}"
+            return value if colon else whole(value)
+        case ("model",) | ("agents", _, "model") if value.startswith("scripted:"):
+            return f"scripted:{whole(value.removeprefix('scripted:'))}"
+        case ("agents", _, "system_file") | ("mcp", _, "cwd"):
+            return whole(value)
+        case ("trust", "projects"):
+            return [whole(folder) for folder in value]
+    return value

@@ -1,0 +1,191 @@
+"""On which line each key of a TOML text stands. The parser of the standard library says what, this says where.
+
+Pure, and meant for texts that the parser has accepted: it steps over values and judges nothing. Paths hold names, and
+numbers for the elements of lists. A table is where it is first named. A text that this loses its way in gives what
+was found until then, and whoever asks for more gets the line of the nearest table around it.
+"""
+
+import re
+import tomllib
+from bisect import bisect_right
+
+ScanPath = tuple[str | int, ...]
+
+# Deeper than any key there is. What lies deeper has the line of what it lies in: hostile depth costs nothing.
+_DEEPEST = 12
+
+# A key of many parts costs the parser their square, in time and in memory.
+_PARTS_MAX = 64
+_BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_STRING = re.compile(
+    r'"""(?:\\.|[^\\])*?"""(?:"{0,2})'
+    r"|'''.*?'''(?:'{0,2})"
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|'[^'\n]*'",
+    re.DOTALL,
+)
+_SCALAR = re.compile(r"[^,\]}#\n]+")
+
+
+class _Lost(Exception):
+    """The text is not what was expected here."""
+
+
+def lines_of(text: str) -> dict[ScanPath, int]:
+    """The line, counted from 1, of every table, key and element."""
+    scan = _Scan(text)
+    try:
+        scan.document()
+    except (_Lost, RecursionError):
+        return scan.lines
+    return scan.lines
+
+
+def too_deep(text: str) -> int:
+    """The line of what is too much for the parser, in a text that it has not seen; 0 if there is nothing."""
+    if all(line.count(".") < _PARTS_MAX for line in text.split("\n")):
+        return 0
+    scan = _Scan(text)
+    try:
+        scan.document()
+    except (_Lost, RecursionError):
+        # What follows is unknown, so it is not tried.
+        return scan.line
+    return 0
+
+
+def _below(path: ScanPath, key: str | int) -> ScanPath:
+    return (*path, key) if len(path) < _DEEPEST else path
+
+
+class _Scan:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.lines: dict[ScanPath, int] = {}
+        self._ends = [found.start() for found in re.finditer("\n", text)]
+        self._lists: dict[ScanPath, int] = {}
+
+    def document(self) -> None:
+        """Headers and the keys under them."""
+        table: ScanPath = ()
+        self._blank()
+        while self.at < len(self.text):
+            if self.text.startswith("[[", self.at):
+                table = self._list_header()
+            elif self.text.startswith("[", self.at):
+                table = self._header()
+            else:
+                self._pair(table)
+            self._blank()
+
+    def _header(self) -> ScanPath:
+        self._sign("[")
+        line, keys = self.line, self._keys()
+        self._sign("]")
+        return self._note((), keys, line)
+
+    def _list_header(self) -> ScanPath:
+        """`[[name]]`: one more element of a list of tables."""
+        self._sign("[[")
+        line, keys = self.line, self._keys()
+        self._sign("]]")
+        path = _below(self._note((), keys[:-1], line), keys[-1])
+        self.lines.setdefault(path, line)
+        self._lists[path] = self._lists.get(path, 0) + 1
+        element = _below(path, self._lists[path] - 1)
+        self.lines.setdefault(element, line)
+        return element
+
+    def _pair(self, table: ScanPath) -> None:
+        line, keys = self.line, self._keys()
+        path = self._note(table, keys, line)
+        self._sign("=")
+        self._value(path)
+
+    def _note(self, table: ScanPath, keys: tuple[str, ...], line: int) -> ScanPath:
+        """Notes each step of the way to a key; a list of tables on the way means its last element."""
+        path = table
+        for key in keys:
+            path = _below(path, key)
+            self.lines.setdefault(path, line)
+            if path in self._lists:
+                path = _below(path, self._lists[path] - 1)
+        return path
+
+    def _value(self, path: ScanPath) -> None:
+        self._blank()
+        match self.text[self.at : self.at + 1]:
+            case "[":
+                self._list(path)
+            case "{":
+                self._inline_table(path)
+            case '"' | "'":
+                self._take(_STRING)
+            case _:
+                self._take(_SCALAR)
+
+    def _list(self, path: ScanPath) -> None:
+        self._sign("[")
+        number = 0
+        while not self._closes("]"):
+            element = _below(path, number)
+            self.lines.setdefault(element, self.line)
+            self._value(element)
+            number += 1
+            self._comma()
+
+    def _inline_table(self, path: ScanPath) -> None:
+        self._sign("{")
+        while not self._closes("}"):
+            self._pair(path)
+            self._comma()
+
+    # ── the smallest steps ───────────────────────────────────────────────────────────────────────
+
+    @property
+    def line(self) -> int:
+        """The line of what comes next."""
+        self._blank()
+        return bisect_right(self._ends, self.at - 1) + 1
+
+    def _keys(self) -> tuple[str, ...]:
+        keys = [self._key()]
+        while self._closes("."):
+            keys.append(self._key())
+            if len(keys) > _PARTS_MAX:
+                raise _Lost
+        return tuple(keys)
+
+    def _key(self) -> str:
+        self._blank()
+        if self.text[self.at : self.at + 1] not in ('"', "'"):
+            return self._take(_BARE)
+        said: str = tomllib.loads(f"key = {self._take(_STRING)}")["key"]
+        return said
+
+    def _closes(self, sign: str) -> bool:
+        """Whether this sign is next; steps over it if so."""
+        self._blank()
+        here = self.text.startswith(sign, self.at)
+        self.at += len(sign) if here else 0
+        return here
+
+    def _comma(self) -> None:
+        self._closes(",")
+
+    def _sign(self, sign: str) -> None:
+        if not self._closes(sign):
+            raise _Lost
+
+    def _blank(self) -> None:
+        blank = _BLANK.match(self.text, self.at)
+        self.at = blank.end() if blank is not None else self.at
+
+    def _take(self, pattern: re.Pattern[str]) -> str:
+        found = pattern.match(self.text, self.at)
+        if found is None:
+            raise _Lost
+        self.at = found.end()
+        return found[0]

@@ -1,0 +1,100 @@
+"""What a project's file may say while the user has not trusted its folder. Pure.
+
+Such a file comes with a repository that anybody wrote. It may describe agents and narrow what they do. It may not
+start a program, choose where anything is sent or kept, reach for a secret, let a tool run unasked, or undo what the
+user's own file forbids. What it may not say is left out, and one line tells what that was.
+"""
+
+import os
+from collections.abc import Callable, Container, Mapping, Sequence
+
+from wakelog.config.names import TOOL_NAMES
+from wakelog.config.nesting import Settings, by_agent, config_of
+from wakelog.config.plans import policy_of
+from wakelog.config.shape import clipped, dotted, quoted
+from wakelog.config.values import AgentConfig, Notice, Setting, Source
+from wakelog.turn.policy import Approval, Policy
+
+_STRICTNESS: Mapping[Approval, int] = {"auto": 0, "ask": 1, "deny": 2}
+_KEYS_TOLD = 5
+
+
+class Before:
+    """What was said before a file: by the user, and by the files around it that were let through."""
+
+    def __init__(self, settings: Settings, untrusted: Container[str] = ()) -> None:
+        self._said = by_agent(settings)
+        self._agents: dict[str, tuple[AgentConfig, Policy]] = {}
+        self.agents_are_chosen = any(
+            path[0] in ("agent", "agents") and said.place.name not in untrusted for path, said in settings.items()
+        )
+        """Whether somebody who is trusted has said anything about agents."""
+
+    def agent(self, name: str) -> tuple[AgentConfig, Policy]:
+        """An agent as it was, and its policy."""
+        if name not in self._agents:
+            agent = config_of(self._said.get(name, {})).agents.get(name, AgentConfig())
+            self._agents[name] = agent, policy_of(agent)
+        return self._agents[name]
+
+
+def may_say(setting: Setting, before: Before, root: str, real: Callable[[str], str] = os.path.normpath) -> bool:
+    """Whether an untrusted file may say this, on top of what was said before it. `real` follows links."""
+    value = setting.value
+    match setting.path:
+        case ("mcp" | "providers" | "trust", *_) | ("store",) | ("agents", _, "extra", *_):
+            return False
+        case ("redact",):
+            return value is True
+        case ("model",) | ("agents", _, "model"):
+            # The words of a script are the project's own, tool calls included.
+            return not value.startswith("scripted:")
+        case ("agent",):
+            # Another agent than the user's may be allowed more than theirs, whoever described it.
+            return not before.agents_are_chosen
+        case ("agents", name, *rest):
+            if rest == ["system_file"]:
+                return value.startswith("/") and is_inside(real(value), root)
+            return _agent_may(rest, value, *before.agent(name))
+    return True
+
+
+def _agent_may(rest: Sequence[str], value: object, before: AgentConfig, policy: Policy) -> bool:
+    """What may be said of an agent: whatever allows no more than before."""
+    match rest, value:
+        case ["approval"], ("auto" | "ask" | "deny") as word:
+            return _is_narrower(word, before.approval)
+        case ["approvals", tool], ("auto" | "ask" | "deny") as word:
+            return _is_narrower(word, policy.approval_of(tool))
+        case ["tools"], list(names):
+            return set(names) <= set(TOOL_NAMES if before.tools is None else before.tools)
+        case ["mcp"], list(names):
+            return set(names) <= set(before.mcp)
+        case ["hooks", _], said:
+            return said is False
+        case ["instructions"], said:
+            return said is False or before.instructions
+        case ["unknown"], said:
+            return said == "ask" or before.unknown == "tell"
+    return True
+
+
+def _is_narrower(word: Approval, before: Approval) -> bool:
+    return _STRICTNESS[word] >= _STRICTNESS[before]
+
+
+def is_inside(path: str, root: str) -> bool:
+    """Whether a whole path stays in a folder."""
+    return os.path.commonpath((path, root)) == root
+
+
+def notice_of(source: Source, held: Sequence[Setting], user_file: str) -> Notice:
+    """One line about all that was left out of a file."""
+    told = [f"{clipped(dotted(each.path))} (line {each.place.line})" for each in held if each.value != {}][:_KEYS_TOLD]
+    more = sum(each.value != {} for each in held) - len(told)
+    others = f" and {more} more" if more > 0 else ""
+    message = (
+        f"{source.path} is not trusted, so this is left out: {', '.join(told) or 'an empty table'}{others}; "
+        f"to take it, put [trust] projects = [{quoted(source.root)}] into {user_file}"
+    )
+    return Notice(source.path, message, tuple(held))

@@ -1,0 +1,232 @@
+"""The configuration as values: every key there is, what it may hold, where it was said, and what is wrong with it.
+
+These structs are the one list of keys: reading, checking, showing and `docs/config.md` all follow them. What a key
+may hold is its type; the words of its `Meta` complete the sentence "KEY must be …".
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+
+from wakelog.errors import UsageError
+from wakelog.turn.policy import Approval, Price
+
+DEFAULT_MODEL = "demo"
+DEFAULT_AGENT = "agent"
+HOOK_TIMEOUT_S = 10.0
+_MICRO = 1_000_000
+
+Path: TypeAlias = tuple[str, ...]
+"""Where a value stands: `("agents", "reviewer", "model")`."""
+
+Text = Annotated[str, msgspec.Meta(description="text")]
+Filled = Annotated[str, msgspec.Meta(min_length=1, description="text that is not empty")]
+Model = Annotated[str, msgspec.Meta(pattern=r"\A(demo|[a-z][a-z-]*:\S.*)\Z", description="PROVIDER:NAME, or demo")]
+Strategy = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"\A(full|(window|budget):[1-9][0-9]{0,8})\Z", description="full, window:MESSAGES or budget:TOKENS"
+    ),
+]
+Switch = Annotated[bool, msgspec.Meta(description="true or false")]
+Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53, description="a whole number, 0 or more")]
+Positive = Annotated[int, msgspec.Meta(ge=1, lt=2**53, description="a whole number, 1 or more")]
+Warmth = Annotated[float, msgspec.Meta(ge=0, le=2, description="a number from 0 to 2")]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400, description="a number of seconds, more than 0")]
+Dollars = Annotated[float, msgspec.Meta(ge=0, le=1_000_000, description="dollars for a million tokens, 0 or more")]
+Url = Annotated[
+    str,
+    msgspec.Meta(pattern=r"\Ahttps?://[^\s/@]+(/\S*)?\Z", description="a URL, http:// or https://, without a login"),
+]
+Variable = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z", description="the name of a variable")]
+Names = Annotated[tuple[str, ...], msgspec.Meta(description="a list of names")]
+Folders = Annotated[tuple[str, ...], msgspec.Meta(description="a list of folders")]
+Variables = Annotated[tuple[Variable, ...], msgspec.Meta(description="a list of names of variables")]
+Word = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00]*\Z", description="text")]
+Words = Annotated[
+    tuple[Word, ...], msgspec.Meta(min_length=1, description='a program and its words, as ["program", "word"]')
+]
+
+
+class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the file; its keys are the fields."""
+
+
+class HookCommand(_Table, frozen=True, kw_only=True):
+    """A program of one's own that is asked before each run."""
+
+    command: Words
+    timeout: Seconds = HOOK_TIMEOUT_S
+
+
+HookSetting = Annotated[
+    bool | tuple[Word, ...] | HookCommand,
+    msgspec.Meta(description="true, false, a program and its words, or a table of `command` and `timeout`"),
+]
+
+
+class AgentConfig(_Table, frozen=True, kw_only=True):
+    """One agent. What is None was not said: the provider's own default holds, or there is nothing."""
+
+    description: Text | None = None
+    """A line about it, for the other agents."""
+    model: Model | None = None
+    system: Text | None = None
+    system_file: Filled | None = None
+    tools: Names | None = None
+    """Which tools it has; None: all that ship."""
+    approval: Approval = "ask"
+    approvals: dict[str, Approval] = {}
+    compact_at: Count = 0
+    keep: Count = 4_000
+    strategy: Strategy = "full"
+    thinking: Literal["keep", "drop"] | None = None
+    effort: Literal["low", "medium", "high"] | None = None
+    max_tokens: Positive | None = None
+    temperature: Warmth | None = None
+    extra: dict[str, Any] = {}
+    unknown: Literal["tell", "ask"] = "tell"
+    instructions: Switch = True
+    hooks: dict[str, HookSetting] = {}
+    mcp: Names = ()
+
+
+class McpConfig(_Table, frozen=True, kw_only=True):
+    """A server whose tools an agent may have: a program, or an address."""
+
+    command: Words | None = None
+    url: Url | None = None
+    env: Variables = ()
+    bearer_env: Variable | None = None
+    cwd: Filled | None = None
+    trusted: Switch = False
+    timeout: Seconds = 60.0
+
+
+class ProviderConfig(_Table, frozen=True, kw_only=True):
+    """Where a provider is reached, and where its key is. Never the key."""
+
+    base_url: Url | None = None
+    key_env: Variable | None = None
+    key_command: Words | None = None
+
+
+class PriceConfig(_Table, frozen=True, kw_only=True):
+    """What a model costs, as price lists say it: dollars for a million tokens."""
+
+    input: Dollars = 0.0
+    output: Dollars = 0.0
+    cache_read: Dollars = 0.0
+    cache_write: Dollars = 0.0
+
+    @property
+    def exact(self) -> Price:
+        """The same in millionths of a dollar, whole."""
+        return Price(**{field: round(getattr(self, field) * _MICRO) for field in self.__struct_fields__})
+
+
+class TrustConfig(_Table, frozen=True, kw_only=True):
+    """Which projects may say everything."""
+
+    projects: Folders = ()
+
+
+class Config(_Table, frozen=True, kw_only=True):
+    """Everything that can be said."""
+
+    model: Model = DEFAULT_MODEL
+    agent: Filled = DEFAULT_AGENT
+    store: Filled | None = None
+    redact: Switch = True
+    agents: dict[str, AgentConfig] = {}
+    mcp: dict[str, McpConfig] = {}
+    providers: dict[str, ProviderConfig] = {}
+    prices: dict[str, PriceConfig] = {}
+    trust: TrustConfig = TrustConfig()
+
+
+# ── where it was said, and what is wrong with it ─────────────────────────────────────────────────
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a value was said. `line` 0: the file as a whole; not `exact`: the line of the table around it."""
+
+    kind: Literal["default", "file", "variable", "option"] = "default"
+    name: str = ""
+    line: int = 0
+    exact: bool = True
+
+    def __str__(self) -> str:
+        match self.kind:
+            case "default":
+                return "default"
+            case "variable":
+                return f"${self.name}"
+            case "option":
+                return self.name
+        return f"{self.name}:{self.line}" if self.line else self.name
+
+
+DEFAULT = Place()
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One value that was said."""
+
+    path: Path
+    value: Any
+    place: Place
+
+
+class Mistake(msgspec.Struct, frozen=True):
+    """Something that cannot be as it is: where, what, and what to do."""
+
+    place: Place
+    message: str
+    hint: str = ""
+    column: int = 0
+
+    def __str__(self) -> str:
+        column = f":{self.column}" if self.column else ""
+        return f"{self.place}{column}: {'; '.join(filter(None, (self.message, self.hint)))}"
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """What a file says that was left out because its folder is not trusted, in one line."""
+
+    file: str
+    message: str
+    held: tuple[Setting, ...] = ()
+
+
+class Source(msgspec.Struct, frozen=True):
+    """A file that may say something. `root` is the folder of the project it belongs to."""
+
+    path: str
+    role: Literal["user", "project"]
+    root: str = ""
+    trusted: bool = True
+    found: bool = True
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A configuration as it came together. What is mistaken is left out of `config`; all the rest holds."""
+
+    config: Config = Config()
+    places: Mapping[Path, Place] = {}
+    mistakes: tuple[Mistake, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    sources: tuple[Source, ...] = ()
+
+    def place_of(self, *path: str) -> Place:
+        """Where a value was said; `default` if nobody said it."""
+        return self.places.get(path, DEFAULT)
+
+    def sound(self) -> Config:
+        """The configuration, if nothing is wrong with it: nobody runs an agent on half of what was meant."""
+        if not self.mistakes:
+            return self.config
+        first, more = self.mistakes[0], len(self.mistakes) - 1
+        others = f"; {more} more: see `wakelog config check`" if more else ""
+        raise UsageError(f"{first}{others}")
