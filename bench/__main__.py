@@ -20,6 +20,7 @@ from bench.forks import forking
 from bench.loads import load
 from bench.made import Words
 from bench.measure import Figure
+from bench.redaction import redaction
 from bench.report import machine, page, peers_section, print_figure, with_peers
 from bench.sizes import stored
 from bench.startup import startup
@@ -46,6 +47,7 @@ def concerns(*, full: bool) -> Iterator[tuple[str, Concern]]:
         yield "search", partial(searching, messages=messages)
     yield "startup", startup
     yield "step", steps
+    yield "redaction", redaction
     yield "fork", forking
     yield "size", stored
 

@@ -212,6 +212,7 @@ IN_PLACE: list[tuple[str, Around]] = [
     ("aws-secret-key", around("aws_secret_access_key = ", run("", BASE64, 40), "\n")),
     ("aws-secret-key", around('"SecretAccessKey": "', run("", BASE64, 40), '"')),
     ("aws-secret-key", around("aws_secret_key: ", run("", BASE64, 40), "\n")),
+    ("aws-secret-key", around('{"accessKey": "x", "secretKey": "', run("", BASE64, 40), '"}')),
     ("azure-account-key", around("DefaultEndpointsProtocol=https;AccountName=x;AccountKey=", lambda c: c.b64(64), ";")),
     ("azure-account-key", around("SharedAccessKeyName=x;SharedAccessKey=", lambda chance: chance.b64(32))),
     ("azure-sas-signature", around("https://x.blob.core.windows.net/y?sv=2022&sig=", run("", LETTERS, 43), "%3D")),
@@ -251,6 +252,7 @@ IN_PLACE: list[tuple[str, Around]] = [
     ("basic-credentials", around("{'Authorization': 'Basic ", basic, "'}")),
     ("api-key", around('"X-Goog-Api-Key": "', run("", LETTERS, 40), '"')),
     ("api-key", around("x-api-key: ", run("", LETTERS, 40), "\n")),
+    ("url-password", around('"https:\\/\\/me:', run("p", LETTERS, 15), '@example.org"')),
     *(
         ("url-password", around(f"{scheme}://{user}:", run("p", PASSWORD, 15), "@db.example.org:5432/x"))
         for scheme in ("postgres", "postgresql+psycopg", "mysql", "mongodb+srv", "redis", "amqps", "https", "smtp")

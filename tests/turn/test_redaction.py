@@ -20,7 +20,7 @@ from wakelog.turn.searching import beginnings, starts
 from wakelog.turn.secrets import SHAPES
 from wakelog.turn.shapes import LOOK_BEHIND
 
-ROUNDS = 8
+ROUNDS = 4
 # What keys stand in: text, code, JSON, YAML, shell, addresses, and text of any of these written as a string.
 FRAMES = (
     "{}",
@@ -46,7 +46,11 @@ FRAMES = (
     "a,{},b",
     "\t{}\t",
     "_{}",
+    # Long enough to be searched for runs and clues, and with signs of more than one byte.
+    "Überlänge → 日本 " * 12 + "{}",
+    "line\n" * 40 + "{}\n" + "long_but_harmless_name_of_something\n" * 4,
 )
+LONG = "ordinary words → 日本, many enough to be searched for runs and clues. " * 3
 WORDS = sorted({shape.word for shape in SHAPES})
 TEMPLATES = ("ghp_${TOKEN}", "Bearer {token}", "postgres://{user}:{password}@{host}/x", "https://$USER:$PASS@host")
 
@@ -92,7 +96,7 @@ def test_every_beginning_is_made(word):
 def test_no_planted_key_gets_through(word):
     """Law 14: in whatever it stands, nothing of a key is left but its mark."""
     for before, secret, behind in made(word):
-        for frame in FRAMES if not before else ("{}", "first\n{}\nlast", "> {} <"):
+        for frame in FRAMES if not before else ("{}", "first\n{}\nlast", "> {} <", *FRAMES[-2:]):
             text = frame.replace("{}", before + secret + behind) if "{{" not in frame else frame.format(secret)
             said = redact(text)
             assert set(said.hits) == {word}, (text, said)
@@ -117,6 +121,29 @@ def test_a_key_cut_anywhere_is_still_a_key(word):
         assert tuple(redactor.hits) == whole.hits
     for size in (1, 2, 3, 7, 20):
         assert fed(text, size) == (whole.text, whole.hits)
+
+
+@pytest.mark.parametrize("behind", ["Z", "9", "z9Z9", "_", "-", "=", ".x", "+/", "@"])
+def test_what_follows_may_decide(behind):
+    """Law 14: where the sign behind a key says whether it is one, it is waited for."""
+    chance = Chance(behind)
+    texts = [make(chance) for _, make in MADE] + ["".join(make(chance)[:2]) for _, make in IN_PLACE]
+    texts += [
+        "Bearer " + "letters-only-so-far-but-then" + "0",
+        "Authorization: Basic onlylettersS",
+        "://me:passwordX@h",
+    ]
+    for text in texts:
+        whole = redact(text + behind)
+        for place in (len(text) - 1, len(text)):
+            redactor = Redactor()
+            out = redactor.feed(text[:place]) + redactor.feed(text[place:]) + redactor.feed(behind) + redactor.end()
+            assert (out, tuple(redactor.hits)) == (whole.text, whole.hits)
+
+
+def test_one_beginning_may_stand_within_another():
+    """Every place is looked at, also those within the first words of a shape that it turned out not to be."""
+    assert redact("x-api-key-" + Chance(6).some("0123456789abcdef", 32)).hits == ("mailgun-key",)
 
 
 @pytest.mark.parametrize("word", WORDS)
@@ -170,7 +197,7 @@ def test_redacting_twice_is_redacting_once(text):
 @given(text=TEXTS)
 def test_no_place_is_overlooked(text):
     """The quick look for places finds every one where a key really begins."""
-    text = "ordinary words, many enough to be searched for runs and clues. " * 3 + text
+    text = LONG + text
     there = {place for place, shapes in starts(text, 0) if any(shape.whole.match(text, place) for shape in shapes)}
     assert there <= {place for place, _ in beginnings(text, 0)}
 
@@ -229,10 +256,14 @@ def test_values_are_redacted_at_any_depth():
     assert clean == {"a": [1, None, {"b": "x [redacted: github-token]"}], "[redacted: github-token]": True, "c": 1.5}
     assert hits == ("github-token", "github-token")
     assert redact_value({"a": ["b", 2]}) == ({"a": ["b", 2]}, ())
+    deep = key
+    for _ in range(5_000):
+        deep = [deep]
+    assert redact_value(deep)[1] == ("github-token",)
 
 
 def test_parts_that_are_bound_do_not_outlive_a_hit():
-    """DESIGN 5: a signed thought with a hit is dropped whole, a bound text loses what binds it, a call is flagged."""
+    """Law 14: a signed thought with a hit is dropped whole, a bound text loses what binds it, a call is flagged."""
     key, bound = "gh" + "p_" + Chance(5).some(LETTERS, 36), {"id": "x"}
     mark = "[redacted: github-token]"
     clean = (
@@ -294,7 +325,7 @@ def ordinary():
 
 
 def test_ordinary_text_is_left_alone():
-    """Issue: ≤ 1 % false hits. Generated text of the kinds that look most like keys."""
+    """≤ 1 % false hits: generated text of the kinds that look most like keys."""
     texts = list(ordinary())
     hit = [text for text in texts if redact(text).hits]
     assert len(hit) <= len(texts) // 100, hit[:3]
@@ -309,7 +340,7 @@ def sources(limit):
 
 def test_the_standard_library_is_left_alone():
     """≤ 1 % false hits on ordinary code: of files with a hit, and of lines far below."""
-    texts = [path.read_text(encoding="utf-8", errors="replace") for path in sources(250)]
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in sources(150)]
     hit = sum(bool(redact(text).hits) for text in texts)
     assert len(texts) >= 100
     assert hit <= len(texts) // 100

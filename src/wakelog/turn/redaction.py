@@ -110,7 +110,21 @@ def redact(text: str) -> Redacted:
 def redact_value(value: Any) -> tuple[Any, tuple[str, ...]]:
     """A JSON value without the secrets in its strings and keys, and the words of those."""
     hits: list[str] = []
-    return _cleaned(value, hits), tuple(hits)
+    holder = [value]
+    # A list of what is still to be done, where recursion would end with a value that is deep enough.
+    undone: list[tuple[Any, Any]] = [(holder, 0)]
+    while undone:
+        within, place = undone.pop()
+        match within[place]:
+            case str() as text:
+                within[place] = _noted(text, hits)
+            case dict() as found:
+                within[place] = named = {_noted(key, hits): each for key, each in found.items()}
+                undone += [(named, key) for key in named]
+            case list() | tuple() as found:
+                within[place] = listed = list(found)
+                undone += [(listed, at) for at in range(len(listed))]
+    return holder[0], tuple(hits)
 
 
 def redact_parts(parts: Iterable[AnyPart]) -> tuple[tuple[AnyPart, ...], frozenset[str]]:
@@ -148,18 +162,12 @@ def _thought_without(part: Thinking) -> list[AnyPart]:
     return [] if bound else [Thinking(thinking=thought.text)]
 
 
-def _cleaned(value: Any, hits: list[str]) -> Any:
-    match value:
-        case str():
-            said = redact(value)
-            hits += said.hits
-            return said.text
-        case dict():
-            return {_cleaned(key, hits): _cleaned(each, hits) for key, each in value.items()}
-        case list() | tuple():
-            return [_cleaned(each, hits) for each in value]
-        case _:
-            return value
+def _noted(text: Any, hits: list[str]) -> Any:
+    if not isinstance(text, str):
+        return text
+    said = redact(text)
+    hits += said.hits
+    return said.text
 
 
 def _first_hit(text: str, at: int, stop: int, places: Iterator[Place]) -> _Hit | None:
@@ -178,15 +186,11 @@ def _first_hit(text: str, at: int, stop: int, places: Iterator[Place]) -> _Hit |
 def _first_open(text: str, at: int) -> int:
     """The first place from which on a text could still become a secret; its end where there is none."""
     begin = max(at, len(text) - REACH)
-    begun = (place for place, befores in unfinished(text, begin) if _any_matches(befores, text, place))
     opened = (
         place for place, shapes in starts(text, begin) if any(shape.opened.match(text, place) for shape in shapes)
     )
+    begun = (place for place, before in unfinished(text, begin) if _before(before).match(text, place))
     return min(next(opened, len(text)), next(begun, len(text)))
-
-
-def _any_matches(befores: Iterable[str], text: str, place: int) -> bool:
-    return any(_before(before).match(text, place) for before in befores)
 
 
 @cache

@@ -1,31 +1,74 @@
 """Where in a text a secret may begin: found cheaply, because ordinary text has nearly no such place.
 
-Almost every key holds a long run of word signs, and ordinary text holds few: the text is translated into ones and
-blanks, and twenty ones are looked for. The few shapes without such a run are found by a word they cannot lack. Only
+Almost every key holds a long run of certain signs, and ordinary text holds few: the text is translated into ones and
+blanks, and a row of ones is looked for. The few shapes without such a run are found by a word they cannot lack. Only
 around what is found so are the beginnings themselves looked for. Nothing is decided here: a place too many costs time,
 one too few would be a secret missed.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import TypeAlias
 
 from wakelog.turn.secrets import SHAPES
 from wakelog.turn.shapes import WORD_SIGNS, Piece, Run, Shape, longest
 
-LONGEST_START = max(len(start) for shape in SHAPES for start in shape.starts)
-_LEAST_RUN = 20
-# A run may begin so far behind the secret that it gives away.
-_FAR = 16
-# Below this a look at every place costs less than looking for runs and clues first.
-_SHORT = 120
-_RUN = b"1" * _LEAST_RUN
-_WORD = re.compile(f"[{WORD_SIGNS}]")
-_ONES = bytes(ord("1" if _WORD.match(chr(code)) else " ") for code in range(256))
 # Where first words stand, and the shapes they may belong to.
 Place: TypeAlias = tuple[int, tuple[Shape, ...]]
-_NOTHING: frozenset[str] = frozenset()
+LONGEST_START = max(len(start) for shape in SHAPES for start in shape.starts)
+# A run may begin so far behind the secret that it gives away.
+_FAR = 28
+# Below this a look at every place costs less than looking for runs and clues first.
+_SHORT = 120
+
+
+class Runs:
+    """Runs of certain signs, so long that ordinary text has few of them."""
+
+    def __init__(self, signs: str, least: int) -> None:
+        self._signs = _signs_of(signs)
+        self._least = least
+        self._ones = bytes(ord("1" if chr(code) in self._signs else " ") for code in range(256))
+
+    def around(self, signs: bytes, at: int) -> Iterator[tuple[int, int]]:
+        """The stretches in which a secret may begin that holds such a run."""
+        ones, run = signs.translate(self._ones), b"1" * self._least
+        begin = ones.find(run, at)
+        while begin >= 0:
+            end = ones.find(b" ", begin)
+            end = len(ones) if end < 0 else end
+            yield max(at, begin - _FAR), end
+            begin = ones.find(run, end)
+
+    def are_in(self, pieces: list[Piece]) -> bool:
+        """Whether everything that these pieces match holds such a run, and near its beginning."""
+        far = run = 0
+        for piece in pieces:
+            run = self._after(run, piece)
+            if run >= self._least:
+                return far <= _FAR
+            far += longest(piece)
+        return False
+
+    def _after(self, run: int, piece: Piece) -> int:
+        match piece:
+            case str():
+                ending = len(piece) - len(piece.rstrip(self._signs))
+                return run + ending if ending == len(piece) else ending
+            case Run(signs, least, _):
+                return run + least if set(_signs_of(signs)) <= set(self._signs) else 0
+            case _:
+                return 0
+
+
+def _signs_of(signs: str) -> str:
+    return "".join(re.findall(f"[{signs}]", bytes(range(256)).decode("latin-1")))
+
+
+@cache
+def _runs() -> tuple[Runs, ...]:
+    return Runs(WORD_SIGNS, 20), Runs("A-Za-z0-9_+/=%-", 40)
 
 
 def beginnings(text: str, at: int) -> Iterator[Place]:
@@ -36,7 +79,7 @@ def beginnings(text: str, at: int) -> Iterator[Place]:
     # One byte for each sign, so that places are the same in both.
     signs = text.encode("latin-1", "replace")
     done = at
-    for begin, end in sorted([*_around_runs(signs, at), *_at_clues(signs, at)]):
+    for begin, end in sorted(_stretches(signs, at)):
         yield from starts(text, max(begin, done), end)
         done = max(done, end)
 
@@ -50,57 +93,26 @@ def starts(text: str, begin: int, end: int | None = None) -> Iterator[Place]:
         begin = found.start() + 1
 
 
-def unfinished(text: str, at: int) -> Iterator[tuple[int, frozenset[str]]]:
-    """The places where a text ends amid the first words of shapes, each with what may stand before these."""
-    exact, folded = _begun()
-    if text[-1:].lower() not in _signs_of_starts():
-        return
-    for size in range(min(LONGEST_START, len(text) - at), 0, -1):
-        end = text[-size:]
-        befores = exact.get(end, _NOTHING) | folded.get(end.lower(), _NOTHING)
-        if befores:
-            yield len(text) - size, befores
+def unfinished(text: str, at: int) -> Iterator[tuple[int, str]]:
+    """The places where a text ends amid the first words of a shape, each with what must stand before these."""
+    lowered = text[-LONGEST_START:].lower()
+    for begun, any_case, before in _begun().get(lowered[-2:], ()):
+        if len(begun) <= len(text) - at and (lowered if any_case else text).endswith(begun):
+            yield len(text) - len(begun), before
+    for begun, any_case, before in _begun().get(lowered[-1:], ()):
+        if len(text) > at and (lowered if any_case else text).endswith(begun):
+            yield len(text) - 1, before
 
 
 def has_run(shape: Shape) -> bool:
-    """Whether every secret of a shape holds a long run near its beginning."""
-    return all(_run_within([start, *shape.pieces]) for start in shape.starts)
+    """Whether every secret of a shape is given away by a run."""
+    return all(any(runs.are_in([start, *shape.pieces]) for runs in _runs()) for start in shape.starts)
 
 
-def _run_within(pieces: list[Piece]) -> bool:
-    far = run = 0
-    for piece in pieces:
-        run = _run_after(run, piece)
-        if run >= _LEAST_RUN:
-            return far <= _FAR
-        far += longest(piece)
-    return False
-
-
-def _run_after(run: int, piece: Piece) -> int:
-    """How long a run surely is behind a piece, if it was so long before it."""
-    match piece:
-        case str():
-            ending = len(piece) - len(piece.rstrip(_signs_of(WORD_SIGNS)))
-            return run + ending if ending == len(piece) else ending
-        case Run(signs, least, _):
-            return run + least if set(_signs_of(signs)) <= set(_signs_of(WORD_SIGNS)) else 0
-        case _:
-            return 0
-
-
-def _signs_of(signs: str) -> str:
-    return "".join(re.findall(f"[{signs}]", bytes(range(256)).decode("latin-1")))
-
-
-def _around_runs(signs: bytes, at: int) -> Iterator[tuple[int, int]]:
-    ones = signs.translate(_ONES)
-    begin = ones.find(_RUN, at)
-    while begin >= 0:
-        end = ones.find(b" ", begin)
-        end = len(ones) if end < 0 else end
-        yield max(at, begin - _FAR), end
-        begin = ones.find(_RUN, end)
+def _stretches(signs: bytes, at: int) -> Iterator[tuple[int, int]]:
+    for runs in _runs():
+        yield from runs.around(signs, at)
+    yield from _at_clues(signs, at)
 
 
 def _at_clues(signs: bytes, at: int) -> Iterator[tuple[int, int]]:
@@ -142,21 +154,13 @@ def _beginning_with(start: str) -> tuple[Shape, ...]:
 
 
 @cache
-def _signs_of_starts() -> frozenset[str]:
-    return frozenset(sign.lower() for shape in SHAPES for start in shape.starts for sign in start[:-1])
-
-
-@cache
-def _begun() -> tuple[dict[str, frozenset[str]], dict[str, frozenset[str]]]:
-    """All that first words may have come to so far: as they are written, and in any case."""
-    exact = _cut_short(shape for shape in SHAPES if not shape.any_case)
-    return exact, _cut_short(shape for shape in SHAPES if shape.any_case)
-
-
-def _cut_short(shapes: Iterable[Shape]) -> dict[str, frozenset[str]]:
-    found: dict[str, frozenset[str]] = {}
-    for shape in shapes:
+def _begun() -> dict[str, list[tuple[str, bool, str]]]:
+    """All that first words may have come to so far, the longest first, by the one or two signs they end with."""
+    found: dict[tuple[str, bool, str], None] = {}
+    for shape in SHAPES:
         for start in shape.starts:
-            for size in range(1, len(start)):
-                found[start[:size]] = found.get(start[:size], _NOTHING) | {shape.before}
-    return found
+            found |= {(start[:size], shape.any_case, shape.before): None for size in range(1, len(start))}
+    ends: dict[str, list[tuple[str, bool, str]]] = {}
+    for begun in sorted(found, key=lambda each: -len(each[0])):
+        ends.setdefault(begun[0][-2:].lower(), []).append(begun)
+    return ends

@@ -36,8 +36,7 @@ _CLOUDS = (
     _key("aws-access-key", "AKIA", "ASIA", "ABIA", "ACCA", least=16, signs="A-Z0-9", behind=f"[{_LETTERS}]"),
     Shape(
         word="aws-secret-key",
-        starts=("secret_access_key", "secretaccesskey", "aws_secret_key"),
-        clues=("secret",),
+        starts=("secret_access_key", "secretaccesskey", "secret_key", "secretkey"),
         kept=[_ASSIGNED],
         body=[Run("A-Za-z0-9+/", 40, 40)],
         behind="[A-Za-z0-9+/]",
@@ -47,7 +46,6 @@ _CLOUDS = (
     Shape(
         word="aws-session-token",
         starts=("IQoJb3JpZ2lu", "FwoGZXIvYXdz", "FQoGZXIvYXdz"),
-        clues=("b3JpZ2lu", "ZXIvYXdz"),
         body=[Run("A-Za-z0-9+/=", 40, 40)],
         rest=_BASE64,
     ),
@@ -59,7 +57,6 @@ _CLOUDS = (
     Shape(
         word="azure-account-key",
         starts=("AccountKey=", "SharedAccessKey="),
-        clues=("Key=",),
         kept=[],
         body=[Run("A-Za-z0-9+/", 43, 43)],
         rest=_BASE64,
@@ -75,6 +72,7 @@ _CLOUDS = (
     Shape(
         word="azure-client-secret",
         starts=("Q~",),
+        clues=("~",),
         body=[Run("A-Za-z0-9_~.-", 31, 31)],
         before="(?<=[A-Za-z0-9_~.]{3}[0-9])",
         rest="A-Za-z0-9_~.-",
@@ -93,7 +91,6 @@ _CLOUDS = (
     Shape(
         word="fly-token",
         starts=("fm1a_", "fm1r_", "fm2_"),
-        clues=("fm1", "fm2_"),
         body=[Run("A-Za-z0-9+/=", 40, 40)],
         rest=_BASE64,
     ),
@@ -277,7 +274,7 @@ _ANYONES = (
     ),
     Shape(
         word="url-password",
-        starts=("://",),
+        starts=("://", ":\\/\\/"),
         kept=[Run(r"^\s:/?#@\"'`<>{}()\[\]\\|,", 0, 256), ":"],
         unless=r"(?i:(?:pass|passwd|password|pwd|secret|token|user|\*+|x+|\.+)@)|\$|%[({s]",
         body=[Run(r"^\s/?#@\"'`<>{}\[\]\\|", 4, 256)],
