@@ -73,7 +73,7 @@ def _wake_all(asked: Asked, *, quiet: bool) -> None:
     """One after the other, parents before their sub-agents, which they wake themselves."""
     place = Place(asked.store_url)
     rows = sorted((row for row in place.catalog.rows() if row.state in _MAY_OWE), key=lambda row: row.created)
-    if not rows:
+    if not rows and not quiet:
         note("nothing is owed")
     codes = {0}
     # Where text goes to the terminal, the lines are the progress.

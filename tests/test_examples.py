@@ -1,0 +1,186 @@
+"""The examples run: each as a process in an empty folder, without a network, and says what its page says it shows."""
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from wakelog import Session, open_store
+
+FOLDER = Path(__file__).parent.parent / "examples"
+EXAMPLES = sorted(FOLDER.glob("[0-9]*.py"))
+# What may be relied on: the names of the package, and the rooms that docs/tools.md and docs/format.md describe.
+PUBLIC = {"wakelog", "wakelog.ports", "wakelog.tools", "wakelog.log.entry"}
+
+
+@pytest.fixture
+def example(tmp_path):
+    """Begins an example in a folder of its own, where nothing of this machine's user is found."""
+    empty = {name: str(tmp_path / name) for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")}
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "LC_ALL")}
+
+    def begin(number, *words, typed=None):
+        (path,) = FOLDER.glob(f"{number:02}_*.py")
+        begun = subprocess.Popen(
+            [sys.executable, "-W", "error", str(path), *words],
+            cwd=tmp_path,
+            env={**kept, **empty, "HOME": str(tmp_path)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        if typed is not None:
+            begun.stdin.write(typed)
+        return begun
+
+    return begin
+
+
+def said(begun):
+    """What an example says until its end, which is a good one."""
+    out, err = begun.communicate(timeout=60)
+    assert (begun.returncode, err) == (0, "")
+    return out.splitlines()
+
+
+def test_they_are_all_listed_and_run():
+    """Numbered without a gap, on the page, and each has a test here."""
+    numbers = [int(path.name[:2]) for path in EXAMPLES]
+    assert numbers == list(range(1, len(EXAMPLES) + 1))
+    page = (FOLDER / "README.md").read_text()
+    assert re.findall(r"^\| \[(\S+)\]\(\1\)", page, re.MULTILINE) == [path.name for path in EXAMPLES]
+    assert all(f"example({number}" in Path(__file__).read_text() for number in numbers)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_what_they_are_like(path):
+    """Under sixty lines, opening with what it shows and how to run it, made of public names, a real model in sight."""
+    text = path.read_text()
+    tree = ast.parse(text)
+    assert len(text.splitlines()) < 60
+    assert f"python {path.name}" in ast.get_docstring(tree)
+    assert re.search(r"(anthropic|openai):NAME", text)
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom | ast.Import)]
+    rooms = {node.module if isinstance(node, ast.ImportFrom) else node.names[0].name for node in found}
+    ours = {room for room in rooms if room.split(".")[0] == "wakelog"}
+    assert ours <= PUBLIC
+    assert {room.split(".")[0] for room in rooms - ours} <= sys.stdlib_module_names
+
+
+def test_links_lead_somewhere():
+    for target in re.findall(r"\]\(([^)#:]+)\)", (FOLDER / "README.md").read_text()):
+        assert (FOLDER / target).exists(), target
+
+
+def test_a_tool_with_receipts(example, tmp_path):
+    """Law 6: killed between the effect and its result; asked, not repeated."""
+    assert said(example(1)) == [
+        "the first process was killed: True",
+        "the second one woke its session: Done: use charge",
+        "    charged Ada 500 cents",
+        "charges in the bank: 1",
+    ]
+    kinds = [entry.type for entry in Session(open_store(str(tmp_path / "sessions")), "agent_user_1").read().entries]
+    assert kinds.count("tool_started") == 1
+
+
+def test_a_bot(example, tmp_path):
+    """RUN-10: a message for each reply, in a session for each person; the next process goes on with them."""
+    typed = '17: use hours with {"day": "Sunday"}\n18: hello\n'
+    lines = said(example(2, typed=typed))
+    assert lines[0] == "bot: I will use hours."
+    assert "    closed" in lines
+    again = said(example(2, typed='17: use hours with {"day": "Monday"}\n'))
+    assert again[-1] == "    9 to 18"
+    assert sorted(path.name for path in (tmp_path / "sessions").glob("*.jsonl")) == ["bot_17_1.jsonl", "bot_18_1.jsonl"]
+    assert len(list((tmp_path / "room").iterdir())) == 5
+
+
+def test_the_bot_delivers_what_it_owes(example, tmp_path):
+    """Law 5: a reply that was not sent is the same message again, without anybody saying anything."""
+    said(example(2, typed='17: use hours with {"day": "Sunday"}\n'))
+    (log,) = (tmp_path / "sessions").glob("bot_17_*.jsonl")
+    lines = log.read_bytes().splitlines(keepends=True)
+    last = max(at for at, line in enumerate(lines) if json.loads(line)["type"] == "sent")
+    log.write_bytes(b"".join(lines[:last]))
+    room = {path.name: path.read_text() for path in (tmp_path / "room").iterdir()}
+    newest = max(tmp_path.glob("room/*"), key=lambda path: path.name)
+    newest.unlink()
+    assert said(example(2, typed=""))[-1] == "    closed"
+    assert {path.name: path.read_text() for path in (tmp_path / "room").iterdir()} == room
+
+
+def test_a_hook(example):
+    """VIEW-7: fresh in each run, never history."""
+    assert said(example(3)) == [
+        "the model was told: Open tickets of ann: 7: the door squeaks.",
+        "the model was told: Open tickets of ann: 7: the door squeaks; 8: the door is gone.",
+        "in the history: False",
+    ]
+
+
+def test_a_policy_for_compaction(example):
+    """VIEW-4: folded over the mark, nothing lost."""
+    lines = said(example(4))
+    tokens = [int(line.split()[1]) for line in lines if re.fullmatch(r"\w+: \d+ tokens", line)]
+    assert len(tokens) == 6
+    assert max(tokens) <= 500
+    assert sum(line.startswith("folded: ") for line in lines) == 2
+    assert lines[-2] == "in the log, word for word: 6 of 6 results"
+
+
+def test_sub_agents(example):
+    """TREE-6: each a session of its own, whose last reply is the result."""
+    lines = said(example(5))
+    assert "        Cold, and the wind comes from ahead." in lines
+    assert lines[-2:] == [f"agent_user_{number}: change → prompt → reply → call → reply" for number in (2, 3)]
+
+
+def test_a_regression_test(example, tmp_path):
+    """RUN-14: recorded once, replayed ever after; a log that was meddled with, or a tool that changed, is noticed."""
+    assert said(example(6)) == said(example(6)) == ["replayed: agent_user_1"]
+    (log,) = (tmp_path / "recorded").glob("*.jsonl")
+    recorded = log.read_bytes()
+    log.write_bytes(recorded.replace(b'"text":"XIV"', b'"text":"XVI"'))
+    _, err = (changed := example(6)).communicate(timeout=60)
+    assert changed.returncode == 1
+    assert "AssertionError" in err
+
+
+def events(address):
+    """The events of a page, to the end of the stream."""
+    with urllib.request.urlopen(f"{address}events", timeout=60) as stream:
+        text = stream.read().decode()
+    found = re.findall(r"event: (\w+)\ndata: (.*)\n\n", text)
+    return [(kind, json.loads(what)) for kind, what in found]
+
+
+def test_a_web_page(example):
+    """The log is followed: the reply in pieces, then whole; a page of another site is told nothing."""
+    begun = example(7, "--once")
+    address = begun.stdout.readline().split()[1]
+    with urllib.request.urlopen(address, timeout=60) as page:
+        assert b"new EventSource" in page.read()
+    elsewhere = urllib.request.Request(f"{address}events", headers={"Host": "evil.example"})
+    with pytest.raises(urllib.error.HTTPError, match="403") as refused:
+        urllib.request.urlopen(elsewhere, timeout=60)
+    refused.value.close()
+    told = events(address)
+    pieces = [what["text"] for kind, what in told if kind == "piece"]
+    messages = [what["message"] for kind, what in told if kind == "entry" and what["type"] == "message"]
+    assert pieces
+    assert messages[-1]["content"][0]["text"] == "One wave, one <wave> more, and a third."
+    # The journal is gone when the reply is whole: who looks every now and then may miss its end.
+    assert messages[-1]["content"][0]["text"].startswith("".join(pieces))
+    assert told[-1] == ("end", {})
+    out, err = begun.communicate(timeout=60)
+    assert (begun.returncode, out) == (0, "")
+    assert "Traceback" not in err
