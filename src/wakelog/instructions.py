@@ -20,6 +20,7 @@ from wakelog.log.entry import Source
 
 FILE_NAME = "AGENTS.md"
 FILE_MAX_BYTES = 32 * 1024
+_HEADING = "Instructions from {path}:\n\n"
 
 
 class Instructions(msgspec.Struct, frozen=True):
@@ -32,12 +33,17 @@ class Instructions(msgspec.Struct, frozen=True):
         """An agent's own words, and the files' behind them."""
         return "\n\n".join(part for part in (system, self.text) if part)
 
+    def own_words(self, system: str) -> str:
+        """What stands before the files' words in instructions that hold both."""
+        read = [source for source in self.sources if source.error is None]
+        return system.partition(_HEADING.format(path=read[0].path))[0].rstrip("\n") if read else system
+
 
 def load_instructions(cwd: str, *, user_file: str | None = None) -> Instructions:
     """Reads what is in force in a folder."""
     found = [_read(path, scope, root) for path, scope, root in _places(cwd, user_file)]
     told = [(source, text) for source, text in found if source is not None]
-    texts = [f"Instructions from {source.path}:\n\n{text}" for source, text in told if text]
+    texts = [_HEADING.format(path=source.path) + text for source, text in told if text]
     return Instructions("\n\n".join(texts), tuple(source for source, _ in told))
 
 

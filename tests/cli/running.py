@@ -54,12 +54,13 @@ class Shell:
             "XDG_DATA_HOME": str(folder / "data"),
             "XDG_CONFIG_HOME": str(folder / "config"),
             "HOME": str(folder),
+            "WAKELOG_MODEL": "demo",
             "TERM": "xterm",
             "LANG": "C.UTF-8",
         }
         for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "PAGER", "WAKELOG_PAGER", "LC_ALL", "LC_CTYPE", "LESS"):
             monkeypatch.delenv(name, raising=False)
-        for name in ("WAKELOG_CONFIG", "WAKELOG_MODEL", "WAKELOG_AGENT", "WAKELOG_REDACT"):
+        for name in ("WAKELOG_CONFIG", "WAKELOG_AGENT", "WAKELOG_REDACT"):
             monkeypatch.delenv(name, raising=False)
         for name, value in self.environment.items():
             monkeypatch.setenv(name, value)

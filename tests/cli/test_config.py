@@ -6,6 +6,12 @@ from tests.cli.payloads import PAYLOADS
 from tests.cli.test_safe import rest
 
 
+@pytest.fixture(autouse=True)
+def _no_model(shell, monkeypatch):
+    """What the other tests are told of the model is not said here."""
+    monkeypatch.delenv("WAKELOG_MODEL")
+
+
 @pytest.fixture
 def mine(shell):
     """Writes the user's own file."""

@@ -45,7 +45,7 @@ def test_where_the_users_file_is(desk):
     assert desk.load().config.model == "openai:home"
     assert desk.load(XDG_CONFIG_HOME=str(desk.folder)).config.model == "openai:xdg"
     assert desk.load(WAKELOG_CONFIG="~/named.toml").config.model == "openai:named"
-    assert desk.load(WAKELOG_CONFIG="/dev/null").config.model == "demo"
+    assert desk.load(WAKELOG_CONFIG="/dev/null").config.model is None
     (mistake,) = desk.load(WAKELOG_CONFIG="/no/such.toml").mistakes
     assert str(mistake) == "/no/such.toml: /no/such.toml cannot be read: No such file or directory"
 
@@ -63,7 +63,7 @@ def test_outside_of_git_only_this_folder_counts(desk):
     (desk.folder / ".wakelog.toml").write_text("model = 'openai:above'")
     (desk.home / ".wakelog.toml").write_text("[agents.a]\nkeep = 1")
     loaded = desk.load(desk.home)
-    assert (loaded.config.model, loaded.config.agents["a"].keep) == ("demo", 1)
+    assert (loaded.config.model, loaded.config.agents["a"].keep) == (None, 1)
 
 
 # ── trust ────────────────────────────────────────────────────────────────────────────────────────

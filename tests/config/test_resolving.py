@@ -10,12 +10,12 @@ from wakelog.errors import UsageError
 def test_nothing_said():
     made = loaded()
     assert (made.config.model, made.config.agent, made.config.store, made.config.redact) == (
-        "demo",
+        None,
         "agent",
         None,
         True,
     )
-    assert made.config.agents == {"agent": AgentConfig(model="demo")}
+    assert made.config.agents == {"agent": AgentConfig()}
     assert made.place_of("model") == DEFAULT
     assert (made.mistakes, made.notices) == ((), ())
 

@@ -43,7 +43,7 @@ def test_what_an_untrusted_project_may_not_say(text, key):
     assert made.config.agents["other"].keep == 1
     assert (made.config.mcp, made.config.providers) == ({}, {})
     assert made.config.agents["agent"] == plain.config.agents["agent"]
-    assert (made.config.store, made.config.redact, made.config.model) == (None, True, "demo")
+    assert (made.config.store, made.config.redact, made.config.model) == (None, True, None)
     assert made.mistakes == ()
 
 

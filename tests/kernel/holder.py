@@ -64,8 +64,9 @@ class Place:
             self.store, session_id=SESSION, agent="crab", model="play", provider="scripted", cwd=self.folder
         )
         told = (*self.tools(), *builtin_tools(self.folder, ["shell"]))
-        agent = Agent(model="scripted:play", name="crab", system="Be brief.", tools=told, policy=policy or Policy())
-        agent.enter(session)
+        # Without redaction nothing is held back: workers are stopped at the very word they were meant to be.
+        agreed = policy or Policy(redact=False)
+        Agent(model="scripted:play", name="crab", system="Be brief.", tools=told, policy=agreed).enter(session)
         session.append(Message(id="u1", message=Prompt(content=prompt)))
         return session
 

@@ -258,13 +258,16 @@ class Play:
 
     def _head(self, number):
         links = list(self.opened().read().tree.links)
-        self.opened().move_head(links[number % len(links)])
+        # A log that was hurt badly enough has none.
+        if links:
+            self.opened().move_head(links[number % len(links)])
 
     def _fork(self, number):
         session = self.opened()
         links = list(session.read().tree.links)
-        self.session = fork(session, links[number % len(links)])
-        self.opened().say(f"fork {number}")
+        if links:
+            self.session = fork(session, links[number % len(links)])
+            self.opened().say(f"fork {number}")
 
     def _rerun(self, number):
         results = [link.id for link in self.opened().read().tree.links.values() if _is_result(link)]

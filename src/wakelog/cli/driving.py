@@ -12,18 +12,19 @@ import sys
 import click
 import msgspec
 
+from wakelog.cli.configured import world_for
 from wakelog.cli.draw import look
 from wakelog.cli.faces import Face, face_for, tell
 from wakelog.cli.failures import CONFLICT, FAILED, INTERRUPTED, NEEDS_ATTENTION, note
 from wakelog.cli.happenings import Happenings, Informed
 from wakelog.cli.options import Asked
 from wakelog.cli.output import ReaderGone, put_json
+from wakelog.cli.places import store_url
 from wakelog.cli.questions import Waiting, approve_all, decide_in_place, waiting
 from wakelog.cli.safe import visible
 from wakelog.cli.times import now_ms, plural
 from wakelog.cli.transcripts import telling
 from wakelog.errors import WakelogError
-from wakelog.live import live_world
 from wakelog.log.entry import Failed
 from wakelog.people import cancel
 from wakelog.session import Session
@@ -83,7 +84,7 @@ def drive(asked: Asked, session: Session, manner: Manner, *, after: int | None =
     """Runs a session until it rests or waits for somebody who is not here. Told is what stands behind `after`."""
     seen_to = session.last_seq if after is None else after
     face = face_for(asked, session, quiet=manner.quiet)
-    run = _Run(session, face, seen_to)
+    run = _Run(session, face, seen_to, store_url(asked.store_url))
     rows: tuple[str, ...] = ()
     while True:
         report = run.wake()
@@ -108,8 +109,9 @@ def _state(report: Report, left: list[Waiting]) -> str:
 class _Run:
     """One session, run here as often as it takes."""
 
-    def __init__(self, session: Session, face: Face, after: int) -> None:
+    def __init__(self, session: Session, face: Face, after: int, url: str) -> None:
         self._session = session
+        self._url = url
         self._face = face
         self._happenings = Happenings(session.store, session.name, after, face.hear)
         self._presses = 0
@@ -131,7 +133,7 @@ class _Run:
 
     async def _wake(self) -> Report:
         channel = Informed(self._face.channel, self._happenings)
-        world = live_world(self._session.store, channels=[channel])
+        world = world_for(self._session.store, url=self._url, channels=[channel])
         self._presses = 0
         loop, here = asyncio.get_running_loop(), asyncio.current_task()
         assert here is not None

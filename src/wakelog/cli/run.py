@@ -17,7 +17,7 @@ from wakelog.cli.failures import note, note_written
 from wakelog.cli.happenings import Happenings
 from wakelog.cli.options import Asked, command, session_option
 from wakelog.cli.places import Place
-from wakelog.cli.terms import DEFAULT_MODEL, TOOL_NAMES, Terms, agree, begin
+from wakelog.cli.terms import TOOL_NAMES, Terms, agree, begin
 from wakelog.cli.write import here, one_text, read_stdin
 from wakelog.errors import Conflict, UsageError
 from wakelog.log.content import Prompt, Text
@@ -39,9 +39,7 @@ from wakelog.views.state import session_state
 )
 @click.argument("words", nargs=-1, metavar="[PROMPT]")
 @session_option
-@click.option(
-    "--model", metavar="PROVIDER:NAME", help=f"Which model answers. [default: $WAKELOG_MODEL, else {DEFAULT_MODEL}]"
-)
+@click.option("--model", metavar="PROVIDER:NAME", help="Which model answers. [default: what is configured]")
 @click.option("--agent", metavar="NAME", help="Who answers, in a new session. [default: agent]")
 @click.option("--sender", metavar="NAME", help="Who asks, in a new session. [default: user]")
 @click.option("--system", metavar="TEXT|@FILE", help="The instructions.")
@@ -64,7 +62,7 @@ from wakelog.views.state import session_state
 @click.option("-q", "--quiet", is_flag=True, help="Only what the agent says.")
 def run(asked: Asked, words: tuple[str, ...], session: str | None, **said: object) -> None:
     """Ask an agent once, and print what it says."""
-    options = _Options(said)
+    options = Options(said)
     prompt = _prompt(words)
     opened, after, ref = _opened(asked, session, options)
     damage = opened.damage
@@ -76,8 +74,8 @@ def run(asked: Asked, words: tuple[str, ...], session: str | None, **said: objec
     finish(asked, opened, ending, quiet=options.quiet)
 
 
-class _Options:
-    """The options of `run`, sorted: what may change in a session, what only a new one has, how to show it."""
+class Options:
+    """The options of `run` and `chat`, sorted: what may change, what only a new session has, how to show it."""
 
     def __init__(self, said: dict[str, object]) -> None:
         def text(key: str) -> str | None:
@@ -96,18 +94,17 @@ class _Options:
             resume=bool(said["resume"]),
         )
         self.agent, self.sender, self.cwd = text("agent"), text("sender"), text("cwd")
-        self.steer, self.quiet = bool(said["steer"]), bool(said["quiet"])
+        self.steer, self.quiet = bool(said.get("steer")), bool(said.get("quiet"))
 
 
-def _opened(asked: Asked, session: str | None, options: _Options) -> tuple[Session, int, str]:
+def _opened(asked: Asked, session: str | None, options: Options) -> tuple[Session, int, str]:
     """The session, the seq behind which everything is new, and what to call it."""
     if session is None:
         cwd = os.path.abspath(options.cwd) if options.cwd is not None else here()
         if not os.path.isdir(cwd or "."):
             raise UsageError(f"there is no folder {cwd}", hint="--cwd names the folder to work in")
         store = Place(asked.store_url).store
-        agent, sender = options.agent or "agent", options.sender or "user"
-        begun = begin(store, options.terms, agent=agent, sender=sender, cwd=cwd)
+        begun = begin(store, options.terms, agent=options.agent, sender=options.sender or "user", cwd=cwd)
         return begun, -1, begun.name
     for name, value in (("--agent", options.agent), ("--sender", options.sender), ("--cwd", options.cwd)):
         if value is not None:
@@ -123,7 +120,7 @@ def _opened(asked: Asked, session: str | None, options: _Options) -> tuple[Sessi
     return opened, after, address.ref
 
 
-def _answered(asked: Asked, session: Session, options: _Options, entry: Entry, after: int) -> Ending:
+def _answered(asked: Asked, session: Session, options: Options, entry: Entry, after: int) -> Ending:
     """Lets the session answer. Whoever else runs it has the message now, or will find it."""
     if session.store.held(session.name) is None:
         manner = Manner(quiet=options.quiet, in_place=can_ask(asked), yes=options.terms.yes)

@@ -11,21 +11,27 @@ from typing import Any
 
 import msgspec
 
+from wakelog.acts.requests import text_of
 from wakelog.agent import Agent, tools_told
+from wakelog.cli.configured import check_askable, configured, open_configured, tools_of
+from wakelog.config import ASKS_FIRST, load_config, plan_of
 from wakelog.errors import Conflict, UsageError
+from wakelog.instructions import Instructions, load_instructions, user_instructions
 from wakelog.log.codec import canonical
 from wakelog.log.entry import ContextRecord, ModelChange
 from wakelog.ports import Store, Tool
-from wakelog.providers import open_provider, split_model
+from wakelog.providers import split_model
 from wakelog.session import Session
 from wakelog.tools import BUILTIN_NAMES, builtin_tools
 from wakelog.tools.subagent import SUBAGENT_NAME, SubAgentTool
 from wakelog.turn.policy import Policy, policy_in_force, policy_written
+from wakelog.turn.redaction import redact
 from wakelog.views.state import branch_state
 
-DEFAULT_MODEL = "demo"
+_HOW_TO_NAME_ONE = (
+    "set ANTHROPIC_API_KEY and say --model anthropic:NAME (or OPENAI_API_KEY and openai:NAME), or try --model demo"
+)
 TOOL_NAMES = (*BUILTIN_NAMES, SUBAGENT_NAME)
-ASKS_FIRST = Policy(approval="ask", approvals={"read": "auto", "list": "auto", "grep": "auto"})
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,15 +59,33 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(before, **{key: value for key, value in said.items() if value is not None})
 
 
-def begin(store: Store, terms: Terms, *, agent: str, sender: str, cwd: str) -> Session:
-    """A new session, with everything it needs to be woken anywhere."""
-    provider, model = _known(terms.model or _default_model(), resume=terms.resume)
+def checked(terms: Terms, session: Session | None = None) -> str:
+    """The model that would answer, in a session or in a new one, and that it can be asked at all; writes nothing."""
+    _tools(terms.tools, "")
+    provider, model = _known(terms.model or _in_force(session), resume=terms.resume)
+    return f"{provider}:{model}"
+
+
+def _in_force(session: Session | None) -> str:
+    state = branch_state(session.branch()) if session is not None else None
+    return f"{state.provider}:{state.model}" if state and state.provider and state.model else _default_model("")
+
+
+def begin(store: Store, terms: Terms, *, agent: str | None, sender: str, cwd: str) -> Session:
+    """A new session, with everything it needs to be woken anywhere: as it is configured, and as was said."""
+    provider, model = _known(terms.model or _default_model(cwd, agent), resume=terms.resume)
+    config = configured(cwd, model=f"{provider}:{model}")
+    plan = plan_of(config, agent or config.agent)
+    check_askable(provider, model, plan.params)
+    names = terms.tools if terms.tools is not None or plan.tools is None else ",".join(plan.tools) or "none"
     made = Agent(
         model=f"{provider}:{model}",
-        name=agent,
-        system=terms.system or "",
-        tools=_tools(terms.tools, cwd),
-        policy=terms.policy(ASKS_FIRST),
+        name=plan.name,
+        system=plan.system if terms.system is None else terms.system,
+        tools=(*_tools(names, cwd), *tools_of(plan.servers, cwd)),
+        params=plan.params,
+        policy=terms.policy(plan.policy),
+        instructions=plan.instructions,
     )
     return made.begin(store, sender=sender, cwd=cwd)
 
@@ -69,13 +93,23 @@ def begin(store: Store, terms: Terms, *, agent: str, sender: str, cwd: str) -> S
 def agree(session: Session, terms: Terms) -> None:
     """Writes into a session what is new; checks that its model can be asked at all."""
     state = branch_state(session.branch())
-    in_force = f"{state.provider}:{state.model}" if state.provider and state.model else _default_model()
-    provider, model = _known(terms.model or in_force, resume=terms.resume)
+    provider, model = _known(terms.model or _in_force(session), resume=terms.resume)
+    record = _at_its_endpoint(_changed(session, state.context, terms), provider, state.provider)
+    check_askable(provider, model, record.params)
     if (provider, model) != (state.provider, state.model):
         _change(session, ModelChange(model=model, provider=provider))
-    record = _changed(session, state.context, terms)
     if state.context is None or canonical(record) != canonical(_bare(state.context)):
         _change(session, record)
+
+
+def _at_its_endpoint(record: ContextRecord, provider: str, before: str | None) -> ContextRecord:
+    """A model of another provider is asked where that one is."""
+    if provider == before or "endpoint" not in record.params:
+        return record
+    params = {key: value for key, value in record.params.items() if key != "endpoint"}
+    said = load_config(os.getcwd(), os.environ).sound().providers.get(provider)
+    more = {"endpoint": said.base_url} if said is not None and said.base_url else {}
+    return msgspec.structs.replace(record, params={**params, **more})
 
 
 def allow_always(session: Session, tool: str) -> None:
@@ -102,13 +136,25 @@ def _changed(session: Session, before: ContextRecord | None, terms: Terms) -> Co
     policy = terms.policy(policy_in_force(before) if before is not None else ASKS_FIRST)
     if terms.tools is not None or before is None:
         record = msgspec.structs.replace(record, tools=tools_told(session.store, _tools(terms.tools, "")))
-    if terms.system is not None:
-        blob = session.store.blobs.put(terms.system.encode(), "text/plain") if terms.system else None
-        record = msgspec.structs.replace(record, system=blob)
+    if terms.system is not None or record.sources:
+        record = _instructed(session, record, terms.system, is_redacted=policy.redact)
     if before is not None and policy == policy_in_force(before):
         return record
     environment = {**record.environment, "approvalPolicy": policy.approval}
     return msgspec.structs.replace(record, policy=policy_written(policy), environment=environment)
+
+
+def _instructed(session: Session, record: ContextRecord, said: str | None, *, is_redacted: bool) -> ContextRecord:
+    """The instructions: what was said now or stood there, and the files as they are now, if they were read before."""
+    store = session.store
+    before = Instructions(sources=record.sources)
+    own = said if said is not None else before.own_words(text_of(store.blobs, record.system))
+    cwd = str(record.environment.get("cwd") or os.getcwd())
+    loaded = load_instructions(cwd, user_file=user_instructions(os.environ)) if record.sources else before
+    system = loaded.behind(own)
+    system = redact(system).text if is_redacted else system
+    blob = store.blobs.put(system.encode(), "text/plain") if system else None
+    return msgspec.structs.replace(record, system=blob, sources=loaded.sources)
 
 
 def _bare(record: ContextRecord) -> ContextRecord:
@@ -116,8 +162,13 @@ def _bare(record: ContextRecord) -> ContextRecord:
     return msgspec.structs.replace(record, id="", parent_id=None, timestamp="", turn_id=None, v=None, seq=None)
 
 
-def _default_model() -> str:
-    return os.environ.get("WAKELOG_MODEL") or DEFAULT_MODEL
+def _default_model(cwd: str, agent: str | None = None) -> str:
+    """The model that is configured; there is none that would be right for everybody."""
+    config = load_config(cwd or os.getcwd(), os.environ).sound()
+    found = plan_of(config, agent or config.agent).model
+    if found is None:
+        raise UsageError("no model is named", hint=_HOW_TO_NAME_ONE)
+    return found
 
 
 def _known(text: str, *, resume: bool) -> tuple[str, str]:
@@ -125,7 +176,7 @@ def _known(text: str, *, resume: bool) -> tuple[str, str]:
     provider, model = split_model(text)
     if provider == "scripted":
         model = os.path.abspath(os.path.expanduser(model))
-    opened = open_provider(provider, model)
+    opened = open_configured(provider, model)
     if resume and not opened.can_resume:
         raise UsageError(f"{text} cannot go on with a reply that was cut", hint="leave --resume out")
     return provider, model

@@ -19,6 +19,12 @@ KEY_VARIABLES: Mapping[str, str] = {
     "openai-chat": "OPENAI_API_KEY",
 }
 """Which providers have keys, and where each key usually is."""
+ADDRESS_VARIABLES: Mapping[str, str] = {
+    "anthropic": "ANTHROPIC_BASE_URL",
+    "openai": "OPENAI_BASE_URL",
+    "openai-chat": "OPENAI_BASE_URL",
+}
+"""Where the address of each usually is."""
 PROVIDERS = (*KEY_VARIABLES, "scripted", "demo")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 

@@ -23,7 +23,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """All that a configuration says of one agent."""
 
     name: str
-    model: str
+    model: str | None
     system: str
     tools: tuple[str, ...] | None
     instructions: bool
@@ -36,7 +36,7 @@ def plan_of(config: Config, name: str) -> Plan:
     """The agent of that name; one that nobody configured has the defaults."""
     agent = config.agents.get(name, AgentConfig())
     model = agent.model or config.model
-    price = config.prices.get(model)
+    price = config.prices.get(model or "")
     known = [{"name": each, "description": other.description or ""} for each, other in config.agents.items()]
     return Plan(
         name=name,
@@ -44,8 +44,10 @@ def plan_of(config: Config, name: str) -> Plan:
         system=agent.system or "",
         tools=agent.tools,
         instructions=agent.instructions,
-        params=params_of(agent, config.providers.get(split_model(model)[0])),
-        policy=policy_of(agent, price=price.exact if price is not None else None, known=known),
+        params=params_of(agent, config.providers.get(split_model(model)[0]) if model else None),
+        policy=msgspec.structs.replace(
+            policy_of(agent, price=price.exact if price is not None else None, known=known), redact=config.redact
+        ),
         servers=tuple(server_of(each, config.mcp[each]) for each in agent.mcp if each in config.mcp),
     )
 

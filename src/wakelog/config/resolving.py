@@ -17,7 +17,6 @@ from wakelog.config.trust import Before, may_say, notice_of
 from wakelog.config.values import (
     DEFAULT,
     DEFAULT_AGENT,
-    DEFAULT_MODEL,
     Config,
     Loaded,
     Mistake,
@@ -138,9 +137,9 @@ def _spoken(place: Place, key: str, text: str) -> Setting | Mistake:
 
 
 def _with_models(settings: Mapping[Path, Setting]) -> dict[Path, Setting]:
-    """The same, with the default agent among the agents and a model for each of them."""
+    """The same, with the default agent among the agents and a model for each of them, if one was said."""
     chosen = settings.get(("agent",), Setting(("agent",), DEFAULT_AGENT, DEFAULT))
-    model = settings.get(("model",), Setting(("model",), DEFAULT_MODEL, DEFAULT))
+    model = settings.get(("model",), Setting(("model",), None, DEFAULT))
     names = dict.fromkeys((*(path[1] for path in settings if path[0] == "agents"), chosen.value))
     paths: list[Path] = [("agents", name, "model") for name in names]
     return {**{path: Setting(path, model.value, model.place) for path in paths}, **settings}

@@ -12,7 +12,6 @@ import msgspec
 from wakelog.errors import UsageError
 from wakelog.turn.policy import Approval, Price
 
-DEFAULT_MODEL = "demo"
 DEFAULT_AGENT = "agent"
 HOOK_TIMEOUT_S = 10.0
 _MICRO = 1_000_000
@@ -135,7 +134,7 @@ class TrustConfig(_Table, frozen=True, kw_only=True):
 class Config(_Table, frozen=True, kw_only=True):
     """Everything that can be said."""
 
-    model: Model = DEFAULT_MODEL
+    model: Model | None = None
     agent: Filled = DEFAULT_AGENT
     store: Filled | None = None
     redact: Switch = True

@@ -9,6 +9,8 @@ need not be installed. Each module here that holds one has a function `open_mode
 
 import difflib
 import importlib
+import os
+from collections.abc import Mapping
 
 from wakelog.errors import UsageError
 from wakelog.ports import Provider
@@ -32,11 +34,12 @@ def split_model(text: str) -> tuple[str, str]:
     return provider, model if colon else provider
 
 
-def open_provider(provider: str, model: str) -> Provider:
-    """The provider of that name, ready to be asked for that model."""
+def open_provider(provider: str, model: str, environ: Mapping[str, str] | None = None) -> Provider:
+    """The provider of that name, ready to be asked for that model. Keys and addresses come from the environment."""
     if provider not in _PROVIDERS:
         near = difflib.get_close_matches(provider, _PROVIDERS, 1)
         meant = f"did you mean {near[0]}? " if near else ""
         raise UsageError(f"there is no provider {provider!r}", hint=f"{meant}there are {_SPELLINGS}")
-    opened: Provider = importlib.import_module(_PROVIDERS[provider]).open_model(model)
+    found = os.environ if environ is None else environ
+    opened: Provider = importlib.import_module(_PROVIDERS[provider]).open_model(model, found)
     return opened

@@ -4,7 +4,7 @@ Here is only the door: what is said is made in `to_wire.py`, what comes back is 
 `provider.py` is the socket between the two. The official SDK is an extra, looked for when a model is opened.
 """
 
-import os
+from collections.abc import Mapping
 
 from wakelog.errors import UsageError
 from wakelog.ports import Provider
@@ -19,22 +19,22 @@ except ImportError as _missing:
 from wakelog.providers.anthropic.provider import AnthropicProvider
 
 
-def open_model(model: str) -> Provider:
+def open_model(model: str, environ: Mapping[str, str]) -> Provider:
     """The model of that name, with the key and the address that the environment gives."""
     if model == AnthropicProvider.name:
         raise UsageError("anthropic alone names no model", hint="write anthropic:NAME")
-    key, token = _secret("ANTHROPIC_API_KEY"), _secret("ANTHROPIC_AUTH_TOKEN")
+    key, token = _secret(environ, "ANTHROPIC_API_KEY"), _secret(environ, "ANTHROPIC_AUTH_TOKEN")
     if not key and not token:
         raise UsageError(
             "anthropic models need a key", hint="set ANTHROPIC_API_KEY, or use --model demo, which needs none"
         )
     # Where both are set the key is meant, as everywhere else.
-    return AnthropicProvider(key=key, token="" if key else token, base_url=os.environ.get("ANTHROPIC_BASE_URL"))
+    return AnthropicProvider(key=key, token="" if key else token, base_url=environ.get("ANTHROPIC_BASE_URL"))
 
 
-def _secret(variable: str) -> str:
+def _secret(environ: Mapping[str, str], variable: str) -> str:
     """A key out of the environment; it goes into a header, which does not hold everything."""
-    value = os.environ.get(variable, "").strip()
+    value = environ.get(variable, "").strip()
     if not (value.isascii() and value.isprintable()):
         raise UsageError(f"{variable} holds characters that are in no key", hint="set it again")
     return value
