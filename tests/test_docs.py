@@ -25,16 +25,6 @@ def run(command, folder):
     return subprocess.run(command, cwd=folder, env=os.environ | places, capture_output=True, text=True, check=False)
 
 
-def test_the_readme_program(tmp_path):
-    """At most fifteen lines of code, and they print what the comment at their end says."""
-    (program,) = fenced("python")
-    code = [line for line in program.splitlines() if line and not line.startswith("#")]
-    assert len(code) <= 15
-    done = run([sys.executable, "-c", program], tmp_path)
-    assert done.stderr == ""
-    assert done.stdout == re.findall(r"^# (.*)$", program, re.MULTILINE)[-1] + "\n"
-
-
 def test_the_readme_commands(tmp_path):
     """Every `$ wakelog` line succeeds, in order, on an empty store."""
     lines = [line for block in fenced("console") for line in block.splitlines() if line.startswith("$ wakelog")]

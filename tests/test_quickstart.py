@@ -1,0 +1,39 @@
+"""The README's quick start: an agent with a tool of its own, a run, a kill, a wake, a fork, in under fifteen lines."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+README = (Path(__file__).parent.parent / "README.md").read_text()
+PROGRAM = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)[0]
+
+
+def started(folder):
+    """The program as a reader would start it."""
+    places = {"XDG_CONFIG_HOME": str(folder), "XDG_CACHE_HOME": str(folder)}
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", PROGRAM],
+        cwd=folder,
+        env=os.environ | places,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_it_is_short():
+    code = [line for line in PROGRAM.splitlines() if line and not line.startswith("#")]
+    assert len(code) < 15
+
+
+def test_it_is_killed_and_wakes(tmp_path):
+    """RUN-2, law 6: the same program twice; the tool that was begun is not begun again, and its outcome is unknown."""
+    killed = started(tmp_path)
+    assert (killed.returncode, killed.stdout) == (-signal.SIGKILL, "")
+    woken = started(tmp_path)
+    assert woken.stderr == ""
+    assert woken.stdout == re.findall(r"^# (.*)$", PROGRAM, re.MULTILINE)[-1] + "\n"
+    log = (tmp_path / "sessions" / "agent_user_1.jsonl").read_text()
+    assert log.count('"type":"tool_started"') == 1
