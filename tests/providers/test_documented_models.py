@@ -7,7 +7,8 @@ import msgspec
 
 from wakelog.log.content import Usage
 from wakelog.providers import _PROVIDERS, _SPELLINGS
-from wakelog.providers.anthropic.faults import _KINDS, fault
+from wakelog.providers.anthropic.faults import fault
+from wakelog.providers.faults import KINDS
 from wakelog.providers.params import Params
 
 TEXT = (Path(__file__).parents[2] / "docs" / "providers.md").read_text()
@@ -38,7 +39,7 @@ def test_every_param_is_described():
 def test_every_fault_word_is_described():
     """RUN-8: kind, meaning and retry word."""
     told = [(row[0].strip("`"), row[1], row[2] == "yes") for row in rows("When it goes wrong")]
-    assert told == [(kind, words, fault(kind).retryable) for kind, words in _KINDS.items()]
+    assert told == [(kind, words, fault(kind).retryable) for kind, words in KINDS.items()]
 
 
 def test_usage_is_described():

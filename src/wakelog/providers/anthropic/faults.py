@@ -5,30 +5,14 @@ The line says what the server said it was, never what it sent: no body, no addre
 """
 
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import anthropic
 import httpx2
 
+from wakelog.providers.faults import KINDS, RETRYABLE, STATUSES, asked_delay_ms, one_line
 from wakelog.turn.deltas import Faulted
 
-_KINDS = {
-    "rate_limited": "the server limits how often it may be asked",
-    "overloaded": "the server has too much to do",
-    "server": "the server failed",
-    "connection": "the server cannot be reached",
-    "timeout": "the server took too long",
-    "cut": "the reply ended before it was finished",
-    "malformed": "what the server sent cannot be understood",
-    "auth": "the key is not accepted, or does not allow this",
-    "quota": "the account has run out of credit",
-    "not_found": "there is no such model, or no such address",
-    "context_overflow": "the conversation is too long for the model",
-    "too_large": "the request is too large",
-    "bad_request": "the request was refused",
-}
-_RETRYABLE = ("rate_limited", "overloaded", "server", "connection", "timeout", "cut", "malformed")
 # These say all there is to say, and what a server adds to them may hold a piece of a key.
 _NO_MORE_WORDS = ("auth", "connection", "timeout", "cut", "malformed")
 _TYPES = {
@@ -43,34 +27,18 @@ _TYPES = {
     "not_found_error": "not_found",
     "request_too_large": "too_large",
 }
-_STATUSES = {
-    401: "auth",
-    402: "quota",
-    403: "auth",
-    404: "not_found",
-    408: "timeout",
-    409: "server",
-    413: "too_large",
-    429: "rate_limited",
-    503: "overloaded",
-    504: "timeout",
-    529: "overloaded",
-}
 # The few causes that have a code of their own and a kind that the type does not say.
 _CODES = {"enforced_spend_limit_reached": "quota"}
 # A refusal's own words are the only sign of these.
 _TOO_LONG = ("prompt is too long", "exceed context limit", "context window")
 _UNPAID = ("credit balance",)
-_WORDS_MAX = 300
 
 
 def fault(kind: str, words: str = "", *, delay_ms: int | None = None, again: bool | None = None) -> Faulted:
     """A fault of a kind, with what the server said about it."""
-    more = "" if kind in _NO_MORE_WORDS else _one_line(words)
-    retryable = kind in _RETRYABLE if again is None else again
-    return Faulted(
-        kind, f"{_KINDS[kind]}: {more}" if more else _KINDS[kind], retryable, delay_ms if retryable else None
-    )
+    more = "" if kind in _NO_MORE_WORDS else one_line(words)
+    retryable = kind in RETRYABLE if again is None else again
+    return Faulted(kind, f"{KINDS[kind]}: {more}" if more else KINDS[kind], retryable, delay_ms if retryable else None)
 
 
 def refusal(error: object, *, status: int = 0, headers: Mapping[str, str] | None = None) -> Faulted:
@@ -78,11 +46,11 @@ def refusal(error: object, *, status: int = 0, headers: Mapping[str, str] | None
     told: Mapping[str, Any] = error if isinstance(error, Mapping) else {}
     words = told.get("message")
     words = words if isinstance(words, str) else ""
-    kind = _by_code(told.get("details")) or _TYPES.get(str(told.get("type"))) or _STATUSES.get(status)
+    kind = _by_code(told.get("details")) or _TYPES.get(str(told.get("type"))) or STATUSES.get(status)
     kind = kind or _by_words(words, status, told)
     around = headers or {}
     again = {"true": True, "false": False}.get(around.get("x-should-retry", ""))
-    return fault(kind, words or (f"status {status}" if status else ""), delay_ms=_delay_ms(around), again=again)
+    return fault(kind, words or (f"status {status}" if status else ""), delay_ms=asked_delay_ms(around), again=again)
 
 
 def _by_code(details: object) -> str | None:
@@ -108,36 +76,3 @@ def fault_of(error: Exception, *, begun: bool) -> Faulted:
     if isinstance(error, anthropic.APIConnectionError | httpx2.TransportError):
         return fault("cut" if begun else "connection")
     return fault("malformed")
-
-
-def _delay_ms(headers: Mapping[str, str]) -> int | None:
-    """How long a server asks to wait: milliseconds, seconds, or a date, which is measured by its own clock."""
-    exact = _number(headers.get("retry-after-ms"))
-    if exact is not None:
-        return int(exact)
-    wait = headers.get("retry-after")
-    seconds = _number(wait)
-    if seconds is None:
-        until, now = _date_s(wait), _date_s(headers.get("date"))
-        seconds = max(0.0, until - now) if until is not None and now is not None else None
-    return int(seconds * 1_000) if seconds is not None else None
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        number = float(text or "")
-    except ValueError:
-        return None
-    return number if 0 <= number < 1e9 else None
-
-
-def _date_s(text: str | None) -> float | None:
-    try:
-        return parsedate_to_datetime(text or "").timestamp()
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-def _one_line(words: str) -> str:
-    plain = " ".join("".join(sign if sign.isprintable() else " " for sign in words).split())
-    return plain if len(plain) <= _WORDS_MAX else f"{plain[:_WORDS_MAX]}…"

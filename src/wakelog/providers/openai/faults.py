@@ -7,42 +7,13 @@ speaks of a key, and no payload is ever shown.
 
 import re
 from collections.abc import AsyncIterator, Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import msgspec
 
+from wakelog.providers.faults import KINDS, RETRYABLE, STATUSES, asked_delay_ms, number, one_line
 from wakelog.turn.deltas import Delta, Faulted
 
-_WORDS = {
-    "rate_limited": "too many requests",
-    "overloaded": "the model is overloaded",
-    "server": "the server failed",
-    "connection": "the server cannot be reached",
-    "timeout": "the server took too long",
-    "cut": "the reply ended before it was finished",
-    "malformed": "the answer cannot be understood",
-    "auth": "the key was refused; check OPENAI_API_KEY",
-    "quota": "the account has no credit left",
-    "bad_request": "the request was refused",
-    "not_found": "there is no such model or address",
-    "context_overflow": "the conversation is longer than the model can read",
-    "too_large": "the request is too large",
-}
-_RETRYABLE = frozenset({"rate_limited", "overloaded", "server", "connection", "timeout", "cut", "malformed"})
-_BY_STATUS = {
-    401: "auth",
-    402: "quota",
-    403: "auth",
-    404: "not_found",
-    408: "timeout",
-    409: "server",
-    413: "too_large",
-    429: "rate_limited",
-    503: "overloaded",
-    504: "timeout",
-    529: "overloaded",
-}
 _BY_CODE = {
     "billing_hard_limit_reached": "quota",
     "billing_not_active": "quota",
@@ -66,7 +37,6 @@ _OVERFLOW = re.compile(
 _TOO_LONG = re.compile(r"request too large|tokens must be reduced", re.IGNORECASE)
 _SOON = re.compile(r"try again in (?:(\d+)m(?!s))?\s*(?:([\d.]+)\s*(ms|s))?", re.IGNORECASE)
 _KEY = re.compile(r"\b(?:sk|key|org|proj)-[\w*.-]{4,}|Bearer \S+", re.IGNORECASE)
-_QUOTED_CHARS = 200
 
 
 class Complaint(msgspec.Struct, frozen=True):
@@ -92,17 +62,17 @@ def complaint(error: Any) -> Complaint:
 
 def fault(kind: str, said: str = "", *, status: int | None = None, delay_ms: int | None = None) -> Faulted:
     """A fault in the words of this file."""
-    words = _WORDS[kind] + (f" ({status})" if status else "")
+    words = KINDS[kind] + (f" ({status})" if status else "")
     quoted = "" if kind == "auth" else _quotable(said)
     message = f"{words}: {quoted}" if quoted else words
-    return Faulted(kind, message, retryable=kind in _RETRYABLE, delay_ms=delay_ms)
+    return Faulted(kind, message, retryable=kind in RETRYABLE, delay_ms=delay_ms)
 
 
 def refused(status: int, headers: Mapping[str, str], error: Any) -> Faulted:
     """An answer that is an error from the start."""
     said = complaint(error)
-    kind = _kind(said, _BY_STATUS.get(status, "server" if status >= 500 else "bad_request"))
-    delay_ms = _delay_ms(headers, said.message) if kind in _RETRYABLE else None
+    kind = _kind(said, STATUSES.get(status, "server" if status >= 500 else "bad_request"))
+    delay_ms = _delay_ms(headers, said.message) if kind in RETRYABLE else None
     found = fault(kind, said.message, status=status, delay_ms=delay_ms)
     stop = headers.get("x-should-retry") == "false"
     return msgspec.structs.replace(found, retryable=found.retryable and not stop)
@@ -112,9 +82,9 @@ def broken_off(error: Any) -> Faulted:
     """An error in the middle of a reply. One without a name is the server's own."""
     said = complaint(error)
     status = next((int(code) for code in said.codes if re.fullmatch(r"[45]\d\d", code)), None)
-    usual = _BY_STATUS.get(status or 0, "bad_request" if _blames_the_request(said, status) else "server")
+    usual = STATUSES.get(status or 0, "bad_request" if _blames_the_request(said, status) else "server")
     kind = _kind(said, usual)
-    return fault(kind, said.message, delay_ms=_delay_ms({}, said.message) if kind in _RETRYABLE else None)
+    return fault(kind, said.message, delay_ms=_delay_ms({}, said.message) if kind in RETRYABLE else None)
 
 
 def _blames_the_request(said: Complaint, status: int | None) -> bool:
@@ -134,9 +104,7 @@ def _kind(said: Complaint, usual: str) -> str:
 
 def _quotable(said: str) -> str:
     """A part of what a server says, in one line and without anything like a key."""
-    line = " ".join("".join(sign if sign.isprintable() else " " for sign in said).split())
-    masked = _KEY.sub("…", line)
-    return masked if len(masked) <= _QUOTED_CHARS else masked[:_QUOTED_CHARS] + "…"
+    return _KEY.sub("…", one_line(said))
 
 
 async def cannot_resume() -> AsyncIterator[Delta]:
@@ -149,34 +117,13 @@ async def cannot_resume() -> AsyncIterator[Delta]:
 
 def _delay_ms(headers: Mapping[str, str], said: str) -> int | None:
     """What the server asks for: in its headers, or in its words."""
-    in_ms = _number(headers.get("retry-after-ms"))
-    in_s = _number(headers.get("retry-after"))
-    if in_ms is None and in_s is not None:
-        in_ms = in_s * 1_000
-    if in_ms is None:
-        in_ms = _until_date(headers) or _in_words(said)
-    return int(in_ms) if in_ms is not None and 0 < in_ms < 1e10 else None
+    in_headers = asked_delay_ms(headers)
+    return in_headers or _in_words(said)
 
 
-def _number(text: str | None) -> float | None:
-    try:
-        return float(text) if text else None
-    except ValueError:
-        return None
-
-
-def _until_date(headers: Mapping[str, str]) -> float | None:
-    """From the server's own time to the one it names: our clock has no say in it."""
-    try:
-        until, now = (parsedate_to_datetime(headers[name]) for name in ("retry-after", "date"))
-        return (until - now).total_seconds() * 1_000
-    except (KeyError, ValueError, TypeError):
-        return None
-
-
-def _in_words(said: str) -> float | None:
+def _in_words(said: str) -> int | None:
     found = _SOON.search(said)
     if found is None or not (found[1] or found[2]):
         return None
-    minutes, rest = float(found[1] or 0), _number(found[2]) or 0
-    return minutes * 60_000 + (rest if (found[3] or "").lower() == "ms" else rest * 1_000)
+    minutes, rest = float(found[1] or 0), number(found[2]) or 0
+    return int(minutes * 60_000 + (rest if (found[3] or "").lower() == "ms" else rest * 1_000)) or None

@@ -209,13 +209,10 @@ class RowStore:
         there = already_there(append.body, self.load(known.id, after=append.after), after=append.after)
         if there is None:
             raise Conflict(f"{known.name} has moved on to entry {end.seq}")
-        self._sync(append)
-        return Sealed(*there)
-
-    def _sync(self, append: Append) -> None:
-        """Who wrote an entry that stands already may have died before it was durable."""
         if append.durable:
+            # Who wrote it may have died before it was.
             self._tables.sync()
+        return Sealed(*there)
 
     def _refused(self, append: Append, draft: Draft) -> Sealed | WakelogError | None:
         """Why the database did not let an append in; None if the log has moved on and the end must be read again."""
@@ -228,7 +225,8 @@ class RowStore:
             raw = there.raw.strip(b"\n")
             if unsealed(raw) != append.body:
                 return Conflict(f"an entry with the id {draft.row.id} but other content is already there")
-            self._sync(append)
+            if append.durable:
+                self._tables.sync()
         except WakelogError as error:
             return error
         return Sealed(seq_of(raw) or 0, Line(raw, there.size - len(raw) - 1))
