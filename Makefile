@@ -18,10 +18,11 @@ $(VENV)/.ready: pyproject.toml
 	@touch $@
 
 # strace injects the faults that the storage tests need, pgbouncer pools connections as a server farm does, npm fetches
-# the conformance suite of MCP; nothing else comes from the system. What is there already is left alone. (An ordinary
-# user's PATH may lack sbin.)
+# the conformance suite of MCP, tmux is the terminal chats are tried on, systemd judges its units; nothing else comes from
+# the system. What is there already is left alone. (An ordinary user's PATH may lack sbin.)
 system:
-	@missing=$$(PATH="$$PATH:/usr/sbin:/sbin"; for tool in strace pgbouncer npm; do command -v $$tool >/dev/null || echo $$tool; done); \
+	@missing=$$(PATH="$$PATH:/usr/sbin:/sbin"; for tool in strace pgbouncer npm tmux; do command -v $$tool >/dev/null || echo $$tool; done; \
+	  command -v systemd-analyze >/dev/null || echo systemd); \
 	  test -z "$$missing" \
 	  || (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$missing) >/dev/null \
 	  || { echo "needed, and not installed:" $$missing "- install with your package manager" >&2; exit 1; }

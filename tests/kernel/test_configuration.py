@@ -40,6 +40,10 @@ class Desk:
         folder.mkdir()
         (folder / "notes.txt").write_text("all of it\n")
         (folder / "system.txt").write_text("Be brief.\n")
+        config = folder / ".config" / "wakelog" / "config.toml"
+        config.parent.mkdir(parents=True)
+        # Two machines are compared, and hooks would tell them apart by their folders.
+        config.write_text("[agents.agent]\nkeep = 77\n[agents.agent.hooks]\nenvironment = false\nmemory = false\n")
         self.environment = environment(
             WAKELOG_STORE=str(folder / "store"),
             WAKELOG_MODEL=f"scripted:{folder.parent / 'script.jsonl'}",
@@ -125,6 +129,7 @@ def test_the_turn_ends_as_it_would_have(tmp_path, killed):
         code, out, _ = as_it_is
         assert (code, out.decode()) == (0, f"{READS['text']}\n{READ['text']}\n")
         assert _results(changed.store, "agent_user_1") == [("ok", "all of it\n")]
+        assert as_it_is[2]["agent_user_1"][1]["policy"]["keep"] == 77
         judge(changed.store, Outside(str(tmp_path / "outside")), channel="terminal", owed=())
     else:
         assert as_it_is[0] == 6, "that a person is asked was agreed, and stays agreed"

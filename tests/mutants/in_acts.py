@@ -119,10 +119,8 @@ IN_ACTS = (
         "the call stands behind the request",
         "RUN-3",
         "acts/asking.py",
-        "        self._write_call()\n"
-        "        asked = await unless_cancelled(self.step, self._stream(provider, request))\n",
-        "        asked = await unless_cancelled(self.step, self._stream(provider, request))\n"
-        "        self._write_call()\n",
+        "        self._write_call()\n        asked = await unless_cancelled(self.step, self._stream(reply))\n",
+        "        asked = await unless_cancelled(self.step, self._stream(reply))\n        self._write_call()\n",
         (f"{ASKING}::test_the_order_of_a_reply",),
     ),
     Mutant(

@@ -158,7 +158,7 @@ IN_ANTHROPIC = (
         "the wait that a server asks for is not heard",
         "RUN-8",
         f"{_ROOM}/faults.py",
-        "delay_ms=_delay_ms(around)",
+        "delay_ms=asked_delay_ms(around)",
         "delay_ms=None",
         (f"{FAULTS}::test_failures", f"{FAULTS}::test_then_wake_goes_on"),
     ),

@@ -138,8 +138,8 @@ IN_OPENAI = (
         "the time that a server asks for is not kept",
         "RUN-12",
         "providers/openai/faults.py",
-        'in_ms = _number(headers.get("retry-after-ms"))',
-        "in_ms = None",
+        "    in_headers = asked_delay_ms(headers)\n",
+        "    in_headers = None\n",
         (f"{FAULTS}::test_when_to_try_again", f"{LIVING}::test_a_fault_is_in_the_log_and_wake_goes_on"),
     ),
     Mutant(

@@ -17,11 +17,13 @@ from wakelog.version import VERSION
 # Every command: where it lives and what it does, in the order and under the headings of `--help`.
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Run": {
+        "chat": ("chat", "Talk with an agent on this terminal."),
         "run": ("run", "Ask an agent once."),
         "wake": ("wake", "Let a session go on from wherever it was left."),
         "cancel": ("deciding", "End the turn that a session is in."),
         "attention": ("deciding", "List what waits for a person, and decide it."),
         "rerun": ("deciding", "Have a tool run again, on a branch of its own."),
+        "service": ("service", "Wake sessions on boot and by a timer."),
     },
     "Write": {
         "new": ("write", "Begin a session."),
@@ -54,6 +56,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "gc": ("collect", "Remove blobs that no log names."),
     },
     "More": {
+        "config": ("config", "Show the configuration and where it comes from, or check it."),
         "demo": ("demo", "Take a tour in a store of its own."),
         "completions": ("completions", "Print a completion script for your shell."),
     },

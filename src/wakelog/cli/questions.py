@@ -25,7 +25,8 @@ from wakelog.session import Session
 from wakelog.views.pending import pending
 
 _WHY = {"approve": "wants to run", "unknown": "may or may not have run"}
-_ASK = {
+# How each thing is asked in one line, and what a key stands for.
+ANSWERS = {
     "approve": ("Run it? [y]es / [n]o / [a]lways: ", {"y": "approve", "n": "deny", "a": "always"}),
     "unknown": (
         "Did it run? [y]es / [n]o / [r]un it again / [l]ater: ",
@@ -49,6 +50,12 @@ class Waiting(msgspec.Struct, frozen=True):
     def input(self) -> object:
         """What the tool is to be given."""
         return self.question.call.call.input if self.question.call is not None else None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The call it is about: its session, its reply, its own id."""
+        call = self.question.call
+        return (self.session.name, call.reply_id, call.call.id) if call is not None else (self.session.name, "", "")
 
     @property
     def why(self) -> str:
@@ -135,11 +142,17 @@ def decide_in_place(look: Look, root: Session, left: list[Waiting], now: int) ->
             word = _answer(asked.question.attention.reason)
         if word == "always":
             always.add(asked.tool)
-            for session in {asked.session.name: asked.session, root.name: root}.values():
-                allow_always(session, asked.tool)
-            word = "approve"
-        decided = _decide(asked, word) or decided
+        decided = decide(root, asked, word) or decided
     return decided
+
+
+def decide(root: Session, asked: Waiting, word: str) -> bool:
+    """Writes down an answer; `always` also lets the tool run unasked from here on. False for what decides nothing."""
+    if word == "always":
+        for session in {asked.session.name: asked.session, root.name: root}.values():
+            allow_always(session, asked.tool)
+        word = "approve"
+    return _decide(asked, word)
 
 
 def approve_all(left: list[Waiting]) -> bool:
@@ -159,7 +172,7 @@ def _decide(asked: Waiting, word: str) -> bool:
 
 def _answer(reason: str) -> str:
     """What a person types, until it is one of the answers; nothing more to read means later."""
-    text, answers = _ASK.get(reason, _ASK["unknown"])
+    text, answers = ANSWERS.get(reason, ANSWERS["unknown"])
     while True:
         tell(text)
         typed = sys.stdin.readline()

@@ -9,7 +9,7 @@ from wakelog.cli.addresses import find, find_link, read_for, short
 from wakelog.cli.draw import Look, cells, clip, look
 from wakelog.cli.failures import stop_if_damaged
 from wakelog.cli.options import Asked, at_option, command, session_argument
-from wakelog.cli.output import put, put_json, put_pages
+from wakelog.cli.output import put_json, put_pages, put_text
 from wakelog.cli.safe import first_line, visible
 from wakelog.cli.times import plural
 from wakelog.errors import UsageError
@@ -67,12 +67,12 @@ def context(
             }
         )
     else:
-        put_pages(asked, _context_lines(asked, log, built))
+        put_pages(asked, context_lines(look(asked.color), log, built))
     stop_if_damaged(address.ref, log.damage)
 
 
-def _context_lines(asked: Asked, log: Log, built: Context) -> Iterator[str]:
-    seen = look(asked.color)
+def context_lines(seen: Look, log: Log, built: Context) -> Iterator[str]:
+    """What the model would see: a heading, and the first words of each message."""
     model = visible(built.model or "no model named")
     dot = seen.sign("·", "-")
     summary = (
@@ -115,18 +115,23 @@ def usage(asked: Asked, session: str) -> None:
     """Add up what a session's model calls consumed. A call counts once, however many branches hold it."""
     address = find(asked, session)
     log = read_log(address.store, address.name)
-    total = add_up(log.entries)
-    branches = usage_by_branch(log.tree)
     if asked.json:
         parts = [
-            {"leaf": branch.leaf, **_figures(branch.spent), "alone": _figures(branch.alone)} for branch in branches
+            {"leaf": branch.leaf, **_figures(branch.spent), "alone": _figures(branch.alone)}
+            for branch in usage_by_branch(log.tree)
         ]
-        put_json({**_figures(total), "branches": parts})
+        put_json({**_figures(add_up(log.entries)), "branches": parts})
     else:
-        put(_spent_line(log.name, total))
-        for branch in branches if len(branches) > 1 else ():
-            put(_spent_line(f"  branch {short(log.tree, log.tree.links[branch.leaf])}", branch.spent))
+        put_text(spent_lines(log))
     stop_if_damaged(address.ref, log.damage)
+
+
+def spent_lines(log: Log) -> Iterator[str]:
+    """What was spent in all, and on each branch where there are several."""
+    yield _spent_line(log.name, add_up(log.entries))
+    branches = usage_by_branch(log.tree)
+    for branch in branches if len(branches) > 1 else ():
+        yield _spent_line(f"  branch {short(log.tree, log.tree.links[branch.leaf])}", branch.spent)
 
 
 def _figures(spent: Spent) -> dict[str, int | None]:

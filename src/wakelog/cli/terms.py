@@ -59,10 +59,18 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(before, **{key: value for key, value in said.items() if value is not None})
 
 
-def checked(terms: Terms, session: Session | None = None) -> str:
+def checked(terms: Terms, session: Session | None = None, *, cwd: str = "", agent: str | None = None) -> str:
     """The model that would answer, in a session or in a new one, and that it can be asked at all; writes nothing."""
     _tools(terms.tools, "")
-    provider, model = _known(terms.model or _in_force(session), resume=terms.resume)
+    in_force = _in_force(session) if session is not None else ""
+    provider, model = _known(terms.model or in_force or _default_model(cwd, agent), resume=terms.resume)
+    if session is None:
+        config = load_config(cwd or os.getcwd(), os.environ, {"--model": f"{provider}:{model}"}).sound()
+        params = plan_of(config, agent or config.agent).params
+    else:
+        context = branch_state(session.branch()).context
+        params = _at_its_endpoint(context, provider, in_force.partition(":")[0]).params if context is not None else {}
+    check_askable(provider, model, params)
     return f"{provider}:{model}"
 
 

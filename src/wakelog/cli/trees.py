@@ -55,7 +55,7 @@ def tree(asked: Asked, session: str, *, facts: bool, runs: bool) -> None:
     if asked.json:
         put_json({"head": log.tree.head, "entries": [_plain(log, entry) for entry in _all_entries(log)]})
     else:
-        put_pages(asked, _Drawing(look(asked.color), log.tree, facts=facts).lines())
+        put_pages(asked, draw_tree(look(asked.color), log.tree, facts=facts))
     stop_if_damaged(address.ref, log.damage)
 
 
@@ -94,6 +94,11 @@ def _plain(log: Log, entry: Entry) -> dict[str, object]:
 
 
 # ── as a drawing ─────────────────────────────────────────────────────────────────────────────────
+
+
+def draw_tree(look: Look, tree: Tree, *, facts: bool = False) -> Iterator[str]:
+    """Every branch of a session, as lines."""
+    return _Drawing(look, tree, facts=facts).lines()
 
 
 class _Step(msgspec.Struct):

@@ -1,0 +1,150 @@
+"""The command `chat`: the terminal an agent is used in every day.
+
+Law: everything a person does here is an entry in the log, as if another process had done it; everything shown is
+read from the log and its journals; nothing stored reaches the terminal raw; nothing is kept between turns but the
+session's name. Pure parts first: blocks, commands, diffs, shown, replies, talk, figures, picking. Then how they
+look: markdown, drawing, living. Then the effects, each thin: history, typed, screen, keys, watching, channel,
+running. `room` puts them together. This file is loaded with the list of commands, so it loads the rest only when
+somebody chats.
+"""
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from wakelog.cli import load
+from wakelog.cli.addresses import find
+from wakelog.cli.draw import clip, look
+from wakelog.cli.failures import note, note_damage
+from wakelog.cli.options import Asked, command, maybe_session_argument
+from wakelog.cli.output import put
+from wakelog.cli.places import Place
+from wakelog.cli.questions import first_of
+from wakelog.cli.run import Options
+from wakelog.cli.run import run as run_command
+from wakelog.cli.safe import visible
+from wakelog.cli.terms import checked
+from wakelog.cli.write import here
+from wakelog.config import load_config, plan_of
+from wakelog.errors import NotFound, UsageError
+from wakelog.session import Session
+from wakelog.version import APP
+from wakelog.views.state import session_state
+
+if TYPE_CHECKING:
+    from wakelog.cli.chat.room import Room
+
+# What `run` takes and a chat takes too: the very same options.
+_TERMS = ("model", "agent", "sender", "system", "tools", "yes", "cwd", "compact_at", "strategy", "unknown", "resume")
+_LOOKED_AT = 20
+
+
+@command(
+    "chat",
+    examples="""
+    wakelog chat                             talk in a new session
+    wakelog chat -c                          go on with the latest one here
+    wakelog chat crab_user_3                 go on with this one
+    wakelog chat --pick                      choose from a list
+    wakelog chat --model demo                without a key
+    """,
+    json=False,
+)
+@maybe_session_argument
+@click.option(
+    "-c", "--continue", "latest", is_flag=True, help="Go on with the latest session here, of agent and sender."
+)
+@click.option("--pick", is_flag=True, help="Choose a session from a list.")
+def chat(asked: Asked, session: str | None, *, latest: bool, pick: bool, **said: object) -> None:
+    """Talk with an agent on this terminal. What is said is in its log at once; leaving loses nothing."""
+    _check_terminal()
+    if (session is not None) + latest + pick > 1:
+        raise UsageError("these are several sessions", hint="name one, or ask for -c, or --pick")
+    options = Options(said)
+    place = Place(asked.store_url)
+    if pick:
+        _put_heading(asked, place)
+        session = load("wakelog.cli.chat.picker").pick(look(asked.color), place)
+        if session is None:
+            return
+    opened, cwd = _opened(asked, place, options, session, latest=latest), _cwd(options)
+    if not pick:
+        _put_heading(asked, place)
+    _sit(load("wakelog.cli.chat.room").Room(asked, place, options, cwd), opened)
+
+
+chat.params[2:2] = [param for param in run_command.params if param.name in _TERMS]
+
+
+def _put_heading(asked: Asked, place: Place) -> None:
+    """A line above all that moves: some terminals keep what was drawn at their very top when it is erased."""
+    seen = look(asked.color)
+    put(seen.paint("dim", clip(seen, visible(f"{APP}, {place.shown}"), seen.columns)))
+
+
+def _check_terminal() -> None:
+    """A chat needs somebody who sees and types."""
+    dumb = os.environ.get("TERM", "dumb") in ("dumb", "unknown")
+    if dumb or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("a chat needs a terminal", hint='without one there is `wakelog run "..."`')
+
+
+# ── which session ────────────────────────────────────────────────────────────────────────────────
+
+
+def _opened(asked: Asked, place: Place, options: Options, session: str | None, *, latest: bool) -> Session | None:
+    """The session to go on with; None for one that is yet to be begun. Its model can be asked; nothing is written."""
+    found = _latest(place, options) if latest else None
+    if session is not None:
+        _refuse_given(options)
+        address = find(asked, session)
+        if address.entry is not None:
+            raise UsageError("a chat goes on from the head", hint=f"`wakelog head {session}` moves it there first")
+        place.store = address.store
+        found = Session(address.store, address.name)
+    if found is not None and session_state(found.tree).terminated:
+        raise UsageError(f"{found.name} is over for good", hint=f"`wakelog fork {found.name} --new-session` goes on")
+    checked(options.terms, found, cwd=_cwd(options), agent=options.agent)
+    return found
+
+
+def _refuse_given(options: Options) -> None:
+    for name, value in (("--agent", options.agent), ("--sender", options.sender), ("--cwd", options.cwd)):
+        if value is not None:
+            raise UsageError(f"{name} is for a new session; this one has its own", hint=f"leave {name} out")
+
+
+def _latest(place: Place, options: Options) -> Session:
+    """The session of this agent and sender in this folder that changed last; sub-agents are not meant."""
+    cwd, sender = _cwd(options), options.sender or "user"
+    config = load_config(cwd or os.getcwd(), os.environ).sound()
+    agent = plan_of(config, options.agent or config.agent).name
+    after = None
+    while rows := place.catalog.rows(limit=_LOOKED_AT, after=after, agent=agent, sender=sender, cwd=cwd):
+        for row in rows:
+            if row.state != "terminated" and first_of(place.store, row.name) == row.name:
+                return Session(place.store, row.name)
+        after = rows[-1].cursor
+    raise NotFound(f"no session of {agent} and {sender} in {cwd}", hint="`wakelog chat --pick` shows all of them")
+
+
+def _cwd(options: Options) -> str:
+    cwd = os.path.abspath(options.cwd) if options.cwd is not None else here()
+    if not os.path.isdir(cwd or "."):
+        raise UsageError(f"there is no folder {cwd}", hint="--cwd names the folder to work in")
+    return cwd
+
+
+# ── the chat ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _sit(room: "Room", session: Session | None) -> None:
+    if session is not None:
+        note_damage(session.name, session.damage, brief=True)
+    code: int = load("asyncio").run(room.sit(session))
+    if room.session is not None:
+        note(room.farewell)
+    if code:
+        raise click.exceptions.Exit(code)

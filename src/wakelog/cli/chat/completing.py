@@ -1,0 +1,100 @@
+"""What Tab offers in a chat: commands, and behind them entries, models and sessions. Only while a command is typed.
+
+Everything offered was stored by somebody, so what is shown of it is visible; a name that is not as it looks is not
+offered. A completion never complains.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from wakelog.cli.addresses import labels, short
+from wakelog.cli.chat.commands import COMMANDS, usage_of
+from wakelog.cli.safe import first_line, visible
+from wakelog.errors import WakelogError
+from wakelog.log.content import Reply
+from wakelog.log.entry import Message
+from wakelog.stores import open_catalog
+from wakelog.views.transcript import show_parts
+
+if TYPE_CHECKING:
+    from wakelog.cli.chat.room import Room
+
+_OFFERED = 30
+_SESSIONS = 50
+_META_CHARS = 60
+_PROVIDERS = ("demo", "anthropic:", "openai:", "openai-chat:", "scripted:")
+
+Offer = tuple[str, str]
+"""What can be typed, and what it is."""
+
+
+class Completing(Completer):
+    """See `Completer`."""
+
+    def __init__(self, room: "Room") -> None:
+        self._room = room
+        self._sessions: list[Offer] | None = None
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:  # noqa: ARG002
+        """See `Completer`."""
+        text = document.text_before_cursor
+        if not text.startswith("/") or "\n" in document.text:
+            return
+        word, space, given = text[1:].partition(" ")
+        if not space:
+            offers: Iterable[Offer] = [(command.name, command.help) for command in COMMANDS.values()]
+            yield from _completions(offers, word, shown={name: usage_of(COMMANDS[name]) for name in COMMANDS})
+        elif word in COMMANDS and " " not in given:
+            yield from _completions(self._offers(COMMANDS[word].takes), given)
+
+    def _offers(self, takes: str) -> Iterable[Offer]:
+        try:
+            if takes == "entry":
+                return self._entries()
+            if takes == "model":
+                return self._models()
+            return self._known_sessions() if takes == "session" else ()
+        except (WakelogError, OSError):
+            return ()
+
+    def _entries(self) -> Iterable[Offer]:
+        """The latest messages first, by what to type for each; then what has a label."""
+        session = self._room.session
+        if session is None:
+            return []
+        tree = session.tree
+        links = [link for link in reversed(session.branch().links) if isinstance(link.value, Message)]
+        told = [
+            (short(tree, link), show_parts(link.value.message.parts))
+            for link in links[: 2 * _OFFERED]
+            if isinstance(link.value, Message) and link.value.message.text
+        ]
+        return [*told, *((label, "a label") for label in labels(tree).values())]
+
+    def _models(self) -> Iterable[Offer]:
+        session = self._room.session
+        links = session.branch().links if session is not None else ()
+        said = [link.value.message for link in reversed(links) if isinstance(link.value, Message)]
+        used = [f"{reply.provider}:{reply.model}" for reply in said if isinstance(reply, Reply) and reply.model]
+        return [*((name, "answered before") for name in dict.fromkeys(used)), *((name, "") for name in _PROVIDERS)]
+
+    def _known_sessions(self) -> Iterable[Offer]:
+        """The last changed ones, as they were when first asked for."""
+        if self._sessions is None:
+            catalog = open_catalog(self._room.place.url, self._room.place.store)
+            try:
+                catalog.refresh()
+                self._sessions = [(row.name, row.title or row.prompt) for row in catalog.rows(limit=_SESSIONS)]
+            finally:
+                catalog.close()
+        return self._sessions
+
+
+def _completions(offers: Iterable[Offer], typed: str, shown: dict[str, str] | None = None) -> Iterator[Completion]:
+    fitting = [(name, meta) for name, meta in offers if name.startswith(typed) and visible(name) == name]
+    for name, meta in fitting[:_OFFERED]:
+        display = (shown or {}).get(name, name)
+        yield Completion(name, -len(typed), display=display, display_meta=first_line(meta)[:_META_CHARS])

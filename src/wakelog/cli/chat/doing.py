@@ -1,0 +1,207 @@
+"""What the commands of a chat do: each by the function that the command line uses for it, each an entry where it
+changes something. What they print is drawn as the command line draws it, and bounded: the command line shows all of
+it.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from wakelog.cli.addresses import find, find_entry, short
+from wakelog.cli.chat.commands import COMMANDS, usage_of
+from wakelog.cli.draw import pad, wrap
+from wakelog.cli.read import context_lines, spent_lines
+from wakelog.cli.terms import Terms, agree, checked
+from wakelog.cli.trees import draw_tree
+from wakelog.errors import Conflict, UsageError
+from wakelog.forking import fork
+from wakelog.people import ask_for_fold
+from wakelog.session import Session
+from wakelog.turn.policy import policy_in_force
+from wakelog.views.context import build_context
+from wakelog.views.state import branch_state
+
+if TYPE_CHECKING:
+    from wakelog.cli.chat.room import Room
+
+_LINES_MAX = 200
+_HELP_LEFT, _HELP_MIN = 24, 16
+_KEYS = (
+    ("Enter", "send; while the agent is busy the message waits until it is done"),
+    ("Alt-S", "send so that a busy agent sees it at its next step, as /steer does"),
+    ("Alt-Enter, Ctrl-J", "a new line"),
+    ("Up, Down", "earlier messages, also of other chats"),
+    ("Esc, Ctrl-C", "cancel the turn; again: leave"),
+    ("Ctrl-D", "leave, where nothing is typed"),
+    ("//...", "say something that begins with a slash"),
+)
+
+
+def do(room: "Room", name: str, given: str) -> None:
+    """Does what a command says; raises what is wrong with it."""
+    _DOINGS[name](room, given)
+
+
+def _here(room: "Room") -> Session:
+    if room.session is None:
+        raise UsageError("there is no session yet", hint="say something first, or /open one")
+    return room.session
+
+
+def _at_rest(room: "Room") -> None:
+    """What would take the session away from under a running agent waits until that is done."""
+    if room.is_busy:
+        raise Conflict("the agent is busy", hint="wait until it rests, or cancel the turn with Esc")
+
+
+def _print(room: "Room", lines: Iterable[str], whole: str) -> None:
+    drawn = list(lines)
+    if len(drawn) > _LINES_MAX:
+        left = f"{len(drawn) - _LINES_MAX:,} lines above this; `wakelog {whole}` shows all"
+        drawn = [room.view.look.paint("dim", left), *drawn[-_LINES_MAX:]]
+    room.view.show_lines(drawn)
+
+
+# ── branches ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _fork(room: "Room", given: str) -> None:
+    session = _here(room)
+    _at_rest(room)
+    target = session.read().tree.find(find_entry(session.read(), given)) if given else None
+    child = fork(session, target)
+    room.view.notice(f"forked into {child.name}; /open {session.name} goes back")
+    room.enter(child)
+
+
+def _head(room: "Room", given: str) -> None:
+    session = _here(room)
+    tree = session.tree
+    if not given:
+        where = short(tree, tree.links[tree.head]) if tree.head is not None else "nowhere"
+        room.view.notice(f"the head is {where}; /tree shows where else to go on")
+        return
+    _at_rest(room)
+    before = short(tree, tree.links[tree.head]) if tree.head is not None else ""
+    log = session.read()
+    session.move_head(log.tree.find(find_entry(log, given)))
+    room.view.catch_up()
+    room.enter(session)
+    room.view.notice(f"/head {before} goes back")
+
+
+def _tree(room: "Room", _: str) -> None:
+    session = _here(room)
+    _print(room, draw_tree(room.view.look, session.read().tree), f"tree {session.name}")
+
+
+# ── settings ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _compact(room: "Room", given: str) -> None:
+    session = _here(room)
+    if room.is_busy:
+        ask_for_fold(session, instructions=given)
+        room.view.notice("it is folded when its work allows")
+    else:
+        room.runner.fold(session.name, given)
+
+
+def _model(room: "Room", given: str) -> None:
+    if not given:
+        room.view.notice(f"{room.view.known.model or 'no model'} answers; /model PROVIDER:NAME changes that")
+    elif room.session is None:
+        terms = msgspec.structs.replace(room.terms, model=given)
+        room.view.known = msgspec.structs.replace(room.view.known, model=room.check(terms))
+        room.terms = terms
+    else:
+        agree(room.session, Terms(model=given))
+        room.view.catch_up()
+
+
+def _rename(room: "Room", given: str) -> None:
+    _here(room).rename(given)
+    room.view.catch_up()
+
+
+# ── sessions ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _new(room: "Room", _: str) -> None:
+    _at_rest(room)
+    before = f"; /open {room.session.name} goes back" if room.session is not None else ""
+    room.detach()
+    room.view.notice(f"the next message begins a session{before}")
+
+
+def _open(room: "Room", given: str) -> None:
+    _at_rest(room)
+    address = find(room.asked, given)
+    if address.entry is not None:
+        raise UsageError("a chat goes on from the head", hint="open the session, then /head moves it")
+    if address.ref != address.name:
+        raise UsageError("that is a log of another store", hint=f"`wakelog chat {address.ref}` opens it")
+    opened = Session(room.place.store, address.name)
+    checked(Terms(), opened)
+    room.view.notice(f"this is {opened.name}")
+    room.enter(opened)
+
+
+def _steer(room: "Room", given: str) -> None:
+    room.say(given, steer=True)
+
+
+# ── looking ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _attention(room: "Room", _: str) -> None:
+    _here(room)
+    if not room.view.ask_again():
+        room.view.notice("nothing waits for you here")
+
+
+def _context(room: "Room", _: str) -> None:
+    session = _here(room)
+    log = session.read()
+    policy = policy_in_force(branch_state(log.tree.branch()).context)
+    built = build_context(log.tree.branch(), policy.strategy)
+    _print(room, context_lines(room.view.look, log, built), f"context {session.name}")
+
+
+def _usage(room: "Room", _: str) -> None:
+    session = _here(room)
+    _print(room, spent_lines(session.read()), f"usage {session.name}")
+
+
+def _help(room: "Room", _: str) -> None:
+    seen = room.view.look
+    rows = [(usage_of(command), command.help) for command in COMMANDS.values()]
+    lines: list[str] = []
+    for left, right in (*rows, *_KEYS):
+        first, *others = wrap(right, max(_HELP_MIN, seen.columns - _HELP_LEFT - 1))
+        lines.append(f"{seen.paint('bold', pad(left, _HELP_LEFT))} {first}")
+        lines += [f"{' ' * _HELP_LEFT} {line}" for line in others]
+    room.view.show_lines(lines)
+
+
+def _quit(room: "Room", _: str) -> None:
+    room.left()
+
+
+_DOINGS: dict[str, Callable[["Room", str], None]] = {
+    "fork": _fork,
+    "tree": _tree,
+    "head": _head,
+    "compact": _compact,
+    "model": _model,
+    "rename": _rename,
+    "new": _new,
+    "open": _open,
+    "steer": _steer,
+    "attention": _attention,
+    "context": _context,
+    "usage": _usage,
+    "help": _help,
+    "quit": _quit,
+}

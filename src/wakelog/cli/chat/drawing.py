@@ -1,0 +1,160 @@
+"""What is shown → lines of a terminal. Every stored string goes through `safe` here, or through `markdown`, which
+does.
+
+A line belongs to the scroll-back once it is printed: the terminal keeps, wraps and copies it, and nothing here
+draws over it. What can be long is folded, with a count of what is left out.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from wakelog.cli.chat.diffs import diff_of
+from wakelog.cli.chat.markdown import markdown_lines
+from wakelog.cli.chat.shown import Block, Lines, Notice, Prompted, Shown, Thought, Tool, Used
+from wakelog.cli.draw import Look, clip, wrap
+from wakelog.cli.safe import first_line, visible, visible_lines
+from wakelog.cli.times import lasted, plural
+from wakelog.cli.transcripts import telling
+from wakelog.log.content import ToolResult
+from wakelog.log.times import parse_ms
+
+_PROMPT_LINES = 12
+_DIFF_LINES = 16
+_ERROR_LINES = 4
+_NAME_ROOM = 24
+_SIGNS = {"ok": ("✓", "v", "good"), "error": ("✗", "x", "bad"), "denied": ("✗", "x", "warn")}
+_DIFF_STYLES = {"+": "good", "-": "bad"}
+
+
+class Dress(msgspec.Struct, frozen=True):
+    """How a chat is drawn: the look, and whether lines may make boxes."""
+
+    look: Look
+    boxes: bool = True
+
+
+def draw(dress: Dress, shown: Shown) -> list[str]:
+    """The lines of one thing that is shown."""
+    look = dress.look
+    match shown:
+        case Prompted(text=text):
+            return _prompted(look, text)
+        case Block(text=text):
+            return markdown_lines(look, text, boxes=dress.boxes)
+        case Thought(text=text):
+            return [look.paint("dim", _thought(look, text))]
+        case Used() as used:
+            return _used(look, used)
+        case Notice(text=text, style=style):
+            pieces = wrap(f"{look.sign('·', '-')} {visible(text)}", look.columns)
+            return [look.paint(style, piece) for piece in pieces]
+        case Lines(lines=lines):
+            return list(lines)
+
+
+def draw_all(dress: Dress, shown: Sequence[Shown], last: Shown | None) -> tuple[list[str], Shown | None]:
+    """The lines of many things behind the last one, a blank line where two do not belong together; and the new last."""
+    lines: list[str] = []
+    for one in shown:
+        drawn = draw(dress, one)
+        if drawn:
+            lines += drawn if _is_close(last, one) else ["", *drawn]
+            last = one
+    return lines, last
+
+
+def _is_close(before: Shown | None, after: Shown) -> bool:
+    """Whether one thing follows another without a blank line: notices and tools stand together."""
+    return before is None or (isinstance(before, Used | Notice) and isinstance(after, Used | Notice))
+
+
+def _prompted(look: Look, text: str) -> list[str]:
+    mark = look.sign("›", ">")
+    lines = [piece for line in visible_lines(text.strip("\n")) for piece in wrap(line, look.columns - 2)]
+    shown = _folded(look, lines, _PROMPT_LINES)
+    return [look.paint("user", f"{mark if at == 0 else ' '} {line}") for at, line in enumerate(shown)]
+
+
+def _thought(look: Look, text: str) -> str:
+    words = plural(len(text.split()), "word")
+    return clip(look, f"{look.sign('∴', '~')} thought, {words}: {first_line(text)}", look.columns)
+
+
+def _used(look: Look, used: Used) -> list[str]:
+    result = used.result
+    sign, plain, style = _SIGNS.get(result.settled, ("!", "!", "warn"))
+    indent = "  " if used.inside else ""
+    tail = _tail(look, result)
+    room = look.columns - len(tail) - len(indent) - 2
+    title = clip(look, tool_title(look, used.name, used.input), max(8, room))
+    line = f"{indent}{look.paint(style, look.sign(sign, plain))} {title}{look.paint('dim', tail)}"
+    below = _errors(look, result) if result.settled == "error" else _change(look, used)
+    return [line, *(f"{indent}  {piece}" for piece in below)]
+
+
+def _tail(look: Look, result: ToolResult) -> str:
+    """How a tool ended, behind its title."""
+    dot = look.sign("·", "-")
+    count = len(result.text.rstrip("\n").split("\n")) if result.text.strip() else 0
+    words = [
+        "" if result.settled in ("ok", "error") else result.settled,
+        lasted(result.duration_ms) if result.duration_ms is not None else "",
+        plural(count, "line") if count > 1 and result.settled == "ok" else "",
+    ]
+    return "".join(f" {dot} {word}" for word in words if word)
+
+
+def tool_title(look: Look, name: str, given: object) -> str:
+    """A tool and what it is about, on one line."""
+    return " ".join(filter(None, (clip(look, visible(name), _NAME_ROOM), telling(given))))
+
+
+def _errors(look: Look, result: ToolResult) -> list[str]:
+    lines = [piece for line in visible_lines(result.text.strip("\n")) for piece in wrap(line, look.columns - 4)]
+    return [look.paint("bad", line) for line in _folded(look, lines, _ERROR_LINES)] if result.text.strip() else []
+
+
+def _change(look: Look, used: Used) -> list[str]:
+    if used.told or used.result.settled != "ok":
+        return []
+    return diff_lines(look, used.name, used.input, most=_DIFF_LINES)
+
+
+def diff_lines(look: Look, tool: str, given: object, *, most: int = 0) -> list[str]:
+    """The change of a file in colours, folded to `most` lines (0: all of it); none for what changes no file."""
+    changed = diff_of(tool, given) or []
+    room = max(10, look.columns - 6)
+    rows = [(sign, piece) for sign, line in changed for piece in wrap(visible(line), room)]
+    drawn = [look.paint(_DIFF_STYLES.get(sign, "dim"), f"{sign} {line}".rstrip()) for sign, line in rows]
+    return _folded(look, drawn, most) if most else drawn
+
+
+def _folded(look: Look, lines: list[str], most: int) -> list[str]:
+    """A few lines and a count of the rest; one line too many is shown rather than counted."""
+    if len(lines) <= most + 1:
+        return lines
+    return [*lines[:most], look.paint("dim", f"{look.sign('…', '...')} {len(lines) - most} more lines")]
+
+
+# ── live ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def live_tool(look: Look, tool: Tool, spinner: str, now: int) -> str:
+    """A tool that runs: for how long, and the last line of what it has put out."""
+    indent = "  " if tool.inside else ""
+    since = parse_ms(tool.since)
+    took = lasted(max(0, now - since) // 100 * 100) if since is not None and spinner else ""
+    output = next((line for line in reversed(tool.output.split("\n")) if line.strip()), "")
+    dot = look.sign("·", "-")
+    title = tool_title(look, tool.name, tool.input)
+    words = [clip(look, title, look.columns // 2) if output else title, took, visible(output.strip())]
+    line = f" {dot} ".join(word for word in words if word)
+    return indent + look.paint("tool", spinner or look.sign("•", "*")) + " " + clip(look, line, look.columns - 4)
+
+
+def live_thought(look: Look, text: str) -> str:
+    """The end of a thought under way, on one line."""
+    words = visible(" ".join(text[-look.columns * 2 :].split()))
+    room = max(8, look.columns - 14)
+    return look.paint("dim", f"{look.sign('∴', '~')} thinking {look.sign('…', '...')} {words[-room:]}")

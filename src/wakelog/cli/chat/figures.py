@@ -1,0 +1,92 @@
+"""The figures of a session as its status line shows them: read from its log, and drawn on one line. Pure."""
+
+import msgspec
+
+from wakelog.cli.draw import Look, cells, clip
+from wakelog.cli.safe import first_line, visible
+from wakelog.cli.times import plural
+from wakelog.log.content import Usage
+from wakelog.log.tree import Tree
+from wakelog.turn.policy import policy_in_force
+from wakelog.views.context import build_context
+from wakelog.views.state import branch_state, session_state
+
+_MODEL_CHARS = 32
+_THOUSAND, _MILLION = 1_000, 1_000_000
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """What is known of a session; of one that is yet to be begun only its model."""
+
+    name: str = "a new session"
+    title: str = ""
+    model: str = ""
+    tokens: int = 0
+    compact_at: int = 0
+    spent: Usage = Usage(cost_micros=0)
+    calls: int = 0
+    over: bool = False
+
+
+def figures(name: str, tree: Tree) -> Figures:
+    """The figures of a session."""
+    branch, whole = tree.branch(), session_state(tree)
+    state = branch_state(branch)
+    policy = policy_in_force(state.context)
+    return Figures(
+        name=name,
+        title=whole.title or "",
+        model=":".join(filter(None, (state.provider, state.model))),
+        tokens=build_context(branch, policy.strategy).tokens,
+        compact_at=policy.compact_at,
+        spent=whole.usage,
+        calls=whole.calls,
+        over=whole.terminated,
+    )
+
+
+def status_line(look: Look, known: Figures, doing: str, waiting: int) -> str:
+    """The line: what a narrow terminal has no room for is left out, the least needed first."""
+    used = known.spent
+    spent = used.input_tokens + used.output_tokens + used.cache_read_tokens + used.cache_write_tokens
+    limit = f"/{_short(known.compact_at)}" if known.compact_at else ""
+    words = [
+        (0, "bold", visible(known.name)),
+        (4, "dim", first_line(known.title)[:40]),
+        (2, "dim", _ending(look, visible(known.model))),
+        (3, "dim", f"context {_short(known.tokens)}{limit}" if known.calls or known.tokens else ""),
+        (5, "dim", f"spent {_short(spent)}" if known.calls else ""),
+        (6, "dim", _cost(used.cost_micros) if known.calls else ""),
+        (1, "warn", doing),
+        (0, "warn", plural(waiting, "question") if waiting else ""),
+    ]
+    return _fitted(look, [word for word in words if word[2]])
+
+
+def _fitted(look: Look, words: list[tuple[int, str, str]]) -> str:
+    between = f" {look.sign('·', '-')} "
+    while len(words) > 1 and sum(cells(word[2]) + 3 for word in words) - 3 > look.columns:
+        least = max(words, key=lambda word: word[0])
+        if least[0] == 0:
+            break
+        words.remove(least)
+    if sum(cells(word[2]) + 3 for word in words) - 3 > look.columns:
+        return clip(look, between.join(word[2] for word in words), look.columns)
+    return look.paint("dim", between).join(look.paint(style, text) for _, style, text in words)
+
+
+def _ending(look: Look, model: str) -> str:
+    """A model's name; of a long one, such as the path of a script, the end says most."""
+    return model if len(model) <= _MODEL_CHARS else look.sign("…", "...") + model[-_MODEL_CHARS:]
+
+
+def _short(count: int) -> str:
+    """A number of tokens: `812`, `4.1k`, `1.2M`."""
+    if count < _THOUSAND:
+        return str(count)
+    size, unit = (_THOUSAND, "k") if count < _MILLION else (_MILLION, "M")
+    return f"{count / size:.1f}".removesuffix(".0") + unit
+
+
+def _cost(micros: int | None) -> str:
+    return "cost unknown" if micros is None else f"${micros / _MILLION:.4f}"

@@ -1,0 +1,68 @@
+"""What is live in a chat, as lines above the input: a thought, the block under way, tools, what waits. Pure but for
+its looks.
+
+However much there is, it takes a few lines: the terminal belongs to what has been said.
+"""
+
+import msgspec
+
+from wakelog.cli.chat.drawing import live_thought, live_tool
+from wakelog.cli.chat.talk import Talk
+from wakelog.cli.draw import Look, clip, wrap
+from wakelog.cli.safe import first_line, visible
+
+_BLOCK_LINES = 8
+_TOOLS = 6
+_QUEUE = 4
+_FRAMES, _PLAIN_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\"
+_FRAME_MS = 100
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """When a frame is drawn, and whether things may move in it."""
+
+    now: int
+    moving: bool = True
+
+    def spinner(self, look: Look) -> str:
+        """The sign of something that goes on; none where things stand still."""
+        frames = _FRAMES if look.utf8 else _PLAIN_FRAMES
+        return frames[self.now // _FRAME_MS % len(frames)] if self.moving else ""
+
+
+def live_lines(look: Look, talk: Talk, moment: Moment) -> list[str]:
+    """Everything that is not finished yet."""
+    spinner = moment.spinner(look)
+    lines = [live_thought(look, talk.thinking)] if talk.thinking else []
+    lines += _block(look, talk.unfinished(_BLOCK_LINES))
+    tools = list(talk.tools.values())
+    lines += [live_tool(look, tool, spinner, moment.now) for tool in tools[:_TOOLS]]
+    lines += _more(look, len(tools) - _TOOLS, "more tools")
+    if talk.summarising:
+        lines.append(look.paint("dim", f"{spinner} folding".strip()))
+    queue = [queued for queued in talk.queue.values() if queued.message is not None]
+    for queued in queue[:_QUEUE]:
+        words = first_line(queued.message.text if queued.message is not None else "")
+        how = "next" if queued.mode == "steer" else "waits"
+        lines.append(look.paint("dim", clip(look, f"{look.sign('»', '>>')} {how}: {words}", look.columns)))
+    return lines + _more(look, len(queue) - _QUEUE, "more messages wait")
+
+
+def doing_words(look: Look, moment: Moment, *, busy: bool, elsewhere: bool, cancelling: bool, pressed: bool) -> str:
+    """What is going on, for the status line."""
+    again = "Ctrl-C again leaves"
+    if busy and cancelling:
+        return f"cancelling, {again}"
+    if busy:
+        return f"{moment.spinner(look)} {'run elsewhere' if elsewhere else 'working'}".strip()
+    return again if pressed else ""
+
+
+def _block(look: Look, lines: list[str]) -> list[str]:
+    """The end of the unfinished block as plain text: its Markdown is not whole yet."""
+    drawn = [piece for line in lines for piece in wrap(visible(line), look.columns)]
+    return drawn[-_BLOCK_LINES:]
+
+
+def _more(look: Look, count: int, what: str) -> list[str]:
+    return [look.paint("dim", f"  {count} {what}")] if count > 0 else []

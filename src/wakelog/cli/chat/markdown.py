@@ -1,0 +1,93 @@
+"""A block of Markdown → lines for a terminal, by rich. Nothing of the block reaches the terminal as a command to it.
+
+Rule 1: text is made visible before it is laid out, so that widths are right, and again afterwards, since Markdown
+has ways of its own to spell a character (`&#x202e;`). Rule 2: of what rich makes only text and colours are taken;
+links are written out. Rule 3: HTML is text: a tag that would be swallowed is something the model said.
+"""
+
+import functools
+import re
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from rich.color import ColorSystem
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import Heading, Markdown
+from rich.segment import Segment
+from rich.style import Style
+
+from wakelog.cli.draw import Look
+from wakelog.cli.safe import visible, visible_lines
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_THEME = "ansi_dark"
+_BOXLESS = str.maketrans({"•": "*", "▌": "|", "─": "-", "━": "-", "│": "|", "🌆": "#"})
+# Longer lines than this are laid out by the terminal itself.
+_LAID_OUT_CHARS = 50_000
+
+
+class _PlainHeading(Heading):
+    """A heading at the left, bold, the first two underlined: no box around it."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        self.text.justify = "left"
+        self.text.stylize(Style(bold=True, underline=self.tag in ("h1", "h2")))
+        yield self.text
+
+
+class _Markdown(Markdown):
+    elements = {**Markdown.elements, "heading_open": _PlainHeading}
+
+
+@functools.cache
+def _parser() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+
+
+def markdown_lines(look: Look, text: str, *, boxes: bool = True) -> list[str]:
+    """The lines of a block, no wider than the look allows."""
+    lines = visible_lines(text)
+    if len(text) > _LAID_OUT_CHARS:
+        return lines
+    console = Console(width=look.columns, force_terminal=True, color_system="standard", legacy_windows=False)
+    options = console.options.update(width=look.columns)
+    options.encoding = "utf-8" if look.utf8 and boxes else "ascii"
+    made = _Markdown("", code_theme=_THEME, hyperlinks=False)
+    made.parsed = _as_written(_parser().parse("\n".join(lines)))
+    drawn = [_line(look, line) for line in console.render_lines(made, options, pad=False)]
+    drawn = drawn if look.utf8 and boxes else [line.translate(_BOXLESS) for line in drawn]
+    return _trimmed(drawn)
+
+
+def _as_written(tokens: list[Token]) -> list[Token]:
+    """Lines end where the model ended them: what it says is as often a listing as it is prose."""
+    for token in tokens:
+        for child in token.children or ():
+            if child.type == "softbreak":
+                child.type = "hardbreak"
+    return tokens
+
+
+def _line(look: Look, segments: list[Segment]) -> str:
+    """One line. Blanks at its end are left out, so that what is copied from a terminal has none."""
+    texts = [(visible(segment.text), segment.style) for segment in segments if not segment.control]
+    while texts and not texts[-1][0].rstrip():
+        texts.pop()
+    if texts:
+        texts[-1] = (texts[-1][0].rstrip(), texts[-1][1])
+    return "".join(_painted(look, text, style) for text, style in texts)
+
+
+def _painted(look: Look, text: str, style: Style | None) -> str:
+    if not look.colour or style is None or not text.strip():
+        return text
+    bare = style.update_link(None)
+    return Style(
+        color=bare.color, bold=bare.bold, dim=bare.dim, italic=bare.italic, underline=bare.underline, strike=bare.strike
+    ).render(text, color_system=ColorSystem.STANDARD)
+
+
+def _trimmed(lines: list[str]) -> list[str]:
+    """Without blank lines at either end: what stands between blocks is decided by whoever prints them."""
+    said = [at for at, line in enumerate(lines) if _COLOUR.sub("", line).strip()]
+    return lines[said[0] : said[-1] + 1] if said else []

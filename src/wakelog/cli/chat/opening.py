@@ -1,0 +1,52 @@
+"""What is shown of a session when a chat opens it: its last exchange, told by the same fold as everything that
+follows.
+
+So a reply that was cut, a tool that runs and a message that waits are live at once, as if the chat had been there.
+What stands above the exchange is counted, and what is long is shown from its end.
+"""
+
+from wakelog.cli.chat.shown import Notice, Shown
+from wakelog.cli.chat.talk import Talk
+from wakelog.cli.times import plural
+from wakelog.log.content import Prompt
+from wakelog.log.entry import Entry, Head, Message, Queued
+from wakelog.log.tree import Branch
+from wakelog.views.state import branch_state
+
+_SHOWN_MAX = 40
+# What was queued is told from the state, since it may have been taken up; that somebody came here is no news here.
+_UNTOLD = (Queued, Head)
+
+
+def opened(talk: Talk, name: str, branch: Branch, messages: int) -> list[Shown]:
+    """The last exchange of a branch; `messages` is how many there are in all."""
+    entries = last_exchange(branch)
+    for queued in branch_state(branch).queue:
+        if queued.message is not None and queued.mode in ("steer", "followUp"):
+            talk.queue[queued.id] = queued
+    shown = [one for entry in entries for one in talk.hear(name, entry)]
+    above = max(0, messages - sum(isinstance(entry.value, Message) for entry in entries))
+    folded = max(0, len(shown) - _SHOWN_MAX)
+    return [*_above(name, above, folded), *shown[-_SHOWN_MAX:]]
+
+
+def _above(name: str, messages: int, folded: int) -> list[Shown]:
+    words = [plural(messages, "message")] if messages else []
+    words += [f"{plural(folded, 'block')} of the last exchange"] if folded else []
+    return [Notice(f"{' and '.join(words)} above this; `wakelog show {name}` shows all", "dim")] if words else []
+
+
+def last_exchange(branch: Branch) -> list[Entry]:
+    """The last prompt and all that came of it: its links in the order of the branch, with what is said about them."""
+    links = branch.links
+    start = next((at for at in range(len(links) - 1, -1, -1) if _is_prompt(links[at])), len(links))
+    here = links[start:]
+    own = {link.id for link in links[max(start, branch.inherited) :]}
+    # A fact about the link before (the call for an answer to nothing new) may stand among them.
+    facts = [fact for fact in branch.facts if fact.value.parent_id in own and not isinstance(fact.value, _UNTOLD)]
+    inherited = [link for link in here if link.id not in own]
+    return [*inherited, *sorted((*(link for link in here if link.id in own), *facts), key=lambda entry: entry.seq)]
+
+
+def _is_prompt(link: Entry) -> bool:
+    return isinstance(link.value, Message) and isinstance(link.value.message, Prompt)

@@ -1,0 +1,79 @@
+"""The session of a chat, run here: woken whenever there may be something to do, cancelled, left.
+
+Nothing is kept between two wakes. A session that somebody else runs is left to them: what a person says here is in
+its log, and whoever runs it finds it there.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from wakelog.cli.configured import world_for
+from wakelog.cli.places import Place
+from wakelog.compacting import fold_now
+from wakelog.errors import Conflict, WakelogError
+from wakelog.people import cancel
+from wakelog.ports import Channel
+from wakelog.session import Session
+from wakelog.waking import wake
+
+Tell = Callable[[WakelogError], None]
+
+
+class Runner:
+    """Wakes one session at a time, as often as it takes."""
+
+    def __init__(self, place: Place, channel: Channel, tell: Tell, rested: Callable[[], None]) -> None:
+        self._world = world_for(place.store, url=place.url, channels=[channel])
+        self._tell = tell
+        self._rested = rested
+        self._wanted = asyncio.Event()
+        self._name = ""
+        self._fold: str | None = None
+        self.busy = False
+        """Whether the session is being run from here."""
+
+    def want(self, name: str) -> None:
+        """There may be something to do in a session."""
+        self._name = name
+        self._wanted.set()
+
+    def fold(self, name: str, instructions: str) -> None:
+        """A session is to be folded; instructions may be empty."""
+        self._fold = instructions
+        self.want(name)
+
+    async def run(self) -> None:
+        """Wakes whatever is wanted, until it is stopped. One that was stopped is like one whose process was killed."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            self.busy = True
+            try:
+                await self._once()
+            except Conflict as error:
+                if not self.elsewhere(self._name):
+                    self._tell(error)
+            except WakelogError as error:
+                self._tell(error)
+            finally:
+                self.busy = False
+            self._rested()
+
+    async def _once(self) -> None:
+        instructions, self._fold = self._fold, None
+        if instructions is not None:
+            done = await fold_now(self._world, self._name, instructions=instructions)
+            if done.entry is None:
+                raise WakelogError(f"not folded: {done.why_not}")
+        await wake(self._world, self._name)
+
+    def elsewhere(self, name: str) -> bool:
+        """Whether somebody else runs a session."""
+        return not self.busy and self._world.store.held(name) is not None
+
+    def cancel(self, session: Session) -> bool:
+        """Ends the turn as an entry, whoever runs it; False if there is none."""
+        asked = cancel(session)
+        if asked is not None and not self.busy:
+            self.want(session.name)
+        return asked is not None

@@ -1,0 +1,184 @@
+"""The terminal: lines that are printed go to its own scroll-back, and below them stand what is live, the input and the
+status.
+
+Nothing here knows what a session is. No alternate screen is used and the mouse is left to the terminal, so
+scrolling, searching and copying are the terminal's own. What is typed is shown through `safe` like everything else:
+a text that was pasted is as hostile as one that was stored.
+"""
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+from prompt_toolkit.application import Application
+from prompt_toolkit.auto_suggest import DummyAutoSuggest
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.filters import Condition, has_completions
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
+from prompt_toolkit.history import History
+from prompt_toolkit.key_binding import KeyBindingsBase
+from prompt_toolkit.layout import (
+    BufferControl,
+    ConditionalContainer,
+    Dimension,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    Window,
+)
+from prompt_toolkit.layout.menus import CompletionsMenu
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.styles import Style
+
+from wakelog.cli.chat.typed import Visible
+from wakelog.cli.draw import Look
+
+_INPUT_LINES = 10
+_MENU_LINES = 8
+_NARROWEST = 12
+# A key that begins a longer one is waited for so long; a person who presses Esc should not notice.
+_KEY_S = 0.1
+_REDRAW_S = 0.02
+_STYLE = Style.from_dict(
+    {
+        "completion-menu": "noreverse",
+        "completion-menu.completion": "noreverse",
+        "completion-menu.completion.current": "reverse",
+        "completion-menu.meta.completion": "noreverse italic",
+        "completion-menu.meta.completion.current": "reverse",
+        "scrollbar.background": "noreverse",
+        "scrollbar.button": "reverse",
+    }
+)
+
+Lines = Callable[[], Sequence[str]]
+"""Gives lines that are drawn, at most as wide as the terminal."""
+
+
+class Screen:
+    """The terminal of one chat."""
+
+    def __init__(self, look: Look, completer: Completer, history: History, live: Lines, status: Lines) -> None:
+        self._look = look
+        self._output = terminal()
+        self.input = Buffer(
+            completer=completer,
+            history=history,
+            multiline=True,
+            complete_while_typing=Condition(lambda: self.input.text.startswith("/")),
+            auto_suggest=DummyAutoSuggest(),
+        )
+        self._live, self._status = _Area(live), _Area(status)
+        self.app: Application[int] = self._made()
+
+    def _made(self) -> Application[int]:
+        mark = self._look.sign("›", ">")
+        control = BufferControl(self.input, input_processors=[Visible()])
+        typing = Window(
+            control,
+            height=Dimension(min=1, max=_INPUT_LINES),
+            dont_extend_height=True,
+            wrap_lines=True,
+            get_line_prefix=lambda line, wrapped: f"{mark} " if (line, wrapped) == (0, 0) else "  ",
+        )
+        menu = ConditionalContainer(CompletionsMenu(max_height=_MENU_LINES), has_completions)
+        body = HSplit([self._live.window, typing, menu, self._status.window, Window()])
+        app: Application[int] = Application(
+            layout=Layout(body, focused_element=typing),
+            output=self._output,
+            style=_STYLE,
+            color_depth=None if self._look.colour else ColorDepth.DEPTH_1_BIT,
+            min_redraw_interval=_REDRAW_S,
+            erase_when_done=True,
+            before_render=lambda _: self._refresh(),
+        )
+        app.timeoutlen = app.ttimeoutlen = _KEY_S
+        return app
+
+    def bind(self, keys: KeyBindingsBase) -> None:
+        """What keys do."""
+        self.app.key_bindings = keys
+
+    @property
+    def look(self) -> Look:
+        """How to draw on the terminal as wide as it is now."""
+        return msgspec.structs.replace(self._look, width=max(_NARROWEST, self._output.get_size().columns))
+
+    def invalidate(self) -> None:
+        """Something that is live has changed."""
+        self.app.invalidate()
+
+    def print(self, lines: Sequence[str]) -> None:
+        """Adds lines to the scroll-back, above everything that is live."""
+        if not lines:
+            return
+        running = self.app.is_running
+        with self._output.whole():
+            if running:
+                self.app.renderer.erase(leave_alternate_screen=False)
+            self._output.write_raw("".join(f"{self._writable(line)}\r\n" for line in lines))
+            if running:
+                self._refresh()
+                self.app.renderer.render(self.app, self.app.layout)
+
+    def _writable(self, line: str) -> str:
+        """A line as the terminal can take it: where it has no UTF-8, a sign it cannot write comes out as its number."""
+        return line if self._look.utf8 else line.encode("ascii", "backslashreplace").decode()
+
+    def _refresh(self) -> None:
+        self._live.refresh()
+        self._status.refresh()
+
+
+class Steady(Vt100_Output):
+    """The terminal's output. What belongs together is written at once: nobody sees a screen without its input."""
+
+    _held = False
+
+    @contextlib.contextmanager
+    def whole(self) -> Iterator[None]:
+        """Everything in here is written at its end."""
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+            self.flush()
+
+    def flush(self) -> None:
+        """See `Output`."""
+        if not self._held:
+            super().flush()
+
+
+def terminal() -> Steady:
+    """The terminal of this process. Where its cursor stands is never asked: nothing is drawn above it."""
+    output = Steady.from_pty(sys.stdout, term=os.environ.get("TERM"))
+    assert isinstance(output, Steady)
+    output.enable_cpr = False
+    return output
+
+
+class _Area:
+    """Lines that are drawn anew with every frame; no line at all where there is nothing to show."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self._text = ANSI("")
+        self._count = 0
+        control = FormattedTextControl(self._shown)
+        shown = Window(control, height=lambda: Dimension.exact(self._count), dont_extend_height=True)
+        self.window = ConditionalContainer(shown, Condition(lambda: self._count > 0))
+
+    def refresh(self) -> None:
+        """Asks for the lines."""
+        lines = self._lines()
+        self._count = len(lines)
+        self._text = ANSI("\n".join(lines))
+
+    def _shown(self) -> StyleAndTextTuples:
+        return self._text.__pt_formatted_text__()

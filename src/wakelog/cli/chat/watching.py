@@ -1,0 +1,90 @@
+"""What happens in a session while somebody looks: its new entries, those of its sub-agents, and the pieces in its
+journals.
+
+Read from the store and nothing else, so that it makes no difference which process runs the session. Entries come
+before pieces: a piece that is there belongs to a reply that is still under way.
+"""
+
+import msgspec
+
+from wakelog.errors import NotFound
+from wakelog.log.content import Reply
+from wakelog.log.entry import Entry, Message, Partial, Resumed, Spawned
+from wakelog.log.lines import Reader
+from wakelog.ports import News, Store
+from wakelog.turn.deltas import Spoken, delta_of
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """An entry, and the session it stands in."""
+
+    session: str
+    entry: Entry
+
+
+class Streamed(msgspec.Struct, frozen=True):
+    """A piece of a journal."""
+
+    journal: str
+    delta: Spoken
+
+
+class Watch:
+    """One session, looked at from a place in its log on."""
+
+    def __init__(self, store: Store, name: str, after: int) -> None:
+        self._store = store
+        self.name = name
+        self._next = after + 1
+        self._had: dict[str, int] = {}
+        self._children: dict[str, int] = {}
+
+    def news(self) -> list[Heard | Streamed]:
+        """Everything that has happened since; takes no longer than reading it."""
+        news = self._store.follow(self.name, after=self._next - 1, pieces=self._had, timeout_s=0)
+        reader = Reader(next_seq=self._next)
+        entries = [Heard(self.name, entry) for entry in reader.feed_all(news.lines)]
+        self._next = reader.next_seq
+        stale = {reply_id for heard in entries if (reply_id := self._noted(heard.entry))}
+        inner = [heard for child in list(self._children) for heard in self._of_child(child)]
+        if inner:
+            entries = sorted([*entries, *inner], key=lambda heard: heard.entry.value.timestamp)
+        return [*entries, *self._pieces(news, stale)]
+
+    def _noted(self, entry: Entry) -> str:
+        """Notes a sub-agent; gives the reply whose journal is over, or begun anew, with this entry."""
+        match entry.value:
+            case Spawned(child_session=child):
+                self._children.setdefault(child, 0)
+            case Partial(reply_id=reply_id) | Resumed(reply_id=reply_id):
+                return reply_id
+            case Message(message=Reply()):
+                return entry.id
+        return ""
+
+    def _of_child(self, child: str) -> list[Heard]:
+        reader = Reader(next_seq=self._children[child])
+        try:
+            entries = reader.feed_all(self._store.load(child, after=self._children[child] - 1))
+        except NotFound:
+            # A sub-agent is named before it exists.
+            return []
+        self._children[child] = reader.next_seq
+        for entry in entries:
+            if isinstance(entry.value, Spawned):
+                self._children.setdefault(entry.value.child_session, 0)
+        return [Heard(child, entry) for entry in entries]
+
+    def _pieces(self, news: News, stale: set[str]) -> list[Streamed]:
+        for reply_id in stale:
+            self._had.pop(reply_id, None)
+        found: list[Streamed] = []
+        for piece in news.pieces:
+            if piece.reply_id in stale:
+                # Of the journal before or of the new one: nobody can say. It is asked for again from its beginning.
+                continue
+            self._had[piece.reply_id] = piece.offset + 1
+            delta = delta_of(piece.raw)
+            if delta is not None:
+                found.append(Streamed(piece.reply_id, delta))
+        return found

@@ -1,0 +1,13 @@
+"""`docs/chat.md` cannot lie: its commands are those there are, and its picture is drawn as a chat draws."""
+
+import re
+from pathlib import Path
+
+from wakelog.cli.chat.commands import COMMANDS, usage_of
+
+PAGE = (Path(__file__).parents[3] / "docs" / "chat.md").read_text()
+
+
+def test_every_command_is_described_and_no_other():
+    rows = re.findall(r"^\| `(/[^`]+)` \| (.+) \|$", PAGE, re.MULTILINE)
+    assert rows == [(usage_of(command), command.help) for command in COMMANDS.values()]

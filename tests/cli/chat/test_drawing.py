@@ -1,0 +1,242 @@
+"""How things look: bounded, never wider than the terminal, and nothing of what was stored reaches it raw (law 13)."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cli.payloads import PAYLOADS
+from wakelog.cli.chat.diffs import diff_of
+from wakelog.cli.chat.drawing import Dress, diff_lines, draw, live_thought, live_tool
+from wakelog.cli.chat.figures import Figures, status_line
+from wakelog.cli.chat.living import Moment, live_lines
+from wakelog.cli.chat.markdown import markdown_lines
+from wakelog.cli.chat.picker import page_lines
+from wakelog.cli.chat.picking import Page
+from wakelog.cli.chat.shown import Block, Notice, Prompted, Thought, Tool, Used
+from wakelog.cli.chat.talk import Talk
+from wakelog.cli.draw import Look, cells
+from wakelog.cli.safe import hostile
+from wakelog.log.content import Prompt, ToolResult, Usage
+from wakelog.log.entry import Queued
+from wakelog.turn.deltas import TextDelta
+from wakelog.views.session_row import SessionRow
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+PLAIN = Look(colour=False, width=60)
+BRIGHT = Look(colour=True, width=60)
+HOSTILE = [*PAYLOADS, "&#x202e;&#8206;&rlm;&#13;&#9;", "<b>&shy;</b>", "x" * 3_000]
+
+
+def result(text="", **more):
+    return ToolResult(**{"tool_call_id": "t", "tool_name": "shell", "status": "ok", "content": text, **more})
+
+
+def everything(text):
+    """Every way in which a stored text can come out."""
+    markdown = [
+        text,
+        f"# {text}",
+        f"- {text}",
+        f"```{text}\n{text}\n```",
+        f"| {text} |\n|---|\n| {text} |",
+        f"[{text}]({text})",
+    ]
+    shown = [
+        Prompted(text),
+        *map(Block, markdown),
+        Block(f"![{text}](http://x/{text})\n\n> `{text}` **{text}**"),
+        Thought(text),
+        Notice(text),
+        Used(text, {"command": text}, result(text)),
+        Used(text, {text: text}, result(text, status="error")),
+        Used("edit", {"path": text, "old": text, "new": text + "\n" + text, text: text}, result()),
+        Used("write", {"path": text, "content": text}, result()),
+    ]
+    for look in (BRIGHT, PLAIN):
+        for one in shown:
+            yield from draw(Dress(look), one)
+        yield live_tool(look, Tool(text, {"command": text}, "2026-01-01T00:00:00.000Z", output=text), "*", 0)
+        yield live_thought(look, text)
+        yield status_line(look, Figures(name=text, title=text, model=text, calls=1), "working", 1)
+        yield from live_lines(look, talking(text), Moment(0))
+        row = SessionRow(
+            "i", text, text, text, text, text, 1, text, text, 1, 1, text, text, 1, False, 0, text, None, False, ""
+        )
+        yield from page_lines(look, Page((row,), 0, text, more=False), text, 0)
+
+
+def talking(text):
+    talk = Talk("s")
+    talk.queue["q"] = Queued(message=Prompt(content=text))
+    talk._call("r", "reply", None)
+    talk.piece("r", TextDelta(text))
+    return talk
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_nothing_stored_reaches_a_terminal_raw(text):
+    """Colours are ours; whatever else would be obeyed, hidden or turned round comes out as a sign."""
+    for line in everything(text):
+        assert not hostile().search(COLOUR.sub("", line)), line
+
+
+@given(st.text())
+def test_no_markdown_reaches_a_terminal_raw(text):
+    for look in (BRIGHT, PLAIN, Look(utf8=False, width=20)):
+        for line in markdown_lines(look, text):
+            assert not hostile().search(COLOUR.sub("", line))
+
+
+# ── Markdown ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def drawn(text, look=PLAIN):
+    return markdown_lines(look, text)
+
+
+def test_markdown():
+    assert drawn("# Title\n") == ["Title"]
+    assert drawn("one\ntwo *three*") == ["one", "two three"]
+    assert drawn("- a\n- b\n  - c") == [" • a", " • b", "    • c"]
+    assert drawn("```\nx = 1\n```") == [" x = 1"]
+    assert drawn("[a](http://b/c)") == ["a (http://b/c)"]
+    assert drawn("> said") == ["▌ said"]
+    assert [line.strip() for line in drawn("| a | b |\n|---|---|\n| 1 | 2 |")] == ["a  b", "────", "1  2"]
+    assert drawn("   ") == []
+
+
+def test_html_is_text():
+    """A tag that was swallowed would be something the model said and nobody saw."""
+    assert drawn("Use <div> and <!-- this --> &lt;b&gt;") == ["Use <div> and <!-- this --> <b>"]
+    assert drawn("<script>alert(1)</script>") == ["<script>alert(1)</script>"]
+
+
+def test_code_is_coloured_and_words_are_not_lost_without_colours():
+    code = "```python\ndef f():\n    return 1\n```"
+    assert COLOUR.search("".join(drawn(code, BRIGHT)))
+    assert [COLOUR.sub("", line) for line in drawn(code, BRIGHT)] == drawn(code) == [" def f():", "     return 1"]
+
+
+@pytest.mark.parametrize("width", [12, 20, 40, 100])
+def test_markdown_is_no_wider_than_the_terminal(width):
+    text = (
+        "# A rather long title of it\n\nwords " * 9
+        + "\n\n- "
+        + "item " * 20
+        + "\n\n```\n"
+        + "code " * 30
+        + "\n```\n日本語日本語日本語"
+    )
+    assert max(map(cells, drawn(text, Look(width=width)))) <= width
+
+
+def test_ascii_where_there_is_no_utf8():
+    text = "# T\n\n- a\n\n> q\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n---"
+    assert all(line.isascii() for line in drawn(text, Look(width=40, utf8=False)))
+    assert all(line.isascii() for line in markdown_lines(PLAIN, text, boxes=False))
+
+
+def test_a_huge_block_is_not_laid_out():
+    """The terminal wraps it; nothing here takes a time that grows with more than its length."""
+    assert drawn("x" * 200_000) == ["x" * 200_000]
+
+
+# ── tools ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def lines_of(shown, look=PLAIN):
+    return draw(Dress(look), shown)
+
+
+def test_a_tool_is_one_line():
+    ls = {"command": "ls"}
+    assert lines_of(Used("shell", ls, result("a\nb\nc\n", duration_ms=312))) == ["✓ shell ls · 312 ms · 3 lines"]
+    assert lines_of(Used("shell", ls, result("one", duration_ms=3_100))) == ["✓ shell ls · 3.1 s"]
+    assert lines_of(Used("shell", ls, result(status="denied"))) == ["✗ shell ls · denied"]
+    assert lines_of(Used("shell", ls, result(status="unknown"))) == ["! shell ls · unknown"]
+    assert lines_of(Used("read", {}, result(), inside=True)) == ["  ✓ read"]
+    assert lines_of(Used("shell", ls, result("no such file", status="error"))) == ["✗ shell ls", "  no such file"]
+    plain = Look(width=60, utf8=False)
+    assert lines_of(Used("shell", ls, result("a\nb")), plain) == ["v shell ls - 2 lines"]
+
+
+def test_long_things_are_folded_with_a_count():
+    many = "\n".join(f"line {number}" for number in range(50))
+    assert lines_of(Prompted(many))[-1] == "  … 38 more lines"
+    assert lines_of(Used("x", {}, result(many, status="error")))[-1] == "  … 46 more lines"
+    write = Used("write", {"path": "x", "content": many}, result())
+    assert (len(lines_of(write)), lines_of(write)[-1]) == (18, "  … 34 more lines")
+    assert len(diff_lines(PLAIN, "write", {"path": "x", "content": many})) == 50
+
+
+def test_a_thought_is_one_line():
+    assert lines_of(Thought("First this.\nThen " + "that " * 50)) == ["∴ thought, 53 words: First this."]
+
+
+@pytest.mark.parametrize("columns", [12, 30, 80])
+def test_lines_of_tools_fit(columns):
+    look = Look(width=columns)
+    used = Used("a_tool_with_a_long_name_indeed", {"command": "word " * 40}, result("a\nb", duration_ms=90_000))
+    assert cells(lines_of(used, look)[0]) <= max(columns, 40)
+    tool = Tool("shell", {"command": "word " * 40}, "2026-01-01T00:00:00.000Z", output="out " * 40)
+    assert cells(live_tool(look, tool, "*", 0)) <= columns
+
+
+# ── diffs ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_diffs():
+    given = {"path": "x", "old": "a\nb\nc", "new": "a\nB\nc"}
+    assert diff_of("edit", given) == [(" ", "a"), ("-", "b"), ("+", "B"), (" ", "c")]
+    assert diff_of("edit", {**given, "all": True})[0] == (" ", "(all: true)")
+    assert diff_of("write", {"path": "x", "content": "a\nb\n"}) == [("+", "a"), ("+", "b")]
+    assert diff_of("write", {"path": "x", "content": ""}) == []
+    assert [diff_of("shell", {"command": "x"}), diff_of("edit", "x"), diff_of("edit", {"path": 1})] == [None] * 3
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "c", "? x", "- y", ""]), max_size=8),
+    st.lists(st.sampled_from("abc"), max_size=8),
+)
+def test_a_diff_holds_everything(old, new):
+    """Nobody approves what they have not seen: both sides can be read from it."""
+    lines = diff_of("edit", {"path": "x", "old": "\n".join(old), "new": "\n".join(new)})
+    assert "\n".join(line for sign, line in lines if sign != "+") == "\n".join(old)
+    assert "\n".join(line for sign, line in lines if sign != "-") == "\n".join(new)
+
+
+def test_a_very_long_change_is_not_compared():
+    old = "\n".join(map(str, range(3_000)))
+    assert diff_of("edit", {"path": "x", "old": old, "new": "y"})[-1] == ("+", "y")
+
+
+# ── the status ───────────────────────────────────────────────────────────────────────────────────
+
+KNOWN = Figures(
+    name="crab_user_3",
+    title="The parser",
+    model="demo:demo",
+    tokens=4_100,
+    compact_at=8_000,
+    spent=Usage(input_tokens=1_500_000, output_tokens=20, cost_micros=12_300),
+    calls=3,
+)
+
+
+def test_the_status_line():
+    wide = status_line(Look(width=140), KNOWN, "working", 2)
+    assert wide == (
+        "crab_user_3 · The parser · demo:demo · context 4.1k/8k · spent 1.5M · $0.0123 · working · 2 questions"
+    )
+    assert "cost unknown" in status_line(Look(width=140), Figures(spent=Usage(), calls=1), "", 0)
+    assert status_line(Look(width=80), Figures(model="demo:demo"), "", 0) == "a new session · demo:demo"
+
+
+@pytest.mark.parametrize("columns", [12, 20, 40, 60, 80])
+def test_a_narrow_status_keeps_what_matters_most(columns):
+    line = status_line(Look(width=columns), KNOWN, "working", 1)
+    assert cells(line) <= columns
+    assert line.startswith("crab_user_")
+    assert columns < 40 or ("working" in line and "1 question" in line)

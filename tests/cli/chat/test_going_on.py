@@ -1,0 +1,138 @@
+"""A chat and what happens beside it: killed in the middle, run by another process, opened again (laws 5 and 15)."""
+
+import os
+import signal
+
+from tests.cli.chat.seeing import READY, entries, kinds, prompts
+
+SLOW = {"text": "\n\n".join(f"Part {number} of it." for number in range(60)), "deltaChars": 5, "delayMs": 5}
+
+
+def test_a_killed_chat_goes_on(shell, script, chat):
+    """SIGKILL in the middle of a stream: a new chat shows what was said, and the turn goes on by itself."""
+    pane = chat("--model", script(SLOW, {"text": "Hello again."}))
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("Part 3 of it.")
+    os.kill(pane.pid(), signal.SIGKILL)
+    killed = pane.ended(137)
+    assert "Part 59" not in killed
+    again = chat("-c")
+    seen = again.expect("cut off there; starting over")
+    assert "› go" in seen
+    assert "Part 3 of it." in seen[: seen.index("starting over")]
+    again.expect("Part 59 of it.")
+    again.until(again.rests)
+    assert kinds(shell).count("partial") == 1
+    assert kinds(shell).count("resumed") == 1
+    again.say("and now?")
+    again.expect("Hello again.")
+    assert prompts(shell) == ["go", "and now?"]
+
+
+def test_a_killed_chat_goes_on_from_where_it_was(shell, script, chat):
+    """A model that can go on finishes the very block that was cut; nothing is said twice."""
+    pane = chat("--resume", "--model", script({"options": {"canResume": True}}, SLOW))
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("Part 3 of it.")
+    os.kill(pane.pid(), signal.SIGKILL)
+    pane.ended(137)
+    again = chat("-c")
+    again.expect("Part 59 of it.")
+    again.until(again.rests)
+    lines = [line for line in again.scrolled().splitlines() if line.startswith("Part")]
+    assert lines == [f"Part {number} of it." for number in range(60)]
+
+
+def test_a_session_that_another_process_runs(shell, script, chat, gate):
+    """It looks the same; what is said here waits in its queue, and is answered by whoever runs it (RUN-7)."""
+    model = script({"text": "First I look.", "toolCalls": [gate.call()]}, {"text": "Seen."}, {"text": "Answered."})
+    other = shell.start("run", "--yes", "--model", model, "go", "--json")
+    for line in other.stdout:
+        if b'"tool_started"' in line:
+            break
+    pane = chat("agent_user_1")
+    pane.expect("› go", "First I look.", "shell cat gate", "run elsewhere")
+    pane.say("and this?")
+    pane.expect("» waits: and this?")
+    gate.open()
+    pane.expect("✓ shell cat gate", "Seen.", "› and this?", "Answered.")
+    other.communicate()
+    assert len({entry["holder"] for entry in entries(shell) if entry["type"] == "activity"}) <= 2
+
+
+def test_cancelled_from_beside(shell, script, chat, gate):
+    """Another process cancels; the chat shows it as its own."""
+    pane = chat("--yes", "--model", script({"toolCalls": [gate.call()]}, {"text": "Next."}))
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("shell cat gate")
+    assert shell.process("cancel", "agent_user_1").code == 0
+    pane.expect("· cancelled")
+
+
+def test_decided_from_beside(shell, script, chat):
+    """Another process answers the question: it is not asked here any more, and the session goes on there."""
+    call = {"name": "shell", "input": {"command": "echo hi"}}
+    pane = chat("--model", script({"toolCalls": [call]}, {"text": "Finished."}))
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("[y] once")
+    assert shell.process("attention", "agent_user_1", "--approve", "--wake").code == 0
+    pane.expect("✓ shell echo hi", "Finished.")
+    pane.until(lambda seen: "[y] once" not in seen)
+
+
+def test_what_is_shown_of_a_session_that_is_opened(shell, script, chat):
+    """The last exchange, and how much stands above it."""
+    model = script({"text": "One."}, {"text": "Two."}, {"text": "Three."})
+    for word in ("first", "second", "third"):
+        words = ("-s", "agent_user_1") if word != "first" else ("--model", model)
+        assert shell.process("run", *words, word, typed=b"").code == 0
+    pane = chat("agent_user_1")
+    seen = pane.expect("4 messages above this; `wakelog show agent_user_1` shows all", "› third", "Three.", READY)
+    assert "second" not in seen
+    before = (shell.store / "agent_user_1.jsonl").read_bytes()
+    pane.press("C-d")
+    pane.ended(0)
+    assert (shell.store / "agent_user_1.jsonl").read_bytes() == before
+
+
+def test_a_long_exchange_is_shown_from_its_end(shell, script, chat):
+    long = {"text": "\n\n".join(f"Part {number}." for number in range(100))}
+    assert shell.process("run", "--model", script(long), "go", typed=b"").code == 0
+    seen = chat("@latest").expect("Part 99.", READY)
+    assert "61 blocks of the last exchange above this" in seen
+    assert "Part 10." not in seen
+
+
+def test_the_latest_here(shell, chat, monkeypatch):
+    """`-c` means the last changed session of this agent and sender in this folder, and never a sub-agent's."""
+    assert shell.process("run", "--yes", "--model", "demo", "ask an agent to list .", typed=b"").code == 0
+    elsewhere = shell.folder / "elsewhere"
+    elsewhere.mkdir()
+    assert shell.process("run", "--model", "demo", "--cwd", str(elsewhere), "list .", typed=b"").code == 0
+    assert shell.process("run", "--model", "demo", "--agent", "crab", "list .", typed=b"").code == 0
+    chat("-c").expect("› ask an agent to list .", READY)
+    chat("-c", "--agent", "crab").expect("crab_user_1", READY)
+    chat("-c", "--sender", "nobody").ended(3)
+
+
+def test_an_unknown_outcome_is_asked_about(shell, script, chat, gate):
+    """Killed while a tool ran that may not run twice: a person says whether it did (law 6)."""
+    model = script({"toolCalls": [gate.call()]}, {"text": "Finished."})
+    pane = chat("--yes", "--unknown", "ask", "--model", model)
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("shell cat gate")
+    os.kill(pane.pid(), signal.SIGKILL)
+    pane.ended(137)
+    again = chat("-c")
+    again.expect("Did it run?  [y] yes  [n] no  [r] run it again  [l] later")
+    again.press("l")
+    again.until(lambda seen: "[y] yes" not in seen and "1 question" in seen)
+    again.say("/attention")
+    again.expect("[y] yes")
+    again.press("n")
+    again.expect("Finished.")

@@ -1,0 +1,83 @@
+"""What happens while somebody looks: every entry and every piece once, entries first, whoever writes them."""
+
+import pytest
+
+from wakelog.cli.chat.watching import Heard, Streamed, Watch
+from wakelog.log.content import Text
+from wakelog.log.entry import Origin, Partial, Resumed, Spawned
+from wakelog.session import Session
+from wakelog.stores.jsonl import JsonlStore
+from wakelog.testing.builders import Story
+from wakelog.turn.deltas import TextDelta, piece_of
+
+
+@pytest.fixture
+def store(tmp_path):
+    opened = JsonlStore(str(tmp_path / "sessions"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def story(store):
+    return Story(store)
+
+
+@pytest.fixture
+def watch(store, story):
+    return Watch(store, story.session.name, story.session.last_seq)
+
+
+def told(watch):
+    return [one.entry.type if isinstance(one, Heard) else one.delta.text for one in watch.news()]
+
+
+def say(story, reply_id, *texts):
+    for text in texts:
+        story.store.journal(story.session.name, reply_id, piece_of(TextDelta(text)))
+
+
+def test_each_thing_once(story, watch):
+    story.user("hello")
+    story.call("r")
+    say(story, "r", "a", "b")
+    assert told(watch) == ["message", "call", "a", "b"]
+    assert told(watch) == []
+    say(story, "r", "c")
+    assert watch.news() == [Streamed("r", TextDelta("c"))]
+
+
+def test_a_journal_that_begins_again_is_read_again(story, watch):
+    """However many pieces the first one had: a reply that starts over loses no word."""
+    story.user("hello")
+    story.call("r")
+    say(story, "r", "a", "b", "c")
+    told(watch)
+    story.store.drop(story.session.name, "r")
+    story.session.append(Partial(reply_id="r", content=(Text(text="abc"),)))
+    story.session.append(Resumed(reply_id="r"))
+    say(story, "r", "A", "B", "C", "D", "E")
+    # Pieces of the moment in which it began anew could be of either: they are asked for again.
+    assert told(watch) == ["partial", "resumed"]
+    assert told(watch) == ["A", "B", "C", "D", "E"]
+
+
+def test_sub_agents(store, story, watch):
+    """Their entries too, from their first on; one that is named and does not exist yet is waited for."""
+    story.user("hello")
+    reply = story.reply(calls=[("t", "agent", {})])
+    story.session.append(Spawned(child_session="child", reply_id=reply.id, tool_call_id="t"), at=reply.id)
+    assert told(watch) == ["message", "message", "spawned"]
+    origin = Origin(session=story.session.id, entry=reply.id, kind="subagent")
+    child = Session.create(store, session_id="child", parent=origin)
+    child.say("look")
+    heard = watch.news()
+    assert [(one.session, one.entry.type) for one in heard] == [("child", "session"), ("child", "message")]
+    assert watch.news() == []
+
+
+def test_rubbish_in_a_log_or_a_journal_is_looked_past(story, watch):
+    story.user("hello")
+    story.store.journal(story.session.name, "r", b"rubbish")
+    say(story, "r", "a")
+    assert told(watch) == ["message", "a"]
