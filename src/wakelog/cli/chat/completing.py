@@ -5,22 +5,19 @@ offered. A completion never complains.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from wakelog.cli.addresses import labels, short
 from wakelog.cli.chat.commands import COMMANDS, usage_of
+from wakelog.cli.chat.seat import Seat
 from wakelog.cli.safe import first_line, visible
 from wakelog.errors import WakelogError
 from wakelog.log.content import Reply
 from wakelog.log.entry import Message
 from wakelog.stores import open_catalog
 from wakelog.views.transcript import show_parts
-
-if TYPE_CHECKING:
-    from wakelog.cli.chat.room import Room
 
 _OFFERED = 30
 _SESSIONS = 50
@@ -34,7 +31,7 @@ Offer = tuple[str, str]
 class Completing(Completer):
     """See `Completer`."""
 
-    def __init__(self, room: "Room") -> None:
+    def __init__(self, room: Seat) -> None:
         self._room = room
         self._sessions: list[Offer] | None = None
 

@@ -4,12 +4,12 @@ it.
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from wakelog.cli.addresses import find, find_entry, short
 from wakelog.cli.chat.commands import COMMANDS, usage_of
+from wakelog.cli.chat.seat import Seat
 from wakelog.cli.draw import pad, wrap
 from wakelog.cli.read import context_lines, spent_lines
 from wakelog.cli.terms import Terms, agree, checked
@@ -21,9 +21,6 @@ from wakelog.session import Session
 from wakelog.turn.policy import policy_in_force
 from wakelog.views.context import build_context
 from wakelog.views.state import branch_state
-
-if TYPE_CHECKING:
-    from wakelog.cli.chat.room import Room
 
 _LINES_MAX = 200
 _HELP_LEFT, _HELP_MIN = 24, 16
@@ -38,24 +35,24 @@ _KEYS = (
 )
 
 
-def do(room: "Room", name: str, given: str) -> None:
+def do(room: Seat, name: str, given: str) -> None:
     """Does what a command says; raises what is wrong with it."""
     _DOINGS[name](room, given)
 
 
-def _here(room: "Room") -> Session:
+def _here(room: Seat) -> Session:
     if room.session is None:
         raise UsageError("there is no session yet", hint="say something first, or /open one")
     return room.session
 
 
-def _at_rest(room: "Room") -> None:
+def _at_rest(room: Seat) -> None:
     """What would take the session away from under a running agent waits until that is done."""
     if room.is_busy:
         raise Conflict("the agent is busy", hint="wait until it rests, or cancel the turn with Esc")
 
 
-def _print(room: "Room", lines: Iterable[str], whole: str) -> None:
+def _print(room: Seat, lines: Iterable[str], whole: str) -> None:
     drawn = list(lines)
     if len(drawn) > _LINES_MAX:
         left = f"{len(drawn) - _LINES_MAX:,} lines above this; `wakelog {whole}` shows all"
@@ -66,7 +63,7 @@ def _print(room: "Room", lines: Iterable[str], whole: str) -> None:
 # ── branches ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _fork(room: "Room", given: str) -> None:
+def _fork(room: Seat, given: str) -> None:
     session = _here(room)
     _at_rest(room)
     target = session.read().tree.find(find_entry(session.read(), given)) if given else None
@@ -75,7 +72,7 @@ def _fork(room: "Room", given: str) -> None:
     room.enter(child)
 
 
-def _head(room: "Room", given: str) -> None:
+def _head(room: Seat, given: str) -> None:
     session = _here(room)
     tree = session.tree
     if not given:
@@ -91,7 +88,7 @@ def _head(room: "Room", given: str) -> None:
     room.view.notice(f"/head {before} goes back")
 
 
-def _tree(room: "Room", _: str) -> None:
+def _tree(room: Seat, _: str) -> None:
     session = _here(room)
     _print(room, draw_tree(room.view.look, session.read().tree), f"tree {session.name}")
 
@@ -99,7 +96,7 @@ def _tree(room: "Room", _: str) -> None:
 # ── settings ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _compact(room: "Room", given: str) -> None:
+def _compact(room: Seat, given: str) -> None:
     session = _here(room)
     if room.is_busy:
         ask_for_fold(session, instructions=given)
@@ -108,7 +105,7 @@ def _compact(room: "Room", given: str) -> None:
         room.runner.fold(session.name, given)
 
 
-def _model(room: "Room", given: str) -> None:
+def _model(room: Seat, given: str) -> None:
     if not given:
         room.view.notice(f"{room.view.known.model or 'no model'} answers; /model PROVIDER:NAME changes that")
     elif room.session is None:
@@ -120,7 +117,7 @@ def _model(room: "Room", given: str) -> None:
         room.view.catch_up()
 
 
-def _rename(room: "Room", given: str) -> None:
+def _rename(room: Seat, given: str) -> None:
     _here(room).rename(given)
     room.view.catch_up()
 
@@ -128,14 +125,14 @@ def _rename(room: "Room", given: str) -> None:
 # ── sessions ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _new(room: "Room", _: str) -> None:
+def _new(room: Seat, _: str) -> None:
     _at_rest(room)
     before = f"; /open {room.session.name} goes back" if room.session is not None else ""
     room.detach()
     room.view.notice(f"the next message begins a session{before}")
 
 
-def _open(room: "Room", given: str) -> None:
+def _open(room: Seat, given: str) -> None:
     _at_rest(room)
     address = find(room.asked, given)
     if address.entry is not None:
@@ -148,20 +145,20 @@ def _open(room: "Room", given: str) -> None:
     room.enter(opened)
 
 
-def _steer(room: "Room", given: str) -> None:
+def _steer(room: Seat, given: str) -> None:
     room.say(given, steer=True)
 
 
 # ── looking ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _attention(room: "Room", _: str) -> None:
+def _attention(room: Seat, _: str) -> None:
     _here(room)
     if not room.view.ask_again():
         room.view.notice("nothing waits for you here")
 
 
-def _context(room: "Room", _: str) -> None:
+def _context(room: Seat, _: str) -> None:
     session = _here(room)
     log = session.read()
     policy = policy_in_force(branch_state(log.tree.branch()).context)
@@ -169,12 +166,12 @@ def _context(room: "Room", _: str) -> None:
     _print(room, context_lines(room.view.look, log, built), f"context {session.name}")
 
 
-def _usage(room: "Room", _: str) -> None:
+def _usage(room: Seat, _: str) -> None:
     session = _here(room)
     _print(room, spent_lines(session.read()), f"usage {session.name}")
 
 
-def _help(room: "Room", _: str) -> None:
+def _help(room: Seat, _: str) -> None:
     seen = room.view.look
     rows = [(usage_of(command), command.help) for command in COMMANDS.values()]
     lines: list[str] = []
@@ -185,11 +182,11 @@ def _help(room: "Room", _: str) -> None:
     room.view.show_lines(lines)
 
 
-def _quit(room: "Room", _: str) -> None:
+def _quit(room: Seat, _: str) -> None:
     room.left()
 
 
-_DOINGS: dict[str, Callable[["Room", str], None]] = {
+_DOINGS: dict[str, Callable[[Seat, str], None]] = {
     "fork": _fork,
     "tree": _tree,
     "head": _head,
