@@ -18,8 +18,11 @@ def nothing_left(shell, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("nothing_left")
-def test_the_agent_is_killed_twice_and_wakes(shell):
+def test_the_agent_is_killed_twice_and_wakes(shell, monkeypatch):
     """RUN-20: killed in a stream and in a tool; the tool ran once; verify and replay pass; six answers from the log."""
+    # Nobody has configured anything, or somebody has made a mess of it: neither matters here.
+    monkeypatch.delenv("WAKELOG_MODEL")
+    monkeypatch.setenv("WAKELOG_CONFIG", "/nowhere.toml")
     answer = shell.process("demo")
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.count("(kill -9") == 2

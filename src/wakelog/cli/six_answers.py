@@ -25,7 +25,7 @@ def six_answers(stage: Stage, session: str) -> None:
     _question(3, "How was the context built?")
     _context(log)
     _question(4, "What does a new chat do to the log?")
-    stage.run("run", "Hello", "--agent", "demo", "--sender", "you", "--quiet")
+    stage.run("run", "Hello", "--model", "demo", "--agent", "demo", "--sender", "you", "--quiet")
     stage.run("ls")
     put("  Nothing is deleted: the new chat is a session of its own.")
     _question(5, "Which tools may run twice, and did any?")

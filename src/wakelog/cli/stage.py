@@ -21,8 +21,11 @@ class Stage:
     def __init__(self, seen: Look, folder: str) -> None:
         self._look = seen
         self._folder = folder
+        # Whatever is configured here is nothing to the play.
+        around = {name: value for name, value in os.environ.items() if not name.startswith("WAKELOG_")}
         self._environment = {
-            **os.environ,
+            **around,
+            "XDG_CONFIG_HOME": os.path.join(folder, "config"),
             "WAKELOG_STORE": os.path.join(folder, "sessions"),
             "XDG_CACHE_HOME": os.path.join(folder, "cache"),
             "WAKELOG_PAGER": "cat",
