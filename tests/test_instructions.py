@@ -110,3 +110,14 @@ def test_where_the_users_own_lies():
     """XDG, with its default."""
     assert user_instructions({"XDG_CONFIG_HOME": "/c", "HOME": "/h"}) == "/c/wakelog/AGENTS.md"
     assert user_instructions({"HOME": "/h"}) == "/h/.config/wakelog/AGENTS.md"
+
+
+def test_own_words_are_told_from_the_files(repo):
+    """LOG-14: at the next run the files are read anew behind the agent's own words, and never twice."""
+    (repo / "AGENTS.md").write_text("")
+    (repo / "a" / "AGENTS.md").write_text("Use tabs.")
+    loaded = load_instructions(str(repo / "a"))
+    assert [source.bytes for source in loaded.sources] == [0, 9]
+    assert loaded.own_words(loaded.behind("Be brief.")) == "Be brief."
+    assert loaded.own_words(loaded.behind("")) == ""
+    assert loaded.own_words("Be brief.\n") == "Be brief.\n"

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from wakelog.hooks.environment import git_branch
 from wakelog.instructions import Instructions, load_instructions, user_instructions
 from wakelog.live import live_world
 from wakelog.log.codec import canonical
@@ -18,6 +17,7 @@ from wakelog.log.content import BlobRef, Prompt, Text
 from wakelog.log.entry import ContextRecord, Entry, ModelChange
 from wakelog.log.entry import Session as SessionEntry
 from wakelog.ports import Channel, Hook, Store, Tool
+from wakelog.projects import git_branch
 from wakelog.providers import split_model
 from wakelog.session import Session
 from wakelog.tools.mcp import McpTool

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from wakelog.hooks.environment import git_root
 from wakelog.log.digest import digest_of
 from wakelog.log.entry import Source
+from wakelog.projects import folders_down, without_waiting
 
 FILE_NAME = "AGENTS.md"
 FILE_MAX_BYTES = 32 * 1024
@@ -35,8 +35,9 @@ class Instructions(msgspec.Struct, frozen=True):
 
     def own_words(self, system: str) -> str:
         """What stands before the files' words in instructions that hold both."""
-        read = [source for source in self.sources if source.error is None]
-        return system.partition(_HEADING.format(path=read[0].path))[0].rstrip("\n") if read else system
+        places = [system.find(_HEADING.format(path=source.path)) for source in self.sources]
+        begins = min((place for place in places if place >= 0), default=len(system))
+        return system[:begins].rstrip("\n") if begins < len(system) else system
 
 
 def load_instructions(cwd: str, *, user_file: str | None = None) -> Instructions:
@@ -57,13 +58,9 @@ def _places(cwd: str, user_file: str | None) -> Iterator[tuple[str, str, str | N
     """Every path to look at, what it speaks for, and the folder it must not lead out of."""
     if user_file is not None:
         yield user_file, "user", None
-    at = os.path.realpath(cwd)
-    root = git_root(at) or at
-    inside = os.path.relpath(at, root)
-    folder = root
-    yield os.path.join(folder, FILE_NAME), "project", root
-    for name in inside.split(os.sep) if inside != "." else ():
-        folder = os.path.join(folder, name)
+    root, *below = folders_down(cwd)
+    yield os.path.join(root, FILE_NAME), "project", root
+    for folder in below:
         yield os.path.join(folder, FILE_NAME), "folder", root
 
 
@@ -72,7 +69,7 @@ def _read(path: str, scope: str, root: str | None) -> tuple[Source | None, str]:
     try:
         if root is not None and not _is_inside(path, root):
             return _unread(path, scope, "it points out of the repository"), ""
-        with open(path, "rb", opener=_without_waiting) as file:
+        with open(path, "rb", opener=without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return _unread(path, scope, "it is not a plain file"), ""
             size, raw = os.fstat(file.fileno()).st_size, file.read(FILE_MAX_BYTES)
@@ -92,8 +89,3 @@ def _unread(path: str, scope: str, why: str) -> Source:
 
 def _is_inside(path: str, root: str) -> bool:
     return os.path.commonpath((os.path.realpath(path), root)) == root
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """A pipe in the place of a file would wait for somebody to write into it."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

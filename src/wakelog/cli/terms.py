@@ -74,9 +74,9 @@ def checked(terms: Terms, session: Session | None = None, *, cwd: str = "", agen
     return f"{provider}:{model}"
 
 
-def _in_force(session: Session | None) -> str:
-    state = branch_state(session.branch()) if session is not None else None
-    return f"{state.provider}:{state.model}" if state and state.provider and state.model else _default_model("")
+def _in_force(session: Session) -> str:
+    state = branch_state(session.branch())
+    return f"{state.provider}:{state.model}" if state.provider and state.model else _default_model("")
 
 
 def begin(store: Store, terms: Terms, *, agent: str | None, sender: str, cwd: str) -> Session:

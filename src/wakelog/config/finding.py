@@ -16,7 +16,7 @@ from wakelog.config.reading import Reading, read_text
 from wakelog.config.resolving import Layer, in_order, resolve
 from wakelog.config.values import AgentConfig, Loaded, Mistake, Place, Source
 from wakelog.errors import UsageError
-from wakelog.hooks.environment import git_root
+from wakelog.projects import folders_down, without_waiting
 
 PROJECT_FILE = ".wakelog.toml"
 FILE_MAX_BYTES = 128 * 1024
@@ -45,12 +45,8 @@ def user_file(environ: Mapping[str, str]) -> str:
 
 def project_files(cwd: str, trusted: set[str]) -> Iterator[Source]:
     """Where a project's files may lie, the outermost first."""
-    at = os.path.realpath(cwd)
-    root = git_root(at) or at
-    inside = os.path.relpath(at, root)
-    folders = [root]
-    for name in inside.split(os.sep) if inside != "." else ():
-        folders.append(os.path.join(folders[-1], name))
+    folders = folders_down(cwd)
+    root = folders[0]
     for folder in folders:
         is_trusted = root in trusted or folder in trusted
         yield Source(os.path.join(folder, PROJECT_FILE), "project", root, trusted=is_trusted)
@@ -81,18 +77,13 @@ def _layer(source: Source, home: str, *, must_be_there: bool = False) -> Layer:
 
 def _text(path: str) -> str:
     """A small text file as it is; `OSError` for anything else."""
-    with open(path, "rb", opener=_without_waiting) as file:
+    with open(path, "rb", opener=without_waiting) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode) and path != os.devnull:
             raise OSError(0, "it is not a plain file")
         raw = file.read(FILE_MAX_BYTES + 1)
     if len(raw) > FILE_MAX_BYTES:
         raise OSError(0, f"it is larger than {FILE_MAX_BYTES // 1024} KiB")
     return raw.decode("utf-8-sig")
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """A pipe in the place of a file would wait for somebody to write into it."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _unreadable(path: str, error: OSError | UnicodeDecodeError, place: Place | None = None) -> Mistake:

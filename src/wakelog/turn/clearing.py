@@ -4,6 +4,7 @@ Pure. What is in the log is the only text there is: the model, tools, people and
 a model says is looked through before it stands in a journal or on a screen, and everything else before it is written.
 """
 
+import operator
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -68,11 +69,7 @@ def _content(content: Content) -> Content:
     if isinstance(content, str):
         return _text(content)
     parts, _ = redact_parts(content)
-    return content if len(parts) == len(content) and all(map(_is_same, parts, content)) else parts
-
-
-def _is_same(one: object, other: object) -> bool:
-    return one is other
+    return content if len(parts) == len(content) and all(map(operator.is_, parts, content)) else parts
 
 
 def _text(text: str) -> str:
