@@ -7,7 +7,7 @@ a model says is looked through before it stands in a journal or on a screen, and
 import operator
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -34,35 +34,20 @@ _MARK = re.compile(r"\[redacted: [a-z0-9-]+\]")
 
 def cleared(body: Known) -> Known:
     """An entry without the secrets in what it says; the very same where it held none."""
-    match body:
-        case Message():
-            return _with(body, message=_said(body.message))
-        case Queued() if body.message is not None:
-            return _with(body, message=_said(body.message))
-        case Partial():
-            return _with(body, content=_content(body.content), error=_fault(body.error))
-        case Compaction():
-            return _with(body, summary=_text(body.summary))
-        case Custom():
-            return _with(body, content=_content(body.content), data=_value(body.data))
-        case Failed():
-            return _with(body, error=_fault(body.error))
-        case SessionRenamed():
-            return _with(body, title=_text(body.title))
-        case Label():
-            return _with(body, label=_text(body.label))
-        case AttentionResolved() if body.result is not None:
-            return _with(body, result=_content(body.result))
-    return body
+    return _without(body, _SAID.get(type(body), ()))
 
 
-def _with(body: _Body, **fields: object) -> _Body:
-    changed = {name: value for name, value in fields.items() if value is not getattr(body, name)}
+def _without(body: _Body, fields: "_Fields") -> _Body:
+    changed = {}
+    for name, clear in fields:
+        stood = getattr(body, name)
+        if stood is not None and (clean := clear(stood)) is not stood:
+            changed[name] = clean
     return msgspec.structs.replace(body, **changed) if changed else body
 
 
-def _said(message: AnyMessage) -> AnyMessage:
-    return _with(message, content=_content(message.content))
+def _message(message: AnyMessage) -> AnyMessage:
+    return _without(message, (("content", _content),))
 
 
 def _content(content: Content) -> Content:
@@ -82,8 +67,23 @@ def _value(value: Any) -> Any:
     return found if hits else value
 
 
-def _fault(error: FaultReport | None) -> FaultReport | None:
-    return _with(error, message=_text(error.message)) if error is not None else None
+def _fault(error: FaultReport) -> FaultReport:
+    return _without(error, (("message", _text),))
+
+
+# What entries say, in the fields that hold it. All else is ids, numbers and words of our own.
+_Fields: TypeAlias = tuple[tuple[str, Callable[[Any], Any]], ...]
+_SAID: dict[type[msgspec.Struct], _Fields] = {
+    Message: (("message", _message),),
+    Queued: (("message", _message),),
+    Partial: (("content", _content), ("error", _fault)),
+    Compaction: (("summary", _text),),
+    Custom: (("content", _content), ("data", _value)),
+    Failed: (("error", _fault),),
+    SessionRenamed: (("title", _text),),
+    Label: (("label", _text),),
+    AttentionResolved: (("result", _content),),
+}
 
 
 def holds_mark(value: Any) -> bool:

@@ -103,6 +103,8 @@ class _Hit(msgspec.Struct, frozen=True):
 
 def redact(text: str) -> Redacted:
     """A whole text without its secrets."""
+    if _first_hit(text, 0, len(text), beginnings(text, 0)) is None:
+        return Redacted(text)
     redactor = Redactor()
     return Redacted(redactor.end(text), tuple(redactor.hits))
 

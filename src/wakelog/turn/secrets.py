@@ -280,6 +280,7 @@ _ANYONES = (
         body=[Run(r"^\s/?#@\"'`<>{}\[\]\\|", 4, 256)],
         behind=r"[^@]|\Z",
         before=r"(?<=[A-Za-z0-9])",
+        needs="@",
     ),
 )
 

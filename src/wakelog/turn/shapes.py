@@ -43,7 +43,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     `kept` stays readable before the mark; without it the mark stands for the beginning too. `unless` rules out what
     only looks alike, `before` and `behind` say what must and what may not stand around it. `rest` are the signs
     that belong to the secret however many come; with `until` they end where that stands. `clues`
-    are words one of which stands in every secret, near its beginning: quicker to look for than the beginnings.
+    are words one of which stands in every secret, near its beginning: quicker to look for than the beginnings. `needs`
+    is a word that stands in or right behind every secret.
     """
 
     word: str
@@ -57,6 +58,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     until: str = ""
     any_case: bool = False
     clues: tuple[str, ...] = ()
+    needs: str = ""
 
     @property
     def mark(self) -> str:
