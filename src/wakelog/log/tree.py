@@ -24,6 +24,7 @@ from wakelog.log.entry import (
     Partial,
     Resumed,
     Sent,
+    Session,
     Spawned,
     ToolStarted,
 )
@@ -213,16 +214,19 @@ class Tree:
 
     def branch(self, at: str | None = None) -> Branch:
         """The branch that ends at a link (default: the head)."""
-        at = self.find(at) if at is not None else self.head
-        path = tuple(self._walk(at))[::-1]
-        facts = [fact for link in path for fact in self._facts.get(link.id, ())]
+        path = [*self._walk(self.find(at) if at is not None else self.head)][::-1]
+        inherited = sum(link in self._inherited for link in path) if self._inherited else 0
+        facts = [fact for link in path for fact in self._facts.get(link, ())]
         return Branch(
-            links=path,
-            facts=tuple(sorted((fact for fact in facts if fact.id not in self._inherited), key=_seq)),
-            inherited=sum(link.id in self._inherited for link in path),
-            inherited_facts=tuple(fact for fact in facts if fact.id in self._inherited),
+            links=tuple([self.links[link] for link in path]),
+            facts=tuple(sorted(self._own(facts), key=_seq)),
+            inherited=inherited,
+            inherited_facts=tuple(fact for fact in facts if fact.id in self._inherited) if inherited else (),
             scar=self.scar,
         )
+
+    def _own(self, entries: list[Entry]) -> list[Entry]:
+        return [entry for entry in entries if entry.id not in self._inherited] if self._inherited else entries
 
     def parent(self, link: str) -> str | None:
         """The link before this one on its branch."""
@@ -249,15 +253,19 @@ class Tree:
         """The links of this session itself, in the order of the log; the first is its session entry."""
         return (link for link in self.links.values() if link.id not in self._inherited)
 
+    @property
+    def card(self) -> Session:
+        """What the session's first line says of it; says nothing where that line cannot be read."""
+        return next((link.value for link in self.own_links() if isinstance(link.value, Session)), Session())
+
     def own(self) -> list[Entry]:
         """Every entry of this session itself that the tree holds, in the order of the log."""
         facts = (fact for facts in self._facts.values() for fact in facts)
-        entries = (entry for entry in (*self.links.values(), *facts) if entry.id not in self._inherited)
-        return sorted(entries, key=_seq)
+        return sorted(self._own([*self.links.values(), *facts]), key=_seq)
 
-    def _walk(self, at: str | None) -> Iterator[Entry]:
+    def _walk(self, at: str | None) -> Iterator[str]:
         while at is not None:
-            yield self.links[at]
+            yield at
             at = self._parents[at]
 
 

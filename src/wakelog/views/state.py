@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from wakelog.log.content import JsonObject, Note, Prompt, Reply, ToolResult, Usage
+from wakelog.log.content import AnyMessage, JsonObject, Note, Prompt, Reply, ToolResult, Usage
 from wakelog.log.entry import (
     Activity,
     Attention,
@@ -86,10 +86,12 @@ def branch_state(branch: Branch) -> BranchState:
             since = branch.links[at].seq if own else -1
             break
     for link in branch.links[start:]:
-        _step_settings(state, link)
-        state.ends_in = _ends_in(state.ends_in, link)
-        state.answers += _is_answer(link)
-        state.steps = 0 if state.ends_in == "prompt" else state.steps + _is_reply(link)
+        if type(link.value) is Message:
+            _step_message(state, link.value.message)
+        else:
+            _step_settings(state, link)
+            state.ends_in = _ending(link) or state.ends_in
+            state.answers += _is_answer(link)
     state.answers += _failed_folds(branch, start, since)
     own_links = branch.links[max(branch.inherited, start) :]
     facts = (fact for fact in branch.facts if fact.seq > since)
@@ -115,20 +117,22 @@ def _carried(fold: FoldState, *, own: bool) -> BranchState:
     )
 
 
-def _ends_in(before: str | None, link: Entry) -> str | None:
-    """A cancelled turn stays cancelled while its open calls are settled behind it."""
-    talk = _talk(link)
-    return before if talk is None or (talk == "result" and before == "cancelled") else talk
+def _step_message(state: BranchState, said: AnyMessage) -> None:
+    """Nearly every link there is."""
+    if isinstance(said, Reply):
+        state.ends_in, state.steps = "reply", state.steps + 1
+        state.answers += said.call_id is not None
+        if said.model is not None:
+            state.answered_model, state.answered_provider = said.model, said.provider
+    elif isinstance(said, ToolResult):
+        # A cancelled turn stays cancelled while its open calls are settled behind it.
+        state.ends_in = "cancelled" if state.ends_in == "cancelled" else "result"
+    elif isinstance(said, Prompt | Note):
+        state.ends_in, state.steps = "prompt", 0
 
 
-def _talk(link: Entry) -> str | None:
+def _ending(link: Entry) -> str | None:
     match link.value:
-        case Message(message=Prompt() | Note()):
-            return "prompt"
-        case Message(message=Reply()):
-            return "reply"
-        case Message(message=ToolResult()):
-            return "result"
         case Cancelled():
             return "cancelled"
         case Failed(error=error):
@@ -136,13 +140,9 @@ def _talk(link: Entry) -> str | None:
     return None
 
 
-def _is_reply(link: Entry) -> bool:
-    return isinstance(link.value, Message) and isinstance(link.value.message, Reply)
-
-
 def _is_answer(link: Entry) -> bool:
     match link.value:
-        case Message(message=Reply(call_id=str())) | Failed(call_id=str()) | Compaction(call_id=str()):
+        case Failed(call_id=str()) | Compaction(call_id=str()):
             return True
     return False
 
@@ -164,8 +164,6 @@ def _step_settings(state: BranchState, link: Entry) -> None:
             state.settings = {**state.settings, **settings}
         case ModelChange(model=model, provider=provider):
             state.said_model, state.said_provider = model, provider or state.said_provider
-        case Message(message=Reply(model=str() as model, provider=provider)):
-            state.answered_model, state.answered_provider = model, provider
         case Setting(key=key, value=value):
             state.settings = {**state.settings, key: value}
         case ContextRecord() as record:
