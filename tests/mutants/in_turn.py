@@ -107,8 +107,8 @@ IN_TURN = (
         "a cancelled turn is resumed",
         "RUN-12",
         "views/state.py",
-        '    return before if talk is None or (talk == "result" and before == "cancelled") else talk\n',
-        "    return before if talk is None else talk\n",
+        'state.ends_in = "cancelled" if state.ends_in == "cancelled" else "result"',
+        'state.ends_in = "result"',
         (
             "tests/acts/test_running.py::test_a_cancel_stops_what_runs_and_keeps_what_it_showed",
             f"{PEOPLE}::test_cancel_ends_the_turn_that_is_under_way",
