@@ -5,11 +5,13 @@ import pytest
 from tests.acts.rigs import Rig, asks
 from wakelog.errors import Conflict, NotFound, UsageError
 from wakelog.log.content import Prompt
-from wakelog.log.entry import Attention, AttentionResolved, Call, Cancelled, Head, Message, Queued
-from wakelog.people import ask_for_fold, cancel, questions, rerun, resolve
+from wakelog.log.entry import Attention, AttentionResolved, Call, Cancelled, Failed, Head, Message, Queued
+from wakelog.people import ask_for_fold, cancel, questions, rerun, resolve, retry
 from wakelog.session import Session
 from wakelog.testing.dying import Died, DyingStore
 from wakelog.turn.decisions import Await, Rest
+from wakelog.turn.deltas import Faulted
+from wakelog.views.overview import overview
 
 PAY = {"Pay.": [asks(("pay", 1)), {"text": "Paid."}], "Go on.": [{"text": "Gone."}]}
 
@@ -32,6 +34,16 @@ def test_cancel_ends_the_turn_that_is_under_way():
     assert [value.reason for value in rig.values(Cancelled)] == ["asked by a person"]
     assert rig.outside.effects == {}
     assert rig.say("Go on.").decision == Rest()
+
+
+def test_a_cancelled_turn_leaves_no_question_behind():
+    """RUN-12: a call that was settled without its answer is nobody's to decide any more."""
+    rig = _asking()
+    assert len(questions(rig.session)) == 1
+    cancel(rig.session)
+    rig.wake()
+    assert questions(rig.session) == []
+    assert overview(rig.session.read().tree).state == "rest"
 
 
 def test_there_is_nothing_to_cancel_at_rest():
@@ -60,6 +72,43 @@ def test_a_cancel_that_came_too_late_is_forgotten():
     rig.session.append(Queued(mode="cancel"))
     assert rig.say("Go on.").decision == Rest()
     assert rig.values(Cancelled) == []
+
+
+# ── retry ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Down:
+    """A provider that cannot be reached."""
+
+    name, can_resume = "down", False
+
+    def __call__(self, *_):
+        return self
+
+    async def stream(self, request):
+        yield Faulted("connection", "no route to the model", retryable=True, delay_ms=0)
+
+
+def test_a_turn_that_failed_is_tried_again():
+    """RUN-12: the failures stay where they are, on a branch that was left; what was said is answered after all."""
+    rig = Rig({"Go on.": [{"text": "Gone."}]}, faults_max=2)
+    works, rig.provider = rig.provider, Down()
+    assert rig.say("Go on.").decision == Rest("failed")
+    assert rig.values(Failed)[-1].error.message == "2 calls in a row came to nothing; the last: no route to the model"
+    rig.provider = works
+    assert retry(rig.session).value.target_id == rig.values(Failed)[0].parent_id
+    report = rig.wake()
+    assert (report.decision, report.text) == (Rest(), "Gone.")
+    assert len(rig.values(Failed)) == 3
+
+
+def test_only_a_turn_that_failed_can_be_tried_again():
+    """RUN-12: nothing is written otherwise."""
+    rig = Rig(PAY)
+    rig.say("Go on.")
+    with pytest.raises(Conflict, match="did not fail"):
+        retry(rig.session)
+    assert rig.values(Head) == []
 
 
 # ── questions ────────────────────────────────────────────────────────────────────────────────────

@@ -1,4 +1,4 @@
-"""What people do to a session besides talking: cancel a turn, decide what was asked of them, have a tool run again.
+"""What people do to a session besides talking: cancel or retry a turn, decide what was asked, have a tool run again.
 
 None of it needs a lease. Each is an entry, or a few in an order that a crash cannot spoil; whoever runs the
 session, now or later, finds it in the log.
@@ -10,7 +10,7 @@ import msgspec
 
 from wakelog.errors import Conflict, NotFound, UsageError
 from wakelog.log.content import Content, Prompt, Reply, Text, ToolCall, ToolResult
-from wakelog.log.entry import Attention, AttentionResolved, Call, Entry, Message, Queued
+from wakelog.log.entry import Attention, AttentionResolved, Call, Entry, Failed, Message, Queued
 from wakelog.log.tree import Tree
 from wakelog.session import Session
 from wakelog.turn.compaction import is_kept_by_a_fold, plan_fold
@@ -73,6 +73,17 @@ def ask_for_fold(session: Session, *, keep: str | None = None, instructions: str
         raise UsageError("there is nothing to fold", hint="a fold stands for messages before the first one it keeps")
     message = Prompt(content=(Text(text=instructions),)) if instructions else None
     return session.append(Queued(mode="compact", keep=keep, message=message))
+
+
+def retry(session: Session) -> Entry:
+    """Takes a turn that has failed back to where it began to fail: whoever wakes the session tries it again."""
+    links = session.branch().links
+    kept = len(links)
+    while kept and isinstance(links[kept - 1].value, Failed):
+        kept -= 1
+    if kept == len(links):
+        raise Conflict(f"the last turn of {session.name} did not fail", hint="say something, or wake it")
+    return session.move_head(links[kept - 1].id)
 
 
 def _is_under_way(session: Session) -> bool:

@@ -11,6 +11,7 @@ from wakelog.turn.decisions import Rest
 from wakelog.turn.deltas import Faulted
 from wakelog.turn.words import framed
 from wakelog.views.context import build_context, message_tokens
+from wakelog.views.usage import usage
 
 STORY = {"Go.": [{"text": "word " * 60}]}
 
@@ -50,6 +51,9 @@ def test_a_summary_that_is_no_use_changes_nothing_and_ends(summary, kind):
         assert rig.say("Go.").decision == Rest()
     assert rig.values(Compaction) == []
     assert {partial.error.kind for partial in rig.values(Partial)} == {kind}
+    # What it cost was spent all the same.
+    assert all(partial.usage for partial in rig.values(Partial))
+    assert usage(rig.entries).calls == len(rig.values(Call))
     calls = [call for call in rig.values(Call) if call.purpose == "compaction"]
     assert len(calls) <= 2 * 4
     assert any(call.strategy == "budget:150" for call in rig.values(Call))

@@ -10,7 +10,7 @@ from tests.laws.plays import watch
 from wakelog.agent import Agent
 from wakelog.errors import LeaseLost, NotFound
 from wakelog.log.content import ToolResult
-from wakelog.log.entry import Cancelled, Message, Partial, Queued, ToolStarted
+from wakelog.log.entry import Attention, Cancelled, Message, Partial, Queued, ToolStarted
 from wakelog.people import questions, resolve
 from wakelog.turn import words
 from wakelog.turn.decisions import Rest
@@ -139,6 +139,14 @@ def test_a_tool_nobody_declared():
     rig.say("Go.")
     assert [result.text for result in _results(rig)] == [words.NO_SUCH_TOOL.format(name="ghost")]
     assert rig.values(ToolStarted) == []
+
+
+def test_nobody_is_asked_about_a_tool_that_there_is_not():
+    """RUN-7: the model is told at once, whatever was agreed on about tools."""
+    rig = _rig(("ghost", 1), approval="ask")
+    assert rig.say("Go.").decision == Rest()
+    assert [result.text for result in _results(rig)] == [words.NO_SUCH_TOOL.format(name="ghost")]
+    assert rig.values(Attention) == []
 
 
 def test_a_tool_nobody_told_the_model_of():

@@ -166,8 +166,8 @@ IN_TURN = (
         "faults are not counted",
         "RUN-12",
         "turn/faults.py",
-        "if faults >= sight.policy.faults_max else None",
-        "if faults < 0 else None",
+        "if faults < sight.policy.faults_max:",
+        "if True:",
         (f"{FAULTS}::test_faults_in_a_row_are_counted_and_bounded",),
     ),
     Mutant(
@@ -233,8 +233,8 @@ IN_TURN = (
         "how a text was cut makes other parts",
         "law 11, RUN-8",
         "turn/assemble.py",
-        '            case TextDelta("", None):\n'
-        "                # Nothing was said, so it ends nothing: a thought goes on behind it.\n"
+        '            case TextDelta("", bound) if bound is None or self._thoughts:\n'
+        "                # Nothing was said, so nothing is ended or bound by it: a thought goes on behind it.\n"
         "                pass\n",
         "",
         (f"{ASSEMBLE}::test_where_it_is_looked_at_or_taken_apart_makes_no_difference",),

@@ -11,7 +11,7 @@ import msgspec
 from wakelog.acts.interrupting import unless_cancelled
 from wakelog.acts.requests import request_of
 from wakelog.acts.step import Step
-from wakelog.log.content import Text
+from wakelog.log.content import Text, Usage
 from wakelog.log.entry import Call, Cancelled, Compaction, FaultReport, Partial
 from wakelog.turn import words
 from wakelog.turn.assemble import Draft
@@ -50,7 +50,8 @@ class _Fold:
         if asked is not None:
             self.step.write(Cancelled(reason="asked by a person", queued_id=asked.id))
         elif (error := self._trouble()) is not None:
-            self.step.write(Partial(reply_id=self.reply_id, content=self.draft.content, error=error))
+            content = self.draft.content
+            self.step.write(Partial(reply_id=self.reply_id, content=content, error=error, usage=self._used))
         else:
             self._fold()
 
@@ -88,6 +89,10 @@ class _Fold:
     def _said(self) -> str:
         return "".join(part.text for part in self.draft.content if isinstance(part, Text)).strip()
 
+    @property
+    def _used(self) -> Usage | None:
+        return self.step.priced(self.end.usage) if isinstance(self.end, Finished) else None
+
     def _trouble(self) -> FaultReport | None:
         """Why there is no use in what came."""
         if isinstance(self.end, Faulted):
@@ -101,7 +106,6 @@ class _Fold:
     def _fold(self) -> None:
         summary, kept = words.framed(self._said), self.decision.first_kept
         folded = stretch(self.whole, kept)
-        usage = self.step.priced(self.end.usage) if isinstance(self.end, Finished) else None
         self.step.fold(
             Compaction(
                 summary=summary,
@@ -110,6 +114,6 @@ class _Fold:
                 tokens_after=self.whole.tokens - folded.tokens + estimate_tokens((Text(text=summary),)),
                 trigger=self.decision.trigger,
                 call_id=self.call_id,
-                usage=usage,
+                usage=self._used,
             )
         )

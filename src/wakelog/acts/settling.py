@@ -3,8 +3,10 @@
 import msgspec
 
 from wakelog.acts.step import Step
-from wakelog.log.content import Prompt
+from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import Attention, Cancelled, Failed, FaultReport, Message
+from wakelog.turn import words
+from wakelog.turn.calls import settled
 from wakelog.turn.decisions import Cancel, Fail, Raise, Settle, TakeUp
 
 
@@ -16,8 +18,13 @@ async def settle(step: Step, decision: Settle) -> None:
 
 
 def ask_a_person(step: Step, decision: Raise) -> None:
-    """Says that a person is needed, and about what."""
+    """Says that a person is needed, and about what. Nobody is asked about a tool that there is not."""
     call = decision.call
+    name = call.call.name
+    if decision.reason == "approve" and name not in {tool.get("name") for tool in step.declared()}:
+        said = (Text(text=words.NO_SUCH_TOOL.format(name=name)),)
+        step.write(Message(message=settled(call, "error", said)))
+        return
     step.write(
         Attention(reason=decision.reason, reply_id=call.reply_id, tool_call_id=call.call.id), about=call.reply_id
     )

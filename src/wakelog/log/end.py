@@ -13,7 +13,10 @@ from wakelog.log.seal import Chain, seal_of, seq_of, unsealed
 
 
 class End:
-    """The last seq, the running end of the chain, and the torn tail if there is one; `ragged`: without an LF."""
+    """The last seq, the running end of the chain, and the torn tail if there is one.
+
+    `ragged`: the last line has no LF; `sealed`: it has a seal.
+    """
 
     def __init__(self) -> None:
         self.seq = -1
@@ -21,14 +24,14 @@ class End:
         self.torn = b""
         self._chain = Chain()
         self.ragged = False
-        self._sealed = False
+        self.sealed = False
 
     def take(self, line: Line) -> None:
         """Goes over one more line."""
         self.size = line.offset + len(line.raw) + line.ended
         self.ragged, self.torn = not line.ended, b""
         h = seal_of(line.raw) if line.whole else None
-        self._sealed = h is not None
+        self.sealed = h is not None
         if h is not None:
             self._chain = Chain(h)
         else:
@@ -46,7 +49,7 @@ class End:
     def seal(self, body: bytes) -> bytes:
         """The bytes to append for an encoded entry: sealed, ended by LF, on a line of its own."""
         opening = b"\n" if self.ragged else b""
-        if self.ragged and not self._sealed:
+        if self.ragged and not self.sealed:
             self._chain.skip(opening)
         sealed = self._chain.seal(body, self.seq + 1)
         return opening + sealed + b"\n"
@@ -55,7 +58,7 @@ class End:
         """What `seal` gave has been written: the log ends behind it now. Gives the new entry's seq."""
         self.seq += 1
         self.size += len(written)
-        self.torn, self.ragged, self._sealed = b"", False, True
+        self.torn, self.ragged, self.sealed = b"", False, True
         return self.seq
 
 

@@ -185,12 +185,13 @@ class Call(Fact, frozen=True, kw_only=True, tag="call"):
 
 
 class Partial(Fact, frozen=True, kw_only=True, tag="partial"):
-    """A reply, or a tool's output, that was cut off, as far as it had come; the error where one is known."""
+    """A reply, or a tool's output, that was cut off, as far as it had come; error and usage where they are known."""
 
     reply_id: str
     content: Content = ()
     tool_call_id: str | None = None
     error: FaultReport | None = None
+    usage: Usage | None = None
 
 
 class Resumed(Fact, frozen=True, kw_only=True, tag="resumed"):

@@ -158,7 +158,7 @@ def _end_of_summary(partial: Partial) -> Finished | Faulted:
     error = partial.error
     assert error is not None
     if error.kind in ("empty", "did_not_shrink"):
-        return Finished()
+        return Finished(usage=partial.usage)
     return Faulted(error.kind, error.message, error.retryable)
 
 

@@ -32,11 +32,12 @@ def open_store(url: str) -> Store:
             store = load("wakelog.stores.sqlite").SqliteStore(os.path.expanduser(place.removeprefix("//")))
         case "postgresql" | "postgres":
             store = load("wakelog.stores.postgres").PostgresStore(url)
-        case unknown:
-            if unknown != "jsonl" and "/" not in unknown and place.startswith("//"):
-                raise UsageError(f"no store speaks {scheme!r}", hint=_SPOKEN)
-            folder = place if unknown == "jsonl" else url
-            store = load("wakelog.stores.jsonl").JsonlStore(os.path.expanduser(folder))
+        case "jsonl":
+            store = load("wakelog.stores.jsonl").JsonlStore(os.path.expanduser(place))
+        case word if word and "/" not in word and not os.path.isdir(url):
+            raise UsageError(f"no store speaks {word!r}", hint=_SPOKEN)
+        case _:
+            store = load("wakelog.stores.jsonl").JsonlStore(os.path.expanduser(url))
     return store
 
 

@@ -21,6 +21,7 @@ LOG_SUFFIX = ".jsonl"
 BLOCK_BYTES = 1024 * 1024
 _NO_FOLLOW = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _TAIL_BLOCK_BYTES = 64 * 1024
+_SMALL_BYTES = 16 * 1024
 _HINTS = {
     errno.ENOSPC: "the disk is full: free some space and try again",
     errno.EDQUOT: "the quota is used up: free some space and try again",
@@ -124,7 +125,7 @@ class Folder:
             except (FileNotFoundError, NotADirectoryError):
                 return None
             try:
-                return os.read(descriptor, BLOCK_BYTES)
+                return os.read(descriptor, _SMALL_BYTES)
             finally:
                 os.close(descriptor)
 

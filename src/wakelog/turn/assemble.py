@@ -23,8 +23,8 @@ class Draft:
     def take(self, delta: Spoken) -> None:
         """Takes in the next piece."""
         match delta:
-            case TextDelta("", None):
-                # Nothing was said, so it ends nothing: a thought goes on behind it.
+            case TextDelta("", bound) if bound is None or self._thoughts:
+                # Nothing was said, so nothing is ended or bound by it: a thought goes on behind it.
                 pass
             case TextDelta(text, bound):
                 self._end_thought()
@@ -44,24 +44,18 @@ class Draft:
 
     @property
     def content(self) -> tuple[AnyPart, ...]:
-        """What has been said so far, as parts."""
-        self._end_words()
-        self._end_thought()
-        return tuple(self._parts)
+        """What has been said so far, as parts. To look at it ends nothing."""
+        parts = list(self._parts)
+        _add_words(parts, "".join(self._words))
+        _add_thought(parts, "".join(self._thoughts))
+        return tuple(parts)
 
     def _end_words(self, bound: JsonObject | None = None) -> None:
-        text = "".join(self._words)
+        _add_words(self._parts, "".join(self._words), bound)
         self._words = []
-        before = self._parts[-1] if self._parts else None
-        if isinstance(before, Text) and before.bound is None:
-            # The part before was only looked at, or another piece of the same words stood in between.
-            self._parts[-1] = Text(text=before.text + text, bound=bound)
-        elif text:
-            self._parts.append(Text(text=text, bound=bound))
 
     def _end_thought(self, signature: str | None = None, bound: JsonObject | None = None) -> None:
-        if self._thoughts and (any(self._thoughts) or signature is not None or bound is not None):
-            self._parts.append(Thinking(thinking="".join(self._thoughts), signature=signature, bound=bound))
+        _add_thought(self._parts, "".join(self._thoughts), signature, bound)
         self._thoughts = []
 
     def _free_id(self, wanted: str) -> str:
@@ -71,6 +65,22 @@ class Draft:
             number += 1
             free = f"{wanted or 'call'}.{number}"
         return free
+
+
+def _add_words(parts: list[AnyPart], text: str, bound: JsonObject | None = None) -> None:
+    before = parts[-1] if parts else None
+    if isinstance(before, Text) and before.bound is None:
+        # Nothing but an empty piece of something else stood in between.
+        parts[-1] = Text(text=before.text + text, bound=bound)
+    elif text:
+        parts.append(Text(text=text, bound=bound))
+
+
+def _add_thought(
+    parts: list[AnyPart], thinking: str, signature: str | None = None, bound: JsonObject | None = None
+) -> None:
+    if thinking or signature is not None or bound is not None:
+        parts.append(Thinking(thinking=thinking, signature=signature, bound=bound))
 
 
 def assemble(deltas: Iterable[Spoken], prior: str = "") -> tuple[AnyPart, ...]:

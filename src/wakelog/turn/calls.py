@@ -208,5 +208,10 @@ CALL_ROWS = (
         _receipt,
     ),
     CallRow("call safe", "begun, safe", "Run, one attempt more; above attempts_max Settle(error)", _safe),
-    CallRow("call new", "not begun", "policy deny: Settle(denied); ask: attention; auto: Run", _new),
+    CallRow(
+        "call new",
+        "not begun",
+        "policy deny: Settle(denied); ask: attention; auto: Run; no such tool: Settle(error)",
+        _new,
+    ),
 )

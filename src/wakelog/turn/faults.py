@@ -22,7 +22,12 @@ OVERFLOW = "context_overflow"
 def too_many_faults(sight: Sight) -> Fail | None:
     """The end of the turn, if it has met its bound."""
     faults = faults_in_a_row(sight)
-    return Fail("faults", words.FAULTS.format(faults=faults)) if faults >= sight.policy.faults_max else None
+    if faults < sight.policy.faults_max:
+        return None
+    fault = last_fault(sight.branch) if sight.state.ends_in == "faulted" else None
+    error = fault.value.error if fault is not None and isinstance(fault.value, Failed) else None
+    why = words.LAST_FAULT.format(why=error.message or error.kind) if error is not None else ""
+    return Fail("faults", words.FAULTS.format(faults=faults) + why)
 
 
 def faults_in_a_row(sight: Sight) -> int:

@@ -195,6 +195,8 @@ def _fold_open(state: BranchState, entries: Iterable[Entry]) -> None:
             elif isinstance(value.message, Prompt):
                 queue.pop(value.message.queued_id or "", None)
                 _forget_cancels(queue)
+            elif isinstance(value.message, ToolResult) and attention:
+                _forget_answered(attention, value.message)
         elif isinstance(value, Queued):
             queue[entry.id] = value
         elif isinstance(value, Cancelled):
@@ -212,6 +214,13 @@ def _forget_cancels(queue: dict[str, Queued]) -> None:
     """A cancel is meant for the turn in which it was said: it has no hold on the next one."""
     for entry_id in [entry_id for entry_id, queued in queue.items() if queued.mode == "cancel"]:
         del queue[entry_id]
+
+
+def _forget_answered(attention: dict[str, Attention], result: ToolResult) -> None:
+    """Nobody needs to decide about a call that has its result: its turn was cancelled, or it was settled elsewhere."""
+    call = (result.reply_id, result.tool_call_id)
+    for entry_id in [entry_id for entry_id, asked in attention.items() if (asked.reply_id, asked.tool_call_id) == call]:
+        del attention[entry_id]
 
 
 def _channels(reply: Message, call: Call | None) -> tuple[str, ...]:
@@ -284,7 +293,11 @@ def _step_session(state: SessionState, entry: Entry) -> None:
             state.terminated = True
         case Activity() as activity:
             _step_uptime(state, activity)
-        case Message(message=Reply(usage=Usage() as usage)) | Compaction(usage=Usage() as usage):
+        case (
+            Message(message=Reply(usage=Usage() as usage))
+            | Compaction(usage=Usage() as usage)
+            | Partial(usage=Usage() as usage)
+        ):
             state.calls += 1
             state.usage = state.usage + usage
     state.messages += isinstance(entry.value, Message)

@@ -4,12 +4,13 @@ The key is the entry that holds the usage: a fork shares entries instead of copy
 of a session keeps their ids, so adding up distinct ids can neither miss a call nor count one twice.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 
 import msgspec
 
 from wakelog.log.content import Reply, Usage
-from wakelog.log.entry import Compaction, Entry, Message
+from wakelog.log.entry import Compaction, Entry, Message, Partial
 from wakelog.log.tree import Tree
 
 
@@ -39,19 +40,19 @@ def usage(entries: Iterable[Entry]) -> Spent:
 
 def usage_by_branch(tree: Tree) -> tuple[BranchSpent, ...]:
     """What each branch cost, and what would not have been spent without it."""
-    paths = {leaf: tree.branch(leaf).links for leaf in tree.leaves()}
-    holders: dict[str, int] = {}
-    for links in paths.values():
-        for link in links:
-            holders[link.id] = holders.get(link.id, 0) + 1
+    branches = {leaf: tree.branch(leaf) for leaf in tree.leaves()}
+    paths = {leaf: (*branch.links, *branch.facts, *branch.inherited_facts) for leaf, branch in branches.items()}
+    holders = Counter(entry.id for path in paths.values() for entry in path)
     return tuple(
-        BranchSpent(leaf, usage(links), usage(link for link in links if holders[link.id] == 1))
-        for leaf, links in paths.items()
+        BranchSpent(leaf, usage(path), usage(entry for entry in path if holders[entry.id] == 1))
+        for leaf, path in paths.items()
     )
 
 
 def _usage_of(entry: Entry) -> Usage | None:
     match entry.value:
-        case Message(message=Reply(usage=Usage() as usage)) | Compaction(usage=Usage() as usage):
+        case Message(message=Reply(usage=Usage() as usage)):
+            return usage
+        case Compaction(usage=Usage() as usage) | Partial(usage=Usage() as usage):
             return usage
     return None

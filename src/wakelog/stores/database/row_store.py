@@ -14,8 +14,9 @@ from wakelog.log.end import End, already_there, check_place
 from wakelog.log.ids import checked_id, is_id, slug, stem
 from wakelog.log.lines import Line, lines_after, split, split_backwards
 from wakelog.log.seal import seal_of, seq_of, unsealed
-from wakelog.ports import Append, Blobs, Lease, News, Piece, Sealed, Stat
+from wakelog.ports import Append, Blobs, Lease, News, Sealed, Stat
 from wakelog.stores.database.draft import Draft, first_row
+from wakelog.stores.database.reading_on import ReadingOn
 from wakelog.stores.database.rows import rows_of
 from wakelog.stores.database.tables import Addition, Known, LeaseRow, Row, StoredRow, Tables
 from wakelog.stores.holding import this_process
@@ -34,6 +35,7 @@ class RowStore:
         self._tables = tables
         self._known: dict[str, Known] = {}
         self._ends: dict[str, End] = {}
+        self._journals = ReadingOn(tables)
 
     # ── creating and finding ─────────────────────────────────────────────────────────────────────
 
@@ -348,13 +350,9 @@ class RowStore:
                 wait(left)
 
     def _news(self, session: str, after: int, had: Mapping[str, int]) -> News:
-        lines = tuple(self.load(session, after=after))
-        fresh = tuple(
-            Piece(reply_id, at, journal[at])
-            for reply_id, journal in self.journals(session).items()
-            for at in range(had.get(reply_id, 0), len(journal))
-        )
-        return News(lines, fresh)
+        # A piece comes behind the entries that say what it belongs to, so they are looked at after it.
+        fresh = self._journals.fresh(session, had)
+        return News(tuple(self.load(session, after=after)), fresh)
 
     def journal(self, session: str, reply_id: str, piece: bytes, *, fence: int | None = None) -> None:
         """See `ports.Store`."""
@@ -365,8 +363,8 @@ class RowStore:
     def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:
         """See `ports.Store`."""
         found: dict[str, list[bytes]] = {}
-        for reply_id, piece in self._tables.journals(self._find(session).id):
-            found.setdefault(reply_id, []).append(piece)
+        for row in self._tables.journals(self._find(session).id):
+            found.setdefault(row.reply, []).append(row.bytes)
         return {reply_id: tuple(pieces) for reply_id, pieces in found.items()}
 
     def drop(self, session: str, reply_id: str) -> None:

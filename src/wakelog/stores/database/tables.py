@@ -68,6 +68,14 @@ class LeaseRow(msgspec.Struct, frozen=True):
     process: Holder
 
 
+class JournalRow(msgspec.Struct, frozen=True):
+    """A piece of a journal. Keys grow; that of a piece that was dropped may be given to another."""
+
+    key: int
+    reply: str
+    bytes: bytes
+
+
 class Tables(Protocol):
     """A database with our tables in it. Every method is one transaction, and may be called from any thread."""
 
@@ -152,8 +160,8 @@ class Tables(Protocol):
         """Adds a piece to a journal without a sync. False if a fence is given that is not the current one."""
         ...
 
-    def journals(self, session: str) -> list[tuple[str, bytes]]:
-        """The pieces of all journals of a session with their replies, each reply's in their order."""
+    def journals(self, session: str, *, since: int = 0) -> list[JournalRow]:
+        """The pieces of all journals of a session, in the order they came, from that key on."""
         ...
 
     def drop(self, session: str, reply: str) -> None:

@@ -6,12 +6,22 @@ anybody saw. A last piece without its LF was shown to nobody, and is none.
 
 import contextlib
 import os
+from collections.abc import Iterator, Mapping
+from typing import BinaryIO, NamedTuple
 
 from wakelog.errors import UsageError
 from wakelog.log.ids import is_id
+from wakelog.ports import Piece
 from wakelog.stores.files import Folder, checked_name, no_follow, storage, write_all
 
 _FOLDER = ".journals"
+
+
+class _Stood(NamedTuple):
+    """How many pieces were read, and where the last of them ended."""
+
+    pieces: int = 0
+    place: int = 0
 
 
 class JournalFiles:
@@ -19,6 +29,7 @@ class JournalFiles:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
+        self._stood: dict[str, dict[str, _Stood]] = {}
 
     def add(self, name: str, reply_id: str, piece: bytes) -> None:
         """Adds a piece to a reply's journal."""
@@ -35,20 +46,56 @@ class JournalFiles:
 
     def read(self, name: str) -> dict[str, tuple[bytes, ...]]:
         """The journals of a session, by reply, as whole pieces."""
-        folder = self._folder.inside(_FOLDER, name)
-        found = {}
         with storage(f"read the journals of {name}"):
-            for reply_id in filter(is_id, sorted(_listed(folder))):
-                path = os.path.join(folder, reply_id)
-                with contextlib.suppress(FileNotFoundError), open(path, "rb", opener=no_follow) as file:
-                    found[reply_id] = tuple(file.read().split(b"\n")[:-1])
+            return {reply_id: tuple(_pieces(file.read())) for reply_id, file in self._opened(name)}
+
+    def read_on(self, name: str, had: Mapping[str, int]) -> list[Piece]:
+        """The pieces of each journal behind those that were had.
+
+        Where somebody stood is remembered, so that a journal that grows is not read again from its beginning. What is
+        remembered only saves reading: where there is no end of a piece any more, all of it is counted again.
+        """
+        found: list[Piece] = []
+        stood, now = self._stood.pop(name, {}), dict[str, _Stood]()
+        with storage(f"read the journals of {name}"):
+            for reply_id, file in self._opened(name):
+                count = had.get(reply_id, 0)
+                before = _found_again(file, stood.get(reply_id), count)
+                fresh = _pieces(file.read())
+                place = before.place + sum(len(piece) + 1 for piece in fresh)
+                now[reply_id] = _Stood(before.pieces + len(fresh), place)
+                found += [Piece(reply_id, at, piece) for at, piece in enumerate(fresh[count - before.pieces :], count)]
+        if now:
+            self._stood[name] = now
         return found
+
+    def _opened(self, name: str) -> Iterator[tuple[str, BinaryIO]]:
+        """Every journal of a session, opened one after the other; one that is gone meanwhile is gone."""
+        folder = self._folder.inside(_FOLDER, name)
+        for reply_id in filter(is_id, sorted(_listed(folder))):
+            path = os.path.join(folder, reply_id)
+            with contextlib.suppress(FileNotFoundError), open(path, "rb", opener=no_follow) as file:
+                yield reply_id, file
 
     def drop(self, name: str, reply_id: str) -> None:
         """Removes a journal; one that is not there is removed already."""
         path = os.path.join(self._folder.inside(_FOLDER, name), checked_name(reply_id))
         with storage("drop a journal"), contextlib.suppress(FileNotFoundError):
             os.unlink(path)
+
+
+def _found_again(file: BinaryIO, stood: _Stood | None, count: int) -> _Stood:
+    """Where to read on: behind the pieces that were counted, if one still ends there; else at the beginning."""
+    if stood is not None and stood.place and stood.pieces == count:
+        file.seek(stood.place - 1)
+        if file.read(1) == b"\n":
+            return stood
+    file.seek(0)
+    return _Stood()
+
+
+def _pieces(raw: bytes) -> list[bytes]:
+    return raw.split(b"\n")[:-1]
 
 
 def _listed(folder: str) -> list[str]:

@@ -66,6 +66,14 @@ class OpenLogs:
             log.users += 1
             return log
 
+    def known_to_end(self, name: str, size: int, seq: int) -> bool:
+        """Whether a log of this size is known to end with this seq. Nobody is waited for: when in doubt it is not."""
+        log = self._logs.get(name)
+        end = log.end if log is not None and self._pid == os.getpid() else None
+        # An appender moves the seq before the size: in this order what is half moved never looks like an end. Behind a
+        # last line without a seal there may be more to tell than its seq.
+        return end is not None and end.size == size and end.seq == seq and end.sealed
+
     def give_back(self, log: OpenLog) -> None:
         """Not in use by this appender any more."""
         with self._looking:

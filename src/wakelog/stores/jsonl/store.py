@@ -24,7 +24,7 @@ from wakelog.errors import Conflict, LeaseLost, WakelogError
 from wakelog.log.end import End, already_there, check_place
 from wakelog.log.lines import Line, lines_after, split
 from wakelog.log.seal import seal_of, seq_of
-from wakelog.ports import Append, Lease, News, Piece, Sealed, Stat
+from wakelog.ports import Append, Lease, News, Sealed, Stat
 from wakelog.stores import load
 from wakelog.stores.files import LOG_SUFFIX, Folder, blocks, lines_backwards, storage, storage_error, write_all
 from wakelog.stores.jsonl.blob_files import BlobFiles
@@ -216,8 +216,9 @@ class JsonlStore:
         if log.end is not None and log.end.size == log.size:
             return log.end
         # What comes behind a last line without its end is a part of that line, so that one is read again.
-        is_good = log.end is not None and log.end.size < log.size and not log.end.ragged
-        known = log.end if is_good else _last_sealed(log.log, log.size)
+        stood, log.end = log.end, None
+        is_good = stood is not None and stood.size < log.size and not stood.ragged
+        known = stood if is_good else _last_sealed(log.log, log.size)
         end = known or End()
         for line in split(blocks(log.log, end.size, log.size), offset=end.size):
             if known is not None and line.ended and seal_of(line.raw) is None:
@@ -235,8 +236,10 @@ class JsonlStore:
 
     def load(self, session: str, *, after: int = -1) -> Iterator[Line]:
         """See `ports.Store`."""
-        with self._reading(self.name(session)) as (log, size):
-            yield from self._lines_after(log, size, after)
+        name = self.name(session)
+        with self._reading(name) as (log, size):
+            if not self._logs.known_to_end(name, size, after):
+                yield from self._lines_after(log, size, after)
 
     def tail(self, session: str) -> Iterator[Line]:
         """See `ports.Store`."""
@@ -316,20 +319,17 @@ class JsonlStore:
         deadline = time.monotonic() + timeout_s
         seen = -1
         while True:
+            # A piece comes behind the entries that say what it belongs to, so they are looked at after it.
+            fresh = self._journals.read_on(self.name(session), pieces)
             with storage(f"follow {session}"):
                 size = os.stat(self.folder.log_path(self.name(session)), follow_symlinks=False).st_size
             lines = tuple(self.load(session, after=after)) if size != seen else ()
             seen = size
-            news = News(lines, tuple(self._pieces(session, pieces)))
+            news = News(lines, tuple(fresh))
             left = deadline - time.monotonic()
             if news.lines or news.pieces or left <= 0:
                 return news
             time.sleep(min(_POLL_S, left))
-
-    def _pieces(self, session: str, had: Mapping[str, int]) -> Iterator[Piece]:
-        for reply_id, journal in self.journals(session).items():
-            for at in range(had.get(reply_id, 0), len(journal)):
-                yield Piece(reply_id, at, journal[at])
 
     def journal(self, session: str, reply_id: str, piece: bytes, *, fence: int | None = None) -> None:
         """See `ports.Store`."""

@@ -13,7 +13,7 @@ from psycopg.types.numeric import Int8
 
 from wakelog.errors import StoreError
 from wakelog.ports import Stat
-from wakelog.stores.database.tables import Addition, Known, LeaseRow, Row, StoredRow
+from wakelog.stores.database.tables import Addition, JournalRow, Known, LeaseRow, Row, StoredRow
 from wakelog.stores.holding import Holder
 from wakelog.stores.postgres.adding import ADD, ADD_MANY, MAKE, TAKE, made, many, one
 from wakelog.stores.postgres.blobs import PostgresBlobs
@@ -88,7 +88,9 @@ WITH log AS (
 )
 SELECT followed > clock_timestamp(), <commit> FROM log
 """)
-_JOURNALS = "SELECT reply, bytes FROM wakelog.journals WHERE session = %(session)s ORDER BY piece"
+_JOURNALS = """
+SELECT piece, reply, bytes FROM wakelog.journals WHERE session = %(session)s AND piece >= %(since)s ORDER BY piece
+"""
 _DROP = committing("""
 WITH gone AS (DELETE FROM wakelog.journals WHERE session = %(session)s AND reply = %(reply)s) SELECT <commit>
 """)
@@ -238,9 +240,9 @@ class PostgresTables:
         self._tell(session, found)
         return bool(found)
 
-    def journals(self, session: str) -> list[tuple[str, bytes]]:
+    def journals(self, session: str, *, since: int = 0) -> list[JournalRow]:
         """See `Tables`."""
-        return [(reply, piece) for reply, piece in self._database.read(_JOURNALS, {"session": session})]
+        return [JournalRow(*row) for row in self._database.read(_JOURNALS, {"session": session, "since": Int8(since)})]
 
     def drop(self, session: str, reply: str) -> None:
         """See `Tables`."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from wakelog.ports import Stat
-from wakelog.stores.database.tables import Addition, Known, LeaseRow, Row, StoredRow
+from wakelog.stores.database.tables import Addition, JournalRow, Known, LeaseRow, Row, StoredRow
 from wakelog.stores.holding import Holder, boot_id, seconds_since_boot
 from wakelog.stores.sqlite.blobs import SqliteBlobs
 from wakelog.stores.sqlite.file import SqliteFile
@@ -70,7 +70,11 @@ SELECT key, :reply, :piece FROM logs WHERE id = :session AND (:fence IS NULL OR 
 RETURNING 1
 """
 _JOURNALS = """
-SELECT reply, bytes FROM journals WHERE session = (SELECT key FROM logs WHERE id = ?) ORDER BY journals.key
+SELECT key, reply, bytes FROM journals WHERE session = (SELECT key FROM logs WHERE id = ?) ORDER BY key
+"""
+# The plus keeps the index by session out of it: what has come since is little, whoever it is of.
+_JOURNALS_SINCE = """
+SELECT key, reply, bytes FROM journals WHERE +session = (SELECT key FROM logs WHERE id = ?) AND key >= ? ORDER BY key
 """
 _DROP = "DELETE FROM journals WHERE session = (SELECT key FROM logs WHERE id = ?) AND reply = ?"
 
@@ -196,10 +200,11 @@ class SqliteTables:
         with self._file.writing(durable=False) as db:
             return db.execute(_JOURNAL, given).fetchone() is not None
 
-    def journals(self, session: str) -> list[tuple[str, bytes]]:
+    def journals(self, session: str, *, since: int = 0) -> list[JournalRow]:
         """See `Tables`."""
         with self._file.reading() as db:
-            return db.execute(_JOURNALS, (session,)).fetchall()
+            found = db.execute(_JOURNALS_SINCE, (session, since)) if since else db.execute(_JOURNALS, (session,))
+            return [JournalRow(*row) for row in found]
 
     def drop(self, session: str, reply: str) -> None:
         """See `Tables`."""
