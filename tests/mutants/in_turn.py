@@ -126,8 +126,8 @@ IN_TURN = (
         "an old cancel ends the next turn",
         "RUN-12",
         "views/state.py",
-        '                queue.pop(value.message.queued_id or "", None)\n                _forget_cancels(queue)\n',
-        '                queue.pop(value.message.queued_id or "", None)\n',
+        '            self.queue.pop(said.queued_id or "", None)\n            self.forget_cancels()\n',
+        '            self.queue.pop(said.queued_id or "", None)\n',
         (f"{PEOPLE}::test_a_cancel_that_came_too_late_is_forgotten",),
     ),
     Mutant(

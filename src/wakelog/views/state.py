@@ -6,7 +6,8 @@ what the log said when it was whole still holds. Adding a value means adding it 
 stand together: the field in `FoldState`, its step here, and the test that compares both ways.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
@@ -15,6 +16,7 @@ from wakelog.log.entry import (
     Activity,
     Attention,
     AttentionResolved,
+    Body,
     Call,
     Cancelled,
     Compaction,
@@ -170,62 +172,77 @@ def _step_settings(state: BranchState, link: Entry) -> None:
             state.context = record
 
 
-_OPENING = frozenset({Call, Sent, Message, Queued, Cancelled, Attention, AttentionResolved})
-
-
 def _fold_open(state: BranchState, entries: Iterable[Entry]) -> None:
-    calls: dict[str, Call] = {}
-    queue = {entry.id: entry for entry in state.queue}
-    attention = {entry.id: entry for entry in state.attention}
-    owed = dict.fromkeys((debt.reply_id, debt.channel) for debt in state.owed)
+    opened = _Open(state)
     for entry in entries:
-        value = entry.value
-        # Every step goes over every entry of the tail here: types are compared, the frequent ones first.
-        kind = type(value)
-        if kind not in _OPENING:
-            continue
-        if isinstance(value, Call):
-            calls[value.reply_id] = value
-            queue.pop(value.queued_id or "", None)
-        elif isinstance(value, Sent):
-            owed.pop((value.reply_id, value.channel), None)
-        elif isinstance(value, Message):
-            if isinstance(value.message, Reply):
-                owed.update(dict.fromkeys((value.id, channel) for channel in _channels(value, calls.get(value.id))))
-            elif isinstance(value.message, Prompt):
-                queue.pop(value.message.queued_id or "", None)
-                _forget_cancels(queue)
-            elif isinstance(value.message, ToolResult) and attention:
-                _forget_answered(attention, value.message)
-        elif isinstance(value, Queued):
-            queue[entry.id] = value
-        elif isinstance(value, Cancelled):
-            _forget_cancels(queue)
-        elif isinstance(value, Attention):
-            attention[entry.id] = value
-        elif isinstance(value, AttentionResolved):
-            attention.pop(value.attention_id, None)
-    state.queue = tuple(queue.values())
-    state.attention = tuple(attention.values())
-    state.owed = tuple(Owed(reply_id=reply_id, channel=channel) for reply_id, channel in owed)
+        step = _STEPS.get(type(entry.value))
+        if step is not None:
+            step(opened, entry.value)
+    state.queue = tuple(opened.queue.values())
+    state.attention = tuple(opened.attention.values())
+    state.owed = tuple(Owed(reply_id=reply_id, channel=channel) for reply_id, channel in opened.owed)
 
 
-def _forget_cancels(queue: dict[str, Queued]) -> None:
-    """A cancel is meant for the turn in which it was said: it has no hold on the next one."""
-    for entry_id in [entry_id for entry_id, queued in queue.items() if queued.mode == "cancel"]:
-        del queue[entry_id]
+class _Open:
+    """What is open at one place of a branch. Every step of a session goes over every entry of its tail here."""
+
+    def __init__(self, state: BranchState) -> None:
+        self.calls: dict[str, Call] = {}
+        self.queue = {entry.id: entry for entry in state.queue}
+        self.attention = {entry.id: entry for entry in state.attention}
+        self.owed = dict.fromkeys((debt.reply_id, debt.channel) for debt in state.owed)
+
+    def call(self, call: Call) -> None:
+        self.calls[call.reply_id] = call
+        self.queue.pop(call.queued_id or "", None)
+
+    def sent(self, sent: Sent) -> None:
+        self.owed.pop((sent.reply_id, sent.channel), None)
+
+    def message(self, message: Message) -> None:
+        said = message.message
+        if isinstance(said, Reply):
+            # It is owed to the channels of the call that made it, which stands on the same link.
+            call = self.calls.get(message.id)
+            if call is not None and call.parent_id == message.parent_id:
+                self.owed.update(dict.fromkeys((message.id, channel) for channel in call.channels))
+        elif isinstance(said, Prompt):
+            self.queue.pop(said.queued_id or "", None)
+            self.forget_cancels()
+        elif isinstance(said, ToolResult) and self.attention:
+            self._forget_questions(said)
+
+    def queued(self, queued: Queued) -> None:
+        self.queue[queued.id] = queued
+
+    def forget_cancels(self, _: Cancelled | None = None) -> None:
+        """A cancel is meant for the turn in which it was said: it has no hold on the next one."""
+        if self.queue:
+            self.queue = {key: queued for key, queued in self.queue.items() if queued.mode != "cancel"}
+
+    def asked(self, attention: Attention) -> None:
+        self.attention[attention.id] = attention
+
+    def resolved(self, resolved: AttentionResolved) -> None:
+        self.attention.pop(resolved.attention_id, None)
+
+    def _forget_questions(self, result: ToolResult) -> None:
+        """Nobody has to decide about a call with a result: its turn was cancelled, or it was settled elsewhere."""
+        call = (result.reply_id, result.tool_call_id)
+        for asked in [*self.attention.values()]:
+            if (asked.reply_id, asked.tool_call_id) == call:
+                del self.attention[asked.id]
 
 
-def _forget_answered(attention: dict[str, Attention], result: ToolResult) -> None:
-    """Nobody needs to decide about a call that has its result: its turn was cancelled, or it was settled elsewhere."""
-    call = (result.reply_id, result.tool_call_id)
-    for entry_id in [entry_id for entry_id, asked in attention.items() if (asked.reply_id, asked.tool_call_id) == call]:
-        del attention[entry_id]
-
-
-def _channels(reply: Message, call: Call | None) -> tuple[str, ...]:
-    """Whom a reply is owed to: the channels of the call that made it, which stands on the same link."""
-    return call.channels if call is not None and call.parent_id == reply.parent_id else ()
+_STEPS: dict[type[Body], Callable[[_Open, Any], None]] = {
+    Call: _Open.call,
+    Sent: _Open.sent,
+    Message: _Open.message,
+    Queued: _Open.queued,
+    Cancelled: _Open.forget_cancels,
+    Attention: _Open.asked,
+    AttentionResolved: _Open.resolved,
+}
 
 
 # ── session ──────────────────────────────────────────────────────────────────────────────────────
