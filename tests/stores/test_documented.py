@@ -1,16 +1,16 @@
 """docs/stores.md is run: its programs print what they say, and every address in its table opens."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.programs import check_printed, programs
+from wakelog.errors import UsageError
 from wakelog.stores import open_store
 
 TEXT = (Path(__file__).parents[2] / "docs" / "stores.md").read_text()
-PROGRAMS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+PROGRAMS = programs("stores.md")
 
 
 def test_there_are_programs():
@@ -19,10 +19,7 @@ def test_there_are_programs():
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
 def test_a_program_prints_its_last_comment(program, tmp_path):
-    said = re.search(r"(?:^# .*\n)+\Z", program, re.MULTILINE)[0]
-    command = [sys.executable, "-W", "error", "-c", program]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == (re.sub(r"^# ", "", said, flags=re.MULTILINE), "")
+    check_printed(program, tmp_path)
 
 
 def test_every_address_opens(tmp_path, monkeypatch, postgres_url):
@@ -35,3 +32,14 @@ def test_every_address_opens(tmp_path, monkeypatch, postgres_url):
         assert list(store.sessions()) == []
         store.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_word_that_no_store_speaks(tmp_path, monkeypatch):
+    """ST-4: a slip of the keyboard is refused, and makes no folder; one that is there may have any name."""
+    monkeypatch.chdir(tmp_path)
+    for address in ("sqlit:file.db", "gopher://x", "a:b"):
+        with pytest.raises(UsageError, match="no store speaks"):
+            open_store(address)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "a:b").mkdir()
+    assert list(open_store("a:b").sessions()) == []

@@ -1,16 +1,15 @@
 """docs/tools.md is run: its programs print what they say, and its table names the tools as they are."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.programs import check_printed, programs
 from wakelog.tools import builtin_tools
 
 TEXT = (Path(__file__).parents[2] / "docs" / "tools.md").read_text()
-PROGRAMS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+PROGRAMS = programs("tools.md")
 
 
 def test_there_are_programs():
@@ -19,10 +18,7 @@ def test_there_are_programs():
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
 def test_a_program_prints_its_last_comment(program, tmp_path):
-    said = re.search(r"(?:^# .*\n)+\Z", program, re.MULTILINE)[0]
-    command = [sys.executable, "-W", "error", "-c", program]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == (re.sub(r"^# ", "", said, flags=re.MULTILINE), "")
+    check_printed(program, tmp_path)
 
 
 def test_the_table_of_tools(tmp_path):

@@ -40,7 +40,7 @@ STORE = _shared(
     "--store",
     "store_url",
     metavar="URL",
-    help="Where sessions are kept: a folder or jsonl:DIR. [default: $WAKELOG_STORE, else the XDG data folder]",
+    help="Where sessions are kept: a folder, sqlite:FILE or postgresql://… [default: $WAKELOG_STORE, else what is configured]",
 )
 COLOR = _shared("--color", type=click.Choice(["auto", "always", "never"]), help="Whether to colour. [default: auto]")
 PAGER = _shared("--pager/--no-pager", is_flag=True, help="Whether to use $PAGER on a terminal.")

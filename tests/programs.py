@@ -1,0 +1,21 @@
+"""Programs in documents: they are run as they stand, and print what their last comment says."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+_DOCS = Path(__file__).parent.parent / "docs"
+
+
+def programs(page: str) -> list[str]:
+    """The Python programs of a page."""
+    return re.findall(r"^```python\n(.*?)^```$", (_DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+def check_printed(program: str, folder: Path) -> None:
+    """Runs a program in a folder; what it prints is its last comment, and it complains of nothing."""
+    said = re.search(r"(?:^# .*\n)+\Z", program, re.MULTILINE)[0]
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == (re.sub(r"^# ", "", said, flags=re.MULTILINE), "")

@@ -1,0 +1,42 @@
+"""docs/library.md is run: its programs print what they say, and every name in it is there."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.programs import check_printed, programs
+from wakelog import errors, ports
+
+PROGRAMS = programs("library.md")
+TEXT = (Path(__file__).parent.parent / "docs" / "library.md").read_text()
+
+
+def test_there_are_programs():
+    assert len(PROGRAMS) == 3
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
+def test_a_program_prints_its_last_comment(program, tmp_path):
+    check_printed(program, tmp_path)
+
+
+def test_every_port_and_suite_is_there():
+    """The table of ports names protocols and suites as they are."""
+    rows = re.findall(r"^\| (`.*?`) \|.*\| (.*?) \|$", TEXT, re.MULTILINE)
+    assert len(rows) == 6
+    for named, suites in rows:
+        assert all(hasattr(ports, name) for name in re.findall(r"`(\w+)`", named))
+        for suite in re.findall(r"`(\w+)`", suites):
+            importlib.import_module(f"wakelog.testing.{suite}")
+
+
+def test_every_module_and_error_is_there():
+    for name in re.findall(r"`(wakelog\.[\w.]+)`", TEXT):
+        module, _, last = name.rpartition(".")
+        assert last[0].islower() or hasattr(importlib.import_module(module), last), name
+        if last[0].islower():
+            importlib.import_module(name)
+    raised = TEXT[TEXT.index("## What is raised") :]
+    assert all(hasattr(errors, name) for name in re.findall(r"`([A-Z]\w+)`", raised))
