@@ -5,18 +5,22 @@ import asyncio
 import pytest
 
 from tests.acts.rigs import Rig
+from wakelog.acts.requests import declared_tools
 from wakelog.errors import Conflict
-from wakelog.live import live_world, recall, stuck, watch_for_cancel
+from wakelog.live import live_world, recall, send, stuck, watch_for_cancel
+from wakelog.log.codec import canonical
 from wakelog.log.content import Reply, ToolResult
 from wakelog.log.entry import ContextRecord, Message, Queued, Spawned
 from wakelog.people import cancel, questions, resolve
 from wakelog.reading import read_log
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
+from wakelog.tools.subagent import OtherAgent, SubAgentTool
 from wakelog.turn import words
 from wakelog.turn.decisions import Await, Rest
-from wakelog.turn.policy import policy_in_force
+from wakelog.turn.policy import Policy, policy_in_force, policy_written
 from wakelog.views.state import branch_state
+from wakelog.world import Errand
 
 
 def _hand_over(*prompts):
@@ -183,6 +187,31 @@ def test_tools_handed_in_go_before_the_shipped_ones(tmp_path):
     at_hand = live_world(MemoryStore(), tools=[mine]).tools(str(tmp_path), [])
     assert at_hand["read"] is mine
     assert {"write", "edit", "list", "grep", "shell", "agent"} <= set(at_hand)
+
+
+def test_another_agent_has_its_own_context_and_no_more_depth():
+    """TREE-6: its own tools, what its sender has of its servers, whom its sender can send, where its sender works."""
+    store = MemoryStore()
+    sends = SubAgentTool({"other": OtherAgent()}).declared()
+    theirs = [{"name": f"mcp__{name}__x", "from": {"mcp": {"name": name}}} for name in ("search", "secret")]
+    sender = ContextRecord(
+        tools=store.blobs.put(canonical([sends, *theirs, {"name": "odd", "from": 7}]), "application/json"),
+        environment={"cwd": "/repo", "approvalPolicy": "ask"},
+        params={"endpoint": "http://here", "effort": "low"},
+        policy={"children": 2},
+    )
+    policy = policy_written(Policy(approval="deny", children=9))
+    other = OtherAgent(system="Be strict.", tools=({"name": "agent"},), servers=("search",), policy=policy)
+    errand = Errand(
+        child="c", prompt="Look.", parent="s", reply_id="r", tool_call_id="t", agent="other", sender="me", cwd="/repo",
+        model="demo", provider="demo", context=sender, other=other,
+    )  # fmt: skip
+    asyncio.run(send(live_world(store), errand))
+    made = branch_state(read_log(store, "c").tree.branch()).context
+    assert declared_tools(store.blobs, made.tools) == [sends, theirs[0]]
+    assert (store.blobs.get(made.system), made.params) == (b"Be strict.", {"endpoint": "http://here"})
+    assert made.environment == {"cwd": "/repo", "approvalPolicy": "deny"}
+    assert policy_in_force(made) == Policy(approval="deny", children=1)
 
 
 def test_a_context_is_handed_down_whole():

@@ -16,8 +16,8 @@ from wakelog.stores.memory import MemoryStore
 from wakelog.tools import tool
 
 SMALL = {
-    "ANTHROPIC_API_KEY": "anthropic:claude-haiku-4-5",
-    "OPENAI_API_KEY": "openai:gpt-5-mini",
+    "ANTHROPIC_API_KEY": ("anthropic:claude-haiku-4-5",),
+    "OPENAI_API_KEY": ("openai:gpt-5-mini", "openai-chat:gpt-5-mini"),
 }
 WORD = "marmalade"
 
@@ -45,7 +45,7 @@ async def ask(model: str) -> bool:
 
 def main(models: list[str]) -> int:
     """Asks every model; 1 if one of them did not come up with the word."""
-    wanted = models or [model for key, model in SMALL.items() if os.environ.get(key)]
+    wanted = models or [model for key, small in SMALL.items() if os.environ.get(key) for model in small]
     if not wanted:
         print(f"nobody was asked: set {' or '.join(SMALL)}")
     try:

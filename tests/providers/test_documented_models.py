@@ -7,8 +7,7 @@ import msgspec
 
 from wakelog.log.content import Usage
 from wakelog.providers import _PROVIDERS, _SPELLINGS
-from wakelog.providers.anthropic.faults import fault
-from wakelog.providers.faults import KINDS
+from wakelog.providers.faults import KINDS, fault
 from wakelog.providers.params import Params
 
 TEXT = (Path(__file__).parents[2] / "docs" / "providers.md").read_text()

@@ -2,10 +2,13 @@
 
 import pytest
 
+from tests.loopback import Answer, Loopback
+from tests.providers.asking import deltas, request
+from tests.providers.doors import RIGS
 from wakelog.errors import UsageError
-from wakelog.ports import Request
-from wakelog.providers import open_provider
-from wakelog.providers.endpoints import check_trusted
+from wakelog.providers.door import Door
+from wakelog.providers.endpoints import check_trusted, server_of
+from wakelog.turn.deltas import Finished
 
 OWN = "https://api.example.com/v1"
 
@@ -52,13 +55,70 @@ def test_where_only_a_log_says_so(endpoint):
     check(endpoint, named=endpoint)
 
 
-@pytest.mark.parametrize("provider", ["anthropic", "openai", "openai-chat"])
-def test_no_provider_sends_its_key_there(provider, monkeypatch):
-    """Law 14: refused before anybody is asked."""
-    for variable in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
-        monkeypatch.setenv(variable, "a-key")
-    for variable in ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(variable, raising=False)
-    model = open_provider(provider, "m")
-    with pytest.raises(UsageError, match="only a log says so"):
-        model.stream(Request(model="m", messages=(), params={"endpoint": "https://evil.example.net/v1"}))
+# ── at every door ────────────────────────────────────────────────────────────────────────────────
+
+ELSEWHERE = "https://evil.example.net/v1"
+
+
+@pytest.fixture(params=RIGS)
+def rig(request):
+    return RIGS[request.param]
+
+
+def _ask(rig, environ, endpoint=None):
+    params = {"endpoint": endpoint} if endpoint else {}
+    return deltas(Door(rig.way, environ=environ), request(params=params))
+
+
+def test_no_provider_sends_its_key_there(rig):
+    """Law 14: refused before anybody is asked, for everything that may be secret."""
+    secrets = (*rig.way.owner.keys, *(name for name in rig.way.owner.headers if name.endswith("_HEADERS")))
+    for variable in secrets:
+        with pytest.raises(UsageError, match="only a log says so"):
+            Door(rig.way, environ={variable: "a-key"}).stream(request(params={"endpoint": ELSEWHERE}))
+
+
+def test_a_server_here_needs_no_key(rig, monkeypatch, tmp_path):
+    """RUN-19: and gets none, whatever an SDK would find lying about."""
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "found-in-a-drawer")
+    monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
+    for variable in rig.way.owner.keys:
+        monkeypatch.setenv(variable, "found-in-a-drawer")
+    with Loopback() as server:
+        for environ, endpoint in [({}, server.url), ({rig.way.owner.base_url: server.url}, None)]:
+            server.play(Answer(rig.whole))
+            assert isinstance(_ask(rig, environ, endpoint)[-1], Finished)
+        for asked in server.asked:
+            assert asked.headers["authorization"] == "Bearer none"
+            assert "drawer" not in str(asked.headers)
+
+
+def test_the_owner_wants_a_key(rig):
+    """RUN-19: one line that says which variable to set, and that the demo needs none."""
+    owner = rig.way.owner
+    regional = owner.address.replace("https://", "https://eu.")
+    for endpoint in (None, owner.address, regional):
+        with pytest.raises(UsageError) as error:
+            server_of(owner, endpoint, {})
+        assert (owner.keys[0] in error.value.hint, "--model demo" in error.value.hint) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["localhost:11434", "ftp://x", "http://", "http://[::1", "http://x:99999/v1", "http://x:0", "http://127.0.0.1\t/"],
+)
+def test_what_is_no_address(rig, url):
+    """One line, whether a log says it or the environment."""
+    for environ, endpoint in [({}, url), ({rig.way.owner.base_url: url}, None)]:
+        with pytest.raises(UsageError, match="is no address") as error:
+            server_of(rig.way.owner, endpoint, environ)
+        assert error.value.message.isprintable()
+
+
+@pytest.mark.parametrize("value", ["schlüssel", "two\x07lines", "\x1b[31m"])
+def test_what_no_header_can_carry(rig, value):
+    """It is named by its variable, and never shown."""
+    for variable in (*rig.way.owner.keys, *rig.way.owner.headers):
+        with pytest.raises(UsageError, match=variable) as error:
+            server_of(rig.way.owner, "http://127.0.0.1", {variable: value})
+        assert value not in error.value.message

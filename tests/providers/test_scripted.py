@@ -34,7 +34,7 @@ def test_the_order_of_deltas():
         CallDelta("call_0_1", "list", {}),
         CallDelta("mine", "list", {}),
     ]
-    assert finished.stop_reason == "toolUse"
+    assert finished.stop_reason == "tools"
 
 
 @given(st.text(max_size=60), st.text(max_size=60), st.integers(1, 70))

@@ -19,8 +19,10 @@ async def unless_cancelled(step: Step, work: Coroutine[Any, Any, None]) -> Queue
             return None
         return watching.result()
     finally:
-        await stopped(working)
-        await stopped(watching)
+        try:
+            await stopped(working)
+        finally:
+            await stopped(watching)
 
 
 async def stopped(task: "asyncio.Future[Any]") -> None:

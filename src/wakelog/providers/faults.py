@@ -1,10 +1,15 @@
 """What can go wrong outside, in the same words for every provider: its kinds, which of them pass, when to ask again.
 
-Pure. The line of a fault says what the server said it was, never what it sent: no body, no address, no key (LOG-13).
+Pure. Rule 1: the word for a fault decides whether to ask again; a server that says not to is believed as well.
+Rule 2 (LOG-13): a fault is one short line for people. What a server says is quoted only in part, never where it speaks
+of a key, and no payload is ever shown.
 """
 
+import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+
+from wakelog.turn.deltas import Faulted
 
 KINDS = {
     "rate_limited": "the server limits how often it may be asked",
@@ -22,7 +27,7 @@ KINDS = {
     "bad_request": "the request was refused",
 }
 RETRYABLE = frozenset({"rate_limited", "overloaded", "server", "connection", "timeout", "cut", "malformed"})
-STATUSES = {
+_STATUSES = {
     401: "auth",
     402: "quota",
     403: "auth",
@@ -36,19 +41,57 @@ STATUSES = {
     529: "overloaded",
 }
 _LINE_MAX_CHARS = 300
+_KEY = re.compile(r"\b(?:sk|key|org|proj)-[\w*.-]{4,}|Bearer \S+", re.IGNORECASE)
+_MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
+
+
+def kind_of(status: int) -> str:
+    """The kind of fault that a status alone tells of."""
+    return _STATUSES.get(status, "bad_request" if 400 <= status < 500 else "server")
+
+
+def fault(
+    kind: str,
+    said: str = "",
+    *,
+    status: int | None = None,
+    headers: Mapping[str, str] | None = None,
+    delay_ms: int | None = None,
+) -> Faulted:
+    """A fault of a kind, with what was said about it; the headers know better when to ask again than `delay_ms`."""
+    around = headers or {}
+    words = KINDS[kind] + (f" ({status})" if status else "")
+    quoted = "" if kind == "auth" else _KEY.sub("…", one_line(said))
+    retryable = kind in RETRYABLE and around.get("x-should-retry") != "false"
+    wait_ms = asked_delay_ms(around) or delay_ms
+    return Faulted(kind, f"{words}: {quoted}" if quoted else words, retryable, wait_ms if retryable else None)
+
+
+def no_stream(content_type: str | None) -> Faulted | None:
+    """The fault of an answer in which no event came, if that is because it is something else: a page to log in."""
+    found = _MEDIA_TYPE.match(content_type or "")
+    if found is None or found[0] == "text/event-stream":
+        return None
+    return fault("malformed", f"{found[0]} came where a stream was expected; look at the address, and at proxies")
+
+
+# ── when to ask again ────────────────────────────────────────────────────────────────────────────
 
 
 def asked_delay_ms(headers: Mapping[str, str]) -> int | None:
-    """How long a server asks to wait: milliseconds, seconds, or a date, which is measured by its own clock."""
+    """How long a server asks to wait: milliseconds, seconds, or a date, which is measured by its own clock.
+
+    One that asks for no time at all leaves it to us: nobody is asked again at once, time after time.
+    """
     exact = number(headers.get("retry-after-ms"))
     if exact is not None:
-        return int(exact)
+        return int(exact) or None
     wait = headers.get("retry-after")
     seconds = number(wait)
     if seconds is None:
         until, now = _date_s(wait), _date_s(headers.get("date"))
-        seconds = max(0.0, until - now) if until is not None and now is not None else None
-    return int(seconds * 1_000) if seconds is not None else None
+        seconds = max(0.0, until - now) if until is not None and now is not None else 0.0
+    return int(seconds * 1_000) or None
 
 
 def number(text: str | None) -> float | None:
@@ -68,6 +111,6 @@ def _date_s(text: str | None) -> float | None:
 
 
 def one_line(words: str) -> str:
-    """A part of what a server says, in one line."""
+    """A part of what a server says, in one line. It ends with a whole word: half a key would not be known for one."""
     plain = " ".join("".join(sign if sign.isprintable() else " " for sign in words).split())
-    return plain if len(plain) <= _LINE_MAX_CHARS else f"{plain[:_LINE_MAX_CHARS]}…"
+    return plain if len(plain) <= _LINE_MAX_CHARS else f"{plain[:_LINE_MAX_CHARS].rpartition(' ')[0]} …"

@@ -39,12 +39,9 @@ def params_of(params: Mapping[str, Any]) -> Params:
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
             raise UsageError(f"no setting of a model is called {key!r}", hint=hint)
     try:
-        settings = msgspec.convert(dict(params), Params)
+        return msgspec.convert(dict(params), Params)
     except msgspec.ValidationError as error:
         raise UsageError(f"the settings of the model: {error}") from None
-    if settings.endpoint is not None and not settings.endpoint.startswith(("http://", "https://")):
-        raise UsageError(f"the endpoint {settings.endpoint!r} is no address", hint="begin it with http:// or https://")
-    return settings
 
 
 def merged(body: Mapping[str, Any], extra: Mapping[str, Any]) -> JsonObject:

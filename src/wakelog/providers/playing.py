@@ -72,7 +72,7 @@ def _cannot_go_on(*, can_resume: bool) -> Faulted:
 
 
 def _finished(reply: Played, request: Request) -> Finished:
-    stop_reason = reply.stop_reason or ("toolUse" if reply.calls else "stop")
+    stop_reason = reply.stop_reason or ("tools" if reply.calls else "stop")
     return Finished(stop_reason, usage=reply.usage or _estimated(reply, request))
 
 

@@ -12,7 +12,8 @@ import msgspec
 from wakelog.agent import Agent
 from wakelog.clock import SystemClock
 from wakelog.live import live_world
-from wakelog.providers.anthropic.provider import AnthropicProvider
+from wakelog.providers.anthropic.provider import MESSAGES
+from wakelog.providers.door import Door
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools import tool
@@ -78,7 +79,7 @@ class Place:
 
     def wake(self, url):
         """Lets the session go on, in this process."""
-        provider = AnthropicProvider(key="k", base_url=url)
+        provider = Door(MESSAGES, environ={"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": url})
         return asyncio.run(wake(world_of(self.store, provider, tools=(self.pay(),)), SESSION))
 
 

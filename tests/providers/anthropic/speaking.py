@@ -11,7 +11,11 @@ import anthropic
 
 from tests.loopback import Answer, events
 from wakelog.log.content import Text, Thinking, ToolCall
-from wakelog.providers.anthropic.provider import AnthropicProvider, _trusted
+from wakelog.providers.anthropic.provider import MESSAGES
+from wakelog.providers.anthropic.to_wire import to_wire
+from wakelog.providers.conversing import trusted
+from wakelog.providers.door import Door
+from wakelog.providers.params import params_of
 from wakelog.turn.assemble import Draft
 from wakelog.turn.deltas import Faulted, Finished
 
@@ -93,7 +97,12 @@ def refused(status, kind="invalid_request_error", message="no", **headers):
 
 
 def provider(server, **more):
-    return AnthropicProvider(key=KEY, base_url=server.url, **more)
+    return Door(MESSAGES, environ={"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}, **more)
+
+
+def body_of(request):
+    """What would be sent."""
+    return to_wire(request, params_of(request.params))
 
 
 def heard(model, request):
@@ -116,8 +125,8 @@ def judged(server):
     """What the SDK's own accumulator makes of the next reply."""
 
     async def listen():
-        trusted = anthropic.DefaultAsyncHttpxClient(verify=_trusted())
-        async with anthropic.AsyncAnthropic(api_key=KEY, base_url=server.url, http_client=trusted) as client:
+        http = anthropic.DefaultAsyncHttpxClient(verify=trusted())
+        async with anthropic.AsyncAnthropic(api_key=KEY, base_url=server.url, http_client=http) as client:
             asked = {"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
             async with client.messages.stream(**asked) as stream:
                 return await stream.get_final_message()

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 
 from tests.laws.logs import STORIES, tell
 from tests.laws.plays import ACTIONS, KILLS, SEEDS, Play
-from tests.providers.anthropic.speaking import MODEL
+from tests.providers.anthropic.speaking import MODEL, body_of
 from tests.providers.anthropic.validating import complaints
 from tests.providers.asking import TOOLS
 from wakelog.log.content import Image, Prompt, Reply, Text, Thinking, ToolCall, ToolResult
 from wakelog.log.entry import Message
 from wakelog.ports import Request
-from wakelog.providers.anthropic.to_wire import to_wire
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.builders import Story
 from wakelog.views.context import build_context
@@ -36,7 +35,7 @@ def own_seals(request):
 
 
 def assert_taken(request):
-    assert complaints(to_wire(request), own=own_seals(request), injected=request.injected) == []
+    assert complaints(body_of(request), own=own_seals(request), injected=request.injected) == []
 
 
 # ── logs as they are ─────────────────────────────────────────────────────────────────────────────
@@ -120,7 +119,7 @@ def _blocks(request):
     """What is said, block by block, by whom, without marks."""
     return [
         (message["role"], {key: value for key, value in block.items() if key != "cache_control"})
-        for message in to_wire(request)["messages"]
+        for message in body_of(request)["messages"]
         for block in message["content"]
     ]
 

@@ -30,6 +30,8 @@ from tests.providers.anthropic.speaking import (
 )
 from tests.providers.asking import request
 from wakelog.log.content import Text, Thinking, ToolCall, Usage
+from wakelog.providers.anthropic.provider import MESSAGES
+from wakelog.providers.door import Door
 from wakelog.turn.deltas import Faulted, Finished, TextDelta
 
 SEALED = Thinking(bound={"type": "redacted_thinking", "data": "Sm9rZQ=="})
@@ -183,6 +185,7 @@ BROKEN = {
         {"type": "content_block_start", "index": 1, "content_block": {"type": "tool_use", "id": "x"}}
     ),
     "a stop of nothing": events({"type": "content_block_stop", "index": 4}),
+    "a reason that is none": events({"type": "message_delta", "delta": {"stop_reason": {"a": 1}}}),
     "not UTF-8": [b'data: {"type": "\xff"}\n\n'],
 }
 
@@ -360,8 +363,7 @@ def test_what_goes_out(server):
 def test_the_endpoint_wins(server):
     """Params: `endpoint` wins over the environment."""
     server.play(answer(*reply(text(0, "x"))))
-    nowhere = provider(server)
-    nowhere._base_url = "http://127.0.0.1:9"
+    nowhere = Door(MESSAGES, environ={"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"})
     assert isinstance(heard(nowhere, request(params={"endpoint": server.url}))[1], Finished)
 
 

@@ -2,14 +2,13 @@
 
 import pytest
 
-from tests.providers.anthropic.speaking import MODEL
+from tests.providers.anthropic.speaking import MODEL, body_of
 from tests.providers.anthropic.validating import complaints
 from tests.providers.asking import TOOLS, assistant, result, user
 from wakelog.errors import UsageError
 from wakelog.log.content import BlobRef, Image, Text, Thinking, ToolCall
 from wakelog.ports import Request
 from wakelog.providers.anthropic.models import reply_tokens
-from wakelog.providers.anthropic.to_wire import to_wire
 from wakelog.turn.deltas import CallDelta
 from wakelog.views.context import ContextMessage
 
@@ -33,7 +32,7 @@ def called(call):
 
 
 def messages_of(*messages, **more):
-    return to_wire(asked(*messages, **more))["messages"]
+    return body_of(asked(*messages, **more))["messages"]
 
 
 def blocks(*messages, at=-1, **more):
@@ -135,7 +134,7 @@ def test_ids_are_made_fit():
 def test_nothing_empty_is_sent():
     """RUN-8: a conversation that holds an empty text is refused for ever."""
     said = (user(" \n"), assistant(" "), user("x"), assistant("", ONE), result(ONE, ""))
-    body = to_wire(asked(*said, system=" ", injected=("", " ")))
+    body = body_of(asked(*said, system=" ", injected=("", " ")))
     assert (complaints(body), "system" in body) == ([], False)
 
 
@@ -168,7 +167,7 @@ def test_a_failed_result_holds_words_only():
 
 def test_marks():
     """Law 8: the last tool, the system prompt, and the ends of the user's last two messages; the tail never."""
-    body = to_wire(
+    body = body_of(
         asked(
             user("a"),
             assistant("b"),
@@ -191,8 +190,8 @@ def test_marks():
 def test_the_mark_before_is_where_the_last_request_ended():
     """Law 8: however many calls a reply makes at once, the cache is asked for the very place it was given."""
     calls = [CallDelta(f"toolu_{number}", "read", {}) for number in range(40)]
-    first = to_wire(asked(user("a"), assistant("b"), user("c")))
-    then = to_wire(asked(user("a"), assistant("b"), user("c"), assistant("", *calls), *(result(c, "r") for c in calls)))
+    first = body_of(asked(user("a"), assistant("b"), user("c")))
+    then = body_of(asked(user("a"), assistant("b"), user("c"), assistant("", *calls), *(result(c, "r") for c in calls)))
     assert then["messages"][2] == first["messages"][2]
     assert "cache_control" in then["messages"][2]["content"][-1]
 
@@ -200,7 +199,7 @@ def test_the_mark_before_is_where_the_last_request_ended():
 def test_tools():
     """Only what the wire has a place for goes out."""
     tool = {"name": "read", "description": "Reads.", "schema": {"properties": {}}, "replay": "safe", "from": {"x": 1}}
-    body = to_wire(asked(user("x"), tools=(tool, {"name": "bare", "schema": {"type": "object"}})))
+    body = body_of(asked(user("x"), tools=(tool, {"name": "bare", "schema": {"type": "object"}})))
     assert body["tools"] == [
         {"name": "read", "description": "Reads.", "input_schema": {"type": "object", "properties": {}}},
         {"name": "bare", "input_schema": {"type": "object"}, **MARK},
@@ -210,12 +209,12 @@ def test_tools():
 
 def test_a_fold_may_call_nothing():
     """RUN-8: the history has calls, so the tools are declared; what is wanted is a summary."""
-    body = to_wire(
+    body = body_of(
         asked(user("x"), assistant("", ONE), result(ONE, "1"), tools=TOOLS, injected=("Fold.",), purpose="compaction")
     )
     assert (body["tool_choice"], len(body["tools"])) == ({"type": "none"}, len(TOOLS))
     assert body["messages"][-1]["content"][-1] == text("Fold.")
-    assert "tool_choice" not in to_wire(asked(user("x"), purpose="compaction"))
+    assert "tool_choice" not in body_of(asked(user("x"), purpose="compaction"))
 
 
 # ── params ───────────────────────────────────────────────────────────────────────────────────────
@@ -237,8 +236,8 @@ def test_a_fold_may_call_nothing():
 def test_how_long_a_reply_may_be(model, tokens):
     """Params: the wire asks for a number; `maxTokens` wins."""
     assert reply_tokens(model) == tokens
-    assert to_wire(asked(user("x"), model=model))["max_tokens"] == tokens
-    assert to_wire(asked(user("x"), model=model, params={"maxTokens": 7}))["max_tokens"] == 7
+    assert body_of(asked(user("x"), model=model))["max_tokens"] == tokens
+    assert body_of(asked(user("x"), model=model, params={"maxTokens": 7}))["max_tokens"] == 7
 
 
 SHOWN = {"thinking": {"type": "adaptive", "display": "summarized"}}
@@ -272,7 +271,7 @@ OFF = {"thinking": {"type": "disabled"}}
 )
 def test_how_thinking_is_asked_for(model, params, keys):
     """Params: `effort` and `thinking`, in the words of each generation of models."""
-    body = to_wire(asked(user("x"), model=model, params=params))
+    body = body_of(asked(user("x"), model=model, params=params))
     assert {key: body[key] for key in ("thinking", "output_config") if key in body} == keys
 
 
@@ -280,16 +279,16 @@ def test_no_budget_amid_calls_that_were_made_without_a_thought():
     """RUN-8: after a switch in the middle of a turn, a model of the older kind is not told to think before the end."""
     old = {"model": "claude-haiku-4-5", "params": {"effort": "low"}}
     loop = (user("x"), assistant("", ONE), result(ONE, "1"))
-    assert "thinking" not in to_wire(asked(*loop, **old))
-    assert "thinking" in to_wire(asked(*loop, assistant("So."), user("y"), **old))
+    assert "thinking" not in body_of(asked(*loop, **old))
+    assert "thinking" in body_of(asked(*loop, assistant("So."), user("y"), **old))
     own = replied(SIGNED, called(ONE), model="claude-haiku-4-5")
-    assert "thinking" in to_wire(asked(user("x"), own, result(ONE, "1"), **old))
+    assert "thinking" in body_of(asked(user("x"), own, result(ONE, "1"), **old))
 
 
 def test_extra_is_laid_over_the_body():
     """Params: `extra` is the way to what only this wire has, and wins."""
     params = {"temperature": 0.2, "extra": {"top_k": 5, "max_tokens": 11, "temperature": None, "stream": False}}
-    body = to_wire(asked(user("x"), params=params))
+    body = body_of(asked(user("x"), params=params))
     assert (body["top_k"], body["max_tokens"], body["stream"], "temperature" in body) == (5, 11, True, False)
 
 
@@ -299,12 +298,11 @@ def test_extra_is_laid_over_the_body():
         ({"maxToken": 5}, "did you mean 'maxTokens'?"),
         ({"maxTokens": 0}, ""),
         ({"thinking": "maybe"}, ""),
-        ({"endpoint": "api.example"}, "begin it with http:// or https://"),
     ],
 )
 def test_params_that_cannot_be(params, says):
     """Params: a slip of the pen is the caller's mistake, in one line."""
     with pytest.raises(UsageError) as error:
-        to_wire(asked(user("x"), params=params))
+        body_of(asked(user("x"), params=params))
     assert "\n" not in error.value.message
     assert error.value.hint == says

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from functools import partial
 
 import openai
 
@@ -9,14 +10,15 @@ from tests.loopback import Loopback
 from tests.providers.asking import deltas, user
 from wakelog.log.content import Image, Text, Thinking, ToolCall
 from wakelog.ports import Request
-from wakelog.providers.openai.chat import ChatProvider
-from wakelog.providers.openai.responses import ResponsesProvider
+from wakelog.providers.door import Door
+from wakelog.providers.openai.chat import CHAT
+from wakelog.providers.openai.responses import RESPONSES
 from wakelog.turn.assemble import assemble
 from wakelog.turn.deltas import Faulted, Finished
 from wakelog.views.context import ContextMessage
 
 MODEL = "gpt-5"
-PROVIDERS = {"openai": ResponsesProvider, "openai-chat": ChatProvider}
+PROVIDERS = {"openai": partial(Door, RESPONSES), "openai-chat": partial(Door, CHAT)}
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from tests.providers.openai.wire import call, called, chat_acts, chunk, message,
 from wakelog.log.content import Text, Thinking, ToolCall
 from wakelog.providers.openai.chat_reply import ChatReader
 from wakelog.providers.openai.responses_reply import ResponsesReader
-from wakelog.providers.openai.sse import Events
+from wakelog.providers.sse import Events
 from wakelog.turn.assemble import assemble
 from wakelog.turn.deltas import Faulted, Finished
 from wakelog.views.context import ContextMessage

@@ -29,7 +29,8 @@ from tests.providers.openai.wire import (
     error_answer,
 )
 from wakelog.log.content import Text, Thinking, ToolCall, Usage
-from wakelog.providers.openai.chat import ChatProvider
+from wakelog.providers.door import Door
+from wakelog.providers.openai.chat import CHAT
 from wakelog.providers.openai.chat_request import to_wire
 from wakelog.providers.params import Params
 from wakelog.turn.deltas import Finished
@@ -249,7 +250,7 @@ def test_a_slow_stream_is_told_as_it_comes():
     acts = [*SO_FAR, Hold(gate), *chat_acts(chunk({"content": ", so good"}, "stop"))]
 
     async def listen(server):
-        async for delta in ChatProvider().stream(requested(server)):
+        async for delta in Door(CHAT).stream(requested(server)):
             heard.append(delta)
             gate.set()
 
@@ -261,7 +262,7 @@ def test_a_slow_stream_is_told_as_it_comes():
 def test_silence_is_a_fault():
     gate = threading.Event()
     with serving(Answer([*SO_FAR, Hold(gate)])) as server:
-        told = deltas(ChatProvider(silence_s=0.2), requested(server))
+        told = deltas(Door(CHAT, silence_s=0.2), requested(server))
         gate.set()
     assert (told[-1].kind, told[-1].retryable) == ("timeout", True)
 
@@ -290,7 +291,7 @@ def test_a_request_on_the_wire():
                 "extra": {"stream_options": None, "top_k": 3},
             },
         )
-        deltas(ChatProvider(), asked)
+        deltas(Door(CHAT), asked)
     (sent,) = server.asked
     assert (sent.path, sent.headers["authorization"]) == ("/v1/chat/completions", "Bearer none")
     function = {"name": "look", "description": "Looks.", "parameters": {"type": "object"}, "strict": False}

@@ -10,9 +10,11 @@ from tests.providers.openai.asking import PROVIDERS, requested, serving
 from tests.providers.openai.wire import chat_reply, message, responses_answer
 from wakelog.errors import UsageError
 from wakelog.providers import open_provider
-from wakelog.providers.openai.client import OPENAI, server_of
-from wakelog.providers.params import Params, merged, params_of
+from wakelog.providers.endpoints import server_of
+from wakelog.providers.openai.account import OWNER
+from wakelog.providers.params import merged, params_of
 
+OPENAI = OWNER.address
 ANSWERS = {"openai": responses_answer(message("msg_1", "Hi")), "openai-chat": chat_reply("Hi")}
 
 
@@ -34,30 +36,8 @@ def test_both_open_by_name(provider):
 )
 def test_the_server_that_is_meant(endpoint, environment, url, key):
     """The endpoint wins over the environment; a server that is not OpenAI may do without a key."""
-    found = server_of(Params(endpoint=endpoint), environment)
-    assert (found.url, found.key, found.is_openai) == (url, key, "openai.com" in url)
-
-
-@pytest.mark.parametrize("endpoint", [None, OPENAI, "https://eu.api.openai.com/v1"])
-def test_without_a_key(endpoint):
-    """RUN-19: one line that says which variable to set, and offers the demo."""
-    with pytest.raises(UsageError) as error:
-        server_of(Params(endpoint=endpoint), {})
-    assert "OPENAI_API_KEY" in error.value.hint
-    assert "--model demo" in error.value.hint
-
-
-@pytest.mark.parametrize("endpoint", ["localhost:11434", "ftp://x", "http://", "http://[::1", "http://x:99999/v1"])
-def test_an_endpoint_that_is_no_address(endpoint):
-    with pytest.raises(UsageError):
-        server_of(Params(endpoint=endpoint), {})
-
-
-@pytest.mark.parametrize("key", ["schlüssel", "two\nlines", "\x1b[31m"])
-def test_a_key_that_no_header_can_carry(key):
-    with pytest.raises(UsageError) as error:
-        server_of(Params(), {"OPENAI_API_KEY": key})
-    assert key not in error.value.message
+    found = server_of(OWNER, endpoint, environment)
+    assert (found.url, found.key, found.is_owner) == (url, key, "openai.com" in url)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -30,7 +30,8 @@ from tests.providers.openai.wire import (
 )
 from wakelog.log.content import Text, Usage
 from wakelog.ports import Request
-from wakelog.providers.openai.responses import ResponsesProvider
+from wakelog.providers.door import Door
+from wakelog.providers.openai.responses import RESPONSES
 from wakelog.providers.openai.responses_request import to_wire
 from wakelog.providers.params import Params
 from wakelog.turn.deltas import Finished
@@ -279,7 +280,7 @@ def test_a_slow_stream_is_told_as_it_comes():
     acts = [*events(*told[:5]), Hold(gate), *events(*told[5:])]
 
     async def listen(server):
-        async for delta in ResponsesProvider().stream(requested(server)):
+        async for delta in Door(RESPONSES).stream(requested(server)):
             heard.append(delta)
             gate.set()
 
@@ -291,7 +292,7 @@ def test_a_slow_stream_is_told_as_it_comes():
 def test_silence_is_a_fault():
     gate = threading.Event()
     with serving(Answer([*events(*SO_FAR), Hold(gate)])) as server:
-        told = deltas(ResponsesProvider(silence_s=0.2), requested(server))
+        told = deltas(Door(RESPONSES, silence_s=0.2), requested(server))
         gate.set()
     assert (told[-1].kind, told[-1].retryable) == ("timeout", True)
 
@@ -315,7 +316,7 @@ def test_a_request_on_the_wire():
             injected=("It is Monday.",),
             params={"maxTokens": 99, "temperature": 0.5, "effort": "low", "extra": {"reasoning": {"summary": "auto"}}},
         )
-        deltas(ResponsesProvider(), asked)
+        deltas(Door(RESPONSES), asked)
     (sent,) = server.asked
     assert (sent.path, sent.headers["authorization"]) == ("/v1/responses", "Bearer none")
     body = sent.json

@@ -2,17 +2,18 @@
 
 Words are passed on as they come; a call only when all of its input is there and is JSON; a thought ends with its
 signature. What is of no type we know belongs to somebody else and is stepped over; what is of a known type but not of
-its shape ends the reply as malformed. Counts of tokens are totals: the last one said is the one that holds.
+its shape is a `ValueError`, and ends the reply. Counts of tokens are totals: the last one said is the one that holds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
-
 from wakelog.log.content import JsonObject, Usage
-from wakelog.providers.anthropic.faults import fault, refusal
-from wakelog.turn.deltas import CallDelta, Faulted, Finished, Spoken, TextDelta, ThinkingDelta
+from wakelog.providers.anthropic.faults import broken_off
+from wakelog.providers.faults import fault
+from wakelog.providers.inputs import input_of
+from wakelog.providers.sse import decoded
+from wakelog.turn.deltas import CallDelta, Delta, Faulted, Finished, Spoken, TextDelta, ThinkingDelta
 
 _KNOWN = (
     "message_start",
@@ -40,63 +41,53 @@ _COUNTS = {
 
 
 class Incoming:
-    """One reply on its way in. `end` is how it ended, once it has."""
+    """One reply on its way in."""
 
-    def __init__(self, request_id: str | None = None) -> None:
-        self.end: Finished | Faulted | None = None
-        self._request_id = request_id
+    def __init__(self) -> None:
+        self.request_id: str | None = None
         self._blocks: dict[int, _Block] = {}
         self._counts: dict[str, int] = {}
         self._stop: str | None = None
-        self._is_begun = False
         self._half_a_call = False
 
-    def take(self, raw: str | bytes) -> list[Spoken]:
-        """What an event says. It is none of the words that are passed over: `end` may have come with it."""
-        try:
-            event = msgspec.json.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            event = None
-        said = self._understood(event)
-        if said is None:
-            self.end = fault("malformed")
-        return said or []
-
-    def over(self) -> Finished | Faulted:
-        """How the reply ended, if no more comes. All of it may have been there, but for the last event."""
-        if self._stop is not None and not self._blocks:
-            return self._finished()
-        return fault("cut" if self._is_begun else "malformed")
-
-    def _understood(self, event: Any) -> list[Spoken] | None:
-        """What an event says; None if it is not as it should be."""
-        match event:
+    def read(self, event: bytes) -> Iterator[Delta]:
+        """What an event says, perhaps the end; `ValueError` if it is not as it should be."""
+        told: Any = decoded(event, object)
+        match told:
             case {"type": "message_start", "message": dict(message)}:
-                self._is_begun = True
                 self._count(message.get("usage"))
             case {"type": "content_block_start", "index": int(at), "content_block": {"type": str()} as opening}:
                 self._blocks[at] = _BLOCKS.get(opening["type"], _Block)()
-                return self._blocks[at].begin(opening)
+                yield from self._blocks[at].begin(opening)
             case {"type": "content_block_delta", "index": int(at), "delta": {"type": str()} as piece}:
-                return self._blocks[at].go_on(piece) if at in self._blocks else None
+                yield from self._block(at).go_on(piece)
             case {"type": "content_block_stop", "index": int(at)}:
-                return self._ended(at)
+                yield from self._ended(at)
             case {"type": "message_delta", "delta": dict(delta)}:
-                self._stop = delta.get("stop_reason") or self._stop
-                self._count(event.get("usage"))
+                self._stop = _text(delta.get("stop_reason") or "") or self._stop
+                self._count(told.get("usage"))
             case {"type": "message_stop"}:
-                self.end = self._finished()
+                yield self._finished()
             case {"type": "error"}:
-                self.end = refusal(event.get("error"))
+                yield broken_off(told.get("error"))
             case {"type": str(other)} if other not in _KNOWN:
                 pass
             case _:
-                return None
-        return []
+                raise ValueError("an event of no known shape")
 
-    def _ended(self, at: int) -> list[Spoken] | None:
-        block = self._blocks.pop(at, None)
-        said = block.end() if block else None
+    def end(self, why: str) -> Iterator[Delta]:
+        """No more comes. All of it may have been there, but for the last event."""
+        yield self._finished() if self._stop is not None and not self._blocks else fault(why)
+
+    def _block(self, at: int) -> "_Block":
+        if at not in self._blocks:
+            raise ValueError("a piece of nothing")
+        return self._blocks[at]
+
+    def _ended(self, at: int) -> list[Spoken]:
+        block = self._block(at)
+        del self._blocks[at]
+        said = block.end()
         self._half_a_call |= isinstance(block, _Call) and not said
         return said
 
@@ -114,7 +105,7 @@ class Incoming:
             # Where the model was stopped in the middle, half a call is what there is; here it meant to make one.
             return fault("malformed")
         usage = Usage(**self._counts) if self._counts else None
-        return Finished(stop, usage=usage, request_id=self._request_id)
+        return Finished(stop, usage=usage, request_id=self.request_id)
 
 
 # ── blocks ───────────────────────────────────────────────────────────────────────────────────────
@@ -123,11 +114,11 @@ class Incoming:
 class _Block:
     """A piece of a reply under way. This one is of a type that nobody here knows, and says nothing."""
 
-    def begin(self, opening: JsonObject) -> list[Spoken] | None:  # noqa: ARG002 - others look at it
-        """What is said as it opens; None if that is not as it should be, here and below."""
+    def begin(self, opening: JsonObject) -> list[Spoken]:  # noqa: ARG002 - others look at it
+        """What is said as it opens; `ValueError` if that is not as it should be, here and below."""
         return []
 
-    def go_on(self, piece: JsonObject) -> list[Spoken] | None:  # noqa: ARG002 - others look at it
+    def go_on(self, piece: JsonObject) -> list[Spoken]:  # noqa: ARG002 - others look at it
         """What a piece of it says."""
         return []
 
@@ -139,17 +130,22 @@ class _Block:
 class _Words(_Block):
     """Text, passed on as it comes."""
 
-    def begin(self, opening: JsonObject) -> list[Spoken] | None:
+    def begin(self, opening: JsonObject) -> list[Spoken]:
         return _words(opening.get("text", ""))
 
-    def go_on(self, piece: JsonObject) -> list[Spoken] | None:
+    def go_on(self, piece: JsonObject) -> list[Spoken]:
         return _words(piece.get("text")) if piece["type"] == "text_delta" else []
 
 
-def _words(text: Any) -> list[Spoken] | None:
-    if not isinstance(text, str):
-        return None
-    return [TextDelta(text)] if text else []
+def _words(text: Any) -> list[Spoken]:
+    return [TextDelta(_text(text))] if text != "" else []
+
+
+def _text(value: Any) -> str:
+    match value:
+        case str():
+            return value
+    raise ValueError("a text that is none")
 
 
 class _Thought(_Block):
@@ -159,25 +155,21 @@ class _Thought(_Block):
         self._signature = ""
         self._is_thought = False
 
-    def begin(self, opening: JsonObject) -> list[Spoken] | None:
+    def begin(self, opening: JsonObject) -> list[Spoken]:
         self._signature = str(opening.get("signature") or "")
         return self._thinking(opening.get("thinking", ""))
 
-    def go_on(self, piece: JsonObject) -> list[Spoken] | None:
+    def go_on(self, piece: JsonObject) -> list[Spoken]:
         match piece:
             case {"type": "thinking_delta"}:
                 return self._thinking(piece.get("thinking"))
-            case {"type": "signature_delta", "signature": str(signature)}:
-                self._signature = signature
             case {"type": "signature_delta"}:
-                return None
+                self._signature = _text(piece.get("signature"))
         return []
 
-    def _thinking(self, text: Any) -> list[Spoken] | None:
-        if not isinstance(text, str):
-            return None
-        self._is_thought |= bool(text)
-        return [ThinkingDelta(text)] if text else []
+    def _thinking(self, text: Any) -> list[Spoken]:
+        self._is_thought |= text != ""
+        return [ThinkingDelta(_text(text))] if text != "" else []
 
     def end(self) -> list[Spoken]:
         if self._signature:
@@ -189,11 +181,8 @@ class _Thought(_Block):
 class _Redacted(_Block):
     """Reasoning that nobody here can read. It comes whole."""
 
-    def begin(self, opening: JsonObject) -> list[Spoken] | None:
-        sealed = opening.get("data")
-        if not isinstance(sealed, str):
-            return None
-        return [ThinkingDelta(bound={"type": "redacted_thinking", "data": sealed})]
+    def begin(self, opening: JsonObject) -> list[Spoken]:
+        return [ThinkingDelta(bound={"type": "redacted_thinking", "data": _text(opening.get("data"))})]
 
 
 class _Call(_Block):
@@ -203,27 +192,22 @@ class _Call(_Block):
         self._id, self._name, self._input = "", "", None
         self._pieces: list[str] = []
 
-    def begin(self, opening: JsonObject) -> list[Spoken] | None:
-        match opening:
-            case {"id": str(call_id), "name": str(name)}:
-                self._id, self._name, self._input = call_id, name, opening.get("input")
-                return []
-        return None
+    def begin(self, opening: JsonObject) -> list[Spoken]:
+        self._id, self._name = _text(opening.get("id")), _text(opening.get("name"))
+        self._input = opening.get("input")
+        return []
 
-    def go_on(self, piece: JsonObject) -> list[Spoken] | None:
-        match piece:
-            case {"type": "input_json_delta", "partial_json": str(text)}:
-                self._pieces.append(text)
-            case {"type": "input_json_delta"}:
-                return None
+    def go_on(self, piece: JsonObject) -> list[Spoken]:
+        if piece["type"] == "input_json_delta":
+            self._pieces.append(_text(piece.get("partial_json")))
         return []
 
     def end(self) -> list[Spoken]:
         """The call, if its input is whole."""
         text = "".join(self._pieces)
         try:
-            given = msgspec.json.decode(text) if text.strip() else self._input or {}
-        except (msgspec.DecodeError, RecursionError):
+            given = input_of(text) if text.strip() else self._input or {}
+        except ValueError:
             return []
         return [CallDelta(self._id, self._name, given)]
 

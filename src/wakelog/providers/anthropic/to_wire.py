@@ -15,7 +15,7 @@ from wakelog.ports import Request
 from wakelog.providers.anthropic.blocks import is_thought, text_blocks
 from wakelog.providers.anthropic.conversation import conversation
 from wakelog.providers.anthropic.models import has_budget, reply_tokens, thinking_asked
-from wakelog.providers.params import Params, merged, params_of
+from wakelog.providers.params import Params, merged
 from wakelog.views.context import ContextMessage
 
 PROVIDER = "anthropic"
@@ -25,9 +25,8 @@ _MARKED_MESSAGES = 2
 _GO_ON = "(Go on.)"
 
 
-def to_wire(request: Request) -> JsonObject:
-    """The body of a request. `UsageError` for params that cannot be."""
-    params = params_of(request.params)
+def to_wire(request: Request, params: Params) -> JsonObject:
+    """The body of a request."""
     stable = conversation(request.messages, is_own=lambda said: _is_own(said, request, params))
     max_tokens = params.max_tokens or reply_tokens(request.model)
     body: JsonObject = {"model": request.model, "max_tokens": max_tokens}

@@ -1,39 +1,34 @@
 """The `openai-chat` provider: Chat Completions, for OpenAI and every server that is compatible with it."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any
 
-from wakelog.errors import UsageError
-from wakelog.ports import Request
+from wakelog.log.content import JsonObject
+from wakelog.providers.conversing import Response
+from wakelog.providers.door import Door, Way, open_door
+from wakelog.providers.openai.account import OWNER, SDK
 from wakelog.providers.openai.chat_reply import ChatReader
 from wakelog.providers.openai.chat_request import PROVIDER, to_wire
-from wakelog.providers.openai.client import SILENCE_S, converse, server_of
-from wakelog.providers.openai.faults import cannot_resume
-from wakelog.providers.params import params_of
-from wakelog.turn.deltas import Delta
 
 
-class ChatProvider:
-    """Asks a server. A reply that was cut cannot be gone on with: few servers take the beginning of an answer."""
-
-    name = PROVIDER
-    can_resume = False
-
-    def __init__(self, *, environ: Mapping[str, str] | None = None, silence_s: float = SILENCE_S) -> None:
-        self._environ = environ
-        self._silence_s = silence_s
-
-    def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """The reply as it comes; `UsageError` at once for settings that cannot be, or without a key."""
-        params = params_of(request.params)
-        server = server_of(params, self._environ)
-        if request.prefill:
-            return cannot_resume()
-        body = to_wire(request, params, is_openai=server.is_openai)
-        return converse(server, "chat", body, ChatReader(request), self._silence_s)
+def _sent(client: Any, body: JsonObject) -> AbstractAsyncContextManager[Response]:
+    # The SDK wants to know two things by name; those of the body hold.
+    create = client.chat.completions.with_streaming_response.create
+    asking: AbstractAsyncContextManager[Response] = create(model="", messages=[], stream=True, extra_body=body)
+    return asking
 
 
-def open_model(model: str, environ: Mapping[str, str]) -> ChatProvider:
-    """`openai-chat:NAME`. Which model is asked stands in each request."""
-    if model == PROVIDER:
-        raise UsageError(f"{PROVIDER} alone names no model", hint=f"write {PROVIDER}:NAME")
-    return ChatProvider(environ=environ)
+CHAT = Way(
+    PROVIDER,
+    OWNER,
+    SDK,
+    written=lambda request, params, server: to_wire(request, params, is_openai=server.is_owner),
+    sent=_sent,
+    reader=ChatReader,
+)
+
+
+def open_model(model: str, environ: Mapping[str, str]) -> Door:
+    """`openai-chat:NAME`."""
+    return open_door(CHAT, model, environ)

@@ -12,11 +12,13 @@ import msgspec
 
 from wakelog.log.content import JsonObject, Usage
 from wakelog.ports import Request
-from wakelog.providers.openai import faults
+from wakelog.providers.faults import fault
+from wakelog.providers.inputs import input_of
 from wakelog.providers.openai.bound import Bound, kept
+from wakelog.providers.openai.faults import broken_off
 from wakelog.providers.openai.pairing import new_call_id
-from wakelog.providers.openai.spelling import input_of, is_spaced
-from wakelog.providers.openai.sse import decoded
+from wakelog.providers.openai.spelling import is_spaced
+from wakelog.providers.sse import decoded
 from wakelog.turn.deltas import CallDelta, Delta, Finished, TextDelta, ThinkingDelta
 
 _STOPS = {"tool_calls": "tools", "function_call": "tools", "content_filter": "filtered"}
@@ -136,11 +138,11 @@ class ChatReader:
         """The pieces that a chunk brings."""
         if event.strip() == b"[DONE]":
             self._reason = self._reason or "stop"
-            yield from self.end()
+            yield from self.end("cut")
             return
         chunk = decoded(event, Chunk)
         if chunk.error is not None:
-            yield faults.broken_off(chunk.error)
+            yield broken_off(chunk.error)
             return
         self._id = self._id or chunk.id
         if chunk.usage is not None:
@@ -191,16 +193,16 @@ class ChatReader:
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────
 
-    def end(self) -> Iterator[Delta]:
+    def end(self, why: str) -> Iterator[Delta]:
         """The calls, and how it ended. All had been said if a reason was given, whatever came of the connection."""
         if self._reason is None:
-            yield faults.fault("cut")
+            yield fault(why)
             return
         yield from self._end_thought()
         whole = [delta for number, call in enumerate(self._calls) if (delta := self._called(number, call)) is not None]
         yield from whole
         if len(whole) < len(self._calls) and self._reason != "length":
-            yield faults.fault("malformed", "a tool was called with an input that is not JSON")
+            yield fault("malformed", "a tool was called with an input that is not JSON")
             return
         yield Finished(self._stop(self._reason, calls=bool(whole)), self._usage, self.request_id or self._id)
 

@@ -13,7 +13,7 @@ from wakelog.ports import Request
 from wakelog.providers.openai.bound import Bound, bound_of
 from wakelog.providers.openai.pairing import Exchange, exchanges, is_own, safe_name
 from wakelog.providers.openai.spelling import spelled
-from wakelog.providers.openai.words import cache_key, function, picture_url
+from wakelog.providers.openai.words import NO_PICTURE, cache_key, function, picture_url
 from wakelog.providers.params import Params, merged
 
 PROVIDER = "openai-chat"
@@ -29,7 +29,7 @@ def to_wire(request: Request, params: Params, *, is_openai: bool) -> JsonObject:
         body["tool_choice"] = "none"
     system = [{"role": "system", "content": request.system}] if request.system else []
     body["messages"] = [*system, *history(request, params), *_injected(request.injected)]
-    return merged({**body, **_settings(request, params, is_openai=is_openai)}, params.extra)
+    return merged({**body, **_settings(request, params, is_openai=is_openai)}, {**params.extra, "stream": True})
 
 
 def _settings(request: Request, params: Params, *, is_openai: bool) -> JsonObject:
@@ -77,6 +77,8 @@ def _heard_part(part: AnyPart) -> Iterator[JsonObject]:
         yield {"type": "text", "text": part.text}
     elif isinstance(part, Image) and (url := picture_url(part)) is not None:
         yield {"type": "image_url", "image_url": {"url": url}}
+    elif isinstance(part, Image):
+        yield {"type": "text", "text": NO_PICTURE}
 
 
 def _text(content: Sequence[AnyPart]) -> str:

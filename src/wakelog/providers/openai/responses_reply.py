@@ -11,12 +11,14 @@ import msgspec
 
 from wakelog.log.content import JsonObject, Usage
 from wakelog.ports import Request
-from wakelog.providers.openai import faults
+from wakelog.providers.faults import fault
+from wakelog.providers.inputs import input_of
 from wakelog.providers.openai.bound import Bound, kept
+from wakelog.providers.openai.faults import broken_off
 from wakelog.providers.openai.pairing import new_call_id
 from wakelog.providers.openai.responses_request import GAP
-from wakelog.providers.openai.spelling import input_of, is_spaced
-from wakelog.providers.openai.sse import decoded
+from wakelog.providers.openai.spelling import is_spaced
+from wakelog.providers.sse import decoded
 from wakelog.turn.deltas import CallDelta, Delta, Finished, TextDelta, ThinkingDelta
 
 _ITEMS = ("message", "reasoning", "function_call")
@@ -135,7 +137,7 @@ class ResponsesReader:
         if named.type in _OF_INTEREST:
             yield from self._take(decoded(event, Event))
         elif not named.type and named.error is not None:
-            yield faults.broken_off(named.error)
+            yield broken_off(named.error)
 
     def _take(self, told: Event) -> Iterator[Delta]:
         match told.type:
@@ -156,13 +158,13 @@ class ResponsesReader:
             case "response.completed" | "response.incomplete":
                 yield from self._end(told.response, is_whole=told.type == "response.completed")
             case "response.failed":
-                yield faults.broken_off(told.response.error)
+                yield broken_off(told.response.error)
             case "error":
-                yield faults.broken_off(told.error or {"code": told.code, "message": told.message})
+                yield broken_off(told.error or {"code": told.code, "message": told.message})
 
-    def end(self) -> Iterator[Delta]:
-        """The stream is over without a last event."""
-        yield faults.fault("cut")
+    def end(self, why: str) -> Iterator[Delta]:
+        """The stream is over without a last event, and only that says that all is there."""
+        yield fault(why)
 
     # ── items ────────────────────────────────────────────────────────────────────────────────────
 
@@ -261,7 +263,7 @@ class ResponsesReader:
         for item in (response.output or [])[self._done :]:
             yield from self._end_item(_item(item))
         if self._garbled and is_whole:
-            yield faults.fault("malformed", "a tool was called with an input that is not JSON")
+            yield fault("malformed", "a tool was called with an input that is not JSON")
             return
         yield Finished(self._stop(response, is_whole=is_whole), _usage(response.usage), self.request_id or response.id)
 

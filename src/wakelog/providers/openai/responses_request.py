@@ -14,7 +14,7 @@ from wakelog.ports import Request
 from wakelog.providers.openai.bound import Bound, bound_of
 from wakelog.providers.openai.pairing import Exchange, exchanges, is_own, safe_name
 from wakelog.providers.openai.spelling import spelled
-from wakelog.providers.openai.words import cache_key, function, picture_url
+from wakelog.providers.openai.words import NO_PICTURE, cache_key, function, picture_url
 from wakelog.providers.params import Params, merged
 
 PROVIDER = "openai"
@@ -34,7 +34,7 @@ def to_wire(request: Request, params: Params) -> JsonObject:
     if request.tools and request.purpose == "compaction":
         body["tool_choice"] = "none"
     body["input"] = [*history(request, params), *_injected(request.injected)]
-    return merged({**body, **_settings(request, params)}, params.extra)
+    return merged({**body, **_settings(request, params)}, {**params.extra, "stream": True})
 
 
 def _settings(request: Request, params: Params) -> JsonObject:
@@ -89,6 +89,8 @@ def _heard_part(part: AnyPart) -> Iterator[JsonObject]:
         yield {"type": "input_text", "text": part.text}
     elif isinstance(part, Image) and (url := picture_url(part)) is not None:
         yield {"type": "input_image", "image_url": url, "detail": "auto"}
+    elif isinstance(part, Image):
+        yield {"type": "input_text", "text": NO_PICTURE}
 
 
 def _plainly(exchange: Exchange, *, own: bool) -> Iterator[JsonObject]:

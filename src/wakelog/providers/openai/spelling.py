@@ -7,19 +7,7 @@ call, so that it goes back as it came; anything else goes back without blanks, a
 import json
 from typing import Any
 
-import msgspec
-
 _COMPACT = (",", ":")
-
-
-def input_of(text: str) -> Any:
-    """The input that a text spells, or `ValueError`. No text at all is a call that needs no input."""
-    if not text.strip():
-        return {}
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-        raise ValueError(str(error)) from None
 
 
 def is_spaced(text: str, value: Any) -> bool:

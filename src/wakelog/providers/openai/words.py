@@ -10,6 +10,7 @@ from wakelog.ports import Request
 
 _NO_INPUT = {"type": "object", "properties": {}}
 _CACHE_KEY_CHARS = 32
+NO_PICTURE = "(a picture that cannot be shown here)"
 
 
 def picture_url(image: Image) -> str | None:

@@ -32,7 +32,8 @@ class Events:
                 self._lines.append(value.removeprefix(b" "))
             elif not line and self._lines:
                 whole, self._lines = b"\n".join(self._lines), []
-                yield whole
+                if whole:
+                    yield whole
 
 
 def decoded(event: bytes, shape: type[_Shape]) -> _Shape:

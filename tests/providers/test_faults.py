@@ -1,0 +1,63 @@
+"""Faults in the words that all providers share: when to ask again, and one line that tells no secret."""
+
+import pytest
+
+from wakelog.providers.faults import KINDS, RETRYABLE, asked_delay_ms, fault, kind_of, no_stream
+
+AT, LATER = "Mon, 16 Nov 2026 05:00:00 GMT", "Mon, 16 Nov 2026 05:00:09 GMT"
+
+
+@pytest.mark.parametrize(
+    ("headers", "delay_ms"),
+    [
+        ({"retry-after": "3"}, 3_000),
+        ({"retry-after": " 0.5 "}, 500),
+        ({"retry-after-ms": "250", "retry-after": "3"}, 250),
+        ({"retry-after-ms": "soon", "retry-after": "3"}, 3_000),
+        ({"retry-after": LATER, "date": AT}, 9_000),
+        ({"retry-after": AT, "date": LATER}, None),
+        ({"retry-after": LATER}, None),
+        ({"retry-after": "0"}, None),
+        ({"retry-after-ms": "0", "retry-after": "3"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "1e300"}, None),
+        ({"retry-after": "Mon, 99 Nov 2026 05:00:09 GMT", "date": AT}, None),
+        ({}, None),
+    ],
+)
+def test_when_to_ask_again(headers, delay_ms):
+    """RUN-8: every form; a date is measured by the server's clock; no time at all leaves the wait to us."""
+    assert asked_delay_ms(headers) == delay_ms
+    assert fault("rate_limited", headers=headers).delay_ms == delay_ms
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_word_decides(kind):
+    """RUN-8: a server that says not to ask again is believed, one that says to is not: the same would be refused."""
+    assert fault(kind).retryable == (kind in RETRYABLE)
+    assert fault(kind, headers={"x-should-retry": "true"}).retryable == (kind in RETRYABLE)
+    told = fault(kind, headers={"x-should-retry": "false", "retry-after": "3"}, delay_ms=7)
+    assert (told.retryable, told.delay_ms) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(304, "server"), (400, "bad_request"), (408, "timeout"), (409, "server"), (418, "bad_request"), (520, "server")],
+)
+def test_what_a_status_alone_says(status, kind):
+    assert kind_of(status) == kind
+
+
+def test_half_a_key_is_not_told():
+    """LOG-13: where a line is cut, it is cut between words, so that whoever takes keys out finds them whole."""
+    for pad in range(280, 301):
+        told = fault("server", f"{'x' * pad} plainsecretkey and more").message
+        assert "plainsecretkey" in told or "plain" not in told
+
+
+@pytest.mark.parametrize("kind", [None, "", "text/event-stream", "text/event-stream; charset=utf-8", "\x1b[31m"])
+def test_what_may_be_a_stream(kind):
+    assert no_stream(kind) is None
