@@ -1,11 +1,15 @@
 """Laws 4 and 5, RUN-3, RUN-8, RUN-12: the order in which a reply is asked for, shown, kept and given."""
 
+import asyncio
+
 import pytest
 
 from tests.acts.rigs import Rig
 from wakelog.log.content import Reply
 from wakelog.log.entry import Call, Cancelled, Failed, Message, Partial, Queued, Resumed
 from wakelog.turn.decisions import Rest
+from wakelog.turn.deltas import Finished, TextDelta
+from wakelog.waking import wake
 
 HELLO = {"Hi.": [{"text": "Hello there.", "deltaChars": 5}]}
 
@@ -132,3 +136,41 @@ def test_a_cancel_while_it_streams():
     calls = len(rig.values(Call))
     assert rig.wake().decision == Rest("cancelled")
     assert len(rig.values(Call)) == calls
+
+
+class _Talking:
+    """A model whose stream knows whether it was closed."""
+
+    name, can_resume = "scripted", False
+
+    def __init__(self):
+        self.is_open = None
+
+    async def stream(self, request):
+        self.is_open = True
+        try:
+            yield TextDelta("Hello there. ")
+            yield Finished()
+        finally:
+            # Hanging up takes a moment.
+            await asyncio.sleep(0)
+            self.is_open = False
+
+
+def test_whoever_stops_listening_hangs_up():
+    """RUN-8: a channel that breaks in the middle of a reply leaves no stream open behind it."""
+    rig, talking = Rig(HELLO), _Talking()
+    rig.provider = lambda *_: talking
+    rig.outside.channel.on_delta = _break
+    rig.session.say("Hi.")
+
+    async def wake_up():
+        with pytest.raises(OSError, match="line is dead") as error:
+            await wake(rig.world(), "s")
+        return error, talking.is_open
+
+    assert asyncio.run(wake_up())[1] is False
+
+
+def _break():
+    raise OSError("the line is dead")

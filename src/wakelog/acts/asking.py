@@ -5,12 +5,14 @@ A reply that was cut off is asked for again under its own id: from where it was 
 (replace), as the log says. What the outside world does wrong becomes a `failed` entry.
 """
 
-from collections.abc import AsyncIterator
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
 from wakelog.acts.delivering import attempt_of
 from wakelog.acts.interrupting import unless_cancelled
+from wakelog.acts.listening import listen
 from wakelog.acts.requests import request_of
 from wakelog.acts.step import Step
 from wakelog.log.content import Prompt, Reply
@@ -21,6 +23,7 @@ from wakelog.turn.clearing import Sieve
 from wakelog.turn.decisions import Ask, Mend
 from wakelog.turn.deltas import Delta, Faulted, Finished, Spoken, TextDelta, piece_of
 from wakelog.turn.faults import OVERFLOW
+from wakelog.turn.policy import HookTerms
 from wakelog.views.context import Context, build_context
 
 _CUT = Faulted("cut", "the reply ended before it was finished", retryable=True)
@@ -88,7 +91,10 @@ class _Answer:
 
     async def get(self) -> None:
         """The call, the stream, and the one entry that ends them."""
-        await self._inject()
+        hooks = self.step.policy.hooks
+        if hooks and await unless_cancelled(self.step, self._inject(hooks)) is not None:
+            # Nobody was asked yet: the next decision ends the turn.
+            return
         context, state = self.context, self.step.state
         provider = self.step.world.provider(context.provider or "", context.model or "")
         request = request_of(context, self.step.world.store.blobs, answers=state.answers, prefill=self.prior)
@@ -104,14 +110,12 @@ class _Answer:
         else:
             await self._keep_fault(self.end)
 
-    async def _inject(self) -> None:
+    async def _inject(self, hooks: Sequence[HookTerms]) -> None:
         """What hooks say goes behind the history, as blobs that the call names; it never becomes history (VIEW-7)."""
-        hooks = self.step.policy.hooks
-        if hooks:
-            texts = await self.step.world.inject(hooks, _occasion(self.step))
-            put = self.step.world.store.blobs.put
-            blobs = tuple(put(self.step.without_secrets(text).encode(), "text/plain") for text in texts)
-            self.context = msgspec.structs.replace(self.context, injected=blobs)
+        texts = await self.step.world.inject(hooks, _occasion(self.step))
+        put = self.step.world.store.blobs.put
+        blobs = tuple(put(self.step.without_secrets(text).encode(), "text/plain") for text in texts)
+        self.context = msgspec.structs.replace(self.context, injected=blobs)
 
     def _write_call(self) -> None:
         self.call_id = self.step.world.clock.new_id()
@@ -137,12 +141,13 @@ class _Answer:
         channels = [channel for name, channel in self.step.world.channels.items() if name in self.owed]
         await self._begin(channels)
         sieve = Sieve()
-        async for delta in reply:
-            if isinstance(delta, Finished | Faulted):
-                self.end = delta
-                break
-            for safe in sieve.take(delta) if self.step.redacts else (delta,):
-                await self._pass_on(safe, channels)
+        async with contextlib.aclosing(listen(reply, self.prior)) as said:
+            async for delta in said:
+                if isinstance(delta, Finished | Faulted):
+                    self.end = delta
+                    break
+                for safe in sieve.take(delta) if self.step.redacts else (delta,):
+                    await self._pass_on(safe, channels)
         for safe in sieve.end():
             await self._pass_on(safe, channels)
 

@@ -4,11 +4,13 @@ A summary that fails, is empty, or is no shorter than what it replaces changes n
 why it was no use, and the table counts it, so that folding cannot go round in circles.
 """
 
+import contextlib
 from collections.abc import AsyncIterator
 
 import msgspec
 
 from wakelog.acts.interrupting import unless_cancelled
+from wakelog.acts.listening import listen
 from wakelog.acts.requests import request_of
 from wakelog.acts.step import Step
 from wakelog.log.content import Text, Usage
@@ -79,11 +81,12 @@ class _Fold:
         )
 
     async def _stream(self, reply: AsyncIterator[Delta]) -> None:
-        async for delta in reply:
-            if isinstance(delta, Finished | Faulted):
-                self.end = delta
-                return
-            self.draft.take(delta)
+        async with contextlib.aclosing(listen(reply)) as said:
+            async for delta in said:
+                if isinstance(delta, Finished | Faulted):
+                    self.end = delta
+                    return
+                self.draft.take(delta)
 
     @property
     def _said(self) -> str:

@@ -1,0 +1,39 @@
+"""Bounds have outcomes that are written down: a reply that fits into no entry is stopped, kept in part, and told."""
+
+from tests.acts.rigs import Rig
+from wakelog.acts import listening
+from wakelog.log.codec import LINE_MAX_BYTES, encode
+from wakelog.log.content import Reply, Text
+from wakelog.log.entry import Compaction, Failed, Message, Partial
+from wakelog.turn.decisions import Rest
+from wakelog.turn.deltas import TextDelta, piece_of
+
+LONG = {"Go.": [{"text": "word " * 60, "deltaChars": 10}], "On.": [{"text": "Done."}]}
+
+
+def test_a_reply_that_does_not_end_is_stopped(monkeypatch):
+    """RUN-12: the turn fails with what had come by then, and the session stays usable."""
+    monkeypatch.setattr(listening, "REPLY_MAX_BYTES", 500)
+    rig = Rig(LONG)
+    assert rig.say("Go.").decision == Rest("failed")
+    assert [fault.error.kind for fault in rig.values(Failed)] == ["reply_too_long"]
+    (kept,) = rig.values(Partial)
+    assert 0 < len(kept.content[0].text) < 300
+    assert rig.say("On.").decision == Rest()
+
+
+def test_a_summary_that_does_not_end_is_stopped(monkeypatch):
+    """RUN-16: a fold that fits into no entry is none."""
+    monkeypatch.setattr(listening, "REPLY_MAX_BYTES", 2_000)
+    rig = Rig(LONG, summary="endless " * 400, compact_at=150, keep=30)
+    for _ in range(3):
+        assert rig.say("Go.").decision == Rest()
+    assert {partial.error.kind for partial in rig.values(Partial)} == {"reply_too_long"}
+    assert rig.values(Compaction) == []
+
+
+def test_a_reply_fits_into_its_entry():
+    """LOG-9: whatever it is made of, the longest reply that is listened to can be written down."""
+    text = "\0" * (listening.REPLY_MAX_BYTES // 6)
+    assert len(piece_of(TextDelta(text))) > listening.REPLY_MAX_BYTES
+    assert len(encode(Message(message=Reply(content=(Text(text=text),))))) < LINE_MAX_BYTES
