@@ -6,7 +6,7 @@ from tests.acts.rigs import Rig, asks
 from tests.turn.test_clearing import KEY, MARK
 from wakelog.agent import Agent
 from wakelog.log.content import BlobRef, ToolResult
-from wakelog.log.entry import Message, ToolStarted
+from wakelog.log.entry import Message, Partial, ToolStarted
 from wakelog.ports import Outcome
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
@@ -33,6 +33,15 @@ def test_a_reply():
     assert KEY[:8] not in journaled + shown
     assert shown.startswith(f"The key is {MARK}, so there.")
     assert KEY.encode() not in everything(rig.store, "s")
+
+
+def test_half_a_key_of_a_reply_that_was_cut():
+    """LOG-13: what could still become a key when a stream breaks is known by nobody, and kept by nobody."""
+    half = {"text": f"The key is {KEY[:-1]}", "deltaChars": 3, "error": {"kind": "connection", "retryable": False}}
+    rig = Rig({"Go.": [half]})
+    rig.say("Go.")
+    assert [partial.content[0].text for partial in rig.values(Partial)] == ["The key is "]
+    assert KEY[:8] not in "".join(text for _, text in rig.events)
 
 
 def test_what_is_said_to_it():

@@ -193,6 +193,13 @@ def pem(label: str, header: str = "", newline: str = "\n", mark: str = "") -> Ar
     return make
 
 
+def pem_in_base64(label: str) -> Make:
+    def make(chance: Chance) -> str:
+        return base64.b64encode("".join(pem(label)(chance)).encode()).decode()
+
+    return make
+
+
 def around(before: str, make: Make, behind: str = "") -> Around:
     return lambda chance: (before, make(chance), behind)
 
@@ -258,4 +265,10 @@ IN_PLACE: list[tuple[str, Around]] = [
         for scheme in ("postgres", "postgresql+psycopg", "mysql", "mongodb+srv", "redis", "amqps", "https", "smtp")
         for user in ("me", "")
     ),
+]
+
+# As clusters keep them.
+MADE += [
+    ("private-key", pem_in_base64(f"{kind}PRIVATE KEY"))
+    for kind in ("", "RSA ", "EC ", "DSA ", "OPENSSH ", "ENCRYPTED ")
 ]

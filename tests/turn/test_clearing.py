@@ -1,5 +1,7 @@
 """Law 14, LOG-13: no entry holds a secret, whatever it says; and what a model says comes through as it is said."""
 
+from typing import Literal, get_origin
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -10,19 +12,26 @@ from tests.turn.test_assemble import SPOKEN
 from wakelog.log.codec import encode
 from wakelog.log.content import Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult
 from wakelog.log.entry import (
+    Attention,
     AttentionResolved,
+    Cancelled,
     Compaction,
+    ContextRecord,
     Custom,
+    Fact,
     Failed,
     FaultReport,
     Label,
+    Link,
     Message,
     Partial,
     Queued,
     SessionRenamed,
+    Setting,
+    Terminated,
 )
 from wakelog.turn.assemble import assemble
-from wakelog.turn.clearing import Sieve, cleared, holds_mark
+from wakelog.turn.clearing import SAID_IN, Sieve, cleared, holds_mark
 from wakelog.turn.deltas import CallDelta, TextDelta, ThinkingDelta
 
 WORD, MAKE = next(made for made in MADE if made[0] == "github-token")
@@ -49,7 +58,59 @@ BODIES = [
     SessionRenamed(title=SAID),
     Label(target_id="x", label=SAID),
     AttentionResolved(attention_id="x", result=SAID),
+    AttentionResolved(attention_id="x", decision=SAID),
+    Attention(reason=SAID),
+    Attention(refs=("x", SAID)),
+    Cancelled(reason=SAID),
+    Terminated(reason=SAID),
+    Setting(key="x", value=[SAID]),
+    ContextRecord(params={"extra": {"user": SAID}}),
+    Message(message=Reply(content=(ToolCall(id="t", name=SAID, input={}),))),
 ]
+# Ids, digests, addresses and names, and what is made of these; nothing that anybody says.
+NOT_SAID = {
+    *(
+        "id",
+        "parent_id",
+        "turn_id",
+        "call_id",
+        "reply_id",
+        "tool_call_id",
+        "queued_id",
+        "context_id",
+        "from_id",
+        "to_id",
+    ),
+    *("target_id", "attention_id", "first_kept_entry_id", "keep", "child_session", "parent", "timestamp", "seq", "v"),
+    *(
+        "context_digest",
+        "request_digest",
+        "input_digest",
+        "digest",
+        "system",
+        "tools",
+        "sources",
+        "injected",
+        "environment",
+    ),
+    *(
+        "name",
+        "agent",
+        "sender",
+        "app",
+        "cwd",
+        "provider",
+        "model",
+        "channel",
+        "channels",
+        "holder",
+        "key",
+        "custom_type",
+    ),
+    *("strategy", "trigger", "usage", "state", "policy", "settings", "intent"),
+    # A session's title is cleared where the session is made, a fault's reason is a word of ours.
+    *("title", "reason"),
+}
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body.type)
@@ -61,6 +122,15 @@ def test_no_entry_holds_a_secret(body):
     assert cleared(clean) is clean
     harmless = msgspec.json.decode(encode(body).replace(KEY.encode(), b"it"), type=type(body))
     assert cleared(harmless) is harmless
+
+
+@pytest.mark.parametrize("kind", [*Link.__subclasses__(), *Fact.__subclasses__()], ids=lambda kind: kind.__name__)
+def test_no_field_is_forgotten(kind):
+    """Law 14: a field that is added is either looked through or known to hold nothing that anybody says."""
+    plain = (int, bool, float, int | None, bool | None, float | None)
+    fields = [field for field in msgspec.structs.fields(kind) if field.type not in plain]
+    words = {field.name for field in fields if get_origin(field.type) is not Literal}
+    assert words <= NOT_SAID | {name for name, _ in SAID_IN.get(kind, ())}
 
 
 def test_what_was_bound_to_other_words_is_let_go():

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.turn.secrets_made import IN_PLACE, LETTERS, MADE, Chance
@@ -39,6 +39,8 @@ FRAMES = (
     '"line one\\n{}\\nline two"',
     "\\x0a{}\\u000a",
     "\x1b[32m{}\x1b[0m",
+    "\x1b[01;31m\x1b[K{}\x1b[m\x1b[K",
+    "\\u001b[1A\\u001b[2K{}",
     "<b>{}</b>",
     "|{}|",
     "({})[{}]",
@@ -194,6 +196,8 @@ def test_redacting_twice_is_redacting_once(text):
     assert redact(once.text).text == once.text
 
 
+# Every shape is tried at every place: that takes its time.
+@settings(deadline=None, max_examples=40)
 @given(text=TEXTS)
 def test_no_place_is_overlooked(text):
     """The quick look for places finds every one where a key really begins."""
@@ -299,6 +303,11 @@ def test_what_stands_in_for_a_key_is_none():
         "sk-ant-api03-...",
         "hf_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
         "Bearer YOUR_API_TOKEN_GOES_HERE",
+        "AKIAIOSFODNN7" + "EXAMPLE",
+        "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCY" + "EXAMPLEKEY",
+        base64.b64encode(b"-----BEGIN CERTIFICATE-----\nMIIDdzCCAl+gAwIBAgIEAgAAuTANBgkqhkiG9w0BAQUFADBa").decode(),
+        base64.b64encode(b"-----BEGIN PUBLIC KEY-----\nMIIDdzCCAl+gAwIBAgIEAgAAuTANBgkqhkiG9w0BAQUFADBa").decode(),
+        "RECORD: sha256=glc_FZMyib4OhW7aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1v,1024",
     ):
         assert redact(text).hits == ()
     assert redact('if "-----BEGIN RSA PRIVATE KEY-----" in text:\n    raise ValueError').hits == ()

@@ -148,8 +148,10 @@ class _Answer:
                     break
                 for safe in sieve.take(delta) if self.step.redacts else (delta,):
                     await self._pass_on(safe, channels)
-        for safe in sieve.end():
-            await self._pass_on(safe, channels)
+        if isinstance(self.end, Finished):
+            # Of a reply that was cut, what was held back could be half a secret: nobody can tell any more.
+            for safe in sieve.end():
+                await self._pass_on(safe, channels)
 
     async def _pass_on(self, delta: Spoken, channels: list[Channel]) -> None:
         # Written first: what was shown can be told again by whoever wakes the session next (law 5).

@@ -13,8 +13,11 @@ import msgspec
 
 from wakelog.log.content import AnyMessage, Content
 from wakelog.log.entry import (
+    Attention,
     AttentionResolved,
+    Cancelled,
     Compaction,
+    ContextRecord,
     Custom,
     Failed,
     FaultReport,
@@ -24,6 +27,8 @@ from wakelog.log.entry import (
     Partial,
     Queued,
     SessionRenamed,
+    Setting,
+    Terminated,
 )
 from wakelog.turn.deltas import CallDelta, Spoken, TextDelta, ThinkingDelta
 from wakelog.turn.redaction import Redactor, redact, redact_parts, redact_value
@@ -34,7 +39,7 @@ _MARK = re.compile(r"\[redacted: [a-z0-9-]+\]")
 
 def cleared(body: Known) -> Known:
     """An entry without the secrets in what it says; the very same where it held none."""
-    return _without(body, _SAID.get(type(body), ()))
+    return _without(body, SAID_IN.get(type(body), ()))
 
 
 def _without(body: _Body, fields: "_Fields") -> _Body:
@@ -62,6 +67,11 @@ def _text(text: str) -> str:
     return found.text if found.hits else text
 
 
+def _texts(texts: tuple[str, ...]) -> tuple[str, ...]:
+    found = tuple(map(_text, texts))
+    return found if found != texts else texts
+
+
 def _value(value: Any) -> Any:
     found, hits = redact_value(value)
     return found if hits else value
@@ -71,9 +81,9 @@ def _fault(error: FaultReport) -> FaultReport:
     return _without(error, (("message", _text),))
 
 
-# What entries say, in the fields that hold it. All else is ids, numbers and words of our own.
+# What entries say, in the fields that hold it. All else is ids, digests, numbers and words of our own.
 _Fields: TypeAlias = tuple[tuple[str, Callable[[Any], Any]], ...]
-_SAID: dict[type[msgspec.Struct], _Fields] = {
+SAID_IN: dict[type[msgspec.Struct], _Fields] = {
     Message: (("message", _message),),
     Queued: (("message", _message),),
     Partial: (("content", _content), ("error", _fault)),
@@ -82,7 +92,12 @@ _SAID: dict[type[msgspec.Struct], _Fields] = {
     Failed: (("error", _fault),),
     SessionRenamed: (("title", _text),),
     Label: (("label", _text),),
-    AttentionResolved: (("result", _content),),
+    Attention: (("reason", _text), ("refs", _texts)),
+    AttentionResolved: (("decision", _text), ("result", _content)),
+    Cancelled: (("reason", _text),),
+    Terminated: (("reason", _text),),
+    Setting: (("value", _value),),
+    ContextRecord: (("params", _value),),
 }
 
 
@@ -121,8 +136,8 @@ class Sieve:
                 given = [*self._end_text(), *_told(ThinkingDelta(safe, *signed))]
                 self._thought = Redactor() if is_last else self._thought
                 return given
-        given, hits = redact_value(delta.input)
-        call = CallDelta(delta.id, delta.name, given, None) if hits else delta
+        (name, given), hits = redact_value((delta.name, delta.input))
+        call = CallDelta(delta.id, name, given, None) if hits else delta
         return [*self._end_text(), *self._end_thought(), call]
 
     def end(self) -> list[Spoken]:

@@ -143,8 +143,8 @@ def redact_parts(parts: Iterable[AnyPart]) -> tuple[tuple[AnyPart, ...], frozens
             case Thinking():
                 kept += _thought_without(part)
             case ToolCall():
-                given, hits = redact_value(part.input)
-                kept.append(msgspec.structs.replace(part, input=given, bound=None) if hits else part)
+                (name, given), hits = redact_value((part.name, part.input))
+                kept.append(msgspec.structs.replace(part, name=name, input=given, bound=None) if hits else part)
                 touched |= {part.id} if hits else set()
             case _:
                 kept.append(part)

@@ -33,11 +33,19 @@ def _key(word: str, *starts: str, least: int, signs: str = _LETTERS, behind: str
 
 
 _CLOUDS = (
-    _key("aws-access-key", "AKIA", "ASIA", "ABIA", "ACCA", least=16, signs="A-Z0-9", behind=f"[{_LETTERS}]"),
+    Shape(
+        word="aws-access-key",
+        starts=("AKIA", "ASIA", "ABIA", "ACCA"),
+        # Documents are full of one that ends so, and it opens nothing.
+        unless="[A-Z0-9]{0,9}EXAMPLE",
+        body=[Run("A-Z0-9", 16, 16)],
+        behind=f"[{_LETTERS}]",
+    ),
     Shape(
         word="aws-secret-key",
         starts=("secret_access_key", "secretaccesskey", "secret_key", "secretkey"),
         kept=[_ASSIGNED],
+        unless="[A-Za-z0-9+/]{0,30}EXAMPLEKEY",
         body=[Run("A-Za-z0-9+/", 40, 40)],
         behind="[A-Za-z0-9+/]",
         any_case=True,
@@ -136,7 +144,7 @@ _CODE = (
     _key("notion-token", "ntn_", least=40),
     _key("figma-token", "figd_", least=36, signs=_WORD),
     _key("sentry-token", "sntrys_", "sntryu_", least=20, signs=_WORD, rest=_BASE64),
-    _key("grafana-token", "glsa_", "glc_", least=20, signs=_WORD, rest=_BASE64),
+    _key("grafana-token", "glsa_", "glc_eyJ", least=32, signs=_WORD, rest=_BASE64),
     _key("newrelic-key", "NRAK-", least=27),
     _key("dynatrace-token", "dt0c01.", least=24, signs="A-Z0-9", rest=_DOTTED),
     _key("prefect-key", "pnu_", least=36),
@@ -204,7 +212,7 @@ _MODELS = (
     _key("openai-key", "sk-proj-", "sk-svcacct-", "sk-admin-", "sk-None-", least=40, signs=_WORD),
     # Old keys of OpenAI, and those of the many that took over its form.
     _key("openai-key", "sk-", least=32),
-    _key("huggingface-token", "hf_", "api_org_", least=30),
+    _key("huggingface-token", "hf_", "api_org_", least=34),
     _key("groq-key", "gsk_", least=40),
     _key("xai-key", "xai-", least=40),
     _key("perplexity-key", "pplx-", least=40),
@@ -235,6 +243,19 @@ _ANYONES = (
         # Lines of base64 in whatever holds them together; the first five dashes end them.
         rest=r"A-Za-z0-9+/=\s\\\"',:|>-",
         until="-----",
+    ),
+    # The same in base64, as clusters keep it: beginnings of the words above, three letters in four signs.
+    _key(
+        "private-key",
+        "LS0tLS1CRUdJTiBQUklW",
+        "LS0tLS1CRUdJTiBSU0EgUFJJ",
+        "LS0tLS1CRUdJTiBFQyBQUklW",
+        "LS0tLS1CRUdJTiBEU0EgUFJJ",
+        "LS0tLS1CRUdJTiBPUEVOU1NIIFBS",
+        "LS0tLS1CRUdJTiBFTkNS",
+        least=40,
+        signs=_BASE64,
+        rest=_BASE64,
     ),
     _key("age-secret-key", "AGE-SECRET-KEY-1", least=50, signs="A-Z0-9"),
     Shape(

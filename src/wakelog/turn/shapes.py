@@ -15,7 +15,7 @@ import msgspec
 
 # Where a key may begin: behind whatever is no letter or digit, and behind those letters that only end an escape.
 AFTER_ANY_BREAK = (
-    r"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrtv])|(?<=[0-9;\[]m)"
+    r"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrtv])|(?<=[0-9;\[][A-HJKSTfm])"
     r"|(?<=%[0-9A-Fa-f]{2})|(?<=\\x[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4}))"
 )
 ANYWHERE = ""
