@@ -45,7 +45,9 @@ if is_doomed:
 else:
     first = subprocess.run([sys.executable, __file__, "--doomed"], check=False)
     print("the first process was killed:", first.returncode == -signal.SIGKILL)
-    report = asyncio.run(wake(live_world(store, tools=agent.tools), latest(store, "agent", "user") or ""))
+    left = latest(store, agent.name, "user")  # `wakelog wake --all` would find it too, but not know the tool
+    assert left is not None
+    report = asyncio.run(wake(live_world(store, tools=agent.tools), left))
     print("the second one woke its session:", report.text)
     print("charges in the bank:", bank.execute("SELECT count(*) FROM charges").fetchone()[0])
 bank.close()

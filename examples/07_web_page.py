@@ -3,12 +3,11 @@
 A page (07_web_page.html) is no channel: it follows the log, and the journal of a reply under way. So it may come late,
 be reloaded or lose its connection and still sees everything, and the agent knows nothing of it.
 
-    python 07_web_page.py     and open the address that is printed (--once: end when a page has seen it all)
+    python 07_web_page.py     and open the address that is printed
 """
 
 import asyncio
 import json
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,7 +16,8 @@ from wakelog import Agent, open_store
 
 Path("play.jsonl").write_text('{"text": "One wave, one <wave> more, and a third.", "deltaChars": 4, "delayMs": 60}\n')
 agent = Agent(model="scripted:play.jsonl")  # a real one, with its key in the environment: model="anthropic:NAME"
-session, opened, over, seen = agent.begin(open_store("sessions")), *(threading.Event() for _ in range(3))
+session = agent.begin(open_store("sessions"))
+opened, over = threading.Event(), threading.Event()
 
 
 class Follower(BaseHTTPRequestHandler):
@@ -31,7 +31,7 @@ class Follower(BaseHTTPRequestHandler):
 
     def follow(self) -> None:
         store, seq, is_last = open_store("sessions"), -1, False
-        had: dict[str, int] = {}
+        had: dict[str, int] = {}  # of each reply under way, how many pieces the page has
         opened.set()
         while not is_last:
             is_last = over.is_set()
@@ -44,7 +44,6 @@ class Follower(BaseHTTPRequestHandler):
                 had.pop(entry["replyId"] if entry["type"] == "partial" else "", None)  # cut off: it begins anew
                 self.tell("entry", entry)
         self.tell("end", {})
-        seen.set()
 
     def tell(self, kind: str, what: dict[str, object]) -> None:
         self.wfile.write(f"event: {kind}\ndata: {json.dumps(what)}\n\n".encode())
@@ -56,4 +55,4 @@ print(f"open http://127.0.0.1:{server.server_port}/", flush=True)
 opened.wait()
 asyncio.run(agent.run(session.store, "Tell me of the sea.", session=session))
 over.set()
-(seen if "--once" in sys.argv else threading.Event()).wait()
+input("All is said. Reload the page, or end this with Enter. ")

@@ -26,10 +26,10 @@ def example(tmp_path):
     empty = {name: str(tmp_path / name) for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")}
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "LC_ALL")}
 
-    def begin(number, *words, typed=None):
+    def begin(number, typed=None):
         (path,) = FOLDER.glob(f"{number:02}_*.py")
         begun = subprocess.Popen(
-            [sys.executable, "-W", "error", str(path), *words],
+            [sys.executable, "-W", "error", str(path)],
             cwd=tmp_path,
             env={**kept, **empty, "HOME": str(tmp_path)},
             stdin=subprocess.PIPE,
@@ -164,8 +164,8 @@ def events(address):
 
 
 def test_a_web_page(example):
-    """The log is followed: the reply in pieces, then whole; a page of another site is told nothing."""
-    begun = example(7, "--once")
+    """The log is followed: the reply in pieces, then whole; who comes late is told the same; another site, nothing."""
+    begun = example(7)
     address = begun.stdout.readline().split()[1]
     with urllib.request.urlopen(address, timeout=60) as page:
         assert b"new EventSource" in page.read()
@@ -181,6 +181,9 @@ def test_a_web_page(example):
     # The journal is gone when the reply is whole: who looks every now and then may miss its end.
     assert messages[-1]["content"][0]["text"].startswith("".join(pieces))
     assert told[-1] == ("end", {})
-    out, err = begun.communicate(timeout=60)
-    assert (begun.returncode, out) == (0, "")
+    assert [what for kind, what in events(address) if kind == "entry"] == [
+        what for kind, what in told if kind == "entry"
+    ]
+    out, err = begun.communicate("\n", timeout=60)
+    assert (begun.returncode, out.startswith("All is said.")) == (0, True)
     assert "Traceback" not in err

@@ -4,8 +4,8 @@
 
 Manners: `old` dies of a greeting it does not know, `mute` never answers, `dead` says something and ends, `babble` puts
 a line that is no message before every answer, `endless` lists for ever, `deaf` ends neither with its input nor when it
-is asked to. Its tools do what they are called; `hang` adds a line to a file and never answers, `stall` answers if it
-finds one there already.
+is asked to, `foreign` is as deaf and speaks a version that nobody knows. Its tools do what they are called; `hang` adds
+a line to a file and never answers, `stall` answers if it finds one there already, `progress` tells nonsense on the way.
 """
 
 import json
@@ -14,8 +14,13 @@ import signal
 import sys
 
 MANNER = sys.argv[1] if len(sys.argv) > 1 else ""
-PAGES = [["add", "hang", "stall"], ["die", "environment", "flood", "folder"], ["garbage", "huge", "pids", "refuse"]]
+PAGES = [
+    ["add", "hang", "stall"],
+    ["die", "environment", "flood", "folder"],
+    ["garbage", "huge", "pids", "progress", "refuse"],
+]
 READS = ("add", "stall")
+DEAF = ("deaf", "foreign")
 
 
 def listed(name):
@@ -57,6 +62,10 @@ def call(name, arguments):
             return f"{os.getpid()} {os.getppid()}"
         case "garbage":
             say("{this is no JSON")
+        case "progress":
+            token = {"progressToken": 1, "progress": "far"}
+            say(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": token}))
+            return "there"
         case "huge":
             return "x" * arguments["size"]
         case "flood":
@@ -67,6 +76,8 @@ def call(name, arguments):
 
 def answer(message):
     method, params = message["method"], message.get("params") or {}
+    if MANNER == "foreign":
+        return {"error": {"code": -32022, "message": "What did you say?"}}
     if method == "initialize":
         version = params["protocolVersion"]
         server = {"name": "plain", "version": "1"}
@@ -92,7 +103,7 @@ def main():
     if MANNER == "dead":
         print("no licence found", file=sys.stderr)
         sys.exit(3)
-    if MANNER == "deaf":
+    if MANNER in DEAF:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for line in sys.stdin:
         message = json.loads(line)
@@ -105,7 +116,8 @@ def main():
         said = answer(message)
         if said is not None:
             say(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}))
-    while MANNER == "deaf":
+    print("nobody speaks any more", file=sys.stderr, flush=True)
+    while MANNER in DEAF:
         signal.pause()
 
 

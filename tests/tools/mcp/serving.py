@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import glob
 import os
 import subprocess
 import sys
@@ -13,6 +14,20 @@ from wakelog.tools.mcp import McpServer, Servers, mcp_tools
 
 PLAIN = os.path.join(os.path.dirname(__file__), "plain_server.py")
 SDK = "tests.tools.mcp.sdk_server"
+
+
+def children(number):
+    """The processes that a process has, zombies included."""
+    found = set()
+    for path in glob.glob(f"/proc/{number}/task/*/children"):
+        with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
+            found |= {int(word) for word in file.read().split()}
+    return found
+
+
+def grandchildren(number):
+    """The servers of a process: each is the child of a guard."""
+    return {server for guarding in children(number) for server in children(guarding)}
 
 
 def plain(*manner, **more):

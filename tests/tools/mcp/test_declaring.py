@@ -122,7 +122,9 @@ def test_hostile_listings():
 
 def test_a_server_without_end():
     found = declare(SERVER, [_listed(f"t{number}") for number in range(600)])
-    assert (len(found.tools), len(found.left_out)) == (512, 88)
+    assert len(found.tools) == 512
+    assert len(found.left_out) == 11
+    assert found.left_out[-1] == "more tools of the MCP server files are left out: 78"
 
 
 # ── from the log ─────────────────────────────────────────────────────────────────────────────────
@@ -140,3 +142,10 @@ def test_a_source_that_cannot_be_read(value):
     """A key that nobody knows may be a bound that nobody would keep: the tool is then not at hand."""
     with pytest.raises(UsageError):
         source_of({"name": "mcp__a__t", "from": {"mcp": value}})
+
+
+@pytest.mark.parametrize("name", ["read", "mcp__other__t", 3, None])
+def test_a_tool_that_goes_by_another_name(name):
+    """Law 13: who approves `read` does not approve somebody's program; a log cannot put one behind that name."""
+    with pytest.raises(UsageError, match="goes by a name that is not its own"):
+        source_of({"name": name, "from": {"mcp": {**SERVER.value, "tool": "t"}}})

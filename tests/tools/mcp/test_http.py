@@ -79,10 +79,11 @@ TWO = {"content": [{"type": "text", "text": "2"}]}
 class Told:
     """A server of the old school that knows one session at a time, and answers a call as it is told."""
 
-    def __init__(self, call=None):
+    def __init__(self, call=None, tools=None):
         self.sessions = 0
         self.restarted = False
         self._call = call
+        self._tools = tools
 
     def __call__(self, asked):
         if not asked.body:
@@ -96,7 +97,7 @@ class Told:
             case "notifications/initialized":
                 return NOTED
             case "tools/list" if asked.headers.get("mcp-session-id") == f"s{self.sessions}":
-                return self._said(message, TOOLS)
+                return self._tools or self._said(message, TOOLS)
             case "tools/call" if not self.restarted:
                 return self._call or self._said(message, TWO)
         return UNKNOWN
@@ -124,10 +125,14 @@ def test_a_server_that_was_restarted_between_two_calls():
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (Answer([b"<html>"], headers={"content-type": "text/html"}), "Unexpected content type: text/html"),
+        (
+            Answer([b"<html>"], headers={"content-type": "text/html"}),
+            "is not known: Unexpected content type: text/html",
+        ),
         (Answer([b"{bad"], headers=JSON), "is not known: Failed to parse JSON"),
         (Answer([b"no"], status=401), "[HTTP 401]"),
-        (Answer([b"no"], status=500), "[HTTP 500]"),
+        (Answer([b"no"], status=504), "is not known: Server returned an error response\nIts last words:\n[HTTP 504]"),
+        (NOTED, "is not known: server answered a request with 202"),
         (Answer([b"x"], headers={**JSON, "content-encoding": "gzip"}), "the answer is compressed"),
         (Answer([b'{"jsonrpc":"2.0","id":4,"result":{"content":3}}'], headers=JSON), "gave no result"),
         (Answer([b": nothing\n\n"]), "SSE stream ended without a response"),
@@ -135,7 +140,7 @@ def test_a_server_that_was_restarted_between_two_calls():
         (Answer([b"event: message\n", CUT]), "is not known: SSE stream ended without a response"),
         (UNKNOWN, "forgets every connection at once"),
     ],
-    ids=["page", "no JSON", "401", "500", "packed", "no content", "no event", "huge", "cut", "forgetful"],
+    ids=["page", "no JSON", "401", "504", "202", "packed", "no content", "no event", "huge", "cut", "forgetful"],
 )
 def test_an_answer_that_is_none(answer, says):
     """Bad JSON, a page, a status: an error in words, and the agent goes on."""
@@ -148,6 +153,31 @@ def test_an_answer_that_is_none(answer, says):
         told = asyncio.run(main(server.url))
     assert told.is_error
     assert says in told.text
+
+
+def test_a_server_that_forgets_us_before_it_lists_its_tools():
+    """RUN-7: one line, when a run begins and when a call does."""
+
+    async def main(url):
+        async with Servers() as servers:
+            with pytest.raises(UsageError, match="The MCP server web forgets every connection at once"):
+                await servers.list_tools(_at(url))
+            return await servers.call(_at(url), "add", {})
+
+    with Loopback(Told(tools=UNKNOWN)) as server:
+        assert asyncio.run(main(server.url)) == Outcome("The MCP server web forgets every connection at once", True)
+
+
+def test_somewhere_else_is_not_gone_to(monkeypatch):
+    """Law 14: a token goes to the server it is for, wherever that one sends us."""
+    monkeypatch.setenv("TOKEN", "t0ken")
+    with Loopback(lambda _: UNKNOWN) as other:
+        away = Answer([b""], status=307, headers={"location": other.url})
+        with Loopback(lambda _: away) as server, pytest.raises(UsageError, match=r"Redirect to .* not followed"):
+            outcome(_at(server.url, bearer_env="TOKEN"), "add")
+        with Loopback(Told(away)) as server:
+            assert outcome(_at(server.url, bearer_env="TOKEN"), "add").is_error
+        assert other.asked == []
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 500])

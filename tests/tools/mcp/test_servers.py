@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import glob
 import json
 import os
 import signal
@@ -14,7 +13,7 @@ import pytest
 
 from tests.faults.processes import INTERPRETER, PATIENCE_S, environment
 from tests.kernel.watching import until
-from tests.tools.mcp.serving import SDK, asking, outcome, plain
+from tests.tools.mcp.serving import SDK, asking, children, outcome, plain
 from tests.tools.test_shell import Watched
 from wakelog.errors import UsageError
 from wakelog.ports import Invocation, Outcome
@@ -32,7 +31,8 @@ def test_every_page_is_listed():
             return await servers.list_tools(plain(trusted=True))
 
     told = asyncio.run(main())
-    names = ["add", "die", "environment", "flood", "folder", "garbage", "hang", "huge", "pids", "refuse", "stall"]
+    names = ["add", "die", "environment", "flood", "folder", "garbage", "hang", "huge", "pids"]
+    names += ["progress", "refuse", "stall"]
     assert [tool["name"] for tool in told] == [f"mcp__plain__{name}" for name in names]
     assert [tool["name"] for tool in told if tool["replay"] == "safe"] == ["mcp__plain__add", "mcp__plain__stall"]
 
@@ -103,7 +103,7 @@ def test_arguments_that_cannot_be_sent():
 def test_no_receipts():
     async def main():
         async with Servers() as servers:
-            declared = {"name": "t", "from": {"mcp": {**plain().value, "tool": "t"}}}
+            declared = {"name": "mcp__plain__t", "from": {"mcp": {**plain().value, "tool": "t"}}}
             (tool,) = mcp_tools([declared], servers).values()
             call = Invocation("r", "c", {})
             return await tool.prepare(call), await tool.receipt(call), tool.replay
@@ -115,7 +115,8 @@ def test_a_log_cannot_make_an_untrusted_tool_safe():
     """DESIGN 5: untrusted is never, whatever is declared."""
     servers = Servers()
     for trusted, word in ((True, "safe"), (False, "never")):
-        declared = {"name": "t", "replay": "safe", "from": {"mcp": {**plain(trusted=trusted).value, "tool": "t"}}}
+        origin = {"mcp": {**plain(trusted=trusted).value, "tool": "t"}}
+        declared = {"name": "mcp__plain__t", "replay": "safe", "from": origin}
         (tool,) = mcp_tools([declared], servers).values()
         assert tool.replay == word
 
@@ -160,10 +161,11 @@ def test_its_errors_stay_off_the_terminal():
     """What a server says beside the protocol, and what the SDK thinks of it, is shown to nobody unless it dies."""
     program = (
         "from tests.tools.mcp.serving import outcome, plain\n"
-        "print(outcome(plain('babble'), 'add', a=1, b=1).text, outcome(plain(), 'die').is_error)"
+        "print(outcome(plain('babble'), 'add', a=1, b=1).text, outcome(plain(), 'die').is_error)\n"
+        "print(outcome(plain(), 'progress').text)"
     )
     done = subprocess.run([INTERPRETER, "-c", program], env=environment(), capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("2 True\n", "")
+    assert (done.stdout, done.stderr) == ("2 True\nthere\n", "")
 
 
 # ── servers that will not start ──────────────────────────────────────────────────────────────────
@@ -325,10 +327,10 @@ def test_servers_end_with_their_context(manner):
     """Neither the server nor its guard outlives the wake, not even as a zombie."""
 
     async def main():
-        before = _children()
+        before = children(os.getpid())
         async with asking(plain(manner)) as asked:
             watched = Watched([int(word) for word in (await asked.run("pids")).text.split()])
-        return _children() - before, watched.all_end()
+        return children(os.getpid()) - before, watched.all_end()
 
     assert asyncio.run(main()) == (set(), True)
 
@@ -357,25 +359,29 @@ def test_servers_end_when_the_wake_is_cancelled(tmp_path):
 
 def test_a_server_that_is_cancelled_while_it_starts():
     async def main():
-        before = _children()
+        before = children(os.getpid())
         async with Servers() as servers:
             starting = asyncio.create_task(servers.call(plain("mute"), "add", {}))
-            (guarding,) = await asyncio.to_thread(until, lambda: _children() - before)
+            (guarding,) = await asyncio.to_thread(until, lambda: children(os.getpid()) - before)
             watched = Watched([guarding])
             starting.cancel()
             await asyncio.wait({starting})
-        return starting.cancelled(), watched.all_end(), _children() - before
+        return starting.cancelled(), watched.all_end(), children(os.getpid()) - before
 
     assert asyncio.run(main()) == (True, True, set())
 
 
-def _children():
-    """The processes that this one has, zombies included."""
-    found = set()
-    for path in glob.glob("/proc/self/task/*/children"):
-        with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
-            found |= {int(word) for word in file.read().split()}
-    return found
+@pytest.mark.parametrize("manner", ["deaf", "foreign"])
+def test_servers_end_although_somebody_is_in_a_hurry(manner):
+    """Leaving again and again while servers end holds up neither us nor them, not even one that never began."""
+    words = [INTERPRETER, "-m", "tests.tools.mcp.hasty", manner]
+    with subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, text=True) as hasty:
+        try:
+            watched = Watched([int(hasty.stdout.readline())])
+            assert hasty.wait(PATIENCE_S) == 0
+            assert watched.all_end()
+        finally:
+            hasty.kill()
 
 
 def _lines(path):

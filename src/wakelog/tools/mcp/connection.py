@@ -13,13 +13,15 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
+import anyio
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, Implementation
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, Implementation
 
 from wakelog.errors import UsageError
 from wakelog.ports import Outcome
 from wakelog.tools.mcp.declaring import Listed, one_line
+from wakelog.tools.mcp.failing import Failure, Stale
 from wakelog.tools.mcp.server import McpServer
 from wakelog.tools.mcp.telling import outcome_of, progress_line
 from wakelog.tools.mcp.transport import reached
@@ -29,20 +31,20 @@ from wakelog.version import VERSION
 _PAGES = 100
 _LINES = 200
 _CLOSE_S = 10.0
-# The SDK's number for these is one that servers use for errors of their own, so its words are needed to tell.
+# The SDK's numbers for these are some that servers use for errors of their own, so its words are needed to tell.
 _CLOSED = "Connection closed"
-_STREAM = "SSE stream"
 _FORGOTTEN = "Session terminated"
+# What the SDK says in place of an answer that was none; a server's own error is an answer.
+_LOST = (
+    "Failed to parse",
+    "SSE stream",
+    "Server returned an error response",
+    "Unexpected content type",
+    "server answered a request with 202",
+)
 # What the SDK has to say goes where the application sends its logs, and never to the terminal by itself.
-logging.getLogger("mcp").addHandler(logging.NullHandler())
-
-
-class Stale(Exception):
-    """The server has forgotten this connection and did nothing: ask it again on a new one."""
-
-
-class Failure(Exception):
-    """What went wrong with a server, in words for people."""
+for _logger in ("mcp", "client"):
+    logging.getLogger(_logger).addHandler(logging.NullHandler())
 
 
 class Connection:
@@ -54,6 +56,7 @@ class Connection:
         self._end = asyncio.Event()
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._listed: list[Listed] | None = None
+        self._scope = anyio.CancelScope()
         self._task = asyncio.create_task(self._live(), name=f"mcp:{server.name}")
 
     @property
@@ -66,14 +69,16 @@ class Connection:
         self._end.set()
         # One that is still being greeted looks at nothing else; it has nothing to lose.
         await asyncio.wait({self._task}, timeout=_CLOSE_S if self._ready.done() else 0)
-        self._task.cancel()
+        # Not the task: the SDK ends a process behind a shield that holds against this kind of cancelling alone.
+        self._scope.cancel()
         await asyncio.wait({self._task})
 
     # ── its life ─────────────────────────────────────────────────────────────────────────────────
 
     async def _live(self) -> None:
         try:
-            await self._attempts()
+            with self._scope:
+                await self._attempts()
         finally:
             self._end.set()
             self._words.close()
@@ -176,7 +181,7 @@ class Connection:
             # Its last words come with its end.
             await self.close()
             return Failure(self._with_words(f"{what}{doubt}: it is gone"))
-        is_lost = error.code == PARSE_ERROR or (error.code == CONNECTION_CLOSED and error.message.startswith(_STREAM))
+        is_lost = error.message.startswith(_LOST)
         return Failure(self._with_words(f"{what}{doubt if is_lost else ''}: {one_line(error.message)}"))
 
     def _with_words(self, what: str) -> str:

@@ -22,6 +22,7 @@ _DIGEST_CHARS = 8
 _DESCRIPTION_BYTES = 8 * 1024
 _SCHEMA_BYTES = 64 * 1024
 _TOOLS = 512
+_LINES = 10
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 
@@ -43,7 +44,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Declarations(msgspec.Struct, frozen=True):
-    """The tools of one server as the model is told of them, and a line for each that was left out."""
+    """The tools of one server as the model is told of them, and lines about those that were left out."""
 
     tools: list[dict[str, Any]]
     left_out: list[str]
@@ -65,6 +66,9 @@ def declare(server: McpServer, listed: Iterable[Listed]) -> Declarations:
             continue
         names.add(name)
         found.tools.append(_declared(server, tool, name))
+    more = len(found.left_out) - _LINES
+    if more > 0:
+        found.left_out[_LINES:] = [f"more tools of the MCP server {server.name} are left out: {more}"]
     return found
 
 
@@ -130,7 +134,13 @@ def source_of(declared: Mapping[str, Any]) -> Source | None:
     origin = declared.get("from")
     if not isinstance(origin, Mapping) or "mcp" not in origin:
         return None
-    value = origin["mcp"]
+    value, shown = origin["mcp"], one_line(str(declared.get("name")))
     if not isinstance(value, Mapping) or not isinstance(value.get("tool"), str):
-        raise UsageError(f"the tool {one_line(str(declared.get('name')))!r} does not say which MCP server it is from")
-    return Source(server_of({key: part for key, part in value.items() if key != "tool"}), value["tool"])
+        raise UsageError(f"the tool {shown!r} does not say which MCP server it is from")
+    source = Source(server_of({key: part for key, part in value.items() if key != "tool"}), value["tool"])
+    if declared.get("name") != tool_name(source.server.name, source.tool):
+        # Whoever is asked to approve a tool knows it by its name alone.
+        raise UsageError(
+            f"the tool {shown!r} of the MCP server {source.server.name} goes by a name that is not its own"
+        )
+    return source

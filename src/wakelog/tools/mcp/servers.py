@@ -5,13 +5,14 @@ Nothing here knows a protocol; that is `connection.py`, which is loaded with the
 
 import asyncio
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
 from wakelog.errors import UsageError
 from wakelog.ports import Outcome
 from wakelog.tools.mcp.declaring import declare
+from wakelog.tools.mcp.failing import Failure, Stale
 from wakelog.tools.mcp.server import McpServer
 
 
@@ -39,7 +40,7 @@ class Servers:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._open = False
-        await asyncio.gather(*(connection.close() for connection in self._begun))
+        await _to_the_end(asyncio.gather(*(connection.close() for connection in self._begun)))
         self._alive.clear()
         self._begun.clear()
 
@@ -48,10 +49,9 @@ class Servers:
 
         A command is started in `cwd`, the folder of the session. `UsageError` if the server cannot be asked.
         """
-        failures = _sdk()
         try:
-            found = declare(server, await self._connection(server.at(cwd)).tools())
-        except failures.Failure as failure:
+            found = declare(server, await self._asked(server.at(cwd), lambda alive: alive.tools()))
+        except Failure as failure:
             hint = "try its command by hand" if server.command else "see whether its url can be reached"
             raise UsageError(" ".join(str(failure).split()), hint=hint) from None
         for line in found.left_out:
@@ -67,29 +67,23 @@ class Servers:
     ) -> Outcome:
         """Runs a tool; whatever goes wrong with the server is an outcome. `show` is told how far it has come."""
         try:
-            return await self._called(server, tool, arguments, show)
-        except UsageError as error:
-            return Outcome(f"{error.message} ({error.hint})" if error.hint else error.message, is_error=True)
-
-    async def _called(
-        self, server: McpServer, tool: str, arguments: Mapping[str, Any], show: Callable[[str], None]
-    ) -> Outcome:
-        failures = _sdk()
-        try:
-            try:
-                return await self._asked(server, tool, arguments, show)
-            except failures.Stale:
-                return await self._asked(server, tool, arguments, show)
-        except failures.Failure as failure:
+            outcome: Outcome = await self._asked(server, lambda alive: alive.call(tool, arguments, show))
+        except Failure as failure:
             return Outcome(str(failure), is_error=True)
-        except failures.Stale:
-            return Outcome(f"The MCP server {server.name} forgets every connection at once", is_error=True)
-
-    async def _asked(
-        self, server: McpServer, tool: str, arguments: Mapping[str, Any], show: Callable[[str], None]
-    ) -> Outcome:
-        outcome: Outcome = await self._connection(server).call(tool, arguments, show)
+        except UsageError as error:
+            return Outcome(f"{error.message} ({error.hint})", is_error=True)
         return outcome
+
+    async def _asked(self, server: McpServer, ask: Callable[[Any], Awaitable[Any]]) -> Any:
+        """Asks a server. One that has forgotten us did nothing: it is asked once more, as a stranger."""
+        # Loading the SDK takes its time, in which everybody else of this loop gets on.
+        await asyncio.to_thread(_sdk)
+        for _ in range(2):
+            try:
+                return await ask(self._connection(server))
+            except Stale:
+                continue
+        raise Failure(f"The MCP server {server.name} forgets every connection at once")
 
     def _connection(self, server: McpServer) -> Any:
         """The server, alive: the one that is, or a new one."""
@@ -100,6 +94,19 @@ class Servers:
             found = self._alive[server.key] = _sdk().Connection(server)
             self._begun.append(found)
         return found
+
+
+async def _to_the_end(closing: "asyncio.Future[Any]") -> None:
+    """Waits whatever happens: who leaves while servers are ending leaves them behind."""
+    cancelled: asyncio.CancelledError | None = None
+    while not closing.done():
+        try:
+            await asyncio.wait({closing})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    closing.result()
+    if cancelled is not None:
+        raise cancelled
 
 
 def _sdk() -> Any:

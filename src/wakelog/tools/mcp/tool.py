@@ -56,6 +56,6 @@ def mcp_tools(declared: Sequence[Mapping[str, Any]], servers: Servers, cwd: str 
         except UsageError as error:
             servers.notice(error.message)
             continue
-        if source is not None and isinstance(one.get("name"), str):
+        if source is not None:
             found[one["name"]] = McpTool(one, Source(source.server.at(cwd), source.tool), servers)
     return found
