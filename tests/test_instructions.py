@@ -10,6 +10,7 @@ from wakelog.log.digest import digest_of
 from wakelog.log.entry import ContextRecord
 from wakelog.reading import read_log
 from wakelog.stores.memory import MemoryStore
+from wakelog.turn.policy import Policy
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ def test_a_run_begins_with_them(repo, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     (repo / "AGENTS.md").write_text("Use tabs.")
     store = MemoryStore()
-    agent = Agent(model="demo", system="You are brief.", instructions=True)
+    agent = Agent(model="demo", system="You are brief.\n", policy=Policy(instructions=True))
     session = agent.begin(store, cwd=str(repo))
     (record,) = records(store, session)
     assert [source.path for source in record.sources] == [str(repo / "AGENTS.md")]
@@ -120,4 +121,21 @@ def test_own_words_are_told_from_the_files(repo):
     assert [source.bytes for source in loaded.sources] == [0, 9]
     assert loaded.own_words(loaded.behind("Be brief.")) == "Be brief."
     assert loaded.own_words(loaded.behind("")) == ""
-    assert loaded.own_words("Be brief.\n") == "Be brief.\n"
+    for own in ("Be brief.\n", "Be brief.\n\n\n"):
+        assert loaded.own_words(own) == loaded.own_words(loaded.behind(own)) == own
+
+
+def test_one_that_comes_later(repo):
+    """LOG-14: whether files are read is agreed: a session that found none finds the one there is at its next run."""
+    store, agent = MemoryStore(), Agent(model="demo", policy=Policy(instructions=True))
+    session = agent.begin(store, cwd=str(repo))
+    assert records(store, session)[0].sources == ()
+    (repo / "AGENTS.md").write_text("Use tabs.")
+    assert [source.scope for source in agent.enter(session).value.sources] == ["project"]
+    assert Agent(model="demo").enter(session).value.sources == ()
+
+
+@pytest.mark.parametrize("cwd", ["/a\0b", "/nowhere/at/all"])
+def test_a_folder_that_no_system_has(cwd):
+    """Law 13: a log may name any folder."""
+    assert isinstance(load_instructions(cwd).sources, tuple)

@@ -4,25 +4,23 @@ Rule 1 (law 2): what is in force stands in the log. An agent is written into a s
 says anything new; from then on nobody looks at it, and a turn ends as it would have, whatever becomes of it.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from wakelog.instructions import Instructions, load_instructions, user_instructions
+from wakelog.instructions import instructed
 from wakelog.live import live_world
 from wakelog.log.codec import canonical
 from wakelog.log.content import BlobRef, Prompt, Text
 from wakelog.log.entry import ContextRecord, Entry, ModelChange
-from wakelog.log.entry import Session as SessionEntry
 from wakelog.ports import Channel, Hook, Store, Tool
 from wakelog.projects import git_branch
 from wakelog.providers import split_model
 from wakelog.session import Session
 from wakelog.tools.mcp import McpTool
+from wakelog.tools.subagent import SubAgentTool
 from wakelog.turn.policy import HookTerms, Policy, policy_written
-from wakelog.turn.redaction import redact
 from wakelog.views.state import branch_state
 from wakelog.waking import Report, wake
 
@@ -38,8 +36,6 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy = Policy()
     hooks: tuple[Hook, ...] = ()
     """Asked before each run, behind those that the policy names."""
-    instructions: bool = False
-    """Whether AGENTS.md files are read when a run begins: the user's own, and those of the folder it works in."""
 
     def begin(self, store: Store, *, sender: str = "user", cwd: str = "", title: str | None = None) -> Session:
         """A new session of this agent."""
@@ -60,16 +56,12 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         return session.append(record) if state.context is None or not _same(state.context, record) else None
 
     def _record(self, session: Session) -> ContextRecord:
-        blobs, cwd = session.store.blobs, _cwd(session)
-        loaded = (
-            load_instructions(cwd, user_file=user_instructions(os.environ)) if self.instructions else Instructions()
-        )
-        system = loaded.behind(self.system)
-        system = redact(system).text if self.policy.redact else system
+        cwd = session.tree.card.cwd
+        system, sources = instructed(session.store.blobs, cwd, self.system, self.policy)
         return ContextRecord(
-            sources=loaded.sources,
+            sources=sources,
             environment=self._environment(cwd),
-            system=blobs.put(system.encode(), "text/plain") if system else None,
+            system=system,
             tools=tools_told(session.store, self.tools),
             params=dict(self.params),
             policy=policy_written(self._agreed),
@@ -114,20 +106,14 @@ def tools_told(store: Store, tools: Sequence[Tool]) -> BlobRef | None:
     """The tools as the model is told of them, in the order given."""
     if not tools:
         return None
-    return store.blobs.put(canonical([_told(tool) for tool in tools]), "application/json")
+    return store.blobs.put(canonical([told(tool) for tool in tools]), "application/json")
 
 
-def _told(tool: Tool) -> Mapping[str, Any]:
-    """One tool as the model and the log are told of it; where it comes from, if whoever wakes must know."""
-    if isinstance(tool, McpTool):
+def told(tool: Tool) -> Mapping[str, Any]:
+    """One tool as the model and the log are told of it, with whatever else whoever wakes must know."""
+    if isinstance(tool, McpTool | SubAgentTool):
         return tool.declared()
     return {"name": tool.name, "description": tool.description, "schema": tool.schema, "replay": tool.replay}
-
-
-def _cwd(session: Session) -> str:
-    """Where a session works: what its first line says."""
-    cards = [link.value for link in session.tree.own_links() if isinstance(link.value, SessionEntry)]
-    return cards[0].cwd if cards else ""
 
 
 def _same(one: ContextRecord, other: ContextRecord) -> bool:

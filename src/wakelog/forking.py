@@ -12,7 +12,6 @@ import msgspec
 from wakelog.errors import Damaged
 from wakelog.log.content import Prompt, Reply, Text, ToolResult
 from wakelog.log.entry import Entry, Message, Origin, Spawned, ToolStarted
-from wakelog.log.entry import Session as SessionEntry
 from wakelog.log.seal import seal_of
 from wakelog.log.tree import Branch, Tree
 from wakelog.reading import read_log
@@ -29,7 +28,7 @@ def fork(session: Session, at: str | None = None) -> Session:
     target = tree.find(at) if at is not None else tree.head
     if target is None:
         raise Damaged(f"{session.name} has no entry that can be read", hint="see `wakelog doctor`")
-    card = _card(tree)
+    card = tree.card
     owner, link = _owner(session, tree, target)
     child = Session.create(
         session.store,
@@ -44,15 +43,11 @@ def fork(session: Session, at: str | None = None) -> Session:
     return child
 
 
-def _card(tree: Tree) -> SessionEntry:
-    return next((link.value for link in tree.own_links() if isinstance(link.value, SessionEntry)), SessionEntry())
-
-
 def _owner(session: Session, tree: Tree, link_id: str) -> tuple[str, Entry]:
     """The session that holds a link: this one, or, for what it inherited, the one it came from."""
     owner = session.id
     while tree.is_inherited(link_id):
-        parent = _card(tree).parent
+        parent = tree.card.parent
         assert parent is not None
         owner = parent.session
         tree = read_log(session.store, owner).tree

@@ -10,17 +10,22 @@ Rule 2: what is too long is cut, and said to be cut; nothing here can fill a con
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from wakelog.log.content import BlobRef
 from wakelog.log.digest import digest_of
 from wakelog.log.entry import Source
-from wakelog.projects import folders_down, without_waiting
+from wakelog.ports import Blobs
+from wakelog.projects import config_folder, folders_down, without_waiting
+from wakelog.turn.policy import Policy
+from wakelog.turn.redaction import redact
 
 FILE_NAME = "AGENTS.md"
 FILE_MAX_BYTES = 32 * 1024
 _HEADING = "Instructions from {path}:\n\n"
+_BETWEEN = "\n\n"
 
 
 class Instructions(msgspec.Struct, frozen=True):
@@ -31,13 +36,13 @@ class Instructions(msgspec.Struct, frozen=True):
 
     def behind(self, system: str) -> str:
         """An agent's own words, and the files' behind them."""
-        return "\n\n".join(part for part in (system, self.text) if part)
+        return _BETWEEN.join(part for part in (system, self.text) if part)
 
     def own_words(self, system: str) -> str:
         """What stands before the files' words in instructions that hold both."""
         places = [system.find(_HEADING.format(path=source.path)) for source in self.sources]
         begins = min((place for place in places if place >= 0), default=len(system))
-        return system[:begins].rstrip("\n") if begins < len(system) else system
+        return system[:begins].removesuffix(_BETWEEN) if begins < len(system) else system
 
 
 def load_instructions(cwd: str, *, user_file: str | None = None) -> Instructions:
@@ -45,13 +50,20 @@ def load_instructions(cwd: str, *, user_file: str | None = None) -> Instructions
     found = [_read(path, scope, root) for path, scope, root in _places(cwd, user_file)]
     told = [(source, text) for source, text in found if source is not None]
     texts = [_HEADING.format(path=source.path) + text for source, text in told if text]
-    return Instructions("\n\n".join(texts), tuple(source for source, _ in told))
+    return Instructions(_BETWEEN.join(texts), tuple(source for source, _ in told))
 
 
-def user_instructions(environ: "os._Environ[str] | dict[str, str]") -> str:
+def instructed(blobs: Blobs, cwd: str, system: str, policy: Policy) -> tuple[BlobRef | None, tuple[Source, ...]]:
+    """An agent's own words and, if that is agreed, what the files say now, as a blob; and which files those were."""
+    loaded = load_instructions(cwd, user_file=user_instructions(os.environ)) if policy.instructions else Instructions()
+    text = loaded.behind(system)
+    safe = redact(text).text if policy.redact else text
+    return blobs.put(safe.encode(), "text/plain") if safe else None, loaded.sources
+
+
+def user_instructions(environ: Mapping[str, str]) -> str:
     """Where the user's own file lies."""
-    config = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or "~", ".config")
-    return os.path.join(os.path.expanduser(config), "wakelog", FILE_NAME)
+    return os.path.join(config_folder(environ), FILE_NAME)
 
 
 def _places(cwd: str, user_file: str | None) -> Iterator[tuple[str, str, str | None]]:

@@ -4,28 +4,31 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from wakelog.acts.requests import declared_tools
 from wakelog.clock import SystemClock
 from wakelog.errors import Conflict, NotFound
-from wakelog.hooks import open_hook
+from wakelog.hooks import OpenCatalog, open_hook
+from wakelog.instructions import instructed
+from wakelog.log.codec import canonical
 from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import ContextRecord, Failed, Message, Origin, Queued
 from wakelog.log.lines import Reader
 from wakelog.log.tree import Branch
-from wakelog.ports import Catalog, Channel, Clock, Hook, Occasion, Outcome, Store, Tool
+from wakelog.ports import Blobs, Channel, Clock, Hook, Occasion, Outcome, Store, Tool
 from wakelog.providers import open_provider
 from wakelog.session import Session
 from wakelog.tools import builtin_tools
 from wakelog.tools.clip import storable
 from wakelog.tools.mcp import Servers, mcp_tools
-from wakelog.tools.subagent import SubAgentTool
+from wakelog.tools.subagent import SUBAGENT_NAME, OtherAgent, SubAgentTool
 from wakelog.turn import words
 from wakelog.turn.decisions import Await, Rest
-from wakelog.turn.policy import HookTerms
+from wakelog.turn.policy import HookTerms, policy_in_force, policy_written
 from wakelog.waking import Report, nothing_to_do, wake
 from wakelog.world import LEASE_S, Errand, OpenProvider, World
 
@@ -39,7 +42,7 @@ def live_world(
     channels: Sequence[Channel] = (),
     hooks: Sequence[Hook] = (),
     servers: Servers | None = None,
-    catalog: Callable[[], Catalog] | None = None,
+    catalog: OpenCatalog | None = None,
     provider: OpenProvider = open_provider,
     clock: Clock | None = None,
     holder: str | None = None,
@@ -47,8 +50,8 @@ def live_world(
 ) -> World:
     """The real one. Tools and hooks handed in stand beside those that ship, and before them where names are the same.
 
-    The `memory` hook looks things up in the `catalog`. MCP servers live as long as a wake, or as long as the `servers`
-    that are handed in.
+    The `memory` hook looks things up in the `catalog`, which is opened for each look in a thread of its own. MCP
+    servers live as long as a wake, or as long as the `servers` that are handed in.
     """
     given = {tool.name: tool for tool in tools}
     started = Started(servers)
@@ -110,7 +113,7 @@ class Started:
 class Injection:
     """What hooks say before a run. A turn is told once, so that all its requests end in the same words."""
 
-    def __init__(self, given: Mapping[str, Hook], catalog: Callable[[], Catalog] | None) -> None:
+    def __init__(self, given: Mapping[str, Hook], catalog: OpenCatalog | None) -> None:
         self._given = given
         self._catalog = catalog
         self._told: dict[str, tuple[str, tuple[str, ...]]] = {}
@@ -160,7 +163,7 @@ async def send(world: World, errand: Errand) -> Outcome | None:
         session_id=errand.child,
         clock=world.clock,
     )
-    _brief(child, errand)
+    _brief(child, errand, world.store.blobs)
     try:
         report = await wake(msgspec.structs.replace(world, channels={}), child.name)
     except Conflict:
@@ -168,11 +171,12 @@ async def send(world: World, errand: Errand) -> Outcome | None:
     return None if isinstance(report.decision, Await) else _came_to(child.branch(), report)
 
 
-def _brief(child: Session, errand: Errand) -> None:
+def _brief(child: Session, errand: Errand, blobs: Blobs) -> None:
     """What the child begins with; each part once, however often it is sent."""
     links = child.branch().links
     if errand.context is not None and not any(isinstance(link.value, ContextRecord) for link in links):
-        child.append(_handed_down(errand.context))
+        record = _handed_down(errand.context)
+        child.append(record if errand.other is None else _of_another(errand.other, record, errand.cwd, blobs))
     if not any(isinstance(link.value, Message) and isinstance(link.value.message, Prompt) for link in links):
         child.append(Message(message=Prompt(content=(Text(text=errand.prompt),))))
 
@@ -182,6 +186,37 @@ def _handed_down(record: ContextRecord) -> ContextRecord:
     depth = record.policy.get("children")
     policy = {**record.policy, "children": depth - 1 if isinstance(depth, int) else 0}
     return msgspec.structs.replace(record.bare, policy=policy)
+
+
+def _of_another(other: OtherAgent, sender: ContextRecord, cwd: str, blobs: Blobs) -> ContextRecord:
+    """The context of another agent, as its sender's log describes it: no deeper than the sender's own child may go."""
+    depth = policy_in_force(sender).children
+    policy = msgspec.structs.replace(policy_in_force(ContextRecord(policy=other.policy)), children=depth)
+    system, sources = instructed(blobs, cwd, other.system, policy)
+    tools = _tools_of_another(other, declared_tools(blobs, sender.tools))
+    endpoint = {"endpoint": sender.params["endpoint"]} if other.model is None and "endpoint" in sender.params else {}
+    return ContextRecord(
+        sources=sources,
+        environment={**sender.environment, "approvalPolicy": policy.approval},
+        system=system,
+        tools=blobs.put(canonical(tools), "application/json") if tools else None,
+        params={**endpoint, **other.params},
+        policy=policy_written(policy),
+    )
+
+
+def _tools_of_another(other: OtherAgent, sender: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Its own tools; whom it can send out, as its sender can; and what its sender has of servers that are its too."""
+    same = {tool.get("name"): tool for tool in sender if tool.get("name") == SUBAGENT_NAME}
+    own = [same.get(tool.get("name"), tool) for tool in other.tools]
+    return [*own, *(tool for tool in sender if _server(tool) in other.servers)]
+
+
+def _server(tool: Mapping[str, Any]) -> Any:
+    """The name of the server that a declared tool comes from; None for one that comes from none."""
+    origin = tool.get("from")
+    server = origin.get("mcp") if isinstance(origin, Mapping) else None
+    return server.get("name") if isinstance(server, Mapping) else None
 
 
 def _came_to(branch: Branch, report: Report) -> Outcome:

@@ -1,17 +1,42 @@
-"""Where a project is: its top folder, the folders from there to where somebody works, its branch.
+"""Where a project is: its top folder, the folders from there to where somebody works, its branch; where one's own
+files lie.
 
 Read from files alone: no program is run, and nothing that a repository holds in their place makes anybody wait.
 """
 
 import os
+from collections.abc import Mapping
 
+CONFIG_FILE = "config.toml"
 _HEAD_MAX_BYTES = 4_096
 _REF = "ref: refs/heads/"
 
 
+def home_folder(environ: Mapping[str, str]) -> str:
+    """Where somebody is at home."""
+    return environ.get("HOME") or os.path.expanduser("~")
+
+
+def config_folder(environ: Mapping[str, str]) -> str:
+    """The folder of one's own files, there or not."""
+    return os.path.join(environ.get("XDG_CONFIG_HOME") or os.path.join(home_folder(environ), ".config"), "wakelog")
+
+
+def is_configured(environ: Mapping[str, str]) -> bool:
+    """Whether somebody has a configuration of their own, without a look into it."""
+    return bool(environ.get("WAKELOG_CONFIG")) or os.path.lexists(os.path.join(config_folder(environ), CONFIG_FILE))
+
+
 def folders_down(cwd: str) -> list[str]:
-    """The folders from the top of the git repository down to one in it; outside of git that one alone. Real paths."""
-    at = os.path.realpath(cwd)
+    """The folders from the top of the git repository down to one in it; outside of git that one alone. Real paths.
+
+    An empty path is where this process is.
+    """
+    try:
+        at = os.path.realpath(cwd)
+    except (FileNotFoundError, ValueError):
+        # The folder we are in is gone, or a log names one that no system could have: neither is in a project.
+        at = os.sep
     root = git_root(at) or at
     inside = os.path.relpath(at, root)
     folders = [root]

@@ -14,6 +14,7 @@ import msgspec
 from wakelog.log.entry import ContextRecord, Queued
 from wakelog.ports import Channel, Clock, Occasion, Outcome, Provider, Store, Tool
 from wakelog.session import Session
+from wakelog.tools.subagent import OtherAgent
 from wakelog.turn.policy import HookTerms
 
 LEASE_S = 30.0
@@ -33,6 +34,8 @@ class Errand(msgspec.Struct, frozen=True):
     model: str | None
     provider: str | None
     context: ContextRecord | None
+    """What its sender works with, and it too, one generation less deep; unless it is somebody else."""
+    other: OtherAgent | None = None
 
 
 class OpenProvider(Protocol):

@@ -1,12 +1,15 @@
 """VIEW-7: what hooks say is seen in one run, is never history, and the log says which words it was."""
 
+import asyncio
+
 import pytest
 
 from tests.acts.rigs import Rig, asks
 from tests.kernel.plays import Play
 from wakelog.acts.requests import context_at, request_of
 from wakelog.errors import NotFound
-from wakelog.log.entry import Call, ContextRecord
+from wakelog.log.entry import Call, Cancelled, ContextRecord
+from wakelog.people import cancel
 from wakelog.reading import read_log
 from wakelog.turn.policy import HookTerms, policy_in_force
 
@@ -100,6 +103,23 @@ def test_the_blobs_are_there_before_the_call_that_names_them():
     rig.wake()
     kinds = rig.kinds()
     assert kinds.index("call") > kinds.index("blob")
+
+
+def test_a_cancel_is_heard_while_hooks_speak():
+    """RUN-12: nobody waits for a hook that takes long; the turn ends before the model is asked."""
+
+    class Slow(Counting):
+        async def before_run(self, occasion):
+            await super().before_run(occasion)
+            cancel(rig.session)
+            await asyncio.Event().wait()
+
+    slow = Slow("weather")
+    rig = rigged(slow, Counting("mood"))
+    report = rig.say("Again.")
+    assert (report.decision.outcome, len(slow.occasions)) == ("cancelled", 1)
+    assert rig.provider.requests == []
+    assert len(rig.values(Cancelled)) == 1
 
 
 def test_a_hook_that_is_not_at_hand():

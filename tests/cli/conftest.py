@@ -21,6 +21,14 @@ def shell(tmp_path, monkeypatch, request):
 
 
 @pytest.fixture
+def mine(shell):
+    """Writes the user's own configuration."""
+    path = shell.folder / "config" / "wakelog" / "config.toml"
+    path.parent.mkdir(parents=True)
+    return path.write_text
+
+
+@pytest.fixture
 def store(shell):
     """The store that the command line uses."""
     opened = JsonlStore(str(shell.store))

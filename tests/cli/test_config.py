@@ -135,7 +135,7 @@ def test_every_mistake_of_every_file(shell, mine, project):
     assert answer.out.splitlines() == [
         f"{path}:1: nothing is called modl; did you mean model?",
         f"{path}:4: agents.a.keep must be a whole number, 0 or more, not text",
-        f"{theirs}:1:5: this is not TOML: Invalid value",
+        f'{theirs}:1:5: this is not TOML: Invalid value; text stands in quotes: key = "text"',
         f"3 mistakes in {path}, {theirs}",
     ]
     found = shell("config", "check", "--json")
@@ -184,3 +184,18 @@ def test_hostile_names_of_files(shell, monkeypatch):
         for answer in (shell(*words), shell(*words, "--json")):
             assert answer.code in (0, 2), answer.err
             assert rest(answer.out + answer.err) == []
+
+
+def test_the_store_that_is_configured(shell, mine, monkeypatch):
+    """Every command goes by it. A mistake in one's own file is said, and no other store is taken for it."""
+    monkeypatch.delenv("WAKELOG_STORE")
+    mine("store = '~/elsewhere'\n[agents.a]\nkeep = 'wrong, and nothing to a store'\n")
+    assert shell("new").code == 0
+    assert [path.name for path in (shell.folder / "elsewhere").glob("*.jsonl")] == ["agent_user_1.jsonl"]
+    assert shell("ls", "--json").json["name"] == "agent_user_1"
+    mine("stroe = '~/elsewhere'\n")
+    answer = shell("ls")
+    assert (answer.code, answer.err.count("did you mean store?")) == (2, 1)
+    mine("")
+    (shell.folder / ".wakelog.toml").write_text("nosuch = 1\nstore = 'theirs'\n")
+    assert (shell("ls").code, shell("ls", "--json").rows) == (0, [])

@@ -1,20 +1,17 @@
 """What is configured reaches a session when it begins, stands in its log, and is not looked at again (RUN-19)."""
 
 import json
+import signal
+import subprocess
 import sys
 
 import pytest
 
+from tests.faults.processes import PATIENCE_S
+from tests.kernel.watching import until
 from tests.loopback import Answer, Loopback, events
-from tests.tools.mcp.serving import plain
-
-
-@pytest.fixture
-def mine(shell):
-    """Writes the user's own file."""
-    path = shell.folder / "config" / "wakelog" / "config.toml"
-    path.parent.mkdir(parents=True)
-    return path.write_text
+from tests.tools.mcp.serving import grandchildren, plain
+from tests.tools.test_shell import Watched
 
 
 def entries(shell, name="agent_user_1"):
@@ -129,6 +126,9 @@ def test_servers_of_an_agent(shell, mine):
     shown = shell("context", "agent_user_1", "--exact", "--json").json
     names = [tool["name"] for tool in shown["tools"]]
     assert f"mcp__{server.name}__folder" in names
+    shell("run", "-s", "agent_user_1", "--tools", "read", "And?")
+    shown = shell("context", "agent_user_1", "--exact", "--json").json
+    assert [tool["name"] for tool in shown["tools"]] == ["read", *names]
 
 
 def test_a_server_that_cannot_be_asked(shell, mine):
@@ -138,3 +138,18 @@ def test_a_server_that_cannot_be_asked(shell, mine):
     assert answer.code == 0
     assert "gone" in answer.err
     assert "begins without its tools" in answer.err
+
+
+def test_ctrl_c_while_a_server_does_not_start(shell, mine):
+    """Nobody waits for a server that never greets: the command ends at once, and nothing is left behind."""
+    command = json.dumps(list(plain("mute").command))
+    mine(f"[agents.agent]\nmcp = ['mute']\n[mcp.mute]\ncommand = {command}\ntimeout = 600\n")
+    with shell.start("run", "Hi.", stdin=subprocess.DEVNULL) as running:
+        try:
+            (server,) = until(lambda: grandchildren(running.pid))
+            gone = Watched([server])
+            running.send_signal(signal.SIGINT)
+            assert running.wait(PATIENCE_S) == 130
+            assert gone.all_end()
+        finally:
+            running.kill()

@@ -249,7 +249,8 @@ def test_nothing_hostile_comes_out(shell, script):
     deltas = [line for line in events.raw.splitlines() if line.startswith(b'{"event":"delta"')]
     assert deltas
     assert not any(hostile().search(line.decode()) for line in deltas)
-    asking = shell.process("run", "--model", model, "hi", typed=b"")
+    questions = script({"toolCalls": [call("shell", command=text) for text in PAYLOADS]}, name="questions.jsonl")
+    asking = shell.process("run", "--model", questions, "hi", typed=b"")
     listed = shell.process("attention"), shell.process("attention", "agent_user_3"), asking
     assert [answer.code for answer in listed] == [6, 6, 6]
     assert not any(hostile().search((answer.out + answer.err).replace("\n", "")) for answer in listed)

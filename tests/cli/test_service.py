@@ -11,9 +11,11 @@ import pytest
 
 from tests.cli.systemd import complaints, environment_of, understood, words_of
 from tests.cli.test_wake import owing
+from wakelog.agent import tools_told
 from wakelog.cli import service as command
 from wakelog.cli.units import Unit
 from wakelog.log.entry import ContextRecord
+from wakelog.tools import builtin_tools
 
 NAMES = ["wakelog-wake.service", "wakelog-wake.timer"]
 SOMEBODY = next(user.pw_name for user in pwd.getpwall() if user.pw_uid not in (0, os.geteuid(), 65534))
@@ -70,7 +72,7 @@ def test_what_is_started_wakes_what_owes_something(shell, store, config, script)
     """RUN-4: the command line that systemd reads out of the unit, in the environment it gives, in no folder of ours."""
     owing(store, script({"text": "here I am"}))
     asks = owing(store, script({"toolCalls": [{"name": "shell", "input": {}}]}, name="2.jsonl"))
-    asks.append(ContextRecord(policy={"approval": "ask"}))
+    asks.append(ContextRecord(policy={"approval": "ask"}, tools=tools_told(store, builtin_tools("", ["shell"]))))
     (shell.folder / "wakelog").mkdir()
     (shell.folder / "wakelog" / "__init__.py").write_text("raise SystemExit('not this one')")
     shown = shell("service", "show", "--json")
@@ -114,9 +116,11 @@ def test_the_store_is_named_from_anywhere(shell, config, said, means):
 def test_the_environment_is_carried_over(shell, config, monkeypatch):
     monkeypatch.setenv("PATH", "/odd %n place/bin:/bin")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-very-secret")
+    monkeypatch.setenv("WAKELOG_CONFIG", "~/my own.toml")
     answer = shell("service", "show", "--json")
     told = environment_of(read_by_systemd(answer))
     assert told["PATH"] == "/odd %n place/bin:/bin"
+    assert told["WAKELOG_CONFIG"] == f"{shell.folder}/my own.toml"
     assert told["WAKELOG_STORE"] == str(shell.store)
     assert "very-secret" not in answer.out
     assert answer.json["keys"] == f"{shell.folder}/my %h config/wakelog/environment"
@@ -174,10 +178,12 @@ def test_nobody_runs_agents_as_root_by_accident(shell, system, monkeypatch):
 
 
 def test_the_store_of_whoever_runs_it(shell, system, monkeypatch):
+    """What somebody else has configured, or has by default, is found when it is woken: nothing is put before it."""
     monkeypatch.delenv("WAKELOG_STORE")
     told = shell("service", "show", "--system", "--as", SOMEBODY).out
-    assert f"WAKELOG_STORE={pwd.getpwnam(SOMEBODY).pw_dir}/.local/share/wakelog/sessions\n" in told
+    assert "WAKELOG_STORE" not in told
     assert "EnvironmentFile=-/etc/wakelog/environment\n" in told
+    assert "WAKELOG_STORE=/kept\n" in shell("service", "show", "--system", "--as", SOMEBODY, "--store", "/kept").out
 
 
 # ── installing ───────────────────────────────────────────────────────────────────────────────────

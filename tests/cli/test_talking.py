@@ -117,8 +117,12 @@ def test_did_it_run(shell, script):
 
 def test_hostile_questions(shell, script):
     """Law 13: names and inputs are shown as signs; colours are the only codes, and they are ours."""
-    calls = [{"name": text, "input": {text: text, "more": "\n".join(PAYLOADS)}} for text in PAYLOADS[:6]]
-    talk = shell.talk("run", "--model", script({"toolCalls": calls}), "--color", "never", "hi", columns=120)
+    nobodys = [{"name": text, "input": {text: text}} for text in PAYLOADS[:6]]
+    calls = [{"name": "shell", "input": {text: text, "more": "\n".join(PAYLOADS)}} for text in PAYLOADS[:6]]
+    model = script({"toolCalls": nobodys}, {"toolCalls": calls}, {"text": "Done."})
+    talk = shell.talk("run", "--model", model, "--color", "never", "hi", columns=120)
+    for text in PAYLOADS[:6]:
+        talk.expect(visible(text)[:10])
     for text in PAYLOADS[:6]:
         talk.expect(visible(text)[:10])
         talk.expect(ASK)

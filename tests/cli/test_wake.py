@@ -6,9 +6,11 @@ import shutil
 import signal
 import subprocess
 
+from wakelog.agent import tools_told
 from wakelog.log.content import Reply, Text, ToolCall
 from wakelog.log.entry import Call, ContextRecord, Message, ModelChange
 from wakelog.session import Session
+from wakelog.tools import builtin_tools
 
 
 def owing(store, model, prompt="hi", **more):
@@ -72,21 +74,19 @@ def test_all(shell, store, script):
     owing(store, "scripted:/gone.jsonl")
     busy = owing(store, script({"text": "busy"}, name="3.jsonl"))
     asks = owing(store, script({"toolCalls": [{"name": "shell", "input": {}}]}, name="4.jsonl"))
-    asks.append(ContextRecord(policy={"approval": "ask"}))
+    asks.append(ContextRecord(policy={"approval": "ask"}, tools=tools_told(store, builtin_tools("", ["shell"]))))
     away = owing(store, script({"text": "away"}, name="5.jsonl"))
     away.archive()
     owing(store, script({"text": "last"}, name="6.jsonl"))
     lease = busy.acquire("a worker", ttl_s=60)
     answer = shell.process("wake", "--all")
-    assert answer.out.splitlines() == [
-        "first",
-        "crab_user_1  rest",
-        "crab_user_2  failed",
-        "crab_user_3  being run elsewhere",
-        "crab_user_4  waiting",
-        "last",
-        "crab_user_6  rest",
-    ]
+    assert told(answer.out) == {
+        "crab_user_1": ["| first", " rest"],
+        "crab_user_2": [" failed"],
+        "crab_user_3": [" being run elsewhere"],
+        "crab_user_4": [" waiting"],
+        "crab_user_6": ["| last", " rest"],
+    }
     assert answer.code == 1
     assert "/gone.jsonl" in answer.err
     busy.release(lease)
@@ -97,6 +97,93 @@ def test_all(shell, store, script):
     ends = {row["name"]: row["state"] for row in again.rows if row["event"] == "end"}
     assert ends == {"crab_user_2": "rest", "crab_user_3": "rest", "crab_user_4": "waiting"}
     assert again.code == 6
+
+
+def told(out):
+    """The lines of each session, in their order."""
+    lines = [line.partition(" ") for line in out.splitlines()]
+    return {name: [rest for other, _, rest in lines if other == name] for name, _, _ in lines}
+
+
+LATER = {"error": {"kind": "busy", "message": "come back later", "retryable": True, "delayMs": 3_600_000}}
+
+
+def read_to(stream, words):
+    """Reads lines until one holds these words; gives them."""
+    lines = []
+    while not lines or words not in lines[-1]:
+        lines.append(stream.readline().decode())
+        assert lines[-1], lines
+    return "".join(lines)
+
+
+def test_all_at_once(shell, store, script):
+    """One that waits an hour for its provider holds up nobody; what each says is told apart, whole and in its order."""
+    owing(store, script(LATER, name="1.jsonl"))
+    for number in (2, 3, 4):
+        spoken = {"text": f"one {number}\ntwo\n\x1b[2J", "deltaChars": 1, "delayMs": 1}
+        owing(store, script(spoken, name=f"{number}.jsonl"))
+    with shell.start("wake", "--all", "--jobs", "3", stdin=subprocess.DEVNULL) as child:
+        heard = "".join(read_to(child.stdout, "  rest") for _ in range(3))
+        assert shell("cancel", "crab_user_1").code == 0
+        heard += child.stdout.read().decode()
+        assert child.wait(60) == 0
+    for number in (2, 3, 4):
+        assert told(heard)[f"crab_user_{number}"] == [f"| one {number}", "| two", "| \u241b[2J", " rest"]
+    assert told(heard)["crab_user_1"] == [" cancelled"]
+
+
+def test_all_but_no_more_than_so_many(shell, store, script):
+    """The next one is begun when one has ended; the oldest first."""
+    for number in (1, 2):
+        owing(store, script(LATER, name=f"{number}.jsonl"))
+    owing(store, script({"text": "Mine."}, name="3.jsonl"))
+    with shell.start("wake", "--all", "--jobs", "2", stdin=subprocess.DEVNULL) as child:
+        for _ in range(2):
+            read_to(child.stderr, "trying again")
+        shell("cancel", "crab_user_2")
+        assert read_to(child.stdout, "rest") == "crab_user_2  cancelled\ncrab_user_3 | Mine.\ncrab_user_3  rest\n"
+        shell("cancel", "crab_user_1")
+        assert child.wait(60) == 0
+    assert shell("wake", "@latest", "--jobs", "2").code == 2
+
+
+def test_all_interrupted(shell, store, script):
+    """RUN-12: Ctrl-C ends the turns that run, as entries; those that were not begun are whole, and still owe."""
+    for number in (1, 2):
+        owing(store, script(LATER, name=f"{number}.jsonl"))
+    owing(store, script({"text": "Mine."}, name="3.jsonl"))
+    untouched = (shell.store / "crab_user_3.jsonl").read_bytes()
+    with shell.start("wake", "--all", "--json", "--jobs", "2", stdin=subprocess.DEVNULL) as child:
+        heard = read_to(child.stdout, '"failed"')
+        heard += read_to(child.stdout, '"failed"')
+        child.send_signal(signal.SIGINT)
+        heard += child.stdout.read().decode()
+        assert child.wait(60) == 130
+    ends = [row for row in map(json.loads, heard.splitlines()) if row["event"] == "end"]
+    assert sorted((end["name"], end["state"]) for end in ends) == [
+        ("crab_user_1", "cancelled"),
+        ("crab_user_2", "cancelled"),
+    ]
+    assert (shell.store / "crab_user_3.jsonl").read_bytes() == untouched
+    assert shell.process("wake", "--all").out == "crab_user_3 | Mine.\ncrab_user_3  rest\n"
+
+
+def test_all_as_events(shell, store, script):
+    """Each event is a line that names its session; each session has one end, also one that could not be woken."""
+    owing(store, script({"text": "word " * 20, "deltaChars": 5, "delayMs": 1}, name="1.jsonl"))
+    owing(store, script({"text": "word " * 20, "deltaChars": 5, "delayMs": 1}, name="2.jsonl"))
+    owing(store, "scripted:/gone.jsonl")
+    busy = owing(store, script({"text": "busy"}, name="4.jsonl"))
+    lease = busy.acquire("a worker", ttl_s=60)
+    answer = shell.process("wake", "--all", "--json")
+    busy.release(lease)
+    states = [row["state"] for row in sorted(answer.rows, key=lambda row: row.get("name", "")) if row["event"] == "end"]
+    assert (answer.code, states) == (1, ["rest", "rest", "failed", "running"])
+    for name in ("crab_user_1", "crab_user_2"):
+        own = [row for row in answer.rows if row["session"] == Session(store, name).id]
+        assert "".join(row["text"] for row in own if row["event"] == "delta") == "word " * 20
+        assert own[-1]["event"] == "end"
 
 
 def test_all_wakes_parents_before_their_sub_agents(shell, script):

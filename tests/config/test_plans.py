@@ -5,21 +5,21 @@ import pytest
 
 from tests.config.layers import loaded
 from tests.config.texts import keys_of
-from wakelog.cli.terms import ASKS_FIRST as TYPED
 from wakelog.config.names import PROVIDERS, TOOL_NAMES
-from wakelog.config.plans import ASKS_FIRST, params_of, plan_of, policy_of, server_of
+from wakelog.config.plans import params_of, plan_of, policy_of, server_of
 from wakelog.config.values import AgentConfig, McpConfig, PriceConfig, ProviderConfig
 from wakelog.hooks import open_hook
 from wakelog.providers import _PROVIDERS, split_model
 from wakelog.tools.mcp.server import McpServer
 from wakelog.tools.mcp.server import server_of as mcp_server
-from wakelog.turn.policy import HookTerms, Price
+from wakelog.turn.policy import HookTerms, Policy, Price
 
 
 def test_what_holds_where_nothing_is_said():
-    """The same as on a command line: what only looks runs at once, everything else asks."""
+    """What only looks runs at once, everything else asks; instruction files are read; all else is as for a program."""
     made = policy_of(AgentConfig(hooks={"environment": False, "memory": False, "agents": False}))
-    assert made == ASKS_FIRST == TYPED
+    only_look = {"read": "auto", "list": "auto", "grep": "auto"}
+    assert made == Policy(approval="ask", approvals=only_look, instructions=True)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_plan():
         "[mcp.s]\nurl = 'http://s'\n[providers.openai]\nbase_url = 'http://o'\n[prices.'openai:x']\noutput = 2\n"
     )
     made = plan_of(loaded(text).config, "a")
-    assert (made.name, made.model, made.system, made.tools, made.instructions) == (
+    assert (made.name, made.model, made.system, made.tools, made.policy.instructions) == (
         "a",
         "openai:x",
         "Be brief.",
@@ -108,7 +108,7 @@ def test_a_plan():
 
 def test_an_agent_that_nobody_configured_has_the_defaults():
     made = plan_of(loaded("model = 'openai:x'").config, "stranger")
-    assert (made.model, made.tools, made.instructions, made.servers) == ("openai:x", None, True, ())
+    assert (made.model, made.tools, made.policy.instructions, made.servers) == ("openai:x", None, True, ())
 
 
 @pytest.mark.parametrize(

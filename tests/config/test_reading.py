@@ -223,6 +223,25 @@ def test_what_is_no_toml(text, place):
     assert len(found) <= 1
 
 
+@pytest.mark.parametrize(
+    ("text", "cure"),
+    [
+        ("model = demo", 'text stands in quotes: key = "text"'),
+        ("a = 1\na = 2", "it is said twice: leave one of them out"),
+        ("[agents.a]\n[agents.a]", "it is said twice: leave one of them out"),
+        ("a = {x = 1, x = 2}", "it is said twice: leave one of them out"),
+        ('a = "C:\\home"', "write such text in single quotes"),
+        ("a = [1, 2", "close what was opened with [ or {"),
+        ("model: demo", "a line is key = value or [table], and text stands in quotes"),
+        ("a = " + "[" * 3_000, "a line is key = value or [table], and text stands in quotes"),
+        (".".join("x" * 60_000) + " = 1", "a line is key = value or [table], and text stands in quotes"),
+    ],
+)
+def test_what_to_do_about_what_is_no_toml(text, cure):
+    """Whoever wrote the file, one line says what is wrong and what to do."""
+    assert only(text, "project").endswith(f"; {cure}")
+
+
 def test_a_long_text_is_no_depth():
     """Dots are counted in keys, not in what people write."""
     assert values(f"[agents.a]\nsystem = '{'a.b' * 200}'") == {"agents.a.system": "a.b" * 200}

@@ -31,6 +31,11 @@ def test_the_nearest_wins():
     assert (said.config.store, place(said, "store")) == ("/o", "--store")
 
 
+def test_an_empty_value_replaces_too():
+    made = loaded("[agents.a.extra]\nx = {y = 1}", "[agents.a.extra]\nx = {}", trusted=True)
+    assert made.config.agents["a"].extra == {"x": {}}
+
+
 def test_tables_are_merged_and_lists_are_not():
     made = loaded(
         "[agents.a]\ntools = ['read', 'list']\nkeep = 7\n[agents.a.extra]\nx = 1\ny = 1",

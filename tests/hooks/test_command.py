@@ -27,6 +27,12 @@ def test_it_is_told_of_the_run(tmp_path):
     assert ran(code, cwd=tmp_path, prompt="Say\0it") == f"{tmp_path} True crab_user_1 crab me Say it"
 
 
+def test_a_prompt_of_any_length():
+    """A variable is bounded in bytes, and signs are not bytes: a program is started whatever was said."""
+    told = ran("import os; print(len(os.environb[b'WAKELOG_PROMPT']))", prompt="\N{GRINNING FACE}" * 40_000)
+    assert told == str(32 * 1024)
+
+
 def test_too_much_is_cut_off():
     """A bound on everything: the model is told that there was more."""
     text = ran("print('é' * 100_000)")

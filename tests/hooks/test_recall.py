@@ -1,6 +1,8 @@
 """VIEW-7: passages of earlier sessions of the same agent, sender and folder, and of nobody else."""
 
 import asyncio
+import contextlib
+import threading
 
 import pytest
 
@@ -15,9 +17,13 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     url = str(tmp_path / "store")
     store = open_store(url)
-    catalog = open_catalog(url, store)
+
+    @contextlib.contextmanager
+    def catalog():
+        with contextlib.closing(open_catalog(url, store)) as opened:
+            yield opened
+
     yield store, catalog
-    catalog.close()
     store.close()
 
 
@@ -28,7 +34,7 @@ def talk(store, text, *, agent="crab", sender="me", cwd="/repo"):
 
 
 def recalled(catalog, prompt, *, session="new", cwd="/repo"):
-    return asyncio.run(Recall(lambda: catalog).before_run(Occasion(session, "u", "crab", "me", cwd, prompt, 0)))
+    return asyncio.run(Recall(catalog).before_run(Occasion(session, "u", "crab", "me", cwd, prompt, 0)))
 
 
 def test_what_shares_rare_words_comes_first(place):
@@ -52,6 +58,31 @@ def test_others_are_none_of_its_business(place):
     talk(store, "The scheduler is hers", sender="her")
     talk(store, "The scheduler is elsewhere", cwd="/other")
     assert recalled(catalog, "scheduler?", session=own) == ""
+    assert recalled(catalog, "scheduler?", cwd="") == ""
+    talk(store, "The scheduler is nowhere", cwd="")
+    assert recalled(catalog, "scheduler?", cwd="").count("\n- ") == 1
+
+
+def test_the_loop_goes_on_while_it_looks(place):
+    """What reads is synchronous and may take long: whatever else the loop does goes on meanwhile."""
+    store, catalog = place
+    talk(store, "The scheduler is slow", cwd="")
+    looking, let_go = threading.Event(), threading.Event()
+
+    @contextlib.contextmanager
+    def slow():
+        looking.set()
+        assert let_go.wait(60)
+        with catalog() as opened:
+            yield opened
+
+    async def meanwhile():
+        recall = asyncio.ensure_future(Recall(slow).before_run(Occasion("new", "u", "crab", "me", "", "scheduler", 0)))
+        await asyncio.to_thread(looking.wait, 60)
+        let_go.set()
+        return await recall
+
+    assert "scheduler is slow" in asyncio.run(meanwhile())
 
 
 @pytest.mark.parametrize("prompt", ["", "a b c", '"" -x agent:y OR * (', "\x00\x1b[2J", "« » {} \\ %"])

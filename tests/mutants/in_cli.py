@@ -1,8 +1,11 @@
-"""Mutants in `cli/`: what a terminal gets to see of stored text."""
+"""Mutants in `cli/`: what a terminal gets to see of stored text, what a run goes by, many sessions at once."""
 
 from tests.mutants.mutant import Mutant
 
 SAFE = "tests/cli/test_safe.py"
+KEYS = "tests/cli/test_kept_keys.py"
+WAKE = "tests/cli/test_wake.py"
+TERMS = "tests/cli/test_terms.py"
 
 IN_CLI = (
     Mutant(
@@ -28,5 +31,69 @@ IN_CLI = (
         "    units = found[0].encode(",
         "    return found[0]\n    units = found[0].encode(",
         (f"{SAFE}::test_json_keeps_the_value_and_tames_the_bytes",),
+    ),
+    Mutant(
+        "a program prints a key for every call",
+        "LOG-13",
+        "cli/kept_keys.py",
+        "            if not self.has(words):\n",
+        "            if True:\n",
+        (f"{KEYS}::test_a_program_is_run_once",),
+    ),
+    Mutant(
+        "a key that was refused is used again",
+        "LOG-13",
+        "cli/kept_keys.py",
+        "                    KEPT.forget(self._words)\n",
+        "",
+        (f"{KEYS}::test_one_that_was_kept_and_is_refused_is_asked_for_anew",),
+    ),
+    Mutant(
+        "all are woken, however many there are",
+        "RUN-16",
+        "cli/together.py",
+        "asyncio.Semaphore(jobs)",
+        "asyncio.Semaphore(99)",
+        (f"{WAKE}::test_all_but_no_more_than_so_many",),
+    ),
+    Mutant(
+        "a sub-agent is woken beside its sender",
+        "TREE-6",
+        "cli/together.py",
+        "        if sender is not None:\n",
+        "        if False:\n",
+        (f"{WAKE}::test_all_wakes_parents_before_their_sub_agents",),
+    ),
+    Mutant(
+        "Ctrl-C makes room for the next ones",
+        "RUN-12",
+        "cli/together.py",
+        "        self._over = True\n",
+        "",
+        (f"{WAKE}::test_all_interrupted",),
+    ),
+    Mutant(
+        "what was found says whether instructions are read",
+        "LOG-14",
+        "cli/terms.py",
+        "    if terms.system is not None or policy.instructions:\n",
+        "    if terms.system is not None or record.sources:\n",
+        (f"{TERMS}::test_an_instruction_file_that_comes_later",),
+    ),
+    Mutant(
+        "another model costs what the first one did",
+        "RUN-19",
+        "cli/terms.py",
+        "msgspec.structs.replace(policy_in_force(record), price=exact)",
+        "policy_in_force(record)",
+        (f"{TERMS}::test_another_model_has_its_own_price",),
+    ),
+    Mutant(
+        "another agent goes as deep as it says itself",
+        "TREE-6",
+        "live.py",
+        "policy_in_force(ContextRecord(policy=other.policy)), children=depth)",
+        "policy_in_force(ContextRecord(policy=other.policy)))",
+        ("tests/test_live.py::test_another_agent_has_its_own_context_and_no_more_depth",),
     ),
 )

@@ -5,9 +5,10 @@ comes next. The child's own log is its receipt: it is woken like any session, an
 """
 
 from wakelog.acts.step import Step
-from wakelog.log.entry import Session as SessionEntry
 from wakelog.log.entry import Spawned
 from wakelog.ports import Outcome
+from wakelog.providers import split_model
+from wakelog.tools.subagent import others_in
 from wakelog.turn import words
 from wakelog.views.pending import OpenCall
 from wakelog.world import Errand
@@ -24,30 +25,38 @@ def refusal(step: Step, call: OpenCall) -> str | None:
     """Why a call may not have a child."""
     if step.policy.children <= 0:
         return words.NO_DEEPER
-    return None if prompt_of(call) else words.NO_PROMPT
+    if not _given(call, "prompt"):
+        return words.NO_PROMPT
+    named, others = _given(call, "agent"), others_in(step.declared())
+    if not named or named in others:
+        return None
+    return words.NO_SUCH_AGENT.format(name=named, names=", ".join(others)) if others else words.NO_OTHERS
 
 
-def prompt_of(call: OpenCall) -> str:
-    """What the child is told."""
+def _given(call: OpenCall, key: str) -> str:
+    """What a call says under a key: `prompt` is what the child is told, `agent` who it is."""
     given = call.call.input
-    prompt = given.get("prompt") if isinstance(given, dict) else None
-    return prompt if isinstance(prompt, str) else ""
+    value = given.get(key) if isinstance(given, dict) else None
+    return value if isinstance(value, str) else ""
 
 
 async def answer_of_child(step: Step, call: OpenCall, child: str) -> Outcome | None:
     """Lets the child go on; its outcome, or None while it waits."""
-    card = next((link.value for link in step.tree.own_links() if isinstance(link.value, SessionEntry)), SessionEntry())
+    card, named = step.card, _given(call, "agent")
+    other = others_in(step.declared()).get(named)
+    provider, model = split_model(other.model) if other is not None and other.model else (None, None)
     errand = Errand(
         child=child,
-        prompt=prompt_of(call),
+        prompt=_given(call, "prompt"),
         parent=step.session.id,
         reply_id=call.reply_id,
         tool_call_id=call.call.id,
-        agent=card.agent or "agent",
+        agent=named if other is not None else card.agent or "agent",
         sender=card.sender or "user",
         cwd=card.cwd,
-        model=step.state.model,
-        provider=step.state.provider,
+        model=model or step.state.model,
+        provider=provider or step.state.provider,
         context=step.state.context,
+        other=other,
     )
     return await step.world.send(step.world, errand)

@@ -50,8 +50,7 @@ class Step:
     @property
     def card(self) -> SessionEntry:
         """What the session's first line says of it."""
-        cards = [link.value for link in self.tree.own_links() if isinstance(link.value, SessionEntry)]
-        return cards[0] if cards else SessionEntry(id=self.session.name)
+        return self.tree.card
 
     @property
     def cwd(self) -> str:

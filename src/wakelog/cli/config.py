@@ -4,7 +4,6 @@ What stands in a project's file is somebody else's text: it is made visible befo
 shown, because none is looked up.
 """
 
-import contextlib
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -38,18 +37,11 @@ from wakelog.config.values import DEFAULT, Loaded, Mistake, Source
 def config(asked: Asked, what: str) -> None:
     """Show the configuration that is in force in this folder and where each value comes from, or check it."""
     options = {"--store": asked.store_url} if asked.store_url else {}
-    loaded = load_config(_here(), os.environ, options)
+    loaded = load_config("", os.environ, options)
     if what == "show":
         _show(asked, loaded)
     else:
         _check(asked, loaded)
-
-
-def _here() -> str:
-    """This folder; one that is gone has no project."""
-    with contextlib.suppress(FileNotFoundError):
-        return os.getcwd()
-    return os.sep
 
 
 # ── show ─────────────────────────────────────────────────────────────────────────────────────────

@@ -6,40 +6,93 @@ Rule 2: a key is handed to its provider and to nobody else; the environment that
 """
 
 import asyncio
+import contextlib
+import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from wakelog.cli.failures import note
-from wakelog.cli.places import Place
+from wakelog.cli.kept_keys import KEPT, ByCommand
 from wakelog.config import Config, key_for, load_config, run_key_command
 from wakelog.config.names import ADDRESS_VARIABLES, KEY_VARIABLES
 from wakelog.errors import UsageError
 from wakelog.live import live_world
-from wakelog.ports import Channel, Provider, Request, Store, Tool
+from wakelog.ports import Catalog, Channel, Provider, Request, Store, Tool
 from wakelog.providers import open_provider
+from wakelog.session import Session
+from wakelog.stores import open_catalog, open_store
 from wakelog.tools.mcp import Servers, mcp_tools, server_of
+from wakelog.views.state import branch_state
+from wakelog.waking import nothing_to_do
 from wakelog.world import World
 
 
-def configured(cwd: str, *, model: str | None = None) -> Config:
-    """What holds in a folder, with the model that was asked for; what was left out of it is said."""
-    loaded = load_config(cwd or os.getcwd(), os.environ, {"--model": model} if model else {})
-    for notice in loaded.notices:
+def configured(cwd: str, *, model: str, quiet: bool = False) -> Config:
+    """What holds in a folder, with the model that was asked for; what was left out of it is said, unless `quiet`."""
+    loaded = load_config(cwd, os.environ, {"--model": model})
+    for notice in () if quiet else loaded.notices:
         note(notice.message)
     return loaded.sound()
 
 
 def world_for(store: Store, *, url: str | None = None, channels: Sequence[Channel] = ()) -> World:
     """The world of a command: models with the keys that are configured, and the catalog of the store for memory."""
-    catalog = (lambda: Place(url).catalog) if url is not None else None
+    catalog = functools.partial(_opened_catalog, url) if url is not None else None
     return live_world(store, channels=channels, provider=open_configured, catalog=catalog)
+
+
+@contextlib.contextmanager
+def _opened_catalog(url: str) -> Iterator[Catalog]:
+    """The catalog of a store, opened for one look: it shares nothing with whoever runs a session meanwhile."""
+    store = open_store(url)
+    catalog = open_catalog(url, store)
+    try:
+        yield catalog
+    finally:
+        catalog.close()
+        store.close()
+
+
+# ── models ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def open_configured(provider: str, model: str) -> Provider:
     """A provider with the key and the address that are configured for it."""
-    return open_provider(provider, model, _environ(provider))
+    config = load_config("", os.environ).sound() if provider in KEY_VARIABLES else Config()
+    said = config.providers.get(provider)
+    if said is None:
+        return open_provider(provider, model)
+
+    def key() -> str | None:
+        return key_for(provider, config, os.environ, run_key_command)
+
+    words = said.key_command
+    if words is None:
+        return open_provider(provider, model, _environ(provider, key(), said.base_url))
+    was_kept = KEPT.has(words)
+    opened = open_provider(provider, model, _environ(provider, KEPT.get(words, key), said.base_url))
+    return ByCommand(opened, words, was_kept=was_kept)
+
+
+def _environ(provider: str, key: str | None, address: str | None) -> Mapping[str, str]:
+    """The environment as this provider sees it: its own key and address, where they are known from elsewhere."""
+    own = {KEY_VARIABLES[provider]: key, ADDRESS_VARIABLES[provider]: address}
+    return {**os.environ, **{variable: value for variable, value in own.items() if value}}
+
+
+async def be_ready(world: World, session: Session) -> None:
+    """Before a session that has something to do is held: looks up its key, and loads what speaks to its provider.
+
+    In a thread of its own: a program that prints a key may wait for a person, and nothing else waits with it. What goes
+    wrong here is said by whoever asks the model, if anybody has to.
+    """
+    state = branch_state(session.branch())
+    provider, model = state.provider or "", state.model or ""
+    if provider in KEY_VARIABLES and not nothing_to_do(world, session, waiting=False):
+        with contextlib.suppress(UsageError):
+            await asyncio.to_thread(open_configured, provider, model)
 
 
 def check_askable(provider: str, model: str, params: Mapping[str, Any]) -> None:
@@ -51,35 +104,34 @@ def check_askable(provider: str, model: str, params: Mapping[str, Any]) -> None:
         open_configured(provider, model).stream(Request(model=model, messages=(), params=params))
 
 
-def _environ(provider: str) -> Mapping[str, str]:
-    """The environment as this provider sees it: its own key, from wherever the configuration says."""
-    if provider not in KEY_VARIABLES:
-        return os.environ
-    config = load_config(os.getcwd(), os.environ).sound()
-    said = config.providers.get(provider)
-    if said is None:
-        return os.environ
-    key = key_for(provider, config, os.environ, run_key_command)
-    own = {KEY_VARIABLES[provider]: key, ADDRESS_VARIABLES[provider]: said.base_url}
-    return {**os.environ, **{variable: value for variable, value in own.items() if value}}
+# ── servers ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def tools_of(servers: Sequence[Mapping[str, Any]], cwd: str) -> tuple[Tool, ...]:
     """The tools of MCP servers, asked now. One that cannot be asked is named, and the session begins without it."""
-    if not servers:
-        return ()
+    return _awaited(tools_listed(servers, cwd)) if servers else ()
+
+
+def _awaited(listing: Coroutine[Any, Any, tuple[Tool, ...]]) -> tuple[Tool, ...]:
+    """What comes of it. Here, where Ctrl-C ends it; or apart, for those who are inside an event loop already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(listing)
     with ThreadPoolExecutor(1, "wakelog-mcp") as apart:
-        # Whoever calls may be inside an event loop already.
-        declared = apart.submit(asyncio.run, _listed(servers, cwd)).result()
-    return tuple(mcp_tools(declared, Servers(), cwd).values())
+        return apart.submit(asyncio.run, listing).result()
 
 
-async def _listed(servers: Sequence[Mapping[str, Any]], cwd: str) -> list[dict[str, Any]]:
-    declared: list[dict[str, Any]] = []
+async def tools_listed(servers: Sequence[Mapping[str, Any]], cwd: str) -> tuple[Tool, ...]:
+    """The same for those who do something else meanwhile. All side by side: one that is slow holds up nobody."""
     async with Servers(notice=note) as alive:
-        for value in servers:
-            try:
-                declared += await alive.list_tools(server_of(value), cwd)
-            except UsageError as error:
-                note(f"{error.message}; the session begins without its tools")
-    return declared
+        declared = await asyncio.gather(*(_tools_of_one(alive, value, cwd) for value in servers))
+    return tuple(mcp_tools([tool for tools in declared for tool in tools], Servers(), cwd).values())
+
+
+async def _tools_of_one(alive: Servers, value: Mapping[str, Any], cwd: str) -> list[dict[str, Any]]:
+    try:
+        return await alive.list_tools(server_of(value), cwd)
+    except UsageError as error:
+        note(f"{error.message}; the session begins without its tools")
+        return []

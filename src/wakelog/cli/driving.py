@@ -6,13 +6,15 @@ left; the session is then like one whose process was killed, and is woken like i
 """
 
 import asyncio
+import contextlib
 import signal
 import sys
+from collections.abc import Callable, Iterator
 
 import click
 import msgspec
 
-from wakelog.cli.configured import world_for
+from wakelog.cli.configured import be_ready, world_for
 from wakelog.cli.draw import look
 from wakelog.cli.faces import Face, face_for, tell
 from wakelog.cli.failures import CONFLICT, FAILED, INTERRUPTED, NEEDS_ATTENTION, note
@@ -84,14 +86,28 @@ def drive(asked: Asked, session: Session, manner: Manner, *, after: int | None =
     """Runs a session until it rests or waits for somebody who is not here. Told is what stands behind `after`."""
     seen_to = session.last_seq if after is None else after
     face = face_for(asked, session, quiet=manner.quiet)
-    run = _Run(session, face, seen_to, store_url(asked.store_url))
+    run = Run(session, face, seen_to, store_url(asked.store_url))
     rows: tuple[str, ...] = ()
     while True:
-        report = run.wake()
+        report = _woken(run)
         rows += report.rows
-        left = waiting(session) if isinstance(report.decision, Await) else []
-        if not _decided(asked, session, manner, left):
-            return Ending(_state(report, left), rows, tuple(left), run.interrupted)
+        ending = ending_of(session, report, rows, interrupted=run.interrupted)
+        if not _decided(asked, session, manner, list(ending.left)):
+            return ending
+
+
+def _woken(run: "Run") -> Report:
+    """Wakes it once; `KeyboardInterrupt` if a person left at once."""
+
+    async def until_it_rests() -> Report:
+        with heeding(run.interrupt):
+            return await run.wake()
+
+    try:
+        return asyncio.run(until_it_rests())
+    except asyncio.CancelledError:
+        note(f"left; `wakelog wake {run.name}` goes on")
+        raise KeyboardInterrupt from None
 
 
 def _decided(asked: Asked, session: Session, manner: Manner, left: list[Waiting]) -> bool:
@@ -100,72 +116,83 @@ def _decided(asked: Asked, session: Session, manner: Manner, left: list[Waiting]
     return manner.in_place and decide_in_place(look(asked.color, sys.stderr), session, left, now_ms())
 
 
-def _state(report: Report, left: list[Waiting]) -> str:
+def ending_of(session: Session, report: Report, rows: tuple[str, ...], *, interrupted: bool) -> Ending:
+    """How a session was left, in the words of `ls`."""
+    left = tuple(waiting(session)) if isinstance(report.decision, Await) else ()
+    state: str
     if isinstance(report.decision, Rest):
-        return "rest" if report.decision.outcome == "done" else report.decision.outcome
-    return "waiting" if left else "running"
+        state = "rest" if report.decision.outcome == "done" else report.decision.outcome
+    else:
+        state = "waiting" if left else "running"
+    return Ending(state, rows, left, interrupted)
 
 
-class _Run:
+class Run:
     """One session, run here as often as it takes."""
 
     def __init__(self, session: Session, face: Face, after: int, url: str) -> None:
+        self.name = session.name
+        self.interrupted = False
+        """Whether somebody pressed Ctrl-C while it ran."""
         self._session = session
-        self._url = url
         self._face = face
         self._happenings = Happenings(session.store, session.name, after, face.hear)
-        self._presses = 0
+        self._world = world_for(session.store, url=url, channels=[Informed(face.channel, self._happenings)])
 
-    @property
-    def interrupted(self) -> bool:
-        """Whether somebody pressed Ctrl-C while it ran."""
-        return self._presses > 0
-
-    def wake(self) -> Report:
-        """Wakes it once; `KeyboardInterrupt` if a person left at once."""
+    async def wake(self) -> Report:
+        """Wakes it once, and tells what happens meanwhile."""
+        self.interrupted = False
+        await be_ready(self._world, self._session)
         try:
-            return asyncio.run(self._wake())
-        except asyncio.CancelledError:
-            note(f"left; `wakelog wake {self._session.name}` goes on")
-            raise KeyboardInterrupt from None
+            return await self._watched()
         except BrokenPipeError:
             raise ReaderGone from None
 
-    async def _wake(self) -> Report:
-        channel = Informed(self._face.channel, self._happenings)
-        world = world_for(self._session.store, url=self._url, channels=[channel])
-        self._presses = 0
-        loop, here = asyncio.get_running_loop(), asyncio.current_task()
-        assert here is not None
-        loop.add_signal_handler(signal.SIGINT, self._pressed, here)
+    async def _watched(self) -> Report:
         watching = asyncio.ensure_future(self._happenings.watch())
         try:
-            return await wake(world, self._session.name)
+            return await wake(self._world, self.name)
         finally:
             watching.cancel()
             await asyncio.wait({watching})
             self._happenings.catch_up()
             await self._face.close()
-            loop.remove_signal_handler(signal.SIGINT)
 
-    def _pressed(self, here: "asyncio.Task[object]") -> None:
-        """Ctrl-C: the first time the turn is cancelled, the second time we leave."""
-        self._presses += 1
-        if self._presses > 1:
-            here.cancel()
-            return
+    def interrupt(self) -> bool:
+        """Cancels the turn, as an entry; False if there is none."""
+        self.interrupted = True
+        return cancel(Session(self._session.store, self.name)) is not None
+
+
+@contextlib.contextmanager
+def heeding(interrupt: Callable[[], bool]) -> Iterator[None]:
+    """Ctrl-C, in this task: the first time `interrupt` cancels what runs, the second time we leave."""
+    loop, here, presses = asyncio.get_running_loop(), asyncio.current_task(), 0
+    assert here is not None
+
+    def pressed() -> None:
+        nonlocal presses
+        presses += 1
         try:
-            asked = cancel(Session(self._session.store, self._session.name))
+            leaves = presses > 1
+            if not leaves and interrupt():
+                # It takes no time, mostly, and then there is nothing to say.
+                loop.call_later(_PATIENCE_S, _tell_cancelling)
         except (WakelogError, OSError):
+            leaves = True
+        if leaves:
             here.cancel()
-            return
-        if asked is not None:
-            # It takes no time, mostly, and then there is nothing to say.
-            asyncio.get_running_loop().call_later(_PATIENCE_S, self._tell_cancelling)
 
-    def _tell_cancelling(self) -> None:
-        tell("\n")
-        note("cancelling; Ctrl-C again leaves at once")
+    loop.add_signal_handler(signal.SIGINT, pressed)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+def _tell_cancelling() -> None:
+    tell("\n")
+    note("cancelling; Ctrl-C again leaves at once")
 
 
 # ── the end ──────────────────────────────────────────────────────────────────────────────────────
@@ -183,11 +210,15 @@ def finish(asked: Asked, session: Session, ending: Ending, *, quiet: bool) -> No
 def tell_end(asked: Asked, session: Session, ending: Ending) -> None:
     """The last event for programs; what people have to know, on stderr."""
     if asked.json:
-        told = {"session": session.id, "name": session.name, "state": ending.state, "rows": ending.rows}
-        put_json({"event": "end", **told})
+        put_end(session.id, session.name, ending.state, ending.rows)
     words = _last_words(session, ending)
     if words:
         note(words)
+
+
+def put_end(session: str, name: str, state: str, rows: tuple[str, ...] = ()) -> None:
+    """The event that is the last one of a session."""
+    put_json({"event": "end", "session": session, "name": name, "state": state, "rows": rows})
 
 
 def _last_words(session: Session, ending: Ending) -> str:

@@ -1,4 +1,4 @@
-"""How a run is shown while it runs: text for people, or one event a line for programs.
+"""How a run is shown while it runs: text for people, alone or among others, or one event a line for programs.
 
 Rule 1: stdout gets what the agent says, or the events; stderr gets one dim line for each tool, and nothing that
 a program would have to read. Rule 2: names, inputs and results are hostile and go through `safe`; a stored
@@ -9,12 +9,12 @@ import sys
 from collections.abc import Iterable
 from typing import Protocol
 
-from wakelog.channels.callback import CallbackChannel, DeltaText, Event, Reset
+from wakelog.channels.callback import CallbackChannel, DeltaText, End, Event, Reset
 from wakelog.channels.terminal import TerminalChannel
 from wakelog.cli.draw import Look, clip, look
 from wakelog.cli.options import Asked
-from wakelog.cli.output import put_bytes, put_json
-from wakelog.cli.safe import json_line, visible
+from wakelog.cli.output import put_bytes, put_json, put_text
+from wakelog.cli.safe import json_line, visible, visible_lines
 from wakelog.cli.times import lasted
 from wakelog.cli.transcripts import telling
 from wakelog.log.content import Reply, ToolCall, ToolResult
@@ -43,9 +43,11 @@ class Face(Protocol):
         ...
 
 
-def face_for(asked: Asked, session: Session, *, quiet: bool) -> Face:
-    """The face that was asked for."""
-    return Events(session) if asked.json else Plain(session, look(asked.color, sys.stderr), quiet=quiet)
+def face_for(asked: Asked, session: Session, *, quiet: bool, apart: bool = False) -> Face:
+    """The face that was asked for; `apart` from those of other sessions that are run at the same time."""
+    if asked.json:
+        return Events(session)
+    return (Apart if apart else Plain)(session, look(asked.color, sys.stderr), quiet=quiet)
 
 
 def tell(text: str) -> None:
@@ -85,32 +87,15 @@ class Plain:
     """The text of replies on stdout, and what tools do on stderr."""
 
     def __init__(self, session: Session, seen: Look, *, quiet: bool) -> None:
-        self._name = session.name
         self._terminal = TerminalChannel(sys.stdout, name=CHANNEL, clean=visible)
         self.channel: Channel = self._terminal
-        self._lines = _ToolLines(seen)
+        self._lines = _ToolLines(session, seen)
         self._quiet = quiet
-        for call in pending(session.branch()).open_calls:
-            self._lines.know(self._name, call.reply_id, [call.call])
 
     def hear(self, session: str, entry: Entry) -> None:
         """A line for each tool, and for what a person would otherwise wonder about."""
-        if self._quiet:
-            return
-        indent = "" if session == self._name else "  "
-        match entry.value:
-            case Message(message=Reply() as reply):
-                self._lines.know(session, entry.id, reply.calls)
-            case ToolStarted(reply_id=reply_id, tool_call_id=call_id, name=name):
-                self._lines.begin(session, reply_id, call_id, name, indent)
-            case Spawned(reply_id=reply_id, tool_call_id=call_id):
-                self._lines.begin(session, reply_id, call_id, "agent", indent)
-            case Message(message=ToolResult() as result):
-                self._lines.end(session, result, indent)
-            case Failed(error=error) if error is not None and error.retryable:
-                self._lines.say(f"{indent}the model failed, trying again: {visible(error.message or error.kind)}")
-            case Compaction(tokens_before=before, tokens_after=after) if before is not None and after is not None:
-                self._lines.say(f"{indent}folded from about {before:,} to {after:,} tokens")
+        if not self._quiet:
+            self._lines.hear(session, entry)
 
     async def close(self) -> None:
         """Finishes the lines that are open, on both streams."""
@@ -119,27 +104,90 @@ class Plain:
         await self._terminal.begin("", 1)
 
 
-class _ToolLines:
-    """One dim line for each tool: what it is, and behind it how it ended, if nothing came in between."""
+class Apart:
+    """The same for one of many sessions: whole lines only, each with the session's name before it.
 
-    def __init__(self, seen: Look) -> None:
+    A reply is printed when it is whole. One that was cut is in the log, and whoever goes on with it prints it.
+    """
+
+    def __init__(self, session: Session, seen: Look, *, quiet: bool) -> None:
+        self._front = f"{visible(session.name)} | "
+        self.channel: Channel = CallbackChannel(self._on_reply, CHANNEL)
+        self._lines = _ToolLines(session, seen, front=self._front)
+        self._quiet = quiet
+        self._replies: dict[str, list[str]] = {}
+
+    def _on_reply(self, event: Event) -> None:
+        match event:
+            case DeltaText():
+                self._replies.setdefault(event.reply_id, []).append(event.text)
+            case Reset():
+                self._replies.pop(event.reply_id, None)
+            case End():
+                text = "".join(self._replies.get(event.reply_id, ())).removesuffix("\n")
+                put_text(f"{self._front}{line}" for line in visible_lines(text) if text)
+                self._replies.pop(event.reply_id, None)
+
+    def hear(self, session: str, entry: Entry) -> None:
+        """See `Plain`; a tool has its line when it has its result."""
+        if not self._quiet:
+            self._lines.hear(session, entry)
+
+    async def close(self) -> None:
+        """Lines are whole at any time."""
+
+
+class _ToolLines:
+    """One dim line for each tool: what it is, and behind it how it ended, if nothing came in between.
+
+    With something in `front` of it, a line is written whole when the tool has ended.
+    """
+
+    def __init__(self, session: Session, seen: Look, *, front: str = "") -> None:
+        self._session = session.name
         self._look = seen
+        self._front = front
         self._open: tuple[str, str, str] | None = None
         self._asked: dict[tuple[str, str, str], str] = {}
+        for call in pending(session.branch()).open_calls:
+            self._know(session.name, call.reply_id, [call.call])
 
-    def know(self, session: str, reply_id: str, calls: Iterable[ToolCall]) -> None:
+    def hear(self, session: str, entry: Entry) -> None:
+        """An entry of the session, or of one of its sub-agents."""
+        indent = "" if session == self._session else "  "
+        match entry.value:
+            case Message(message=Reply() as reply):
+                self._know(session, entry.id, reply.calls)
+            case ToolStarted(reply_id=reply_id, tool_call_id=call_id, name=name):
+                self._begin(session, reply_id, call_id, name, indent)
+            case Spawned(reply_id=reply_id, tool_call_id=call_id):
+                self._begin(session, reply_id, call_id, "agent", indent)
+            case Message(message=ToolResult() as result):
+                self._end(session, result, indent)
+            case Failed(error=error) if error is not None and error.retryable:
+                self._say(f"{indent}the model failed, trying again: {visible(error.message or error.kind)}")
+            case Compaction(tokens_before=before, tokens_after=after) if before is not None and after is not None:
+                self._say(f"{indent}folded from about {before:,} to {after:,} tokens")
+
+    def finish(self) -> None:
+        """Ends a line that waits for its result."""
+        if self._open is not None:
+            tell("\n")
+        self._open = None
+
+    def _know(self, session: str, reply_id: str, calls: Iterable[ToolCall]) -> None:
         """What calls are about: their results only name them."""
         for call in calls:
             self._asked[session, reply_id, call.id] = telling(call.input)
 
-    def begin(self, session: str, reply_id: str, call_id: str, name: str, indent: str) -> None:
-        """A tool was begun."""
+    def _begin(self, session: str, reply_id: str, call_id: str, name: str, indent: str) -> None:
+        if self._front:
+            return
         self.finish()
         self._open = (session, reply_id, call_id)
         self._write(self._title(self._open, name, indent))
 
-    def end(self, session: str, result: ToolResult, indent: str) -> None:
-        """A tool has come to its result."""
+    def _end(self, session: str, result: ToolResult, indent: str) -> None:
         key = (session, result.reply_id or "", result.tool_call_id)
         if self._open != key:
             self.finish()
@@ -149,24 +197,19 @@ class _ToolLines:
         tell("  " + self._look.paint(style, result.settled) + self._look.paint("dim", took) + "\n")
         self._open = None
 
-    def say(self, text: str) -> None:
+    def _say(self, text: str) -> None:
         """A line of its own."""
         self.finish()
         self._write(self._mark(text))
         tell("\n")
 
-    def finish(self) -> None:
-        """Ends a line that waits for its result."""
-        if self._open is not None:
-            tell("\n")
-        self._open = None
-
     def _title(self, key: tuple[str, str, str], name: str, indent: str) -> str:
         title = "  ".join(filter(None, (clip(self._look, visible(name), _NAME_ROOM), self._asked.get(key, ""))))
-        return indent + self._mark(clip(self._look, title, self._look.columns - _STATUS_ROOM))
+        room = max(_NAME_ROOM, self._look.columns - _STATUS_ROOM - len(self._front))
+        return self._mark(clip(self._look, title, room), indent)
 
-    def _mark(self, text: str) -> str:
-        return f"{self._look.sign('·', '-')} {text}"
+    def _mark(self, text: str, indent: str = "") -> str:
+        return f"{self._front}{indent}{self._look.sign('·', '-')} {text}"
 
     def _write(self, text: str) -> None:
         tell(self._look.paint("dim", text))

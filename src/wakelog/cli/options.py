@@ -40,7 +40,7 @@ STORE = _shared(
     "--store",
     "store_url",
     metavar="URL",
-    help="Where sessions are kept: a folder, sqlite:FILE or postgresql://… [default: $WAKELOG_STORE, else what is configured]",
+    help="Where sessions are: a folder, sqlite:FILE or postgresql://… [default: $WAKELOG_STORE, else as configured]",
 )
 COLOR = _shared("--color", type=click.Choice(["auto", "always", "never"]), help="Whether to colour. [default: auto]")
 PAGER = _shared("--pager/--no-pager", is_flag=True, help="Whether to use $PAGER on a terminal.")

@@ -1,8 +1,8 @@
 """Where sessions are: the store that was asked for, and the catalog of it.
 
-`--store`, else `WAKELOG_STORE`, else `wakelog/sessions` in the XDG data folder. The catalog is opened when a question
-needs it and brought up to date then. That of a store of files is an index in the cache; a database keeps its own.
-Either may be deleted at any time.
+`--store`, else `WAKELOG_STORE`, else what is configured, else `wakelog/sessions` in the XDG data folder. The catalog is
+opened when a question needs it and brought up to date then. That of a store of files is an index in the cache; a
+database keeps its own. Either may be deleted at any time.
 """
 
 import os
@@ -12,6 +12,7 @@ from wakelog.cli import load
 from wakelog.cli.progress import watched
 from wakelog.errors import WakelogError
 from wakelog.ports import Catalog, Store
+from wakelog.projects import is_configured
 from wakelog.stores import has_own_catalog, open_catalog, open_store
 
 _NAMES_COMPLETED = 200
@@ -21,7 +22,15 @@ _HIDDEN = r"([?&](?:password|direct)=)[^&]*"
 
 def store_url(given: str | None) -> str:
     """The store a command is about."""
-    return given or os.environ.get("WAKELOG_STORE") or default_store()
+    return given or os.environ.get("WAKELOG_STORE") or _configured_store() or default_store()
+
+
+def _configured_store() -> str | None:
+    """The store that is configured: one's own file says it, or says which project may. Without one, nobody does."""
+    if not is_configured(os.environ):
+        return None
+    found: str | None = load("wakelog.config.finding").configured_store(os.environ)
+    return found
 
 
 def default_store() -> str:

@@ -17,8 +17,9 @@ from wakelog.cli.failures import note, note_written
 from wakelog.cli.happenings import Happenings
 from wakelog.cli.options import Asked, command, session_option
 from wakelog.cli.places import Place
-from wakelog.cli.terms import TOOL_NAMES, Terms, agree, begin
+from wakelog.cli.terms import Terms, agree, begin
 from wakelog.cli.write import here, one_text, read_stdin
+from wakelog.config.names import TOOL_NAMES
 from wakelog.errors import Conflict, UsageError
 from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import Entry
@@ -96,14 +97,20 @@ class Options:
         self.agent, self.sender, self.cwd = text("agent"), text("sender"), text("cwd")
         self.steer, self.quiet = bool(said.get("steer")), bool(said.get("quiet"))
 
+    @property
+    def folder(self) -> str:
+        """Where a new session works."""
+        cwd = os.path.abspath(self.cwd) if self.cwd is not None else here()
+        if not os.path.isdir(cwd):
+            what = f"there is no folder {cwd}" if cwd else "the folder that this is started in is gone"
+            raise UsageError(what, hint="--cwd names the folder to work in")
+        return cwd
+
 
 def _opened(asked: Asked, session: str | None, options: Options) -> tuple[Session, int, str]:
     """The session, the seq behind which everything is new, and what to call it."""
     if session is None:
-        cwd = os.path.abspath(options.cwd) if options.cwd is not None else here()
-        if not os.path.isdir(cwd or "."):
-            raise UsageError(f"there is no folder {cwd}", hint="--cwd names the folder to work in")
-        store = Place(asked.store_url).store
+        store, cwd = Place(asked.store_url).store, options.folder
         begun = begin(store, options.terms, agent=options.agent, sender=options.sender or "user", cwd=cwd)
         return begun, -1, begun.name
     for name, value in (("--agent", options.agent), ("--sender", options.sender), ("--cwd", options.cwd)):

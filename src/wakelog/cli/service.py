@@ -18,6 +18,7 @@ from wakelog.cli.places import shown_url, store_url
 from wakelog.cli.safe import visible
 from wakelog.cli.times import parse_span
 from wakelog.cli.units import CRON_FILE, NAME, Plan, Unit, cron_lines, is_ours, units
+from wakelog.config.finding import user_file
 from wakelog.errors import Conflict, UsageError
 from wakelog.stores.files import storage, sync_folder, write_all
 
@@ -103,7 +104,11 @@ def _environment(asked: Asked, user: str, keys: str) -> dict[str, str]:
     """What is carried over: where programs are, where files lie, and which store."""
     carried = _CARRIED[:1] if user else _CARRIED
     found = {name: os.environ[name] for name in carried if os.environ.get(name)}
-    url = _settled(_default_of(user) if _unsaid(asked, user) else store_url(asked.store_url))
+    if not user and os.environ.get("WAKELOG_CONFIG"):
+        found["WAKELOG_CONFIG"] = user_file(os.environ)
+    if _unsaid(asked, user):
+        return found
+    url = _settled(store_url(asked.store_url))
     if shown_url(url) == url:
         return found | {"WAKELOG_STORE": url}
     note(f"the store's URL has a secret in it, so it is left out: write WAKELOG_STORE=… into {_spoken(keys)}")
@@ -111,13 +116,9 @@ def _environment(asked: Asked, user: str, keys: str) -> dict[str, str]:
 
 
 def _unsaid(asked: Asked, user: str) -> bool:
-    """Whether nobody named a store, and it is somebody else's own that is meant."""
+    """Whether nobody named a store, and it is somebody else's own that is meant: that one is found when it is woken."""
     named = asked.store_url or os.environ.get("WAKELOG_STORE")
     return not named and bool(user) and pwd.getpwnam(user).pw_uid != os.geteuid()
-
-
-def _default_of(user: str) -> str:
-    return os.path.join(pwd.getpwnam(user).pw_dir, ".local", "share", "wakelog", "sessions")
 
 
 def _settled(url: str) -> str:

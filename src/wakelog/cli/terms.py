@@ -7,31 +7,33 @@ everything else asks first.
 """
 
 import os
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
-from wakelog.acts.requests import text_of
-from wakelog.agent import Agent, tools_told
+from wakelog.acts.requests import declared_tools, text_of
+from wakelog.agent import Agent, told, tools_told
 from wakelog.cli.configured import check_askable, configured, open_configured, tools_of
-from wakelog.config import ASKS_FIRST, load_config, plan_of
+from wakelog.config import Plan, load_config, plan_of
+from wakelog.config.names import TOOL_NAMES
 from wakelog.errors import Conflict, UsageError
-from wakelog.instructions import Instructions, load_instructions, user_instructions
+from wakelog.instructions import Instructions, instructed
 from wakelog.log.codec import canonical
 from wakelog.log.entry import ContextRecord, ModelChange
 from wakelog.ports import Store, Tool
 from wakelog.providers import split_model
 from wakelog.session import Session
 from wakelog.tools import BUILTIN_NAMES, builtin_tools
-from wakelog.tools.subagent import SUBAGENT_NAME, SubAgentTool
+from wakelog.tools.mcp import Servers, mcp_tools
+from wakelog.tools.subagent import OtherAgent, SubAgentTool, others_in
 from wakelog.turn.policy import Policy, policy_in_force, policy_written
 from wakelog.turn.redaction import redact
-from wakelog.views.state import branch_state
+from wakelog.views.state import BranchState, branch_state
 
 _HOW_TO_NAME_ONE = (
     "set ANTHROPIC_API_KEY and say --model anthropic:NAME (or OPENAI_API_KEY and openai:NAME), or try --model demo"
 )
-TOOL_NAMES = (*BUILTIN_NAMES, SUBAGENT_NAME)
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,63 +63,173 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
 def checked(terms: Terms, session: Session | None = None, *, cwd: str = "", agent: str | None = None) -> str:
     """The model that would answer, in a session or in a new one, and that it can be asked at all; writes nothing."""
-    _tools(terms.tools, "")
-    in_force = _in_force(session) if session is not None else ""
-    provider, model = _known(terms.model or in_force or _default_model(cwd, agent), resume=terms.resume)
+    _tool_names(terms)
     if session is None:
-        config = load_config(cwd or os.getcwd(), os.environ, {"--model": f"{provider}:{model}"}).sound()
-        params = plan_of(config, agent or config.agent).params
-    else:
-        context = branch_state(session.branch()).context
-        params = _at_its_endpoint(context, provider, in_force.partition(":")[0]).params if context is not None else {}
-    check_askable(provider, model, params)
+        return _plan(terms, agent=agent, cwd=cwd, quiet=True).model or ""
+    state = branch_state(session.branch())
+    if state.context is None:
+        return _plan_of_session(session, state, terms, quiet=True).model or ""
+    provider, model = _known(terms.model or _said(session, state), resume=terms.resume)
+    check_askable(provider, model, _for_model(state.context, state, provider, model).params)
     return f"{provider}:{model}"
 
 
-def _in_force(session: Session) -> str:
-    state = branch_state(session.branch())
-    return f"{state.provider}:{state.model}" if state.provider and state.model else _default_model("")
+# ── a session that begins ────────────────────────────────────────────────────────────────────────
 
 
-def begin(store: Store, terms: Terms, *, agent: str | None, sender: str, cwd: str) -> Session:
+Served: TypeAlias = Sequence[Tool] | None
+"""The tools of the servers that a session begins with, where they are known already; None: they are asked now."""
+
+
+def begin(store: Store, terms: Terms, *, agent: str | None, sender: str, cwd: str, served: Served = None) -> Session:
     """A new session, with everything it needs to be woken anywhere: as it is configured, and as was said."""
-    provider, model = _known(terms.model or _default_model(cwd, agent), resume=terms.resume)
-    config = configured(cwd, model=f"{provider}:{model}")
+    return _made(terms, _plan(terms, agent=agent, cwd=cwd), cwd, served).begin(store, sender=sender, cwd=cwd)
+
+
+def servers_for(terms: Terms, session: Session | None, *, agent: str | None, cwd: str) -> Sequence[Mapping[str, Any]]:
+    """The servers that are asked for their tools if this begins now; none for a session that has begun."""
+    if session is None:
+        return _plan(terms, agent=agent, cwd=cwd, quiet=True).servers
+    state = branch_state(session.branch())
+    return _plan_of_session(session, state, terms, quiet=True).servers if state.context is None else ()
+
+
+def _plan(terms: Terms, *, agent: str | None, cwd: str, model: str = "", quiet: bool = False) -> Plan:
+    """What is configured for a session that begins, with its model, which can be asked. `model`: what its log says."""
+    provider, name = _known(terms.model or model or _default_model(cwd, agent), resume=terms.resume)
+    config = configured(cwd, model=f"{provider}:{name}", quiet=quiet)
     plan = plan_of(config, agent or config.agent)
-    check_askable(provider, model, plan.params)
-    names = terms.tools if terms.tools is not None or plan.tools is None else ",".join(plan.tools) or "none"
-    made = Agent(
-        model=f"{provider}:{model}",
+    check_askable(provider, name, plan.params)
+    return plan
+
+
+def _plan_of_session(session: Session, state: BranchState, terms: Terms, *, quiet: bool = False) -> Plan:
+    """The same for a session that is there, and has never been run: it begins now."""
+    card = session.tree.card
+    model = f"{state.provider}:{state.model}" if state.provider and state.model else ""
+    return _plan(terms, agent=card.agent or None, cwd=card.cwd, model=model, quiet=quiet)
+
+
+def _made(terms: Terms, plan: Plan, cwd: str, served: Served) -> Agent:
+    shipped = _tools(_tool_names(terms, plan.tools), cwd, _others(terms, plan, cwd))
+    return Agent(
+        model=plan.model or "",
         name=plan.name,
         system=plan.system if terms.system is None else terms.system,
-        tools=(*_tools(names, cwd), *tools_of(plan.servers, cwd)),
+        tools=(*shipped, *(tools_of(plan.servers, cwd) if served is None else served)),
         params=plan.params,
         policy=terms.policy(plan.policy),
-        instructions=plan.instructions,
     )
-    return made.begin(store, sender=sender, cwd=cwd)
 
 
-def agree(session: Session, terms: Terms) -> None:
+def _others(terms: Terms, plan: Plan, cwd: str) -> dict[str, OtherAgent]:
+    """Whom an agent can send out besides its like: the other agents that are configured, as they would begin."""
+    options = {"--model": plan.model} if terms.model is not None and plan.model is not None else {}
+    config = load_config(cwd, os.environ, options).sound()
+    return {name: _other(plan_of(config, name), terms) for name in config.agents if name != plan.name}
+
+
+def _other(plan: Plan, terms: Terms) -> OtherAgent:
+    policy = Terms(yes=terms.yes).policy(plan.policy)
+    return OtherAgent(
+        model=plan.model,
+        system=redact(plan.system).text if policy.redact else plan.system,
+        tools=tuple(dict(told(tool)) for tool in _tools(TOOL_NAMES if plan.tools is None else plan.tools, "")),
+        servers=tuple(server["name"] for server in plan.servers),
+        params=plan.params,
+        policy=policy_written(policy),
+    )
+
+
+def _default_model(cwd: str, agent: str | None) -> str:
+    """The model that is configured; there is none that would be right for everybody."""
+    config = load_config(cwd, os.environ).sound()
+    found = plan_of(config, agent or config.agent).model
+    if found is None:
+        raise UsageError("no model is named", hint=_HOW_TO_NAME_ONE)
+    return found
+
+
+# ── a session that goes on ───────────────────────────────────────────────────────────────────────
+
+
+def agree(session: Session, terms: Terms, served: Served = None) -> None:
     """Writes into a session what is new; checks that its model can be asked at all."""
+    if terms == Terms() and session.store.held(session.name) is not None:
+        # Nothing was asked for, and whoever runs it works with what it began with.
+        return
     state = branch_state(session.branch())
-    provider, model = _known(terms.model or _in_force(session), resume=terms.resume)
-    record = _at_its_endpoint(_changed(session, state.context, terms), provider, state.provider)
+    if state.context is None:
+        plan = _plan_of_session(session, state, terms)
+        _check_free(session)
+        _made(terms, plan, session.tree.card.cwd, served).enter(session)
+        return
+    provider, model = _known(terms.model or _said(session, state), resume=terms.resume)
+    record = _for_model(_changed(session, state.context, terms), state, provider, model)
     check_askable(provider, model, record.params)
     if (provider, model) != (state.provider, state.model):
-        _change(session, ModelChange(model=model, provider=provider))
-    if state.context is None or canonical(record) != canonical(_bare(state.context)):
-        _change(session, record)
+        _check_free(session)
+        session.append(ModelChange(model=model, provider=provider))
+    if canonical(record) != canonical(state.context.bare):
+        _check_free(session)
+        session.append(record)
 
 
-def _at_its_endpoint(record: ContextRecord, provider: str, before: str | None) -> ContextRecord:
-    """A model of another provider is asked where that one is."""
-    if provider == before or "endpoint" not in record.params:
+def _said(session: Session, state: BranchState) -> str:
+    """The model in force, as the log says it; a log that says none goes by what is configured."""
+    if state.provider and state.model:
+        return f"{state.provider}:{state.model}"
+    card = session.tree.card
+    return _default_model(card.cwd, card.agent or None)
+
+
+def _check_free(session: Session) -> None:
+    if session.store.held(session.name) is not None:
+        raise Conflict(
+            f"{session.name} is being run: what it works with cannot be changed now",
+            hint="leave the options out, and the message waits in its queue",
+        )
+
+
+def _for_model(record: ContextRecord, state: BranchState, provider: str, model: str) -> ContextRecord:
+    """What holds with a model: another one has its own price, and one of another provider is asked where that is."""
+    if (provider, model) == (state.provider, state.model):
         return record
-    params = {key: value for key, value in record.params.items() if key != "endpoint"}
-    said = load_config(os.getcwd(), os.environ).sound().providers.get(provider)
-    more = {"endpoint": said.base_url} if said is not None and said.base_url else {}
-    return msgspec.structs.replace(record, params={**params, **more})
+    config = load_config("", os.environ).sound()
+    price = config.prices.get(f"{provider}:{model}")
+    exact = price.exact if price is not None else None
+    record = _with_policy(record, msgspec.structs.replace(policy_in_force(record), price=exact))
+    if provider == state.provider:
+        return record
+    said = config.providers.get(provider)
+    params = {**record.params, "endpoint": said.base_url if said is not None else None}
+    return msgspec.structs.replace(record, params={key: value for key, value in params.items() if value is not None})
+
+
+def _changed(session: Session, before: ContextRecord, terms: Terms) -> ContextRecord:
+    """What is in force, with what was said now, and with the instruction files as they are now."""
+    record, policy = before.bare, terms.policy(policy_in_force(before))
+    blobs = session.store.blobs
+    if terms.tools is not None:
+        declared = declared_tools(blobs, record.tools)
+        shipped = _tools(_tool_names(terms), "", others_in(declared))
+        tools = (*shipped, *mcp_tools(declared, Servers()).values())
+        record = msgspec.structs.replace(record, tools=tools_told(session.store, tools))
+    if terms.system is not None or policy.instructions:
+        own = Instructions(sources=record.sources).own_words(text_of(blobs, record.system))
+        system, sources = instructed(
+            blobs, session.tree.card.cwd, own if terms.system is None else terms.system, policy
+        )
+        record = msgspec.structs.replace(record, system=system, sources=sources)
+    return _with_policy(record, policy)
+
+
+def _with_policy(record: ContextRecord, policy: Policy) -> ContextRecord:
+    """A record with other agreements; the same record where they are the same."""
+    if policy == policy_in_force(record):
+        return record
+    environment = {**record.environment, "approvalPolicy": policy.approval}
+    return msgspec.structs.replace(record, policy=policy_written(policy), environment=environment)
 
 
 def allow_always(session: Session, tool: str) -> None:
@@ -126,57 +238,10 @@ def allow_always(session: Session, tool: str) -> None:
     policy = policy_in_force(record)
     if policy.approval_of(tool) != "auto":
         approvals = {**policy.approvals, tool: "auto"}
-        policy = msgspec.structs.replace(policy, approvals=approvals)
-        session.append(msgspec.structs.replace(_bare(record), policy=policy_written(policy)))
+        session.append(_with_policy(record.bare, msgspec.structs.replace(policy, approvals=approvals)))
 
 
-def _change(session: Session, body: ContextRecord | ModelChange) -> None:
-    if session.store.held(session.name) is not None:
-        raise Conflict(
-            f"{session.name} is being run: what it works with cannot be changed now",
-            hint="leave the options out, and the message waits in its queue",
-        )
-    session.append(body)
-
-
-def _changed(session: Session, before: ContextRecord | None, terms: Terms) -> ContextRecord:
-    record = _bare(before or ContextRecord())
-    policy = terms.policy(policy_in_force(before) if before is not None else ASKS_FIRST)
-    if terms.tools is not None or before is None:
-        record = msgspec.structs.replace(record, tools=tools_told(session.store, _tools(terms.tools, "")))
-    if terms.system is not None or record.sources:
-        record = _instructed(session, record, terms.system, is_redacted=policy.redact)
-    if before is not None and policy == policy_in_force(before):
-        return record
-    environment = {**record.environment, "approvalPolicy": policy.approval}
-    return msgspec.structs.replace(record, policy=policy_written(policy), environment=environment)
-
-
-def _instructed(session: Session, record: ContextRecord, said: str | None, *, is_redacted: bool) -> ContextRecord:
-    """The instructions: what was said now or stood there, and the files as they are now, if they were read before."""
-    store = session.store
-    before = Instructions(sources=record.sources)
-    own = said if said is not None else before.own_words(text_of(store.blobs, record.system))
-    cwd = str(record.environment.get("cwd") or os.getcwd())
-    loaded = load_instructions(cwd, user_file=user_instructions(os.environ)) if record.sources else before
-    system = loaded.behind(own)
-    system = redact(system).text if is_redacted else system
-    blob = store.blobs.put(system.encode(), "text/plain") if system else None
-    return msgspec.structs.replace(record, system=blob, sources=loaded.sources)
-
-
-def _bare(record: ContextRecord) -> ContextRecord:
-    """A record without its envelope: what it says, not where it stands."""
-    return msgspec.structs.replace(record, id="", parent_id=None, timestamp="", turn_id=None, v=None, seq=None)
-
-
-def _default_model(cwd: str, agent: str | None = None) -> str:
-    """The model that is configured; there is none that would be right for everybody."""
-    config = load_config(cwd or os.getcwd(), os.environ).sound()
-    found = plan_of(config, agent or config.agent).model
-    if found is None:
-        raise UsageError("no model is named", hint=_HOW_TO_NAME_ONE)
-    return found
+# ── models and tools ─────────────────────────────────────────────────────────────────────────────
 
 
 def _known(text: str, *, resume: bool) -> tuple[str, str]:
@@ -190,14 +255,18 @@ def _known(text: str, *, resume: bool) -> tuple[str, str]:
     return provider, model
 
 
-def _tools(names: str | None, cwd: str) -> tuple[Tool, ...]:
-    """The tools of these names, separated by commas; all of them by default."""
-    if names is None:
-        wanted = TOOL_NAMES
-    else:
-        wanted = () if names == "none" else tuple(dict.fromkeys(name.strip() for name in names.split(",")))
-    for name in wanted:
+def _tool_names(terms: Terms, configured: Sequence[str] | None = None) -> Sequence[str]:
+    """The names that were said, separated by commas; else those that are configured; else all."""
+    if terms.tools is None:
+        return TOOL_NAMES if configured is None else configured
+    names = () if terms.tools == "none" else tuple(dict.fromkeys(name.strip() for name in terms.tools.split(",")))
+    for name in names:
         if name not in TOOL_NAMES:
             raise UsageError(f"no tool is called {name!r}", hint=f"there are {', '.join(TOOL_NAMES)}, or `none`")
-    shipped = {tool.name: tool for tool in builtin_tools(cwd, [name for name in wanted if name in BUILTIN_NAMES])}
-    return tuple(shipped.get(name, SubAgentTool()) for name in wanted)
+    return names
+
+
+def _tools(names: Sequence[str], cwd: str, others: Mapping[str, OtherAgent] | None = None) -> tuple[Tool, ...]:
+    """The tools of these names; the one that sends out sub-agents knows the others."""
+    shipped = {tool.name: tool for tool in builtin_tools(cwd, [name for name in names if name in BUILTIN_NAMES])}
+    return tuple(shipped.get(name, SubAgentTool(others)) for name in names)

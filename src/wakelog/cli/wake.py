@@ -4,26 +4,32 @@ Model, tools and policy stand in its log. One that somebody else runs is left to
 fails does not keep the others from going on.
 """
 
+import asyncio
 import sys
+from collections.abc import Callable, Sequence
 
 import click
 
 from wakelog.cli.addresses import find
-from wakelog.cli.driving import Ending, Manner, can_ask, drive, finish, tell_end
+from wakelog.cli.driving import Ending, Manner, can_ask, drive, finish, put_end, tell_end
 from wakelog.cli.failures import FAILED, INTERRUPTED, NEEDS_ATTENTION, note, note_damage, note_written, report
 from wakelog.cli.options import Asked, command, maybe_session_argument
 from wakelog.cli.output import put
 from wakelog.cli.places import Place
 from wakelog.cli.progress import watched
-from wakelog.errors import Conflict, UsageError, WakelogError
-from wakelog.ports import Store
+from wakelog.cli.together import Together, Woken
+from wakelog.errors import Conflict, UsageError
 from wakelog.session import Session
+from wakelog.views.session_row import SessionRow
 
 # What may owe something. A damaged log may too: nobody knows before it is read.
 _MAY_OWE = ("owes", "waiting", "damaged")
 _SPOKEN = {"rest": "rest", "waiting": "waiting", "running": "being run elsewhere", "idle": "nothing to do here"}
-# Of many sessions the worst that happened is the answer, in the order of the exit codes.
+# Of many sessions the worst that happened is the answer, in the order of the exit codes. What somebody else runs is in
+# good hands, and no part of it.
 _BY_WEIGHT = (INTERRUPTED, FAILED, NEEDS_ATTENTION, 0)
+# Providers limit how many may ask at once, and each session has its own tools running.
+_JOBS, _JOBS_MAX = 4, 64
 
 
 @command(
@@ -31,18 +37,24 @@ _BY_WEIGHT = (INTERRUPTED, FAILED, NEEDS_ATTENTION, 0)
     examples="""
     wakelog wake crab_user_3                 go on from wherever it was left
     wakelog wake --all                       everything that owes something: after a reboot, or from cron
+    wakelog wake --all --jobs 16             so many at a time
     wakelog wake @latest --json | jq -r 'select(.event == "end") | .state'
     """,
 )
 @maybe_session_argument
 @click.option("--all", "everything", is_flag=True, help="Every session that owes something, a line for each.")
+@click.option(
+    "--jobs", type=click.IntRange(1, _JOBS_MAX), metavar="N", help=f"With --all: how many at a time. [default: {_JOBS}]"
+)
 @click.option("-q", "--quiet", is_flag=True, help="Only what the agent says.")
-def wake(asked: Asked, session: str | None, *, everything: bool, quiet: bool) -> None:
+def wake(asked: Asked, session: str | None, *, everything: bool, jobs: int | None, quiet: bool) -> None:
     """Let a session go on until it rests or waits for somebody. What it needs stands in its log."""
     if everything == (session is not None):
         raise UsageError("wake one session, or --all", hint="see `wakelog ls`")
+    if jobs is not None and not everything:
+        raise UsageError("--jobs is for --all", hint="leave it out")
     if session is None:
-        _wake_all(asked, quiet=quiet)
+        _wake_all(asked, jobs=jobs or _JOBS, quiet=quiet)
     else:
         _wake_one(asked, session, quiet=quiet)
 
@@ -69,49 +81,69 @@ def wake_and_finish(asked: Asked, session: Session, *, quiet: bool = False, ref:
 # ── many ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _wake_all(asked: Asked, *, quiet: bool) -> None:
-    """One after the other, parents before their sub-agents, which they wake themselves."""
+def _wake_all(asked: Asked, *, jobs: int, quiet: bool) -> None:
+    """The oldest first, and so parents before their sub-agents, which they wake themselves."""
     place = Place(asked.store_url)
     rows = sorted((row for row in place.catalog.rows() if row.state in _MAY_OWE), key=lambda row: row.created)
     if not rows and not quiet:
         note("nothing is owed")
-    codes = {0}
+    codes = [0]
     # Where text goes to the terminal, the lines are the progress.
     drawn = sys.stderr.isatty() and not sys.stdout.isatty()
     with watched("Waking sessions" if drawn else "") as progress:
-        for at, row in enumerate(rows):
-            code, interrupted = _one_of_many(asked, place.store, row.name, quiet=quiet or drawn)
-            codes.add(code)
+
+        def told(woken: Woken) -> None:
+            codes.append(_tell(asked, woken))
             if progress is not None and drawn:
-                progress(at + 1, len(rows))
-            if interrupted:
-                break
+                progress(len(codes) - 1, len(rows))
+
+        if not _woken(asked, place, rows, jobs=jobs, quiet=quiet or drawn, told=told):
+            codes.append(INTERRUPTED)
     worst = next(code for code in _BY_WEIGHT if code in codes)
     if worst:
         raise click.exceptions.Exit(worst)
 
 
-def _one_of_many(asked: Asked, store: Store, name: str, *, quiet: bool) -> tuple[int, bool]:
-    """Wakes one; gives its exit code, and whether a person has had enough."""
+def _woken(
+    asked: Asked,
+    place: Place,
+    rows: Sequence[SessionRow],
+    *,
+    jobs: int,
+    quiet: bool,
+    told: Callable[[Woken], None],
+) -> bool:
+    async def until_they_rest() -> bool:
+        return await Together(asked, place, jobs=jobs, quiet=quiet, told=told).wake(rows)
+
     try:
-        session = Session(store, name)
-        ending = drive(asked, session, Manner(quiet=quiet))
-    except Conflict:
-        _tell_line(asked, name, "running")
-        return 0, False
-    except (WakelogError, OSError) as error:
-        report(error, as_json=asked.json)
-        _tell_line(asked, name, "failed")
-        return FAILED, False
-    tell_end(asked, session, ending)
-    _tell_line(asked, name, _word(ending))
-    return (ending.code if ending.interrupted or ending.state != "cancelled" else 0), ending.interrupted
+        return asyncio.run(until_they_rest())
+    except asyncio.CancelledError:
+        note("left; `wakelog wake --all` goes on")
+        raise KeyboardInterrupt from None
+
+
+def _tell(asked: Asked, woken: Woken) -> int:
+    """Says what came of one; gives its exit code."""
+    if woken.session is not None and woken.ending is not None:
+        tell_end(asked, woken.session, woken.ending)
+        _tell_line(asked, woken.row, _word(woken.ending))
+        is_ours = woken.ending.interrupted or woken.ending.state != "cancelled"
+        return woken.ending.code if is_ours else 0
+    elsewhere = isinstance(woken.error, Conflict)
+    if woken.error is not None and not elsewhere:
+        report(woken.error, as_json=asked.json)
+    state = "running" if elsewhere else "failed"
+    if asked.json:
+        put_end(woken.row.id, woken.row.name, state)
+    _tell_line(asked, woken.row, state)
+    return 0 if elsewhere else FAILED
 
 
 def _word(ending: Ending) -> str:
     return "idle" if ending.state == "rest" and ending.rows == ("rest",) else ending.state
 
 
-def _tell_line(asked: Asked, name: str, state: str) -> None:
+def _tell_line(asked: Asked, row: SessionRow, state: str) -> None:
     if not asked.json:
-        put(f"{name}  {_SPOKEN.get(state, state)}")
+        put(f"{row.name}  {_SPOKEN.get(state, state)}")

@@ -10,7 +10,7 @@ Read in this order: values, scanner, shape, names, reading, nesting, plans, trus
 
 from wakelog.config.finding import load_config, run_key_command
 from wakelog.config.keys import key_for
-from wakelog.config.plans import ASKS_FIRST, Plan, params_of, plan_of, policy_of, server_of
+from wakelog.config.plans import Plan, params_of, plan_of, policy_of, server_of
 from wakelog.config.values import (
     AgentConfig,
     Config,
@@ -26,7 +26,6 @@ from wakelog.config.values import (
 )
 
 __all__ = [
-    "ASKS_FIRST",
     "AgentConfig",
     "Config",
     "HookCommand",

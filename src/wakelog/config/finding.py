@@ -16,7 +16,7 @@ from wakelog.config.reading import Reading, read_text
 from wakelog.config.resolving import Layer, in_order, resolve
 from wakelog.config.values import AgentConfig, Loaded, Mistake, Place, Source
 from wakelog.errors import UsageError
-from wakelog.projects import folders_down, without_waiting
+from wakelog.projects import CONFIG_FILE, config_folder, folders_down, home_folder, without_waiting
 
 PROJECT_FILE = ".wakelog.toml"
 FILE_MAX_BYTES = 128 * 1024
@@ -24,9 +24,11 @@ _KEY_PATIENCE_S = 60
 
 
 def load_config(cwd: str, environ: Mapping[str, str], options: Mapping[str, str] | None = None) -> Loaded:
-    """The configuration that holds in a folder. `options` are those of a command line, as `{"--model": "demo"}`."""
+    """The configuration that holds in a folder, by default this one. `options` are those of a command line:
+    `{"--model": "demo"}`.
+    """
     path = user_file(environ)
-    home = _home(environ)
+    home = home_folder(environ)
     user = _layer(Source(path, "user"), home, must_be_there=bool(environ.get("WAKELOG_CONFIG")))
     trusted = {os.path.realpath(folder) for folder in _trusted(user.reading)}
     projects = [_layer(source, home) for source in project_files(cwd, trusted)]
@@ -34,13 +36,21 @@ def load_config(cwd: str, environ: Mapping[str, str], options: Mapping[str, str]
     return _with_systems(resolve(layers, environ, options or {}, user_file=path, real=os.path.realpath))
 
 
+def configured_store(environ: Mapping[str, str]) -> str | None:
+    """The store that is configured here. An untrusted project has no say in it, not by its mistakes either."""
+    loaded = load_config("", environ)
+    trusted = {source.path for source in loaded.sources if source.trusted}
+    mistakes = tuple(mistake for mistake in loaded.mistakes if mistake.place.name in trusted)
+    # Where something is wrong, it may be the store that was meant.
+    return loaded.config.store or msgspec.structs.replace(loaded, mistakes=mistakes).sound().store
+
+
 def user_file(environ: Mapping[str, str]) -> str:
     """Where the user's own file lies, there or not."""
     named = environ.get("WAKELOG_CONFIG")
     if named:
-        return os.path.abspath(_home(environ) + named[1:] if named.startswith("~/") else named)
-    folder = environ.get("XDG_CONFIG_HOME") or os.path.join(_home(environ), ".config")
-    return os.path.join(folder, "wakelog", "config.toml")
+        return os.path.abspath(home_folder(environ) + named[1:] if named.startswith("~/") else named)
+    return os.path.join(config_folder(environ), CONFIG_FILE)
 
 
 def project_files(cwd: str, trusted: set[str]) -> Iterator[Source]:
@@ -55,10 +65,6 @@ def project_files(cwd: str, trusted: set[str]) -> Iterator[Source]:
 def _trusted(reading: Reading) -> tuple[str, ...]:
     said = [setting.value for setting in reading.settings if setting.path == ("trust", "projects")]
     return tuple(said[0]) if said else ()
-
-
-def _home(environ: Mapping[str, str]) -> str:
-    return environ.get("HOME") or os.path.expanduser("~")
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────

@@ -14,9 +14,8 @@ from wakelog.hooks import HOOK_NAMES
 from wakelog.providers import split_model
 from wakelog.turn.policy import Approval, HookTerms, Policy, Price
 
+# Where everything else asks first, what only looks runs at once.
 _ONLY_LOOK: Mapping[str, Approval] = {"read": "auto", "list": "auto", "grep": "auto"}
-ASKS_FIRST = Policy(approval="ask", approvals=dict(_ONLY_LOOK))
-"""What holds where nothing is said: what only looks runs at once, everything else asks first."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +25,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None
     system: str
     tools: tuple[str, ...] | None
-    instructions: bool
     params: dict[str, Any]
     policy: Policy
     servers: tuple[dict[str, Any], ...]
@@ -43,7 +41,6 @@ def plan_of(config: Config, name: str) -> Plan:
         model=model,
         system=agent.system or "",
         tools=agent.tools,
-        instructions=agent.instructions,
         params=params_of(agent, config.providers.get(split_model(model)[0]) if model else None),
         policy=msgspec.structs.replace(
             policy_of(agent, price=price.exact if price is not None else None, known=known), redact=config.redact
@@ -62,6 +59,7 @@ def policy_of(agent: AgentConfig, *, price: Price | None = None, known: Sequence
         compact_at=agent.compact_at,
         keep=agent.keep,
         unknown=agent.unknown,
+        instructions=agent.instructions,
         hooks=tuple(_hook(name, said, known) for name, said in _hooks(agent).items() if said is not False),
         price=price,
     )

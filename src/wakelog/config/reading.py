@@ -54,6 +54,17 @@ RIVALS: Mapping[str, str] = {
 
 MISTAKES_MAX = 100
 _TOO_DEEP = "this is not TOML, or goes too deep to be read"
+_HOW_TO_WRITE = "a line is key = value or [table], and text stands in quotes"
+_SAID_TWICE = "it is said twice: leave one of them out"
+# What to do, by a word of what the parser says; words of its own that change cost the better hint, and no more.
+_CURES = {
+    "Invalid value": 'text stands in quotes: key = "text"',
+    "overwrite": _SAID_TWICE,
+    "twice": _SAID_TWICE,
+    "Duplicate": _SAID_TWICE,
+    "Unescaped": "write such text in single quotes",
+    "Unclosed": "close what was opened with [ or {",
+}
 Finding = Setting | Mistake
 
 
@@ -68,7 +79,7 @@ def read_text(text: str, file: str, role: Literal["user", "project"] = "user", h
     """The settings of one file. Relative paths in it are meant from its own folder, `~` is the `home`."""
     text = text.replace("\r\n", "\n")
     if line := too_deep(text):
-        return Reading(mistakes=(Mistake(Place("file", file, line), _TOO_DEEP),))
+        return Reading(mistakes=(Mistake(Place("file", file, line), _TOO_DEEP, _HOW_TO_WRITE),))
     try:
         document = tomllib.loads(text)
         return _collected(_Page(file, role, lines_of(text), home).everything(document))
@@ -94,11 +105,12 @@ def _collected(found: Iterator[Finding]) -> Reading:
 def _syntax(text: str, file: str, error: Exception) -> Mistake:
     """What the parser says, with its place taken out of the words and put where places stand."""
     if isinstance(error, RecursionError):
-        return Mistake(Place("file", file), _TOO_DEEP)
+        return Mistake(Place("file", file), _TOO_DEEP, _HOW_TO_WRITE)
     what, _, where = str(error).partition(" (at ")
     numbers = [int(number) for number in re.findall(r"\d+", where)]
     line, column = numbers if len(numbers) == 2 else (text.count("\n") + 1, 0)
-    return Mistake(Place("file", file, line), f"this is not TOML: {clipped(what)}", "", column)
+    cure = next((cure for word, cure in _CURES.items() if word in what), _HOW_TO_WRITE)
+    return Mistake(Place("file", file, line), f"this is not TOML: {clipped(what)}", cure, column)
 
 
 class _Page:

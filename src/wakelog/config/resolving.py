@@ -108,7 +108,7 @@ class _Merged:
         for setting in said:
             for path in self._replaced(setting):
                 self.settings.pop(path, None)
-            if setting.value != {} or setting.path not in self.settings:
+            if len(setting.path) > 2 or setting.value != {} or setting.path not in self.settings:
                 self.settings[setting.path] = setting
 
     def _replaced(self, setting: Setting) -> list[Path]:

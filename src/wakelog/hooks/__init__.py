@@ -6,20 +6,21 @@ Rule 2: which hooks are in force stands in the log, with all that is needed to m
 Rule 3: a hook that fails does not stop the run: the model is told that it failed, and so is whoever reads the log.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from wakelog.errors import NotFound
 from wakelog.hooks.agents import AgentList
 from wakelog.hooks.command import CommandHook
 from wakelog.hooks.environment import Environment
-from wakelog.hooks.recall import Recall
-from wakelog.ports import Catalog, Hook
+from wakelog.hooks.recall import OpenCatalog, Recall
+from wakelog.ports import Hook
 from wakelog.turn.policy import HookTerms
 
 HOOK_NAMES = ("environment", "memory", "agents")
+__all__ = ["HOOK_NAMES", "OpenCatalog", "open_hook"]
 
 
-def open_hook(terms: HookTerms, given: Mapping[str, Hook], catalog: Callable[[], Catalog] | None) -> Hook:
+def open_hook(terms: HookTerms, given: Mapping[str, Hook], catalog: OpenCatalog | None) -> Hook:
     """The hook that was agreed on: one that was handed in, one that ships, or a command."""
     if terms.name in given:
         return given[terms.name]

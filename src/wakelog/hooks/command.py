@@ -90,5 +90,6 @@ def _told(occasion: Occasion) -> dict[str, str]:
         "WAKELOG_SESSION": occasion.session,
         "WAKELOG_AGENT": occasion.agent,
         "WAKELOG_SENDER": occasion.sender,
-        "WAKELOG_PROMPT": occasion.prompt[:_TEXT_MAX_BYTES].replace("\0", " "),
+        # A variable has a bound, in bytes; a program that could not be started would know nothing at all.
+        "WAKELOG_PROMPT": occasion.prompt.replace("\0", " ").encode()[:_TEXT_MAX_BYTES].decode(errors="ignore"),
     }

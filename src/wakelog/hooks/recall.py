@@ -1,11 +1,14 @@
 """What was said before, elsewhere: passages of earlier sessions that share rare words with the prompt.
 
-Only sessions of the same agent, the same sender and the same folder are looked through: what was said in one project
-is no business of another.
+Only sessions of the same agent, the same sender and the same folder (or one below it) are looked through: what was
+said in one project is no business of another.
 """
 
+import asyncio
 import re
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TypeAlias
 
 from wakelog.ports import Catalog, Hit, Occasion
 
@@ -14,26 +17,29 @@ _WORDS_MAX = 6
 _HITS_MAX = 5
 _EACH_MAX = 20
 
+OpenCatalog: TypeAlias = Callable[[], AbstractContextManager[Catalog]]
+"""Opens a catalog for one look, in the thread that looks."""
+
 
 class Recall:
-    """See `ports.Hook`. The catalog is opened when it is needed."""
+    """See `ports.Hook`. Catalogs are synchronous, and may have much to read: a thread of its own looks."""
 
     name = "memory"
 
-    def __init__(self, catalog: Callable[[], Catalog]) -> None:
+    def __init__(self, catalog: OpenCatalog) -> None:
         self._catalog = catalog
 
     async def before_run(self, occasion: Occasion) -> str:
         """See `ports.Hook`."""
         wanted = words_of(occasion.prompt)
-        if not wanted:
-            return ""
-        catalog = self._catalog()
-        catalog.refresh()
-        found = [catalog.search(_query(word, occasion), limit=_EACH_MAX) for word in wanted]
-        best = ranked(found, own=occasion.session)
+        best = ranked(await asyncio.to_thread(self._found, wanted, occasion), own=occasion.session) if wanted else ()
         lines = [f"- {hit.name}:{hit.entry}: {_plain(hit.excerpt)}" for hit in best[:_HITS_MAX]]
         return "\n".join(["<earlier-sessions>", *lines, "</earlier-sessions>"]) if lines else ""
+
+    def _found(self, words: Sequence[str], occasion: Occasion) -> list[Sequence[Hit]]:
+        with self._catalog() as catalog:
+            catalog.refresh()
+            return [catalog.search(_query(word, occasion), limit=_EACH_MAX) for word in words]
 
 
 def words_of(prompt: str) -> list[str]:
@@ -57,7 +63,9 @@ def ranked(found: Sequence[Sequence[Hit]], *, own: str) -> list[Hit]:
 
 def _query(word: str, occasion: Occasion) -> str:
     fields = {"agent": occasion.agent, "sender": occasion.sender, "cwd": occasion.cwd}
-    return " ".join([f'"{word}"', *(f"{field}:{_quoted(value)}" for field, value in fields.items() if value)])
+    told = [f"{field}:{_quoted(value)}" for field, value in fields.items() if value]
+    # A session without a folder belongs to no project: it is told of others like it.
+    return " ".join([f'"{word}"', *told, *(() if occasion.cwd else ('-cwd:"/"',))])
 
 
 def _quoted(value: str) -> str:

@@ -1,33 +1,66 @@
 """The tool that hands work to a sub-agent: a session of its own, whose last reply is the result (TREE-6).
 
-Only what the model is told of it lives here. It is run by whoever runs the session, because it needs a
-session, a model and tools, and tools know nothing of those; the child's session is its receipt.
+Only what the model is told of it lives here, and who can be sent. It is run by whoever runs the session, because it
+needs a session, a model and tools, and tools know nothing of those; the child's session is its receipt.
+Rule (law 2): whoever can be sent stands in the log, with all that its session begins with: in how the tool is
+declared. Whoever wakes a session sends them out from there, and reads no configuration.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
+from wakelog.errors import Damaged
+from wakelog.log.content import JsonObject, Value
 from wakelog.log.entry import Replay
 from wakelog.ports import Answer, Invocation, Outcome
 
 SUBAGENT_NAME = "agent"
+_WHOM = "Who is sent: an agent that has its own instructions and tools. Without it, one like yourself."
+
+
+class OtherAgent(Value, frozen=True, kw_only=True):
+    """An agent that can be sent out: what its session begins with. `model` is PROVIDER:NAME; None: the sender's.
+
+    Of the servers that are named it has the tools that its sender has.
+    """
+
+    model: str | None = None
+    system: str = ""
+    tools: tuple[JsonObject, ...] = ()
+    servers: tuple[str, ...] = ()
+    params: JsonObject = {}
+    policy: JsonObject = {}
 
 
 class SubAgentTool:
-    """Begins a sub-agent with a prompt."""
+    """Begins a sub-agent with a prompt: one like the sender, or one of the `others`."""
 
     name = SUBAGENT_NAME
     description = (
         "Hands a task to a sub-agent that has the same tools and sees nothing of this conversation. "
         "Its last reply is the result, so say in the prompt everything it must know."
     )
-    schema: Mapping[str, Any] = {
-        "type": "object",
-        "properties": {"prompt": {"type": "string", "description": "The task, complete in itself."}},
-        "required": ["prompt"],
-        "additionalProperties": False,
-    }
     replay: Replay = "receipt"
+
+    def __init__(self, others: Mapping[str, OtherAgent] | None = None) -> None:
+        self._others = dict(others or {})
+        whom = {"type": "string", "enum": list(self._others), "description": _WHOM}
+        self.schema: Mapping[str, Any] = {
+            "type": "object",
+            "properties": {
+                "prompt": {"type": "string", "description": "The task, complete in itself."},
+                **({"agent": whom} if self._others else {}),
+            },
+            "required": ["prompt"],
+            "additionalProperties": False,
+        }
+
+    def declared(self) -> dict[str, Any]:
+        """What the model and the log are told of it; the model does not see who the others are, but by name."""
+        told = {"name": self.name, "description": self.description, "schema": self.schema, "replay": self.replay}
+        return told | ({"agents": msgspec.to_builtins(self._others)} if self._others else {})
 
     async def prepare(self, call: Invocation) -> Mapping[str, Any]:  # noqa: ARG002 - the port's signature
         """See `ports.Tool`."""
@@ -40,3 +73,12 @@ class SubAgentTool:
     async def receipt(self, call: Invocation) -> Answer:  # noqa: ARG002
         """See `ports.Tool`."""
         return "cannot say"
+
+
+def others_in(declared: Sequence[Mapping[str, Any]]) -> dict[str, OtherAgent]:
+    """Who can be sent, by how the tools were declared; `Damaged` if that cannot be read."""
+    found = [tool.get("agents", {}) for tool in declared if tool.get("name") == SUBAGENT_NAME]
+    try:
+        return msgspec.convert(found[0], dict[str, OtherAgent]) if found else {}
+    except msgspec.ValidationError as error:
+        raise Damaged(f"the agents that can be sent cannot be read: {error}", hint="see the tools in force") from None

@@ -80,6 +80,8 @@ class Policy(Value, frozen=True, kw_only=True):
     """How deep sub-agents may call sub-agents."""
     hooks: tuple[HookTerms, ...] = ()
     """Who is asked before a run for what the model should see in that run only, in this order."""
+    instructions: bool = False
+    """Whether AGENTS.md files are read when a run begins: the user's own, and those of the folder it works in."""
     redact: bool = True
     """Whether what has the shape of a secret is taken out before it is written or shown."""
     price: Price | None = None
@@ -95,7 +97,8 @@ def policy_in_force(record: ContextRecord | None) -> Policy:
     if record is None:
         return Policy()
     try:
-        return msgspec.convert(record.policy, Policy)
+        # Logs that do not say whether instruction files are read say it by having read some.
+        return msgspec.convert({"instructions": bool(record.sources), **record.policy}, Policy)
     except msgspec.ValidationError as error:
         raise Damaged(f"the policy in force cannot be read: {error}", hint="see the last `context` entry") from None
 

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from wakelog.log.content import Usage
-from wakelog.log.entry import Attention, Queued, Session
+from wakelog.log.entry import Attention, Queued
 from wakelog.log.tree import Tree
 from wakelog.views.pending import Pending, pending
 from wakelog.views.state import BranchState, branch_state, session_state
@@ -47,7 +47,7 @@ def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overvi
     branch = tree.branch()
     session, here = session_state(tree), branch_state(branch)
     open_work = pending(branch, here)
-    card = next((link.value for link in tree.own_links() if isinstance(link.value, Session)), Session())
+    card = tree.card
     return Overview(
         id=card.id,
         agent=card.agent,

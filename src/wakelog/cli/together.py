@@ -1,0 +1,101 @@
+"""Many sessions woken side by side, so many at a time: one that waits for its provider holds up nobody else.
+
+Rule 1: each is woken as it would be alone: under its own lease, with its own channel, and it ends with its own word.
+One that fails, or is in other hands, does not keep the others from going on.
+Rule 2: a sub-agent is woken by whoever sent it out. It has a turn of its own when that one is done, not before.
+Rule 3: Ctrl-C cancels the turns that run and begins no others; the second time all are left, like a killed process
+leaves them.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from wakelog.cli.driving import Ending, Run, ending_of, heeding
+from wakelog.cli.faces import face_for
+from wakelog.cli.options import Asked
+from wakelog.cli.places import Place
+from wakelog.errors import WakelogError
+from wakelog.log.entry import Session as SessionEntry
+from wakelog.ports import Store
+from wakelog.reading import read_first
+from wakelog.session import Session
+from wakelog.views.session_row import SessionRow
+
+
+class Woken(msgspec.Struct, frozen=True):
+    """What came of one: how it ended; or why it could not be woken."""
+
+    row: SessionRow
+    session: Session | None = None
+    ending: Ending | None = None
+    error: WakelogError | OSError | None = None
+
+
+class Together:
+    """Sessions that are woken at the same time. `told` is given what came of each, as it comes."""
+
+    def __init__(self, asked: Asked, place: Place, *, jobs: int, quiet: bool, told: Callable[[Woken], None]) -> None:
+        self._asked = asked
+        self._place = place
+        self._quiet = quiet
+        self._told = told
+        self._free = asyncio.Semaphore(jobs)
+        self._running: set[Run] = set()
+        self._over = False
+
+    async def wake(self, rows: Sequence[SessionRow]) -> bool:
+        """Wakes all of them, the first ones first; False if a person had enough before that."""
+        tasks: dict[str, asyncio.Task[None]] = {}
+        for row in rows:
+            sender = tasks.get(sent_by(self._place.store, row)) if row.origin in tasks else None
+            tasks[row.id] = asyncio.ensure_future(self._one(row, sender))
+        with heeding(self._interrupt):
+            await _all_of(tasks.values())
+        return not self._over
+
+    async def _one(self, row: SessionRow, sender: "asyncio.Task[None] | None") -> None:
+        if sender is not None:
+            await asyncio.wait({sender})
+        async with self._free:
+            if not self._over:
+                self._told(await self._woken(row))
+
+    async def _woken(self, row: SessionRow) -> Woken:
+        try:
+            session = Session(self._place.store, row.name)
+            face = face_for(self._asked, session, quiet=self._quiet, apart=True)
+            run = Run(session, face, session.last_seq, self._place.url)
+            self._running.add(run)
+            try:
+                report = await run.wake()
+            finally:
+                self._running.discard(run)
+        except (WakelogError, OSError) as error:
+            return Woken(row, error=error)
+        return Woken(row, session, ending_of(session, report, report.rows, interrupted=run.interrupted))
+
+    def _interrupt(self) -> bool:
+        self._over = True
+        cancelled = [run for run in self._running if run.interrupt()]
+        return bool(cancelled)
+
+
+async def _all_of(tasks: Iterable["asyncio.Task[None]"]) -> None:
+    """Waits for all; what one of them meets that it should not ends the others as well."""
+    left = list(tasks)
+    try:
+        await asyncio.gather(*left)
+    finally:
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left)
+
+
+def sent_by(store: Store, row: SessionRow) -> str:
+    """The session that sent a sub-agent out; empty for one that nobody sent."""
+    first = read_first(store, row.name)
+    origin = first.value.parent if first is not None and isinstance(first.value, SessionEntry) else None
+    return origin.session if origin is not None and origin.kind == "subagent" else ""
