@@ -96,3 +96,13 @@ def test_a_turn_ends_as_it_would_have_whatever_becomes_of_the_agent():
     rig.policy = Policy()
     assert rig.say("Pay.").rows[-1] == "call waits"
     assert rig.outside.effects == {}
+
+
+def test_a_session_is_gone_on_with_by_name():
+    """RUN-2: what a report calls it is enough, as is the session itself."""
+    store = MemoryStore()
+    agent = Agent(model="demo")
+    report = asyncio.run(agent.run(store, "Hello."))
+    again = asyncio.run(agent.run(store, "Hello again.", session=report.session))
+    asyncio.run(agent.run(store, "And again.", session=Session(store, again.session)))
+    assert [stat.name for stat in store.sessions()] == [report.session]

@@ -21,6 +21,7 @@ from wakelog.session import Session
 from wakelog.tools.mcp import McpTool
 from wakelog.tools.subagent import SubAgentTool
 from wakelog.turn.policy import HookTerms, Policy, policy_written
+from wakelog.turn.redaction import redact_value
 from wakelog.views.state import branch_state
 from wakelog.waking import Report, wake
 
@@ -62,7 +63,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
             sources=sources,
             environment=self._environment(cwd),
             system=system,
-            tools=tools_told(session.store, self.tools),
+            tools=tools_told(session.store, self.tools, redacts=self.policy.redact),
             params=dict(self.params),
             policy=policy_written(self._agreed),
         )
@@ -89,24 +90,27 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         store: Store,
         prompt: str,
         *,
-        session: Session | None = None,
+        session: Session | str | None = None,
         channels: Sequence[Channel] = (),
         cwd: str = "",
     ) -> Report:
         """Says something to this agent, in a new session or one it goes on with, and lets it answer."""
-        opened = session or self.begin(store, cwd=cwd)
+        opened = Session(store, session) if isinstance(session, str) else session or self.begin(store, cwd=cwd)
         if session is not None:
-            self.enter(session)
+            self.enter(opened)
         opened.say(Prompt(content=(Text(text=prompt),), channel=channels[0].name if channels else None))
         world = live_world(store, tools=self.tools, channels=channels, hooks=self.hooks)
         return await wake(world, opened.name)
 
 
-def tools_told(store: Store, tools: Sequence[Tool]) -> BlobRef | None:
-    """The tools as the model is told of them, in the order given."""
+def tools_told(store: Store, tools: Sequence[Tool], *, redacts: bool = True) -> BlobRef | None:
+    """The tools as the model is told of them, in the order given. What a server says of its own may hold anything."""
     if not tools:
         return None
-    return store.blobs.put(canonical([told(tool) for tool in tools]), "application/json")
+    declared: Any = [told(tool) for tool in tools]
+    if redacts:
+        declared, _ = redact_value(declared)
+    return store.blobs.put(canonical(declared), "application/json")
 
 
 def told(tool: Tool) -> Mapping[str, Any]:

@@ -29,7 +29,7 @@ from wakelog.tools.subagent import SUBAGENT_NAME, OtherAgent, SubAgentTool
 from wakelog.turn import words
 from wakelog.turn.decisions import Await, Rest
 from wakelog.turn.policy import HookTerms, policy_in_force, policy_written
-from wakelog.waking import Report, nothing_to_do, wake
+from wakelog.waking import Report, is_waiting, wake
 from wakelog.world import LEASE_S, Errand, OpenProvider, World
 
 _LOOK_S = 0.05
@@ -236,7 +236,7 @@ def stuck(world: World, child: str) -> bool:
         return False
     if world.store.held(session.name) is not None:
         return True
-    return nothing_to_do(msgspec.structs.replace(world, channels={}), session, waiting=True)
+    return is_waiting(msgspec.structs.replace(world, channels={}), session)
 
 
 async def recall(world: World, child: str) -> None:

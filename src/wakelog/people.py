@@ -75,6 +75,11 @@ def ask_for_fold(session: Session, *, keep: str | None = None, instructions: str
     return session.append(Queued(mode="compact", keep=keep, message=message))
 
 
+def has_failed(session: Session) -> bool:
+    """Whether the last turn has failed for good."""
+    return branch_state(session.branch()).ends_in == "failed"
+
+
 def retry(session: Session) -> Entry:
     """Takes a turn that has failed back to where it began to fail: whoever wakes the session tries it again."""
     links = session.branch().links

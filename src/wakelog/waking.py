@@ -133,10 +133,16 @@ async def act(now: Step, decision: Decision) -> bool:
     return True
 
 
-def nothing_to_do(world: World, session: Session, *, waiting: bool) -> bool:
-    """Whether waking a session would do nothing; with `waiting`, only because it waits for somebody."""
+def what_next(world: World, session: Session) -> Decision | None:
+    """What waking a session would do first; None if that is nothing."""
     decision = _seen(world, session).decision
-    return _is_idle(decision) and not (waiting and isinstance(decision, Rest))
+    return None if _is_idle(decision) else decision
+
+
+def is_waiting(world: World, session: Session) -> bool:
+    """Whether waking a session would do nothing, because it waits for somebody."""
+    decision = _seen(world, session).decision
+    return _is_idle(decision) and not isinstance(decision, Rest)
 
 
 def _seen(world: World, session: Session) -> Verdict:

@@ -10,6 +10,7 @@ from wakelog.log.entry import Message, Partial, ToolStarted
 from wakelog.ports import Outcome
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
+from wakelog.tools import tool
 
 REPLIES = {
     "Go.": [{"text": f"The key is {KEY}, so there.", "deltaChars": 3, "thinking": f"I must not say {KEY}."}],
@@ -80,6 +81,20 @@ def test_what_a_tool_puts_out(monkeypatch):
     assert rig.store.blobs.get(result.blob).decode() == f"{MARK} " * 100
     assert KEY.encode() not in everything(rig.store, "s")
     assert KEY[:8] not in "".join(text for kind, text in rig.events if kind == "journal")
+
+
+def test_what_a_tool_says_of_itself():
+    """LOG-13: names and schemas of tools stand in a blob, and may come from a server."""
+
+    @tool(replay="safe")
+    def look(place: str = KEY) -> str:
+        """Looks."""
+        return place
+
+    store = MemoryStore()
+    session = Agent(model="demo", tools=(look,)).begin(store)
+    assert KEY.encode() not in everything(store, session.name)
+    assert MARK.encode() in everything(store, session.name)
 
 
 @pytest.mark.parametrize("redact", [True, False])

@@ -179,7 +179,8 @@ def test_a_turn_that_fails(shell, script):
     model = script({"text": "I be", "error": {"kind": "auth", "message": "no such key\x1b[2J"}})
     answer = shell.process("run", "-q", "--model", model, "hi", typed=b"")
     assert answer.code == 1
-    assert answer.err == "wakelog: agent_user_1: the turn failed: no such key␛[2J\n"
+    retry = "`wakelog wake agent_user_1 --retry` tries again"
+    assert answer.err == f"wakelog: agent_user_1: the turn failed: no such key␛[2J ({retry})\n"
     assert "state" in (end := shell.process("run", "--model", model, "--json", "hi", typed=b"").rows[-1])
     assert end["state"] == "failed"
 

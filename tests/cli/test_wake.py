@@ -6,16 +6,19 @@ import shutil
 import signal
 import subprocess
 
+import pytest
+
 from wakelog.agent import tools_told
 from wakelog.log.content import Reply, Text, ToolCall
-from wakelog.log.entry import Call, ContextRecord, Message, ModelChange
+from wakelog.log.entry import Call, ContextRecord, Failed, Message, ModelChange
 from wakelog.session import Session
 from wakelog.tools import builtin_tools
 
 
 def owing(store, model, prompt="hi", **more):
     """A session that owes an answer."""
-    session = Session.create(store, agent="crab", provider="scripted", model=model.partition(":")[2], **more)
+    provider, _, name = model.partition(":")
+    session = Session.create(store, agent="crab", provider=provider, model=name, **more)
     session.append(ContextRecord())
     session.say(prompt)
     return session
@@ -97,6 +100,34 @@ def test_all(shell, store, script):
     ends = {row["name"]: row["state"] for row in again.rows if row["event"] == "end"}
     assert ends == {"crab_user_2": "rest", "crab_user_3": "rest", "crab_user_4": "waiting"}
     assert again.code == 6
+
+
+def test_what_cannot_be_asked_is_not_touched(shell, store):
+    """RUN-2: nothing is written by a try that cannot come to anything, however often a timer makes it."""
+    nobody = Session.create(store, agent="nobody")
+    nobody.say("Is anybody there?")
+    keyless = owing(store, "anthropic:x")
+    sizes = [len(session.read().entries) for session in (nobody, keyless)]
+    alone = shell.process("wake", nobody.name)
+    assert (alone.code, "run -s nobody_user_1 --model" in alone.err) == (2, True)
+    assert "ANTHROPIC_API_KEY" in shell.process("wake", keyless.name).err
+    together = shell.process("wake", "--all")
+    assert told(together.out)["nobody_user_1"] == [" names no model that could answer"]
+    assert (together.code, "nobody" in together.err) == (1, False)
+    assert [len(session.read().entries) for session in (nobody, keyless)] == sizes
+
+
+@pytest.mark.parametrize("words", [("crab_user_1",), ("--all",)])
+def test_a_failed_turn_is_tried_again_when_asked_for(shell, store, script, words):
+    """RUN-12: a timer does not try it for ever; a person who says so does, and what failed stays in the log."""
+    model = script({"error": {"kind": "auth", "message": "no such key"}})
+    session = owing(store, model)
+    assert shell.process("wake", session.name).code == 1
+    script({"text": "here"})
+    assert "here" not in shell.process("wake", *words).out
+    assert "here" in shell.process("wake", "--retry", *words).out
+    assert [entry.value.reason for entry in session.read().entries if isinstance(entry.value, Failed)] == ["call"]
+    assert shell.process("wake", "--retry", session.name).code == 0
 
 
 def told(out):

@@ -24,8 +24,9 @@ from wakelog.providers import open_provider
 from wakelog.session import Session
 from wakelog.stores import open_catalog, open_store
 from wakelog.tools.mcp import Servers, mcp_tools, server_of
-from wakelog.views.state import branch_state
-from wakelog.waking import nothing_to_do
+from wakelog.turn.decisions import Ask, Compact, Mend
+from wakelog.views.state import BranchState, branch_state
+from wakelog.waking import what_next
 from wakelog.world import World
 
 
@@ -86,13 +87,23 @@ async def be_ready(world: World, session: Session) -> None:
     """Before a session that has something to do is held: looks up its key, and loads what speaks to its provider.
 
     In a thread of its own: a program that prints a key may wait for a person, and nothing else waits with it. What goes
-    wrong here is said by whoever asks the model, if anybody has to.
+    wrong is said here if the model is to be asked at once, so that nothing is written; else by whoever comes to ask it.
     """
-    state = branch_state(session.branch())
-    provider, model = state.provider or "", state.model or ""
-    if provider in KEY_VARIABLES and not nothing_to_do(world, session, waiting=False):
-        with contextlib.suppress(UsageError):
-            await asyncio.to_thread(open_configured, provider, model)
+    decision = what_next(world, session)
+    if decision is None:
+        return
+    try:
+        await asyncio.to_thread(_check_model, session.name, branch_state(session.branch()))
+    except UsageError:
+        if isinstance(decision, Ask | Mend | Compact):
+            raise
+
+
+def _check_model(name: str, state: BranchState) -> None:
+    if not state.model:
+        hint = f'say something to one: wakelog run -s {name} --model NAME "…"'
+        raise UsageError(f"{name} names no model that could answer", hint=hint)
+    check_askable(state.provider or "", state.model, state.context.params if state.context is not None else {})
 
 
 def check_askable(provider: str, model: str, params: Mapping[str, Any]) -> None:
@@ -100,8 +111,9 @@ def check_askable(provider: str, model: str, params: Mapping[str, Any]) -> None:
 
     The reply is made and thrown away before anybody is asked for it.
     """
+    opened = open_configured(provider, model)
     if provider in KEY_VARIABLES:
-        open_configured(provider, model).stream(Request(model=model, messages=(), params=params))
+        opened.stream(Request(model=model, messages=(), params=params))
 
 
 # ── servers ──────────────────────────────────────────────────────────────────────────────────────

@@ -226,7 +226,7 @@ def _last_words(session: Session, ending: Ending) -> str:
         case "waiting":
             return _how_to_decide(session, ending.left)
         case "failed":
-            return f"{session.name}: the turn failed{_why(session)}"
+            return f"{session.name}: the turn failed{_why(session)} (`wakelog wake {session.name} --retry` tries again)"
         case "cancelled" if not ending.untouched:
             return f"{session.name}: the turn was cancelled"
         case "terminated":

@@ -214,7 +214,7 @@ def _changed(session: Session, before: ContextRecord, terms: Terms) -> ContextRe
         declared = declared_tools(blobs, record.tools)
         shipped = _tools(_tool_names(terms), "", others_in(declared))
         tools = (*shipped, *mcp_tools(declared, Servers()).values())
-        record = msgspec.structs.replace(record, tools=tools_told(session.store, tools))
+        record = msgspec.structs.replace(record, tools=tools_told(session.store, tools, redacts=policy.redact))
     if terms.system is not None or policy.instructions:
         own = Instructions(sources=record.sources).own_words(text_of(blobs, record.system))
         system, sources = instructed(

@@ -18,6 +18,7 @@ from wakelog.cli.options import Asked
 from wakelog.cli.places import Place
 from wakelog.errors import WakelogError
 from wakelog.log.entry import Session as SessionEntry
+from wakelog.people import has_failed, retry
 from wakelog.ports import Store
 from wakelog.reading import read_first
 from wakelog.session import Session
@@ -65,6 +66,8 @@ class Together:
     async def _woken(self, row: SessionRow) -> Woken:
         try:
             session = Session(self._place.store, row.name)
+            if row.state == "failed" and has_failed(session):
+                retry(session)
             face = face_for(self._asked, session, quiet=self._quiet, apart=True)
             run = Run(session, face, session.last_seq, self._place.url)
             self._running.add(run)

@@ -19,12 +19,20 @@ from wakelog.cli.places import Place
 from wakelog.cli.progress import watched
 from wakelog.cli.together import Together, Woken
 from wakelog.errors import Conflict, UsageError
+from wakelog.people import has_failed
+from wakelog.people import retry as retry_turn
 from wakelog.session import Session
 from wakelog.views.session_row import SessionRow
 
 # What may owe something. A damaged log may too: nobody knows before it is read.
 _MAY_OWE = ("owes", "waiting", "damaged")
-_SPOKEN = {"rest": "rest", "waiting": "waiting", "running": "being run elsewhere", "idle": "nothing to do here"}
+_SPOKEN = {
+    "rest": "rest",
+    "waiting": "waiting",
+    "running": "being run elsewhere",
+    "idle": "nothing to do here",
+    "no_model": "names no model that could answer",
+}
 # Of many sessions the worst that happened is the answer, in the order of the exit codes. What somebody else runs is in
 # good hands, and no part of it.
 _BY_WEIGHT = (INTERRUPTED, FAILED, NEEDS_ATTENTION, 0)
@@ -38,6 +46,7 @@ _JOBS, _JOBS_MAX = 4, 64
     wakelog wake crab_user_3                 go on from wherever it was left
     wakelog wake --all                       everything that owes something: after a reboot, or from cron
     wakelog wake --all --jobs 16             so many at a time
+    wakelog wake crab_user_3 --retry         the network is back: try again what has failed
     wakelog wake @latest --json | jq -r 'select(.event == "end") | .state'
     """,
 )
@@ -46,24 +55,28 @@ _JOBS, _JOBS_MAX = 4, 64
 @click.option(
     "--jobs", type=click.IntRange(1, _JOBS_MAX), metavar="N", help=f"With --all: how many at a time. [default: {_JOBS}]"
 )
+@click.option("--retry", is_flag=True, help="Try a turn that has failed again.")
 @click.option("-q", "--quiet", is_flag=True, help="Only what the agent says.")
-def wake(asked: Asked, session: str | None, *, everything: bool, jobs: int | None, quiet: bool) -> None:
+def wake(asked: Asked, session: str | None, *, everything: bool, jobs: int | None, retry: bool, quiet: bool) -> None:
     """Let a session go on until it rests or waits for somebody. What it needs stands in its log."""
     if everything == (session is not None):
         raise UsageError("wake one session, or --all", hint="see `wakelog ls`")
     if jobs is not None and not everything:
         raise UsageError("--jobs is for --all", hint="leave it out")
     if session is None:
-        _wake_all(asked, jobs=jobs or _JOBS, quiet=quiet)
+        _wake_all(asked, jobs=jobs or _JOBS, retrying=retry, quiet=quiet)
     else:
-        _wake_one(asked, session, quiet=quiet)
+        _wake_one(asked, session, retrying=retry, quiet=quiet)
 
 
-def _wake_one(asked: Asked, session: str, *, quiet: bool) -> None:
+def _wake_one(asked: Asked, session: str, *, retrying: bool, quiet: bool) -> None:
     address = find(asked, session)
     if address.entry is not None:
         raise UsageError("a session goes on from its head", hint=f"`wakelog head {session}` moves it there first")
-    wake_and_finish(asked, Session(address.store, address.name), quiet=quiet, ref=address.ref)
+    found = Session(address.store, address.name)
+    if retrying and has_failed(found):
+        retry_turn(found)
+    wake_and_finish(asked, found, quiet=quiet, ref=address.ref)
 
 
 def wake_and_finish(asked: Asked, session: Session, *, quiet: bool = False, ref: str | None = None) -> None:
@@ -81,10 +94,11 @@ def wake_and_finish(asked: Asked, session: Session, *, quiet: bool = False, ref:
 # ── many ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _wake_all(asked: Asked, *, jobs: int, quiet: bool) -> None:
+def _wake_all(asked: Asked, *, jobs: int, retrying: bool, quiet: bool) -> None:
     """The oldest first, and so parents before their sub-agents, which they wake themselves."""
     place = Place(asked.store_url)
-    rows = sorted((row for row in place.catalog.rows() if row.state in _MAY_OWE), key=lambda row: row.created)
+    states = (*_MAY_OWE, "failed") if retrying else _MAY_OWE
+    rows = sorted((row for row in place.catalog.rows() if row.state in states), key=lambda row: row.created)
     if not rows and not quiet:
         note("nothing is owed")
     codes = [0]
@@ -130,14 +144,20 @@ def _tell(asked: Asked, woken: Woken) -> int:
         _tell_line(asked, woken.row, _word(woken.ending))
         is_ours = woken.ending.interrupted or woken.ending.state != "cancelled"
         return woken.ending.code if is_ours else 0
-    elsewhere = isinstance(woken.error, Conflict)
-    if woken.error is not None and not elsewhere:
+    state = _why_not(woken)
+    if woken.error is not None and state == "failed":
         report(woken.error, as_json=asked.json)
-    state = "running" if elsewhere else "failed"
     if asked.json:
         put_end(woken.row.id, woken.row.name, state)
     _tell_line(asked, woken.row, state)
-    return 0 if elsewhere else FAILED
+    return FAILED if state == "failed" else 0
+
+
+def _why_not(woken: Woken) -> str:
+    """Why one was not woken, in a word: it is in other hands, nobody could answer, or something is wrong."""
+    if isinstance(woken.error, Conflict):
+        return "running"
+    return "no_model" if isinstance(woken.error, UsageError) and woken.row.model is None else "failed"
 
 
 def _word(ending: Ending) -> str:

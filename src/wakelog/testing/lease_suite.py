@@ -123,6 +123,32 @@ class LeaseSuite:
         assert [(piece.reply_id, piece.offset, piece.raw) for piece in news.pieces] == [("r1", 1, b"2")]
         assert store.follow("s", after=1, pieces={"r1": 2}, timeout_s=0).lines == ()
 
+    def test_follow_reads_on(self, rig: Rig, store: Store) -> None:
+        """RUN-10: whoever goes on and whoever comes later get the same, also of a journal that is begun again."""
+        make(store)
+        other = rig.again()
+
+        def told(**had: int) -> list[tuple[str, int, bytes]]:
+            news = store.follow("s", after=0, pieces=had, timeout_s=0)
+            return [(piece.reply_id, piece.offset, piece.raw) for piece in news.pieces]
+
+        for reply_id, piece in (("r1", b"1"), ("r2", b"2"), ("r1", b"3")):
+            other.journal("s", reply_id, piece)
+        assert sorted(told()) == [("r1", 0, b"1"), ("r1", 1, b"3"), ("r2", 0, b"2")]
+        assert told(r1=2, r2=1) == []
+        other.journal("s", "r1", b"4")
+        assert told(r1=2, r2=1) == [("r1", 2, b"4")]
+        assert told(r1=1, r2=1) == [("r1", 1, b"3"), ("r1", 2, b"4")]
+        other.drop("s", "r1")
+        for piece in (b"five", b"six"):
+            other.journal("s", "r1", piece)
+        assert told(r2=1) == [("r1", 0, b"five"), ("r1", 1, b"six")]
+        other.drop("s", "r1")
+        other.drop("s", "r2")
+        assert told(r1=2, r2=1) == []
+        other.journal("s", "r3", b"7")
+        assert told(r1=2, r2=1) == [("r3", 0, b"7")]
+
     def test_follow_waits(self, rig: Rig, store: Store) -> None:
         """RUN-10: a follower is told when something comes, by whomever."""
         make(store)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import stat
 
 import pytest
@@ -115,39 +116,73 @@ def test_once_always_and_no(shell, script, chat):
     pane.expect(READY)
     pane.say("go")
     pane.expect("command: echo one >> ran", "shell: Run it?  [y] once  [a] always  [n] no", "1 question")
-    pane.press("y")
+    pane.say("y")
     pane.expect("✓ shell echo one >> ran", "command: echo two >> ran")
-    pane.press("n")
+    pane.say("n")
     pane.expect("✗ shell echo two >> ran · denied", "command: echo three >> ran")
-    pane.press("a")
+    pane.say("a")
     pane.expect("✓ shell echo three >> ran", "✓ shell echo four >> ran", "Finished.")
     assert (shell.folder / "ran").read_text() == "one\nthree\nfour\n"
     decisions = [entry["decision"] for entry in entries(shell) if entry["type"] == "attention_resolved"]
     assert decisions == ["approve", "deny", "approve"]
 
 
-def test_whoever_types_does_not_answer(shell, script, chat):
-    """Keys answer only where nothing is typed; a question that is left waits, and the exit code says so."""
-    call = {"name": "shell", "input": {"command": "touch ran"}}
-    model = script({"toolCalls": [call]}, {"text": "Finished."})
-    pane = chat("--model", model)
+TOUCH = {"name": "shell", "input": {"command": "touch ran"}}
+
+
+def test_a_message_is_no_answer(shell, script, chat):
+    """Whatever its first letter is (RUN-12); a question that is left waits, and the exit code says so."""
+    pane = chat("--model", script({"toolCalls": [TOUCH]}, {"text": "Finished."}))
     pane.expect(READY)
     pane.say("go")
-    pane.expect("Run it?  [y] once")
-    pane.type("x")
-    pane.expect("send or clear what you type, then answer")
-    pane.type("yay")
-    pane.expect("› xyay")
-    assert not (shell.folder / "ran").exists()
-    pane.press("C-c")
-    pane.expect("Run it?  [y] once")
-    pane.press("C-d")
+    pane.expect("Run it?  [y] once  [a] always  [n] no, then Enter")
+    pane.say("always look before you run")
+    pane.expect("» waits: always look")
+    pane.type("y")
+    pane.press("C-c", "C-d")
     assert "waits for you" in pane.ended(6)
+    assert "attention_resolved" not in kinds(shell)
+    assert not (shell.folder / "ran").exists()
     again = chat("agent_user_1")
     again.expect("command: touch ran", "Run it?  [y] once")
-    again.press("y")
+    again.say("y")
     again.expect("Finished.")
     assert (shell.folder / "ran").exists()
+
+
+def test_what_was_typed_before_a_question_does_not_answer_it(shell, script, chat, gate):
+    """RUN-12: a letter that stands in the line when the question comes is a message, though it would be an answer."""
+    pane = chat("--model", script({"toolCalls": [gate.call()]}, {"toolCalls": [TOUCH]}, {"text": "Finished."}))
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("[y] once")
+    pane.say("y")
+    pane.expect("shell cat gate ·")
+    pane.type("y")
+    pane.expect("› y")
+    gate.open()
+    pane.expect("command: touch ran", "send or clear what you type, then answer")
+    pane.press("Enter")
+    pane.expect("» waits: y", "[y] once")
+    assert not (shell.folder / "ran").exists()
+    pane.say("no")
+    pane.expect("✗ shell touch ran · denied")
+
+
+def test_keys_on_their_way_do_not_answer(shell, script, chat, gate):
+    """RUN-12: pressed while the program could not draw, whatever it finds first when it can."""
+    pane = chat("--model", script({"toolCalls": [gate.call()]}, {"toolCalls": [TOUCH]}, {"text": "Finished."}))
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("[y] once")
+    pane.say("y")
+    pane.expect("shell cat gate ·")
+    os.kill(pane.pid(), signal.SIGSTOP)
+    gate.open()
+    pane.say("y")
+    os.kill(pane.pid(), signal.SIGCONT)
+    pane.expect("» waits: y", "[y] once")
+    assert not (shell.folder / "ran").exists()
 
 
 def test_a_change_is_shown_before_it_is_approved(shell, script, chat):
@@ -168,7 +203,7 @@ def test_a_change_is_shown_before_it_is_approved(shell, script, chat):
     (shell.folder / "x.py").write_text("a = 1\nb = 2\n")
     other.say("go")
     other.expect("path: x.py\n    - b = 2\n    + b = 3")
-    other.press("a")
+    other.say("a")
     seen = other.expect("+ line 29", "Run it?")
     assert seen.count("- b = 2") == 1
 
@@ -200,6 +235,26 @@ def test_queued_and_steered_while_busy(shell, script, chat, gate):
         "steer",
         "steer",
     ]
+
+
+def test_a_message_waits_though_the_instructions_were_changed(shell, script, chat, gate):
+    """LOG-14: an agent that rewrites AGENTS.md works on with what it began with; the next run reads it."""
+    instructions = shell.folder / "AGENTS.md"
+    instructions.write_text("Be brief.\n")
+    model = script(
+        {"toolCalls": [gate.call("echo Be kind. > AGENTS.md; cat {gate}")]}, {"text": "One."}, {"text": "Two."}
+    )
+    pane = chat("--model", model, "--yes")
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("shell echo Be kind.")
+    pane.until(lambda _: instructions.read_text() == "Be kind.\n")
+    pane.say("and this")
+    pane.expect("» waits: and this")
+    gate.open()
+    pane.expect("Two.")
+    pane.until(pane.rests)
+    assert kinds(shell).count("context") == 1
 
 
 def test_live_output_of_a_tool(shell, script, chat, gate):

@@ -64,7 +64,7 @@ def everything(text):
         row = SessionRow(
             "i", text, text, text, text, text, 1, text, text, 1, 1, text, text, 1, False, 0, text, None, False, ""
         )
-        yield from page_lines(look, Page((row,), 0, text, more=False), text, 0)
+        yield from page_lines(look, Page((row,), 0, text), text, 0)
 
 
 def talking(text):

@@ -1,9 +1,11 @@
 """A chat and what happens beside it: killed in the middle, run by another process, opened again (laws 5 and 15)."""
 
 import os
+import shlex
 import signal
 
 from tests.cli.chat.seeing import READY, entries, kinds, prompts
+from tests.cli.chat.tmux import Pane
 
 SLOW = {"text": "\n\n".join(f"Part {number} of it." for number in range(60)), "deltaChars": 5, "delayMs": 5}
 
@@ -45,6 +47,39 @@ def test_a_killed_chat_goes_on_from_where_it_was(shell, script, chat):
     assert lines == [f"Part {number} of it." for number in range(60)]
 
 
+def test_a_chat_that_is_ended_leaves_the_terminal_as_it_was(shell, script, chat):
+    """SIGTERM in the middle of a stream: the lease is given up, and the shell has its terminal back."""
+    pane = chat("--model", script(SLOW))
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("Part 3 of it.")
+    os.kill(pane.pid(), signal.SIGTERM)
+    assert "left; `wakelog wake agent_user_1` goes on" in pane.ended(143)
+    assert b"\x1b[?2004l" in bytes(pane.raw)
+    assert entries(shell)[-1]["event"] == "left"
+
+
+def test_stopped_and_taken_up_again(shell, script, tmp_path_factory):
+    """Ctrl-Z gives the terminal to the shell, and `fg` gives it back with everything on it."""
+    model = script({"text": "One."})
+    folder = tmp_path_factory.mktemp("t", numbered=True)
+    pane = Pane(folder, ["bash", "--norc", "--noprofile", "-i"], dict(os.environ), store=shell.store)
+    try:
+        pane.say(shlex.join(shell.command("chat", "--model", model)))
+        pane.expect(READY)
+        pane.type("hel")
+        pane.expect("› hel")
+        pane.press("C-z")
+        pane.expect("Stopped")
+        pane.say("echo $((6 * 7)) in the shell; fg")
+        pane.expect("42 in the shell")
+        pane.until(lambda seen: "› hel" in seen[seen.index("42 in the shell") :])
+        pane.say("lo")
+        pane.expect("› hello", "One.")
+    finally:
+        pane.close()
+
+
 def test_a_session_that_another_process_runs(shell, script, chat, gate):
     """It looks the same; what is said here waits in its queue, and is answered by whoever runs it (RUN-7)."""
     model = script({"text": "First I look.", "toolCalls": [gate.call()]}, {"text": "Seen."}, {"text": "Answered."})
@@ -60,6 +95,23 @@ def test_a_session_that_another_process_runs(shell, script, chat, gate):
     pane.expect("✓ shell cat gate", "Seen.", "› and this?", "Answered.")
     other.communicate()
     assert len({entry["holder"] for entry in entries(shell) if entry["type"] == "activity"}) <= 2
+
+
+def test_a_store_that_is_out_of_reach_for_a_while(shell, script, chat):
+    """It is said once, what is typed stays, and the chat goes on when the store is back."""
+    pane = chat("--model", script({"text": "One."}, {"text": "Two."}), columns=160)
+    pane.expect(READY)
+    pane.say("go")
+    pane.until(lambda seen: "One." in seen and pane.rests(seen))
+    shell.store.rename(shell.folder / "away")
+    pane.expect("cannot follow agent_user_1")
+    pane.type("and now?")
+    pane.expect("› and now?")
+    (shell.folder / "away").rename(shell.store)
+    pane.press("Enter")
+    seen = pane.expect("Two.")
+    assert seen.count("cannot follow agent_user_1") == 1
+    assert prompts(shell) == ["go", "and now?"]
 
 
 def test_cancelled_from_beside(shell, script, chat, gate):
@@ -130,9 +182,9 @@ def test_an_unknown_outcome_is_asked_about(shell, script, chat, gate):
     pane.ended(137)
     again = chat("-c")
     again.expect("Did it run?  [y] yes  [n] no  [r] run it again  [l] later")
-    again.press("l")
+    again.say("l")
     again.until(lambda seen: "[y] yes" not in seen and "1 question" in seen)
     again.say("/attention")
     again.expect("[y] yes")
-    again.press("n")
+    again.say("n")
     again.expect("Finished.")

@@ -41,6 +41,26 @@ def test_resized(script, chat):
     assert seen.splitlines()[-2].strip() == "›"
 
 
+def test_low(script, chat, gate):
+    """Twelve lines of forty: the end of what is live, the input and the status have room, however much there is."""
+    calls = [gate.call(f"cat {{gate}} {number}") for number in range(8)]
+    pane = chat("--model", script({"toolCalls": calls}), "--yes", columns=40, rows=12)
+    pane.expect(READY[:20])
+    pane.say("go")
+    pane.expect("shell cat gate 5")
+    for number in range(6):
+        pane.say(f"message {number}")
+    pane.expect("2 more messages wait")
+    for number in range(8):
+        pane.type(f"line {number}")
+        pane.press("C-j")
+    pane.expect("line 7")
+    for columns, rows in ((40, 8), (24, 6), (80, 24)):
+        pane.resize(columns, rows)
+        pane.until(lambda _: "line 7" in (seen := pane.screen()) and "agent_user_1" in seen.splitlines()[-1])
+    assert "too small" not in bytes(pane.raw).decode(errors="replace")
+
+
 def test_without_utf8(script, chat):
     """ASCII where the locale knows nothing else; a sign that cannot be shown comes as its number."""
     pane = chat("--model", script(REPLY), env={"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}, rows=40)

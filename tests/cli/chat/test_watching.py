@@ -76,6 +76,21 @@ def test_sub_agents(store, story, watch):
     assert watch.news() == []
 
 
+def test_a_sub_agent_that_has_come_back_is_looked_at_no_more(store, story, watch):
+    """What it wrote before that is told; after that a chat costs what it would without it."""
+    story.user("hello")
+    reply = story.reply(calls=[("t", "agent", {})])
+    story.session.append(Spawned(child_session="child", reply_id=reply.id, tool_call_id="t"), at=reply.id)
+    told(watch)
+    origin = Origin(session=story.session.id, entry=reply.id, kind="subagent")
+    child = Session.create(store, session_id="child", parent=origin)
+    child.say("look")
+    story.result(reply, "t")
+    assert sorted(told(watch)) == ["message", "message", "session"]
+    child.say("more")
+    assert watch.news() == []
+
+
 def test_rubbish_in_a_log_or_a_journal_is_looked_past(story, watch):
     story.user("hello")
     story.store.journal(story.session.name, "r", b"rubbish")

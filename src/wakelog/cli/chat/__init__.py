@@ -69,7 +69,8 @@ def chat(asked: Asked, session: str | None, *, latest: bool, pick: bool, **said:
         session = load("wakelog.cli.chat.picker").pick(look(asked.color), place)
         if session is None:
             return
-    opened, cwd = _opened(asked, place, options, session, latest=latest), _cwd(options)
+    opened = _opened(asked, place, options, session, latest=latest)
+    cwd = options.folder if opened is None else here()
     if not pick:
         _put_heading(asked, place)
     _sit(load("wakelog.cli.chat.room").Room(asked, place, options, cwd), opened)
@@ -106,7 +107,7 @@ def _opened(asked: Asked, place: Place, options: Options, session: str | None, *
         found = Session(address.store, address.name)
     if found is not None and session_state(found.tree).terminated:
         raise UsageError(f"{found.name} is over for good", hint=f"`wakelog fork {found.name} --new-session` goes on")
-    checked(options.terms, found, cwd=_cwd(options), agent=options.agent)
+    checked(options.terms, found, cwd=options.folder if found is None else "", agent=options.agent)
     return found
 
 
@@ -118,8 +119,8 @@ def _refuse_given(options: Options) -> None:
 
 def _latest(place: Place, options: Options) -> Session:
     """The session of this agent and sender in this folder that changed last; sub-agents are not meant."""
-    cwd, sender = _cwd(options), options.sender or "user"
-    config = load_config(cwd or os.getcwd(), os.environ).sound()
+    cwd, sender = options.folder, options.sender or "user"
+    config = load_config(cwd, os.environ).sound()
     agent = plan_of(config, options.agent or config.agent).name
     after = None
     while rows := place.catalog.rows(limit=_LOOKED_AT, after=after, agent=agent, sender=sender, cwd=cwd):
@@ -128,13 +129,6 @@ def _latest(place: Place, options: Options) -> Session:
                 return Session(place.store, row.name)
         after = rows[-1].cursor
     raise NotFound(f"no session of {agent} and {sender} in {cwd}", hint="`wakelog chat --pick` shows all of them")
-
-
-def _cwd(options: Options) -> str:
-    cwd = os.path.abspath(options.cwd) if options.cwd is not None else here()
-    if not os.path.isdir(cwd or "."):
-        raise UsageError(f"there is no folder {cwd}", hint="--cwd names the folder to work in")
-    return cwd
 
 
 # ── the chat ─────────────────────────────────────────────────────────────────────────────────────

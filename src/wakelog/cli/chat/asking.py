@@ -1,11 +1,13 @@
-"""Questions in place: what a tool is to be given is printed whole, then one key answers.
+"""Questions in place: what a tool is to be given is printed whole, then a letter and Enter answer.
 
 Nobody may approve what they have not seen (see `questions.py`). A change of a file is printed as a diff, which
-holds all of it; everything else as it is. What is answered here is an entry, as if another process had answered.
+holds all of it; everything else as it is. A question is open for answers once a frame has shown it above an empty
+line while no key was on its way: what was typed before cannot answer it, however fast. What is answered here is an
+entry, as if another process had answered.
 """
 
 from wakelog.cli.chat.drawing import diff_lines
-from wakelog.cli.draw import Look, clip
+from wakelog.cli.draw import Look, clip, wrap
 from wakelog.cli.questions import ANSWERS, Waiting, decide, draw, waiting
 from wakelog.cli.safe import visible
 from wakelog.session import Session
@@ -19,6 +21,9 @@ _CALLED = {
     "run again": "run it again",
     "later": "later",
 }
+# What may be typed for each letter; the letters in the order they are offered.
+_WORDS = {"y": "yes", "a": "always", "n": "no", "r": "run", "l": "later"}
+_TOOL_ROOM = 24
 
 
 class Asking:
@@ -28,10 +33,11 @@ class Asking:
         self.left: list[Waiting] = []
         self._printed: set[str] = set()
         self._later: set[str] = set()
+        self._seen = ""
 
     @property
     def now(self) -> Waiting | None:
-        """The question that keys answer."""
+        """The question that is to be answered first."""
         return next((asked for asked in self.left if asked.question.attention.id not in self._later), None)
 
     def look(self, session: Session) -> None:
@@ -50,17 +56,27 @@ class Asking:
         """All of them are asked once more."""
         self._printed.clear()
         self._later.clear()
+        self._seen = ""
 
-    def takes(self, key: str) -> bool:
-        """Whether a key answers."""
-        return self.now is not None and key in _answers(self.now)
+    def see(self) -> None:
+        """The question stands before somebody who has typed nothing: from here on it can be answered."""
+        self._seen = self.now.question.attention.id if self.now is not None else ""
 
-    def answer(self, root: Session, key: str) -> bool:
-        """Writes down what a key stands for. False if there is nothing to go on with."""
+    @property
+    def is_open(self) -> bool:
+        """Whether the question can be answered."""
+        return self.now is not None and self.now.question.attention.id == self._seen
+
+    def takes(self, text: str) -> bool:
+        """Whether a line answers."""
+        return self.is_open and self.now is not None and _meant(self.now, text) is not None
+
+    def answer(self, root: Session, text: str) -> bool:
+        """Writes down what a line stands for. False if there is nothing to go on with."""
         asked = self.now
-        if asked is None:
+        word = _meant(asked, text) if asked is not None else None
+        if asked is None or word is None:
             return False
-        word = _answers(asked)[key]
         if word == "later":
             self._later.add(asked.question.attention.id)
             return False
@@ -80,6 +96,12 @@ def _answers(asked: Waiting) -> dict[str, str]:
     return ANSWERS.get(asked.question.attention.reason, ANSWERS["unknown"])[1]
 
 
+def _meant(asked: Waiting, text: str) -> str | None:
+    """The answer that a line stands for: its letter, or the word it begins."""
+    typed = text.strip().lower()
+    return next((word for key, word in _answers(asked).items() if typed in (key, _WORDS[key])), None)
+
+
 def question_lines(look: Look, asked: Waiting, now: int) -> list[str]:
     """A question in full, for the scroll-back."""
     heading, *rest = draw(look, asked, now)
@@ -90,12 +112,11 @@ def question_lines(look: Look, asked: Waiting, now: int) -> list[str]:
     return [heading, f"    path: {path}", *(f"    {line}" for line in diff)]
 
 
-def ask_line(look: Look, asked: Waiting, *, typing: bool) -> str:
-    """The keys that answer, for as long as it waits."""
-    reason = asked.question.attention.reason
-    title = "Run it?" if reason == "approve" else "Did it run?"
-    if typing:
-        return look.paint("warn", clip(look, f"{title} send or clear what you type, then answer", look.columns))
-    answers = sorted(_answers(asked).items(), key=lambda pair: "yanrl".index(pair[0]))
-    keys = "  ".join(f"[{key}] {_CALLED[word]}" for key, word in answers)
-    return look.paint("warn", clip(look, f"{visible(asked.tool)}: {title}  {keys}", look.columns))
+def ask_lines(look: Look, asked: Waiting, *, is_open: bool) -> list[str]:
+    """What answers it, for as long as it waits."""
+    title = "Run it?" if asked.question.attention.reason == "approve" else "Did it run?"
+    answers = _answers(asked)
+    keys = "  ".join(f"[{key}] {_CALLED[answers[key]]}" for key in _WORDS if key in answers)
+    how = f"{keys}, then Enter" if is_open else "send or clear what you type, then answer"
+    lines = wrap(f"{clip(look, visible(asked.tool), _TOOL_ROOM)}: {title}  {how}", look.columns)
+    return [look.paint("warn", line) for line in lines]

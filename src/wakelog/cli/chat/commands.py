@@ -94,6 +94,11 @@ def meaning(typed: str) -> Meaning:
     return _command(found[1], (found[2] or "").strip())
 
 
+def as_typed(words: str) -> str:
+    """What to type in order to say something."""
+    return f"/{words}" if words.startswith("/") else words
+
+
 def _command(word: str, given: str) -> Meaning:
     name = "help" if word in ("", "?") else word
     command = COMMANDS.get(name)

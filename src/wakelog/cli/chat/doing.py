@@ -30,7 +30,7 @@ _KEYS = (
     ("Alt-Enter, Ctrl-J", "a new line"),
     ("Up, Down", "earlier messages, also of other chats"),
     ("Esc, Ctrl-C", "cancel the turn; again: leave"),
-    ("Ctrl-D", "leave, where nothing is typed"),
+    ("Ctrl-D, Ctrl-Z", "leave, where nothing is typed; stop for a while"),
     ("//...", "say something that begins with a slash"),
 )
 

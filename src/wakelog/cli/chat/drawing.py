@@ -156,5 +156,6 @@ def live_tool(look: Look, tool: Tool, spinner: str, now: int) -> str:
 def live_thought(look: Look, text: str) -> str:
     """The end of a thought under way, on one line."""
     words = visible(" ".join(text[-look.columns * 2 :].split()))
-    room = max(8, look.columns - 14)
-    return look.paint("dim", f"{look.sign('∴', '~')} thinking {look.sign('…', '...')} {words[-room:]}")
+    # A little room is left for a last sign that is wide.
+    end = wrap(words[::-1], max(8, look.columns - 15))[0][::-1]
+    return look.paint("dim", f"{look.sign('∴', '~')} thinking {look.sign('…', '...')} {end}")

@@ -25,7 +25,6 @@ class Figures(msgspec.Struct, frozen=True):
     compact_at: int = 0
     spent: Usage = Usage(cost_micros=0)
     calls: int = 0
-    over: bool = False
 
 
 def figures(name: str, tree: Tree) -> Figures:
@@ -41,7 +40,6 @@ def figures(name: str, tree: Tree) -> Figures:
         compact_at=policy.compact_at,
         spent=whole.usage,
         calls=whole.calls,
-        over=whole.terminated,
     )
 
 

@@ -1,8 +1,8 @@
 """What keys do in a chat. Each calls one function of whoever sits behind it; nothing is decided here.
 
 Enter sends; Alt-Enter and Ctrl-J begin a new line; Alt-S sends to a busy agent at its next step. Esc and Ctrl-C
-cancel the turn and, pressed again, leave; Ctrl-D leaves where nothing is typed. While a question waits and nothing
-is typed, the keys it names answer it: whoever is in the middle of a word never answers by accident.
+cancel the turn and, pressed again, leave; Ctrl-D leaves where nothing is typed, and Ctrl-Z stops the program for a
+while. A question is answered by a line of its own, a letter and Enter: no letter of a message can be taken for one.
 """
 
 from typing import Protocol
@@ -10,8 +10,6 @@ from typing import Protocol
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-
-_ANSWERS = "yanrl"
 
 
 class Sitter(Protocol):
@@ -29,11 +27,11 @@ class Sitter(Protocol):
         """Somebody wants to leave."""
         ...
 
-    def can_answer(self, key: str) -> bool:
-        """Whether a key answers the question that waits."""
+    def can_answer(self, text: str) -> bool:
+        """Whether a line answers the question that waits."""
         ...
 
-    def answered(self, key: str) -> None:
+    def answered(self, text: str) -> None:
         """A question was answered."""
         ...
 
@@ -50,7 +48,10 @@ def bindings(sitter: Sitter, typing: Buffer) -> KeyBindings:
 
     @keys.add("enter")
     def send(_: KeyPressEvent) -> None:
-        sitter.said(_taken(typing))
+        if sitter.can_answer(typing.text):
+            sitter.answered(_taken(typing, kept=False))
+        else:
+            sitter.said(_taken(typing))
 
     @keys.add("escape", "s")
     def steer(_: KeyPressEvent) -> None:
@@ -76,19 +77,15 @@ def bindings(sitter: Sitter, typing: Buffer) -> KeyBindings:
     def leave(_: KeyPressEvent) -> None:
         sitter.left()
 
-    for key in _ANSWERS:
-        _add_answer(keys, key, sitter, empty)
+    @keys.add("c-z")
+    def stop(event: KeyPressEvent) -> None:
+        event.app.suspend_to_background()
+
     return keys
 
 
-def _add_answer(keys: KeyBindings, key: str, sitter: Sitter, empty: Condition) -> None:
-    @keys.add(key, filter=empty & Condition(lambda: sitter.can_answer(key)))
-    def answer(_: KeyPressEvent) -> None:
-        sitter.answered(key)
-
-
-def _taken(typing: Buffer) -> str:
-    """What was typed; it is remembered, and the line is empty again."""
+def _taken(typing: Buffer, *, kept: bool = True) -> str:
+    """What was typed; the line is empty again, and Up brings back what is kept."""
     text = typing.text
-    typing.reset(append_to_history=bool(text.strip()))
+    typing.reset(append_to_history=kept and bool(text.strip()))
     return text

@@ -4,6 +4,8 @@ its looks.
 However much there is, it takes a few lines: the terminal belongs to what has been said.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from wakelog.cli.chat.drawing import live_thought, live_tool
@@ -46,6 +48,12 @@ def live_lines(look: Look, talk: Talk, moment: Moment) -> list[str]:
         how = "next" if queued.mode == "steer" else "waits"
         lines.append(look.paint("dim", clip(look, f"{look.sign('»', '>>')} {how}: {words}", look.columns)))
     return lines + _more(look, len(queue) - _QUEUE, "more messages wait")
+
+
+def connecting_line(look: Look, moment: Moment, names: Sequence[str]) -> str:
+    """The servers that a session waits for before it begins."""
+    words = f"{moment.spinner(look)} connecting to {', '.join(map(visible, names))}".strip()
+    return look.paint("dim", clip(look, words, look.columns))
 
 
 def doing_words(look: Look, moment: Moment, *, busy: bool, elsewhere: bool, cancelling: bool, pressed: bool) -> str:

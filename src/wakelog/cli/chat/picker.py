@@ -8,6 +8,7 @@ import itertools
 import shutil
 from collections.abc import Iterator
 
+import msgspec
 from prompt_toolkit.application import Application
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -15,7 +16,7 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import FormattedTextControl, Layout, Window
 from prompt_toolkit.output import ColorDepth
 
-from wakelog.cli.chat.picking import Page, Picking, page_of
+from wakelog.cli.chat.picking import Fetch, Page, Picking, page_of
 from wakelog.cli.chat.screen import terminal
 from wakelog.cli.draw import Cell, Column, Look, clip, table, wrap
 from wakelog.cli.places import Place
@@ -31,6 +32,8 @@ from wakelog.views.session_row import SessionRow
 _ROWS_MAX = 15
 _PREVIEW_LINES = 4
 _PREVIEW_ENTRIES = 200
+_PREVIEW_CHARS = 10_000
+_NARROWEST = 12
 _BESIDE = 5
 _KEY_S = 0.1
 _COLUMNS = (
@@ -51,17 +54,9 @@ def pick(look: Look, place: Place) -> str | None:
     return _Picker(look, place.store, picking).app.run()
 
 
-def rows_of(catalog: Catalog) -> "_Rows":
+def rows_of(catalog: Catalog) -> Fetch:
     """How rows are fetched from a catalog."""
-    return _Rows(catalog)
-
-
-class _Rows:
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-
-    def __call__(self, limit: int, after: str | None) -> list[SessionRow]:
-        return list(self._catalog.rows(limit=limit, after=after))
+    return lambda limit, after: catalog.rows(limit=limit, after=after)
 
 
 class _Picker:
@@ -72,11 +67,12 @@ class _Picker:
         self._store = store
         self._picking = picking
         self._previews: dict[str, str] = {}
+        self._output = terminal()
         window = Window(FormattedTextControl(lambda: ANSI("\n".join(self._lines()))), wrap_lines=False)
         self.app: Application[str | None] = Application(
             layout=Layout(window),
             key_bindings=self._keys(),
-            output=terminal(),
+            output=self._output,
             color_depth=None if look.colour else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
         )
@@ -85,7 +81,8 @@ class _Picker:
     def _lines(self) -> list[str]:
         chosen = self._picking.row
         preview = self._preview(chosen) if chosen is not None else ""
-        return list(page_lines(self._look, page_of(self._picking), preview, now_ms()))
+        seen = msgspec.structs.replace(self._look, width=max(_NARROWEST, self._output.get_size().columns))
+        return list(page_lines(seen, page_of(self._picking), preview, now_ms()))
 
     def _preview(self, row: SessionRow) -> str:
         if row.name not in self._previews:
@@ -158,13 +155,12 @@ def _cells(look: Look, row: SessionRow, now: int, *, chosen: bool) -> list[Cell]
 def last_words(store: Store, name: str) -> str:
     """The last thing that was said in a session, by either side; read from the end of its log."""
     try:
-        lines = list(itertools.islice(store.tail(name), _PREVIEW_ENTRIES))
+        for line in itertools.islice(store.tail(name), _PREVIEW_ENTRIES):
+            for entry in Reader(next_seq=0).feed_all([line]):
+                match entry.value:
+                    case Message(message=Prompt() | Reply() as said) if said.text.strip():
+                        who = "you" if isinstance(said, Prompt) else "agent"
+                        return f"{who}: {said.text[:_PREVIEW_CHARS]}"
     except (WakelogError, OSError) as error:
         return str(error)
-    for line in lines:
-        for entry in Reader(next_seq=0).feed_all([line]):
-            match entry.value:
-                case Message(message=Prompt() | Reply() as said) if said.text.strip():
-                    who = "you" if isinstance(said, Prompt) else "agent"
-                    return f"{who}: {said.text}"
     return ""

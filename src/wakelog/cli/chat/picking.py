@@ -2,7 +2,7 @@
 terminal.
 
 Rule 1: no more rows are fetched than are needed to fill what is looked at: ten thousand sessions open like ten.
-Rule 2: what a filter leaves out is read past page by page, as far as the window needs it and no further.
+Rule 2: what a filter leaves out is read past, as far as the window needs it and hardly further.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,11 +41,6 @@ class Picking:
         top = max(0, min(self.chosen - self.height // 2, len(self._fitting) - self.height))
         return top, self._fitting[top : top + self.height]
 
-    @property
-    def more(self) -> bool:
-        """Whether there may be rows behind those that were fetched."""
-        return not self._ended
-
     def type(self, text: str) -> None:
         """Another filter: words that must all stand in a row."""
         self.filter = text
@@ -63,8 +58,10 @@ class Picking:
         """Fetches until the window is full, or there is nothing more."""
         while not self._ended and len(self._fitting) < self.chosen + self.height:
             after = self._rows[-1].cursor if self._rows else None
-            page = self._fetch(PAGE, after)
-            self._ended = len(page) < PAGE
+            # As many again as there are: a filter that fits nothing takes a dozen questions, not hundreds.
+            wanted = max(PAGE, len(self._rows))
+            page = self._fetch(wanted, after)
+            self._ended = len(page) < wanted
             self._rows += page
             self._fitting += [row for row in page if fits(row, self.filter)]
 
@@ -83,10 +80,9 @@ class Page(msgspec.Struct, frozen=True):
     rows: tuple[SessionRow, ...]
     chosen: int
     filter: str
-    more: bool
 
 
 def page_of(picking: Picking) -> Page:
     """The window as a value."""
     top, rows = picking.window
-    return Page(tuple(rows), picking.chosen - top, picking.filter, picking.more)
+    return Page(tuple(rows), picking.chosen - top, picking.filter)

@@ -7,30 +7,36 @@ what was typed and not yet said.
 
 import asyncio
 import contextlib
+import signal
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from wakelog.cli.chat.aside import Aside
 from wakelog.cli.chat.channel import LogChannel
-from wakelog.cli.chat.commands import Do, Nothing, Say, meaning
+from wakelog.cli.chat.commands import Do, Nothing, Say, as_typed, meaning
 from wakelog.cli.chat.completing import Completing
 from wakelog.cli.chat.doing import do
 from wakelog.cli.chat.figures import Figures
 from wakelog.cli.chat.keys import bindings
 from wakelog.cli.chat.running import Runner
 from wakelog.cli.chat.view import Doing, View
+from wakelog.cli.configured import tools_listed
 from wakelog.cli.faces import CHANNEL
 from wakelog.cli.failures import INTERRUPTED, NEEDS_ATTENTION
 from wakelog.cli.options import Asked
 from wakelog.cli.places import Place
 from wakelog.cli.run import Options
-from wakelog.cli.terms import Terms, agree, begin, checked
-from wakelog.errors import WakelogError
+from wakelog.cli.terms import Terms, agree, begin, checked, servers_for
+from wakelog.errors import Conflict, WakelogError
 from wakelog.log.content import Prompt, Text
+from wakelog.ports import Tool
 from wakelog.session import Session
 from wakelog.tools.clip import storable
 
-_LOOK_S, _LOOK_IDLE_S = 0.05, 0.2
+_LOOK_S, _LOOK_IDLE_S, _LOOK_CUT_OFF_S = 0.05, 0.2, 1.0
+_TERMINATED = 128 + signal.SIGTERM
 
 
 class Room:
@@ -43,6 +49,8 @@ class Room:
         self._cwd = cwd
         self._presses = 0
         self._elsewhere = False
+        self._work: set[asyncio.Task[None]] = set()
+        self._connecting: asyncio.Task[None] | None = None
         self.view = View(asked.color, Completing(self), self._doing)
         self.view.screen.bind(bindings(self, self.view.screen.input))
         channel = LogChannel(self.view.catch_up, self.view.ensure)
@@ -57,23 +65,36 @@ class Room:
 
     async def sit(self, session: Session | None) -> int:
         """Runs the chat, in a session or before one, until the person leaves; gives the exit code."""
-        tasks = [asyncio.ensure_future(work) for work in (self.runner.run(), self._look_on(session))]
-        for task in tasks:
-            task.add_done_callback(self._fallen)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._leave, _TERMINATED)
+        for work in (self.runner.run(), self._look_on(session)):
+            self._begin_work(work)
         try:
             with contextlib.redirect_stderr(Aside(self.view.overheard)):
                 return await self.view.screen.app.run_async(set_exception_handler=False)
         finally:
             self.farewell = self._last_words()
-            for task in tasks:
+            for task in self._work:
                 task.cancel()
-            await asyncio.wait(tasks)
+            await asyncio.gather(*self._work, return_exceptions=True)
 
-    def _fallen(self, task: "asyncio.Task[None]") -> None:
+    def _begin_work(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Something that goes on beside the drawing, and ends with the chat."""
+        task = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
         """What went wrong in a way it should not ends the chat; the log is as good as ever."""
+        self._work.discard(task)
         app = self.view.screen.app
-        if not task.cancelled() and (error := task.exception()) is not None and app.is_running:
+        if not task.cancelled() and (error := task.exception()) is not None and app.is_running and not app.is_done:
             app.exit(exception=error)
+
+    def _leave(self, code: int) -> None:
+        app = self.view.screen.app
+        if app.is_running and not app.is_done:
+            app.exit(result=code)
 
     async def _look_on(self, session: Session | None) -> None:
         """Begins when the terminal is ours: a key that is pressed at the first words is not taken for another."""
@@ -83,18 +104,19 @@ class Room:
             self.detach()
         self.view.notice("/help shows what there is; Ctrl-D leaves")
         while True:
-            self.view.catch_up()
-            self._notice_elsewhere()
+            self._look()
             busy = self.is_busy
             if busy:
                 self.view.screen.invalidate()
-            await asyncio.sleep(_LOOK_S if busy else _LOOK_IDLE_S)
+            await asyncio.sleep(_LOOK_CUT_OFF_S if self.view.is_cut_off else _LOOK_S if busy else _LOOK_IDLE_S)
 
-    def _notice_elsewhere(self) -> None:
-        """Whether somebody else runs the session now; when they have left it, it goes on here if it is to go on."""
-        before, name = self._elsewhere, self.session.name if self.session is not None else ""
-        self._elsewhere = bool(name) and self.runner.elsewhere(name)
-        if before and not self._elsewhere and name:
+    def _look(self) -> None:
+        """Shows what is new. A session that somebody else has left, or that was out of reach, goes on if it is to."""
+        before, name = self._elsewhere or self.view.is_cut_off, self.session.name if self.session is not None else ""
+        with self.view.reading():
+            self.view.show_news()
+            self._elsewhere = bool(name) and self.runner.elsewhere(name)
+        if before and name and not self._elsewhere and not self.view.is_cut_off:
             self.runner.want(name)
 
     def _rested(self) -> None:
@@ -108,7 +130,7 @@ class Room:
 
     def _last_words(self) -> str:
         name = self.session.name if self.session is not None else ""
-        if self.is_busy and not self._elsewhere:
+        if self.runner.busy:
             return f"left; `wakelog wake {name}` goes on"
         if self.view.asking.left:
             return f"{name} waits for you; `wakelog chat {name}` or `wakelog attention {name}` decides"
@@ -150,17 +172,40 @@ class Room:
             self.view.tell(error)
             if isinstance(meant, Say):
                 # What could not be said is not lost either.
-                self.view.screen.input.insert_text(text)
+                self.view.screen.give_back(text)
 
     def say(self, words: str, *, steer: bool) -> None:
-        """A message, into the session or into a new one."""
+        """A message, into the session or into a new one; one that begins waits for the servers that it begins with."""
+        if self._connecting is not None:
+            raise Conflict("the session has not begun yet", hint="wait for its servers, or Esc takes your message back")
+        servers = servers_for(self.terms, self.session, agent=self.options.agent, cwd=self._cwd)
+        if not servers:
+            self._say(words, steer=steer)
+            return
+        self.view.connecting = tuple(server["name"] for server in servers)
+        self._connecting = self._begin_work(self._connect_and_say(servers, words, steer=steer))
+
+    async def _connect_and_say(self, servers: Sequence[Mapping[str, Any]], words: str, *, steer: bool) -> None:
+        cwd = self._cwd if self.session is None else self.session.tree.card.cwd
+        try:
+            self._say(words, steer=steer, served=await tools_listed(servers, cwd))
+        except WakelogError as error:
+            self.view.tell(error)
+            self.view.screen.give_back(as_typed(words))
+        except asyncio.CancelledError:
+            self.view.screen.give_back(as_typed(words))
+            raise
+        finally:
+            self._connecting, self.view.connecting = None, ()
+
+    def _say(self, words: str, *, steer: bool, served: Sequence[Tool] = ()) -> None:
         session = self.session
         if session is None:
             agent, sender = self.options.agent, self.options.sender or "user"
-            session = begin(self.place.store, self.terms, agent=agent, sender=sender, cwd=self._cwd)
+            session = begin(self.place.store, self.terms, agent=agent, sender=sender, cwd=self._cwd, served=served)
             self.view.attach(session)
         else:
-            agree(session, self.terms)
+            agree(session, self.terms, served)
         self.terms = Terms()
         session.say(Prompt(content=(Text(text=words),), channel=CHANNEL), mode="steer" if steer else "followUp")
         self.view.catch_up()
@@ -168,9 +213,12 @@ class Room:
 
     def interrupted(self) -> None:
         """See `Sitter`."""
+        if self._connecting is not None:
+            self._connecting.cancel()
+            return
         self._presses += 1
         if self._presses > 1:
-            self.view.screen.app.exit(result=INTERRUPTED if self.is_busy else self._code)
+            self._leave(INTERRUPTED if self.is_busy else self._code)
         elif self.session is not None:
             with contextlib.suppress(WakelogError):
                 self._presses = 0 if self.runner.cancel(self.session) and not self.is_busy else 1
@@ -179,21 +227,21 @@ class Room:
 
     def left(self) -> None:
         """See `Sitter`."""
-        self.view.screen.app.exit(result=self._code)
+        self._leave(self._code)
 
     @property
     def _code(self) -> int:
         return NEEDS_ATTENTION if self.view.asking.left else 0
 
-    def can_answer(self, key: str) -> bool:
+    def can_answer(self, text: str) -> bool:
         """See `Sitter`."""
-        return self.view.asking.takes(key)
+        return self.view.asking.takes(text)
 
-    def answered(self, key: str) -> None:
+    def answered(self, text: str) -> None:
         """See `Sitter`."""
         assert self.session is not None
         try:
-            decided = self.view.asking.answer(self.session, key)
+            decided = self.view.asking.answer(self.session, text)
         except WakelogError as error:
             self.view.tell(error)
             decided = False
@@ -205,4 +253,4 @@ class Room:
     @property
     def is_busy(self) -> bool:
         """See `Sitter`."""
-        return self.runner.busy or self._elsewhere
+        return self.runner.busy or self._elsewhere or self._connecting is not None

@@ -7,7 +7,7 @@ its log, and whoever runs it finds it there.
 import asyncio
 from collections.abc import Callable
 
-from wakelog.cli.configured import world_for
+from wakelog.cli.configured import be_ready, world_for
 from wakelog.cli.places import Place
 from wakelog.compacting import fold_now
 from wakelog.errors import Conflict, WakelogError
@@ -65,6 +65,7 @@ class Runner:
             done = await fold_now(self._world, self._name, instructions=instructions)
             if done.entry is None:
                 raise WakelogError(f"not folded: {done.why_not}")
+        await be_ready(self._world, Session(self._world.store, self._name))
         await wake(self._world, self._name)
 
     def elsewhere(self, name: str) -> bool:

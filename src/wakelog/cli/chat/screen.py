@@ -8,6 +8,7 @@ a text that was pasted is as hostile as one that was stored.
 
 import contextlib
 import os
+import select
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
@@ -16,6 +17,8 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.auto_suggest import DummyAutoSuggest
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
+from prompt_toolkit.data_structures import Point
+from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, has_completions
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
 from prompt_toolkit.history import History
@@ -108,6 +111,17 @@ class Screen:
         """How to draw on the terminal as wide as it is now."""
         return msgspec.structs.replace(self._look, width=max(_NARROWEST, self._output.get_size().columns))
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing is typed and no key is on its way: whatever is pressed next is pressed after this frame."""
+        if self.input.text or self.app.key_processor.input_queue or not self.app.is_running:
+            return False
+        return not select.select([self.app.input.fileno()], [], [], 0)[0]
+
+    def give_back(self, text: str) -> None:
+        """Puts a text back into the line, before what was typed since."""
+        self.input.document = Document("\n".join(filter(None, (text, self.input.text))))
+
     def invalidate(self) -> None:
         """Something that is live has changed."""
         self.app.invalidate()
@@ -122,6 +136,8 @@ class Screen:
                 self.app.renderer.erase(leave_alternate_screen=False)
             self._output.write_raw("".join(f"{self._writable(line)}\r\n" for line in lines))
             if running:
+                # A frame of its own: what the one before has laid out is not laid out again within it.
+                self.app.render_counter += 1
                 self._refresh()
                 self.app.renderer.render(self.app, self.app.layout)
 
@@ -170,8 +186,9 @@ class _Area:
         self._lines = lines
         self._text = ANSI("")
         self._count = 0
-        control = FormattedTextControl(self._shown)
-        shown = Window(control, height=lambda: Dimension.exact(self._count), dont_extend_height=True)
+        # Where a terminal is too low for all of it, its end is what is shown.
+        control = FormattedTextControl(self._shown, get_cursor_position=lambda: Point(0, self._count - 1))
+        shown = Window(control, height=self._height, dont_extend_height=True)
         self.window = ConditionalContainer(shown, Condition(lambda: self._count > 0))
 
     def refresh(self) -> None:
@@ -179,6 +196,9 @@ class _Area:
         lines = self._lines()
         self._count = len(lines)
         self._text = ANSI("\n".join(lines))
+
+    def _height(self) -> Dimension:
+        return Dimension(min=1, preferred=self._count, max=self._count)
 
     def _shown(self) -> StyleAndTextTuples:
         return self._text.__pt_formatted_text__()

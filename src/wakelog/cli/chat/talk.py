@@ -176,8 +176,12 @@ class Talk:
     def _call(self, reply_id: str, purpose: str, queued_id: str | None) -> list[Shown]:
         self._forget_queued(queued_id)
         self.summarising = purpose == "compaction"
-        if purpose == "reply":
-            self._answers.setdefault(reply_id, Answer())
+        if purpose != "reply":
+            # A summary is for the model: its pieces are shown to nobody.
+            self._early.pop(reply_id, None)
+            self.replies.add(reply_id)
+            return []
+        self._answers.setdefault(reply_id, Answer())
         return self._catch_up(reply_id)
 
     def _reply(self, reply_id: str, reply: Reply) -> list[Shown]:

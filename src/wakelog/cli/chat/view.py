@@ -4,17 +4,18 @@ is live.
 It does nothing to a session. Whoever looks at one that another process runs sees the same.
 """
 
+import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 from prompt_toolkit.completion import Completer
 
-from wakelog.cli.chat.asking import Asking, ask_line, question_lines
+from wakelog.cli.chat.asking import Asking, ask_lines, question_lines
 from wakelog.cli.chat.drawing import Dress, draw_all
 from wakelog.cli.chat.figures import Figures, figures, status_line
 from wakelog.cli.chat.history import TypedHistory, history_path
-from wakelog.cli.chat.living import Moment, doing_words, live_lines
+from wakelog.cli.chat.living import Moment, connecting_line, doing_words, live_lines
 from wakelog.cli.chat.opening import opened
 from wakelog.cli.chat.screen import Screen
 from wakelog.cli.chat.shown import Block, Lines, Notice, Shown
@@ -44,10 +45,13 @@ class View:
         self.session: Session | None = None
         self.known = Figures()
         self.asking = Asking()
+        self.connecting: tuple[str, ...] = ()
+        """The servers that are waited for before a session begins."""
         self._doing = doing
         self._talk = Talk("")
         self._watch: Watch | None = None
         self._last: Shown | None = None
+        self._trouble = ""
         self._moving = not os.environ.get("ACCESSIBLE")
         self.screen = Screen(look(color), completer, TypedHistory(history_path()), self._live, self._status)
 
@@ -79,15 +83,37 @@ class View:
 
     # ── what has happened ────────────────────────────────────────────────────────────────────────
 
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Around everything that is read to be shown: a store that cannot be reached is said once, and tried again."""
+        try:
+            yield
+        except WakelogError as error:
+            if self._trouble != error.message:
+                self._trouble = error.message
+                self.notice(_words(error), "bad")
+        else:
+            self._trouble = ""
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the store could not be read when it was last looked at."""
+        return bool(self._trouble)
+
     def catch_up(self) -> None:
         """Shows everything that has happened since."""
+        with self.reading():
+            self.show_news()
+
+    def show_news(self) -> None:
+        """The same for those who do more within one `reading`."""
         if self._watch is None or self.session is None:
             return
         news = self._watch.news()
         self.show([shown for one in news for shown in self._told(one)])
         if any(isinstance(one, Heard) for one in news):
             self.known = figures(self.session.name, self.session.tree)
-            self.look_for_questions()
+            self._look_for_questions()
         if news:
             self.screen.invalidate()
 
@@ -124,7 +150,7 @@ class View:
         """Says in one line what went wrong, and what to do; what the log has just said is not said again."""
         before = self._last
         self.catch_up()
-        text = "; ".join(filter(None, (error.message, error.hint)))
+        text = _words(error)
         told = self._last is not before and isinstance(self._last, Notice) and self._last.text == text
         if not told:
             self.notice(text, "bad")
@@ -137,6 +163,10 @@ class View:
 
     def look_for_questions(self) -> None:
         """Prints the question that is to be answered next, if it is a new one."""
+        with self.reading():
+            self._look_for_questions()
+
+    def _look_for_questions(self) -> None:
         if self.session is None:
             return
         self.asking.look(self.session)
@@ -155,9 +185,13 @@ class View:
 
     def _live(self) -> list[str]:
         lines = ["", *live_lines(self.look, self._talk, self._moment)]
+        if self.connecting:
+            lines.append(connecting_line(self.look, self._moment, self.connecting))
         asked = self.asking.now
         if asked is not None:
-            lines.append(ask_line(self.look, asked, typing=bool(self.screen.input.text)))
+            if self.screen.is_untouched:
+                self.asking.see()
+            lines += ask_lines(self.look, asked, is_open=self.asking.is_open)
         return lines
 
     def _status(self) -> list[str]:
@@ -175,3 +209,8 @@ class View:
     @property
     def _moment(self) -> Moment:
         return Moment(now_ms(), moving=self._moving)
+
+
+def _words(error: WakelogError) -> str:
+    """What went wrong, and what to do, in one line."""
+    return "; ".join(filter(None, (error.message, error.hint)))

@@ -8,7 +8,7 @@ before pieces: a piece that is there belongs to a reply that is still under way.
 import msgspec
 
 from wakelog.errors import NotFound
-from wakelog.log.content import Reply
+from wakelog.log.content import Reply, ToolResult
 from wakelog.log.entry import Entry, Message, Partial, Resumed, Spawned
 from wakelog.log.lines import Reader
 from wakelog.ports import News, Store
@@ -38,6 +38,7 @@ class Watch:
         self._next = after + 1
         self._had: dict[str, int] = {}
         self._children: dict[str, int] = {}
+        self._sent: dict[tuple[str, str, str], str] = {}
 
     def news(self) -> list[Heard | Streamed]:
         """Everything that has happened since; takes no longer than reading it."""
@@ -45,22 +46,27 @@ class Watch:
         reader = Reader(next_seq=self._next)
         entries = [Heard(self.name, entry) for entry in reader.feed_all(news.lines)]
         self._next = reader.next_seq
-        stale = {reply_id for heard in entries if (reply_id := self._noted(heard.entry))}
+        stale = {reply_id for heard in entries if (reply_id := _journal_of(heard.entry))}
+        over = self._looked_after(entries)
         inner = [heard for child in list(self._children) for heard in self._of_child(child)]
+        over |= self._looked_after(inner)
+        for child in over:
+            self._children.pop(child, None)
         if inner:
             entries = sorted([*entries, *inner], key=lambda heard: heard.entry.value.timestamp)
         return [*entries, *self._pieces(news, stale)]
 
-    def _noted(self, entry: Entry) -> str:
-        """Notes a sub-agent; gives the reply whose journal is over, or begun anew, with this entry."""
-        match entry.value:
-            case Spawned(child_session=child):
-                self._children.setdefault(child, 0)
-            case Partial(reply_id=reply_id) | Resumed(reply_id=reply_id):
-                return reply_id
-            case Message(message=Reply()):
-                return entry.id
-        return ""
+    def _looked_after(self, entries: list[Heard]) -> set[str]:
+        """Notes sub-agents that were sent; gives those that have come back: nothing more happens in them."""
+        over: set[str] = set()
+        for heard in entries:
+            match heard.entry.value:
+                case Spawned(child_session=child, reply_id=reply_id, tool_call_id=call_id):
+                    self._children.setdefault(child, 0)
+                    self._sent[heard.session, reply_id, call_id] = child
+                case Message(message=ToolResult(reply_id=reply_id, tool_call_id=call_id)):
+                    over.add(self._sent.pop((heard.session, reply_id or "", call_id), ""))
+        return over
 
     def _of_child(self, child: str) -> list[Heard]:
         reader = Reader(next_seq=self._children[child])
@@ -70,9 +76,6 @@ class Watch:
             # A sub-agent is named before it exists.
             return []
         self._children[child] = reader.next_seq
-        for entry in entries:
-            if isinstance(entry.value, Spawned):
-                self._children.setdefault(entry.value.child_session, 0)
         return [Heard(child, entry) for entry in entries]
 
     def _pieces(self, news: News, stale: set[str]) -> list[Streamed]:
@@ -88,3 +91,13 @@ class Watch:
             if delta is not None:
                 found.append(Streamed(piece.reply_id, delta))
         return found
+
+
+def _journal_of(entry: Entry) -> str:
+    """The reply whose journal is over, or begun anew, with an entry; empty for what ends none."""
+    match entry.value:
+        case Partial(reply_id=reply_id) | Resumed(reply_id=reply_id):
+            return reply_id
+        case Message(message=Reply()):
+            return entry.id
+    return ""
