@@ -145,5 +145,5 @@ async def _tools_of_one(alive: Servers, value: Mapping[str, Any], cwd: str) -> l
     try:
         return await alive.list_tools(server_of(value), cwd)
     except UsageError as error:
-        note(f"{error.message}; the session begins without its tools")
+        note(f"{error.message}; the session begins without its tools ({error.hint})")
         return []

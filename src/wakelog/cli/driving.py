@@ -202,7 +202,8 @@ def finish(asked: Asked, session: Session, ending: Ending, *, quiet: bool) -> No
     """Says how it ended, and ends the command with the code that says so."""
     tell_end(asked, session, ending)
     if not (quiet or asked.json):
-        tell(f"{look(asked.color, sys.stderr).paint('dim', f'session {session.name}')}\n")
+        idle = ": nothing to do" if ending.untouched and ending.state == "rest" else ""
+        tell(f"{look(asked.color, sys.stderr).paint('dim', f'session {session.name}{idle}')}\n")
     if ending.code:
         raise click.exceptions.Exit(ending.code)
 

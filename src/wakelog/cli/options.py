@@ -67,6 +67,14 @@ class Command(click.Command):
         self.examples = examples
         self.params += [*shared, STORE, COLOR, HELP]
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Words that cannot be understood are told by the command they were said to."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Examples, usage, what it does, options."""
         with formatter.section("Examples"):
