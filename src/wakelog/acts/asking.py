@@ -83,7 +83,7 @@ class _Answer:
         self.step = step
         self.reply_id = reply_id
         self.prior = prior
-        self.context: Context = build_context(step.branch, strategy)
+        self.context: Context = build_context(step.branch, strategy, state=step.state)
         self.draft = Draft(prior)
         self.end: Finished | Faulted = _CUT
         self.call_id = ""

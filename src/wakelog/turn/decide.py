@@ -144,7 +144,7 @@ def _answer(sight: Sight) -> Decision:
         return Fail("steps", words.STEPS.format(steps=sight.state.steps))
     overflow = overflow_limit(sight)
     limit = min(filter(None, (policy.compact_at, overflow)), default=0)
-    if not limit or build_context(sight.branch, policy.strategy).tokens <= limit:
+    if not limit or build_context(sight.branch, policy.strategy, state=sight.state).tokens <= limit:
         return Ask(policy.strategy)
     keep = min(policy.keep, overflow // 2) if overflow else policy.keep
     first_kept = None if fold_is_hopeless(sight.branch) else plan_fold(sight.branch, keep)

@@ -35,7 +35,7 @@ from wakelog.log.digest import digest_of
 from wakelog.log.entry import Custom, Entry, Message
 from wakelog.log.tree import Branch
 from wakelog.views.active import active
-from wakelog.views.state import branch_state
+from wakelog.views.state import BranchState, branch_state
 
 IMAGE_TOKENS = 1_500
 
@@ -107,10 +107,10 @@ class Context(Value, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, messages=self.messages[:at], entry_ids=self.entry_ids[:at])
 
 
-def build_context(branch: Branch, strategy: Strategy | str = "full") -> Context:
-    """What the model would see if it were called at the end of this branch."""
+def build_context(branch: Branch, strategy: Strategy | str = "full", *, state: BranchState | None = None) -> Context:
+    """What the model would see if it were called at the end of this branch; `state` is its state, where it is known."""
     plan = parse_strategy(strategy) if isinstance(strategy, str) else strategy
-    state = branch_state(branch)
+    state = state or branch_state(branch)
     fold, items = _items(branch)
     items = items[_window_start(items, plan, fold) :]
     shown = fold + items
@@ -129,7 +129,7 @@ def build_context(branch: Branch, strategy: Strategy | str = "full") -> Context:
 
 def estimate_tokens(parts: Sequence[AnyPart]) -> int:
     """ceil(UTF-8 bytes / 4), a fixed figure per image: the same for every provider, for ever."""
-    size = sum(len(_weighed(part)) for part in parts)
+    size = sum(_bytes_of(part) for part in parts)
     return -(-size // 4) + IMAGE_TOKENS * sum(isinstance(part, Image) for part in parts)
 
 
@@ -138,15 +138,20 @@ def message_tokens(message: ContextMessage) -> int:
     return estimate_tokens(message.content)
 
 
-def _weighed(part: AnyPart) -> bytes:
+def _bytes_of(part: AnyPart) -> int:
     match part:
         case Text():
-            return part.text.encode()
+            return _size(part.text)
         case Thinking():
-            return part.thinking.encode()
+            return _size(part.thinking)
         case ToolCall():
-            return part.name.encode() + canonical(part.input)
-    return b""
+            return _size(part.name) + len(canonical(part.input))
+    return 0
+
+
+def _size(text: str) -> int:
+    """How many bytes a text has, counted for every message of every request: mostly its signs are its bytes."""
+    return len(text) if text.isascii() else len(text.encode())
 
 
 # ── from links to messages ───────────────────────────────────────────────────────────────────────
