@@ -13,6 +13,7 @@ help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
 $(VENV)/.ready: pyproject.toml
+	@echo "setting up $(VENV): about a minute, once" >&2
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[all,dev]'
 	@touch $@
