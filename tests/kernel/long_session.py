@@ -1,8 +1,9 @@
 """A session with everything in it, as a program that may be killed anywhere and started again.
 
 Two turns, three tools side by side (one of each replay word), an approval, a steer that comes while a tool runs, a
-sub-agent, a fold, and a fork to a second branch. Every line of `drive` is what a person or a program would do,
-done once: what is in the log already is not done again. Whatever the agent itself had begun, `wake` sees to.
+sub-agent, a key that is taken out, a fold, and a fork to a second branch. Every line of `drive` is what a person or a
+program would do, done once: what is in the log already is not done again. Whatever the agent itself had begun, `wake`
+sees to.
 """
 
 import asyncio
@@ -21,6 +22,8 @@ from wakelog.turn.policy import Policy
 from wakelog.waking import wake
 
 SESSION = "s"
+# Has the shape of one, and opens nothing.
+KEY = "gh" + "p_" + "0aB1" * 9
 LONG = "a long story, told at length " * 40
 PLAY = Play(
     {
@@ -46,7 +49,13 @@ PLAY = Play(
             {"text": "Helped."},
         ],
         "Go on.": [
-            {"text": "I look again.", "toolCalls": [{"name": "look", "input": {"where": "south"}}]},
+            {
+                "text": "I look again.",
+                "toolCalls": [
+                    {"name": "look", "input": {"where": "south"}},
+                    {"name": "look", "input": {"where": KEY}},
+                ],
+            },
             {"text": "That was all."},
         ],
         "Otherwise?": [{"text": "Another way."}],
