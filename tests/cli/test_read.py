@@ -5,13 +5,14 @@ import pytest
 from wakelog.cli.addresses import Address
 from wakelog.cli.facts import fact_line
 from wakelog.cli.tail import _last_entries
-from wakelog.log.content import Prompt, Usage
+from wakelog.log.content import BlobRef, Prompt, Usage
 from wakelog.log.entry import (
     FACT_TYPES,
     Activity,
     Attention,
     AttentionResolved,
     Call,
+    ContextRecord,
     DamageNote,
     FaultReport,
     Head,
@@ -96,6 +97,20 @@ def test_context_json(shell, story):
     assert shell("context", "crab_user_1", "--strategy", "window:1", "--json").json["strategy"] == "window:1"
     assert shell("context", "crab_user_1", "--strategy", "most").code == 2
     assert "2 messages" in shell("context", "crab_user_1").out
+
+
+def test_context_weighs_all_that_is_handed_over(shell, story):
+    """VIEW-4: instructions, tools and what was injected count as messages do; a long message says how long it is."""
+    four, eight = (BlobRef(digest="sha256:" + sign * 64, bytes=size) for sign, size in (("0", 4), ("1", 29)))
+    story.session.append(ContextRecord(system=four, tools=eight))
+    story.user("abcd\n" + "line\n" * 9)
+    story.session.append(Call(reply_id="r", injected=(four, four)))
+    shown = shell("context", "crab_user_1").out
+    assert "1 message · about 24 tokens · full" in shown
+    assert "instructions  1 token\n" in shown
+    assert "tools  8 tokens\n" in shown
+    assert "injected at the last call  2 tokens\n" in shown
+    assert "      abcd\n      line\n      line\n      … 7 more lines\n" in shown
 
 
 def test_tree_json(shell, story):

@@ -9,7 +9,7 @@ from tests.cli.payloads import ESC, PAYLOADS
 from tests.cli.running import Conversation
 from wakelog.cli.safe import hostile, visible
 
-ASK = "Run it? [y]es / [n]o / [a]lways: "
+ASK = "Run it? [y]es / [n]o / [a]lways in this session: "
 
 
 def shell_call(command):

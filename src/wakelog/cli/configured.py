@@ -13,14 +13,16 @@ from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import msgspec
+
 from wakelog.cli.failures import note
 from wakelog.cli.kept_keys import KEPT, ByCommand
-from wakelog.config import Config, key_for, load_config, run_key_command
+from wakelog.config import Config, ProviderConfig, key_for, load_config, run_key_command
 from wakelog.config.names import ADDRESS_VARIABLES, KEY_VARIABLES
 from wakelog.errors import UsageError
 from wakelog.live import live_world
 from wakelog.ports import Catalog, Channel, Provider, Request, Store, Tool
-from wakelog.providers import open_provider
+from wakelog.providers import is_installed, open_provider, spelled
 from wakelog.session import Session
 from wakelog.stores import open_catalog, open_store
 from wakelog.tools.mcp import Servers, mcp_tools, server_of
@@ -59,22 +61,41 @@ def _opened_catalog(url: str) -> Iterator[Catalog]:
 # ── models ───────────────────────────────────────────────────────────────────────────────────────
 
 
+class Meant(msgspec.Struct, frozen=True):
+    """A model that is to be asked, and how."""
+
+    provider: str
+    model: str
+    params: Mapping[str, Any] = {}
+    resume: bool = False
+    """Whether it is to go on with a reply that was cut."""
+
+    @property
+    def spelled(self) -> str:
+        """As people write it."""
+        return spelled(self.provider, self.model)
+
+
 def open_configured(provider: str, model: str) -> Provider:
     """A provider with the key and the address that are configured for it."""
     config = load_config("", os.environ).sound() if provider in KEY_VARIABLES else Config()
     said = config.providers.get(provider)
     if said is None:
         return open_provider(provider, model)
+    words = said.key_command
+    was_kept = words is not None and KEPT.has(words)
+    opened = open_provider(provider, model, _environ(provider, _key(provider, config), said.base_url))
+    return opened if words is None else ByCommand(opened, words, was_kept=was_kept)
 
-    def key() -> str | None:
+
+def _key(provider: str, config: Config) -> str | None:
+    """The key of a provider, if there is one; one that a program printed is kept."""
+    words = config.providers.get(provider, ProviderConfig()).key_command
+
+    def look_up() -> str | None:
         return key_for(provider, config, os.environ, run_key_command)
 
-    words = said.key_command
-    if words is None:
-        return open_provider(provider, model, _environ(provider, key(), said.base_url))
-    was_kept = KEPT.has(words)
-    opened = open_provider(provider, model, _environ(provider, KEPT.get(words, key), said.base_url))
-    return ByCommand(opened, words, was_kept=was_kept)
+    return look_up() if words is None else KEPT.get(words, look_up)
 
 
 def _environ(provider: str, key: str | None, address: str | None) -> Mapping[str, str]:
@@ -103,17 +124,42 @@ def _check_model(name: str, state: BranchState) -> None:
     if not state.model:
         hint = f'say something to one: wakelog run -s {name} --model NAME "…"'
         raise UsageError(f"{name} names no model that could answer", hint=hint)
-    check_askable(state.provider or "", state.model, state.context.params if state.context is not None else {})
+    check_askable(Meant(state.provider or "", state.model, state.context.params if state.context is not None else {}))
 
 
-def check_askable(provider: str, model: str, params: Mapping[str, Any]) -> None:
+def check_askable(meant: Meant) -> None:
     """`UsageError` if a model could not even be asked: no key, an address nobody named, settings it does not have.
 
     The reply is made and thrown away before anybody is asked for it.
     """
-    opened = open_configured(provider, model)
-    if provider in KEY_VARIABLES:
-        opened.stream(Request(model=model, messages=(), params=params))
+    opened = open_configured(meant.provider, meant.model)
+    if meant.resume and not opened.can_resume:
+        raise UsageError(f"{meant.spelled} cannot go on with a reply that was cut", hint="leave --resume out")
+    if meant.provider in KEY_VARIABLES:
+        opened.stream(Request(model=meant.model, messages=(), params=meant.params))
+
+
+def check_likely(meant: Meant) -> None:
+    """The same where it is quick: what loads for seconds is left for later if there is a key, or another address.
+
+    A program that prints the key is run now: it may ask a person, on a terminal that somebody else is about to take.
+    """
+    if not _is_likely(meant):
+        check_askable(meant)
+
+
+def _is_likely(meant: Meant) -> bool:
+    provider = meant.provider
+    if not is_slow(provider) or meant.resume or meant.model == provider or not is_installed(provider):
+        return False
+    config = load_config("", os.environ).sound()
+    named = config.providers.get(provider, ProviderConfig()).base_url or os.environ.get(ADDRESS_VARIABLES[provider])
+    return bool(_key(provider, config) or meant.params.get("endpoint") or named)
+
+
+def is_slow(provider: str) -> bool:
+    """Whether what speaks to a provider takes a while to load."""
+    return provider in KEY_VARIABLES
 
 
 # ── servers ──────────────────────────────────────────────────────────────────────────────────────

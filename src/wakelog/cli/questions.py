@@ -27,7 +27,7 @@ from wakelog.views.pending import pending
 _WHY = {"approve": "wants to run", "unknown": "may or may not have run"}
 # How each thing is asked in one line, and what a key stands for.
 ANSWERS = {
-    "approve": ("Run it? [y]es / [n]o / [a]lways: ", {"y": "approve", "n": "deny", "a": "always"}),
+    "approve": ("Run it? [y]es / [n]o / [a]lways in this session: ", {"y": "approve", "n": "deny", "a": "always"}),
     "unknown": (
         "Did it run? [y]es / [n]o / [r]un it again / [l]ater: ",
         {"y": "ran", "n": "did not run", "r": "run again", "l": "later"},

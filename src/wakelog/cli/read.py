@@ -1,6 +1,6 @@
 """Commands that look at one session from one side: `context`, `usage`. Neither writes anything anywhere."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import click
 
@@ -10,8 +10,9 @@ from wakelog.cli.draw import Look, cells, clip, look
 from wakelog.cli.failures import stop_if_damaged
 from wakelog.cli.options import Asked, at_option, command, session_argument
 from wakelog.cli.output import put_json, put_pages, put_text
-from wakelog.cli.safe import first_line, visible
+from wakelog.cli.safe import visible, visible_lines
 from wakelog.cli.times import plural
+from wakelog.cli.weighing import beside
 from wakelog.errors import UsageError
 from wakelog.log.content import ToolCall, Usage
 from wakelog.reading import Log, read_log
@@ -19,6 +20,9 @@ from wakelog.views.context import Context, ContextMessage, build_context, messag
 from wakelog.views.transcript import show_parts
 from wakelog.views.usage import Spent, usage_by_branch
 from wakelog.views.usage import usage as add_up
+
+_LINES = 3
+"""How many lines of a message are shown."""
 
 # ── context ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -53,7 +57,8 @@ def context(
         load("wakelog.cli.calls").show_difference(asked, address, *diff)
         return
     log = read_for(address, tail=True)
-    built = build_context(log.tree.branch(find_link(log, address.entry)), strategy)
+    branch = log.tree.branch(find_link(log, address.entry))
+    built = build_context(branch, strategy)
     if asked.json:
         put_json(
             {
@@ -67,27 +72,38 @@ def context(
             }
         )
     else:
-        put_pages(asked, context_lines(look(asked.color), log, built))
+        put_pages(asked, context_lines(look(asked.color), log, built, beside(built, branch)))
     stop_if_damaged(address.ref, log.damage)
 
 
-def context_lines(seen: Look, log: Log, built: Context) -> Iterator[str]:
-    """What the model would see: a heading, and the first words of each message."""
+def context_lines(seen: Look, log: Log, built: Context, others: Mapping[str, int]) -> Iterator[str]:
+    """What the model would see: a heading, what stands beside the messages, and the first lines of each message."""
     model = visible(built.model or "no model named")
     dot = seen.sign("·", "-")
-    summary = (
-        f"{plural(len(built.messages), 'message')} {dot} about {plural(built.tokens, 'token')} {dot} {built.strategy}"
-    )
+    tokens = plural(built.tokens + sum(others.values()), "token")
+    summary = f"{plural(len(built.messages), 'message')} {dot} about {tokens} {dot} {built.strategy}"
     room = seen.width - cells(log.name) - 2 if seen.width else 0
     about = f"{model} {dot} {summary}"
     yield f"{seen.paint('name', log.name)}  {clip(seen, about, room) if room else about}"
     yield seen.paint("dim", clip(seen, built.digest, seen.columns))
+    if others:
+        yield ""
+        yield from (f"      {what}  {seen.paint('dim', plural(size, 'token'))}" for what, size in others.items())
     for entry_id, message in zip(built.entry_ids, built.messages, strict=True):
         yield ""
         yield _context_heading(seen, log, entry_id, message)
         for part in message.content:
             text = f"[{part.name}] {part.id}" if isinstance(part, ToolCall) else show_parts((part,))
-            yield f"      {clip(seen, first_line(text), seen.columns - 6) if seen.width else first_line(text)}"
+            yield from (f"      {line}" for line in _first_lines(seen, text))
+
+
+def _first_lines(seen: Look, text: str) -> Iterator[str]:
+    """A few lines, and how many there are behind them; one line too many is shown rather than counted."""
+    lines = visible_lines(text.strip("\n"))
+    shown = lines if len(lines) <= _LINES + 1 else lines[:_LINES]
+    yield from (clip(seen, line, seen.columns - 6) if seen.width else line for line in shown)
+    if len(shown) < len(lines):
+        yield seen.paint("dim", f"{seen.sign('…', '...')} {len(lines) - len(shown):,} more lines")
 
 
 def _context_heading(seen: Look, log: Log, entry_id: str, message: ContextMessage) -> str:

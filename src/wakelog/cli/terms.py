@@ -14,7 +14,7 @@ import msgspec
 
 from wakelog.acts.requests import declared_tools, text_of
 from wakelog.agent import Agent, told, tools_told
-from wakelog.cli.configured import check_askable, configured, open_configured, tools_of
+from wakelog.cli.configured import Meant, check_askable, check_likely, configured, tools_of
 from wakelog.config import Plan, load_config, plan_of
 from wakelog.config.names import TOOL_NAMES
 from wakelog.errors import Conflict, UsageError
@@ -22,12 +22,12 @@ from wakelog.instructions import Instructions, instructed
 from wakelog.log.codec import canonical
 from wakelog.log.entry import ContextRecord, ModelChange
 from wakelog.ports import Store, Tool
-from wakelog.providers import split_model
+from wakelog.providers import check_known, split_model
 from wakelog.session import Session
 from wakelog.tools import BUILTIN_NAMES, builtin_tools
 from wakelog.tools.mcp import Servers, mcp_tools
 from wakelog.tools.subagent import OtherAgent, SubAgentTool, others_in
-from wakelog.turn.policy import Policy, policy_in_force, policy_written
+from wakelog.turn.policy import Approval, Policy, policy_in_force, policy_written
 from wakelog.turn.redaction import redact
 from wakelog.views.state import BranchState, branch_state
 
@@ -61,17 +61,23 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(before, **{key: value for key, value in said.items() if value is not None})
 
 
-def checked(terms: Terms, session: Session | None = None, *, cwd: str = "", agent: str | None = None) -> str:
-    """The model that would answer, in a session or in a new one, and that it can be asked at all; writes nothing."""
+def checked(terms: Terms, session: Session | None = None, *, cwd: str = "", agent: str | None = None) -> Meant:
+    """The model that would answer, in a session or in a new one, and that it can likely be asked; writes nothing."""
     _tool_names(terms)
+    found = meant(terms, session, cwd=cwd, agent=agent)
+    check_likely(found)
+    return found
+
+
+def meant(terms: Terms, session: Session | None = None, *, cwd: str = "", agent: str | None = None) -> Meant:
+    """The model that would answer; whether it can be asked is not looked at."""
     if session is None:
-        return _plan(terms, agent=agent, cwd=cwd, quiet=True).model or ""
+        return _plan(terms, agent=agent, cwd=cwd, quiet=True)[0]
     state = branch_state(session.branch())
     if state.context is None:
-        return _plan_of_session(session, state, terms, quiet=True).model or ""
-    provider, model = _known(terms.model or _said(session, state), resume=terms.resume)
-    check_askable(provider, model, _for_model(state.context, state, provider, model).params)
-    return f"{provider}:{model}"
+        return _plan_of_session(session, state, terms, quiet=True)[0]
+    provider, model = _named(terms.model or _said(session, state))
+    return Meant(provider, model, _for_model(state.context, state, provider, model).params, terms.resume)
 
 
 # ── a session that begins ────────────────────────────────────────────────────────────────────────
@@ -83,27 +89,32 @@ Served: TypeAlias = Sequence[Tool] | None
 
 def begin(store: Store, terms: Terms, *, agent: str | None, sender: str, cwd: str, served: Served = None) -> Session:
     """A new session, with everything it needs to be woken anywhere: as it is configured, and as was said."""
-    return _made(terms, _plan(terms, agent=agent, cwd=cwd), cwd, served).begin(store, sender=sender, cwd=cwd)
+    model, plan = _plan(terms, agent=agent, cwd=cwd)
+    check_askable(model)
+    return _made(terms, plan, cwd, served).begin(store, sender=sender, cwd=cwd)
 
 
 def servers_for(terms: Terms, session: Session | None, *, agent: str | None, cwd: str) -> Sequence[Mapping[str, Any]]:
     """The servers that are asked for their tools if this begins now; none for a session that has begun."""
     if session is None:
-        return _plan(terms, agent=agent, cwd=cwd, quiet=True).servers
+        return _plan(terms, agent=agent, cwd=cwd, quiet=True)[1].servers
     state = branch_state(session.branch())
-    return _plan_of_session(session, state, terms, quiet=True).servers if state.context is None else ()
+    return _plan_of_session(session, state, terms, quiet=True)[1].servers if state.context is None else ()
 
 
-def _plan(terms: Terms, *, agent: str | None, cwd: str, model: str = "", quiet: bool = False) -> Plan:
-    """What is configured for a session that begins, with its model, which can be asked. `model`: what its log says."""
-    provider, name = _known(terms.model or model or _default_model(cwd, agent), resume=terms.resume)
+Planned: TypeAlias = tuple[Meant, Plan]
+"""The model that is to answer, and all else that is configured."""
+
+
+def _plan(terms: Terms, *, agent: str | None, cwd: str, model: str = "", quiet: bool = False) -> Planned:
+    """What is configured for a session that begins, with its model. `model`: what its log says."""
+    provider, name = _named(terms.model or model or _default_model(cwd, agent))
     config = configured(cwd, model=f"{provider}:{name}", quiet=quiet)
     plan = plan_of(config, agent or config.agent)
-    check_askable(provider, name, plan.params)
-    return plan
+    return Meant(provider, name, plan.params, terms.resume), plan
 
 
-def _plan_of_session(session: Session, state: BranchState, terms: Terms, *, quiet: bool = False) -> Plan:
+def _plan_of_session(session: Session, state: BranchState, terms: Terms, *, quiet: bool = False) -> Planned:
     """The same for a session that is there, and has never been run: it begins now."""
     card = session.tree.card
     model = f"{state.provider}:{state.model}" if state.provider and state.model else ""
@@ -160,13 +171,14 @@ def agree(session: Session, terms: Terms, served: Served = None) -> None:
         return
     state = branch_state(session.branch())
     if state.context is None:
-        plan = _plan_of_session(session, state, terms)
+        begun, plan = _plan_of_session(session, state, terms)
+        check_askable(begun)
         _check_free(session)
         _made(terms, plan, session.tree.card.cwd, served).enter(session)
         return
-    provider, model = _known(terms.model or _said(session, state), resume=terms.resume)
+    provider, model = _named(terms.model or _said(session, state))
     record = _for_model(_changed(session, state.context, terms), state, provider, model)
-    check_askable(provider, model, record.params)
+    check_askable(Meant(provider, model, record.params, terms.resume))
     if (provider, model) != (state.provider, state.model):
         _check_free(session)
         session.append(ModelChange(model=model, provider=provider))
@@ -234,25 +246,45 @@ def _with_policy(record: ContextRecord, policy: Policy) -> ContextRecord:
 
 def allow_always(session: Session, tool: str) -> None:
     """From here on a tool runs without being asked about."""
+    _approve(session, tool, "auto")
+
+
+def ask_again(session: Session, tool: str) -> None:
+    """Takes that back: from here on a tool asks before it runs."""
+    names = [str(declared.get("name", "")) for declared in _declared(session)]
+    if tool not in names:
+        raise UsageError(f"no tool is called {tool!r} here", hint=f"there are {', '.join(names)}" if names else "")
+    _approve(session, tool, "ask")
+
+
+def unasked(session: Session) -> list[str]:
+    """The tools that run without being asked about."""
+    policy = policy_in_force(branch_state(session.branch()).context)
+    names = [str(declared.get("name", "")) for declared in _declared(session)]
+    return [name for name in names if policy.approval_of(name) == "auto"]
+
+
+def _declared(session: Session) -> Sequence[Mapping[str, Any]]:
+    record = branch_state(session.branch()).context
+    return declared_tools(session.store.blobs, record.tools) if record is not None else ()
+
+
+def _approve(session: Session, tool: str, how: Approval) -> None:
     record = branch_state(session.branch()).context or ContextRecord()
     policy = policy_in_force(record)
-    if policy.approval_of(tool) != "auto":
-        approvals = {**policy.approvals, tool: "auto"}
+    if policy.approval_of(tool) != how:
+        approvals = {**policy.approvals, tool: how}
         session.append(_with_policy(record.bare, msgspec.structs.replace(policy, approvals=approvals)))
 
 
 # ── models and tools ─────────────────────────────────────────────────────────────────────────────
 
 
-def _known(text: str, *, resume: bool) -> tuple[str, str]:
-    """A model that can be asked, before anything is written; a script by its whole path, so that any folder will do."""
+def _named(text: str) -> tuple[str, str]:
+    """A model by the name of its provider and its own; a script by its whole path, so that any folder will do."""
     provider, model = split_model(text)
-    if provider == "scripted":
-        model = os.path.abspath(os.path.expanduser(model))
-    opened = open_configured(provider, model)
-    if resume and not opened.can_resume:
-        raise UsageError(f"{text} cannot go on with a reply that was cut", hint="leave --resume out")
-    return provider, model
+    check_known(provider)
+    return provider, os.path.abspath(os.path.expanduser(model)) if provider == "scripted" else model
 
 
 def _tool_names(terms: Terms, configured: Sequence[str] | None = None) -> Sequence[str]:

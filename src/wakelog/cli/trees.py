@@ -21,7 +21,7 @@ from wakelog.cli.safe import first_line, visible
 from wakelog.cli.times import ago, now_ms
 from wakelog.cli.transcripts import telling, who
 from wakelog.log.content import Reply, ToolResult
-from wakelog.log.entry import Entry, Message
+from wakelog.log.entry import ContextRecord, Entry, Message
 from wakelog.log.tree import Branch, Tree
 from wakelog.reading import Log, read_log
 from wakelog.views.transcript import Row, transcript
@@ -148,7 +148,7 @@ class _Drawing:
 
     def _line(self, step: _Step) -> str:
         look, entry = self._look, self._tree.links[step.link]
-        speaker, style, text = _told(entry)
+        speaker, style, text = _told(self._tree, entry)
         marks, marks_width = self._marks(entry)
         when = ago(entry.value.timestamp, self._now)
         used = self._gutter + min(len(step.left), _GRAPH_MAX) + _SPEAKER + 4 + marks_width
@@ -195,15 +195,30 @@ def _graph(look: Look, left: str) -> str:
     return left if len(left) <= _GRAPH_MAX else look.sign("… ", ".. ") + left[2 - _GRAPH_MAX :]
 
 
-def _told(entry: Entry) -> tuple[str, str, str]:
+def _told(tree: Tree, entry: Entry) -> tuple[str, str, str]:
     """Who speaks in a link, in which style, and its words on one line."""
-    row = next(iter(transcript(Branch((entry,)))), None)
+    row = _row(tree, entry)
     if row is None:
         return "assistant", "model", ""
     speaker, style = who(row)
     if row.kind == "session":
         return "session", "name", _named(row)
+    if row.kind == "change":
+        return speaker, style, f"{visible(row.name)}: {first_line(row.text) or telling(row.input)}"
     return speaker, style, _words(entry)
+
+
+def _row(tree: Tree, entry: Entry) -> Row | None:
+    """The first row of a link; what is in force is told beside what was before."""
+    before = _context_before(tree, entry) if isinstance(entry.value, ContextRecord) else ()
+    return next((row for row in transcript(Branch((*before, entry))) if row.entry_id == entry.id), None)
+
+
+def _context_before(tree: Tree, entry: Entry) -> tuple[Entry, ...]:
+    at = tree.parent(entry.id)
+    while at is not None and not isinstance(tree.links[at].value, ContextRecord):
+        at = tree.parent(at)
+    return (tree.links[at],) if at is not None else ()
 
 
 def _named(row: Row) -> str:
@@ -221,7 +236,4 @@ def _words(entry: Entry) -> str:
             calls = ", ".join(f"{visible(call.name)}({telling(call.input)})" for call in said.calls)
             return " ".join(filter(None, (first_line(said.text), calls)))
         return first_line(said.text)
-    row = next(iter(transcript(Branch((entry,)))))
-    if row.kind == "change":
-        return f"{visible(row.name)}: {first_line(row.text) or telling(row.input)}"
-    return first_line(row.text)
+    return first_line(next(iter(transcript(Branch((entry,))))).text)

@@ -9,6 +9,7 @@ need not be installed. Each module here that holds one has a function `open_mode
 
 import difflib
 import importlib
+import importlib.util
 import os
 from collections.abc import Mapping
 
@@ -22,6 +23,8 @@ _PROVIDERS = {
     "scripted": "wakelog.providers.scripted",
     "demo": "wakelog.providers.demo",
 }
+# What those need that have keys; it takes a second or two to load.
+_SDKS = {"anthropic": "anthropic", "openai": "openai", "openai-chat": "openai"}
 # How each is asked for on a command line.
 _SPELLINGS = "anthropic:NAME, openai:NAME, openai-chat:NAME, scripted:FILE, demo"
 
@@ -34,12 +37,27 @@ def split_model(text: str) -> tuple[str, str]:
     return provider, model if colon else provider
 
 
-def open_provider(provider: str, model: str, environ: Mapping[str, str] | None = None) -> Provider:
-    """The provider of that name, ready to be asked for that model. Keys and addresses come from the environment."""
+def spelled(provider: str | None, model: str | None) -> str:
+    """The two as people write them; a provider that has one model only stands alone."""
+    return ":".join(dict.fromkeys(filter(None, (provider, model))))
+
+
+def is_installed(provider: str) -> bool:
+    """Whether all that a provider needs is there. Nothing is loaded for that."""
+    return provider not in _SDKS or importlib.util.find_spec(_SDKS[provider]) is not None
+
+
+def check_known(provider: str) -> None:
+    """`UsageError` for a name that no provider has."""
     if provider not in _PROVIDERS:
         near = difflib.get_close_matches(provider, _PROVIDERS, 1)
         meant = f"did you mean {near[0]}? " if near else ""
         raise UsageError(f"there is no provider {provider!r}", hint=f"{meant}there are {_SPELLINGS}")
+
+
+def open_provider(provider: str, model: str, environ: Mapping[str, str] | None = None) -> Provider:
+    """The provider of that name, ready to be asked for that model. Keys and addresses come from the environment."""
+    check_known(provider)
     found = os.environ if environ is None else environ
     opened: Provider = importlib.import_module(_PROVIDERS[provider]).open_model(model, found)
     return opened

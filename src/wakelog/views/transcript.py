@@ -29,6 +29,7 @@ from wakelog.log.entry import (
     ToolStarted,
 )
 from wakelog.log.tree import Branch
+from wakelog.views.context_words import context_words
 from wakelog.views.state import branch_state
 
 
@@ -54,17 +55,23 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 def transcript(branch: Branch) -> tuple[Row, ...]:
     """The rows of a branch. A tool call's row holds its result, if there is one; what still waits stands last."""
     results = _results(branch.links)
-    labels, words, cuts = _labels(branch), _open_words(branch), _cut_replies(branch)
+    labels, words, cuts, changes = _labels(branch), _open_words(branch), _cut_replies(branch), _changes(branch)
     shown: set[str] = set()
     rows: list[Row] = []
     for link in branch.links:
         for row in _rows(link, results, shown, labels.get(link.id, ())):
-            is_open = row.kind == "call" and row.status == "open"
-            rows.append(
-                msgspec.structs.replace(row, status=words.get((link.id, row.call_id), "open")) if is_open else row
-            )
+            if row.kind == "call" and row.status == "open":
+                rows.append(msgspec.structs.replace(row, status=words.get((link.id, row.call_id), "open")))
+            else:
+                rows.append(msgspec.structs.replace(row, text=changes[link.id]) if link.id in changes else row)
         rows += [_fact_row(fact, "cut", text=Said(content=fact.content).text) for fact in cuts.get(link.id, ())]
     return (*rows, *_queue_rows(branch))
+
+
+def _changes(branch: Branch) -> dict[str, str]:
+    """What each context entry brings, beside what was in force before it."""
+    records = [link.value for link in branch.links if isinstance(link.value, ContextRecord)]
+    return {record.id: context_words(record, before) for record, before in zip(records, [None, *records], strict=False)}
 
 
 def _queue_rows(branch: Branch) -> Iterator[Row]:
@@ -161,8 +168,8 @@ def _plain_row(link: Entry) -> Row:
             return _row(link, "change", name="model", text=model)
         case Setting(key=key, value=value):
             return _row(link, "change", name=key, input=value)
-        case ContextRecord() as record:
-            return _row(link, "change", name="context", text=_context_words(record))
+        case ContextRecord():
+            return _row(link, "change", name="context")
         case Cancelled(reason=reason):
             return _row(link, "ended", status="cancelled", text=reason)
         case Failed(reason=reason, error=error):
@@ -173,16 +180,6 @@ def _plain_row(link: Entry) -> Row:
                 link, "note", name=custom.custom_type, text=show_parts(_custom_parts(custom)), input=custom.data
             )
     return _row(link, "unknown", name=link.type)
-
-
-def _context_words(record: ContextRecord) -> str:
-    """What a context entry brings, in a few words: the texts themselves are blobs."""
-    approval = record.policy.get("approval")
-    words = [source.path for source in record.sources]
-    words += ["instructions"] if record.system is not None else []
-    words += ["tools"] if record.tools is not None else ["no tools"]
-    words += [f"approval {approval}"] if isinstance(approval, str) else []
-    return ", ".join(words)
 
 
 def _reply_rows(link: Entry, reply: Reply, results: dict[tuple[str, str], Entry], shown: set[str]) -> Iterator[Row]:

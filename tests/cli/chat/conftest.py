@@ -13,12 +13,12 @@ def chat(shell, tmp_path_factory):
     """Begins a chat; gives its terminal. Several may run side by side."""
     panes = []
 
-    def begin(*words, columns=80, rows=24, env=None, command="chat"):
+    def begin(*words, columns=80, rows=24, env=None, command="chat", ahead=()):
         environment = {**os.environ, **(env or {})}
         environment.pop("TMUX", None)
         # A socket's path must be short, whatever the test is called.
         folder = tmp_path_factory.mktemp("t", numbered=True)
-        panes.append(Pane(folder, shell.command(command, *words), environment, columns, rows, shell.store))
+        panes.append(Pane(folder, shell.command(command, *words), environment, columns, rows, shell.store, ahead))
         return panes[-1]
 
     yield begin

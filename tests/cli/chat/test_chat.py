@@ -115,7 +115,9 @@ def test_once_always_and_no(shell, script, chat):
     pane = chat("--model", model)
     pane.expect(READY)
     pane.say("go")
-    pane.expect("command: echo one >> ran", "shell: Run it?  [y] once  [a] always  [n] no", "1 question")
+    pane.expect(
+        "command: echo one >> ran", "shell: Run it?  [y] once  [a] always shell, in this session  [n] no", "1 question"
+    )
     pane.say("y")
     pane.expect("✓ shell echo one >> ran", "command: echo two >> ran")
     pane.say("n")
@@ -135,7 +137,7 @@ def test_a_message_is_no_answer(shell, script, chat):
     pane = chat("--model", script({"toolCalls": [TOUCH]}, {"text": "Finished."}))
     pane.expect(READY)
     pane.say("go")
-    pane.expect("Run it?  [y] once  [a] always  [n] no, then Enter")
+    pane.expect("Run it?  [y] once  [a] always shell, in this session  [n] no, then Enter")
     pane.say("always look before you run")
     pane.expect("» waits: always look")
     pane.type("y")

@@ -34,7 +34,7 @@ def test_the_line_lives_while_servers_start(shell, chat, gate, servers):
     pane.say("list .")
     pane.expect("connecting to slow, dead", "The MCP server dead did not start")
     pane.say("list again")
-    pane.expect("the session has not begun yet; wait for its servers", "› list again")
+    pane.expect("your last message still waits; send this one after it", "› list again")
     assert not list(shell.store.glob("*.jsonl"))
     gate.open()
     pane.expect("› list .", "✓ list .", "› list again")

@@ -58,10 +58,52 @@ def test_settings(shell, script, chat):
     pane.say("/model nobody:x")
     pane.expect("no provider")
     pane.say("/model demo")
-    pane.expect("from here on demo:demo answers")
-    pane.until(lambda seen: "demo:demo" in seen.splitlines()[-1])
+    pane.expect("from here on demo answers")
+    pane.until(lambda seen: "· demo ·" in seen.splitlines()[-1])
     assert kinds(shell).count("model_change") == 1
     said(pane, "hello", "I am the demo model")
+
+
+def test_what_was_always_allowed_is_named_and_taken_back(shell, script, chat):
+    """RUN-12: `always` is every call of one tool, and says so; `show` and `tree` name it; /ask lets it ask again."""
+    calls = [{"toolCalls": [{"name": "shell", "input": {"command": f"echo {at} >> ran"}}]} for at in range(3)]
+    pane = begun(chat, script(*calls[:2], {"text": "One."}, calls[2], {"text": "Two."}))
+    pane.say("go")
+    pane.expect("shell: Run it?  [y] once  [a] always shell, in this session  [n] no, then Enter")
+    pane.say("a")
+    pane.expect("✓ shell echo 1 >> ran", "One.")
+    pane.until(pane.rests)
+    assert "context: shell runs unasked" in shell("show", "agent_user_1").out
+    assert "context: shell runs unasked" in shell("tree", "agent_user_1").out
+    pane.say("/ask")
+    pane.expect("run unasked in this session: read, list, grep, shell;")
+    pane.say("/ask shel")
+    pane.expect("no tool is called 'shel' here")
+    pane.say("/ask shell")
+    pane.expect("run unasked in this session: read, list, grep;")
+    assert "context: shell asks first" in shell("tree", "agent_user_1").out
+    pane.say("go on")
+    pane.expect("command: echo 2 >> ran", "shell: Run it?")
+    pane.say("n")
+    pane.expect("Two.")
+    assert (shell.folder / "ran").read_text() == "0\n1\n"
+
+
+def test_a_turn_that_failed_is_tried_again(shell, script, chat):
+    """RUN-17: from where it began to fail, as `wakelog wake --retry` does; where none did, that is said."""
+    pane = begun(chat, script({"error": {"kind": "auth", "message": "no such key"}}, {"text": "Better."}))
+    pane.say("go")
+    pane.expect("the turn failed: no such key; /retry tries it again")
+    pane.until(pane.rests)
+    pane.say("/retry")
+    pane.until(lambda seen: seen.count("the turn failed: no such key") == 2)
+    script({"text": "Better."})
+    pane.say("/retry")
+    pane.expect("Better.")
+    pane.until(pane.rests)
+    assert prompts(shell) == ["go"]
+    pane.say("/retry")
+    pane.expect("the last turn of agent_user_1 did not fail")
 
 
 def test_sessions(shell, script, chat):
@@ -76,10 +118,10 @@ def test_sessions(shell, script, chat):
 
 
 def test_looking(script, chat):
-    pane = begun(chat, script({"text": "One."}))
+    pane = begun(chat, script({"text": "One."}), "--system", "Be very brief.")
     said(pane, "first", "One.")
     pane.say("/context")
-    pane.expect("sha256:", "user  2 tokens")
+    pane.expect("sha256:", "instructions  4 tokens", "user  2 tokens")
     pane.say("/usage")
     pane.expect("agent_user_1: 1 call, ")
     pane.say("/attention")

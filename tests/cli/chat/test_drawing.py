@@ -217,7 +217,7 @@ def test_a_very_long_change_is_not_compared():
 KNOWN = Figures(
     name="crab_user_3",
     title="The parser",
-    model="demo:demo",
+    model="demo",
     tokens=4_100,
     compact_at=8_000,
     spent=Usage(input_tokens=1_500_000, output_tokens=20, cost_micros=12_300),
@@ -227,11 +227,9 @@ KNOWN = Figures(
 
 def test_the_status_line():
     wide = status_line(Look(width=140), KNOWN, "working", 2)
-    assert wide == (
-        "crab_user_3 · The parser · demo:demo · context 4.1k/8k · spent 1.5M · $0.0123 · working · 2 questions"
-    )
+    assert wide == ("crab_user_3 · The parser · demo · context 4.1k/8k · spent 1.5M · $0.0123 · working · 2 questions")
     assert "cost unknown" in status_line(Look(width=140), Figures(spent=Usage(), calls=1), "", 0)
-    assert status_line(Look(width=80), Figures(model="demo:demo"), "", 0) == "a new session · demo:demo"
+    assert status_line(Look(width=80), Figures(model="demo"), "", 0) == "a new session · demo"
 
 
 @pytest.mark.parametrize("columns", [12, 20, 40, 60, 80])

@@ -16,6 +16,15 @@ def test_the_newest_first_and_for_its_owner_alone(tmp_path):
     assert stat.S_IMODE(os.stat(os.path.dirname(path)).st_mode) == 0o700
 
 
+def test_secrets_stay_out(tmp_path):
+    """Law 14: what has the shape of a key is not kept for the next chat, and the rest of the line is."""
+    path, key = tmp_path / "history.jsonl", "sk-ant-api03-" + "Ab1_" * 23
+    TypedHistory(str(path)).store_string(f"use {key} for this")
+    assert key.encode() not in path.read_bytes()
+    (kept,) = TypedHistory(str(path)).load_history_strings()
+    assert (kept[:4], kept[-9:]) == ("use ", " for this")
+
+
 def test_bounded(tmp_path):
     """A file that has grown is cut to its newest lines when a chat begins; a very long text is not kept."""
     path = tmp_path / "history.jsonl"

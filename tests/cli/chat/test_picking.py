@@ -148,6 +148,7 @@ def test_picked_on_a_terminal(shell, script, chat):
     pane = chat("--pick")
     seen = pane.expect("Open which session? _", "the parser", "the lexer", "the printer", "agent: An answer.")
     assert "›  the printer" in seen
+    assert all(f"agent_user_{number} " in seen for number in (1, 2, 3))
     pane.press("Down")
     pane.expect("›  the lexer")
     pane.type("pars")

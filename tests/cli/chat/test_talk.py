@@ -176,7 +176,7 @@ def test_a_fault_and_another_try(told):
         Notice("the model failed, trying again: busy", "warn"),
     ]
     last = FaultReport(kind="auth", message="no key")
-    assert told(Failed(reason="call", error=last)) == [Notice("the turn failed: no key", "bad")]
+    assert told(Failed(reason="call", error=last)) == [Notice("the turn failed: no key; /retry tries it again", "bad")]
 
 
 def test_a_cancelled_turn(told):

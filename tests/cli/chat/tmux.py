@@ -26,7 +26,7 @@ set -g allow-passthrough on
 class Pane:
     """One program on a terminal of its own."""
 
-    def __init__(self, folder, command, environment, columns=80, rows=24, store=None):
+    def __init__(self, folder, command, environment, columns=80, rows=24, store=None, ahead=()):
         self._store = store
         self._socket = str(folder / "t")
         settings = folder / "tmux.conf"
@@ -40,6 +40,9 @@ class Pane:
         program = f'tmux -S {self._socket} wait-for go; {shlex.join(command)}; echo "[exit $?]"; exec cat'
         self._tmux("-f", str(settings), "new-session", "-d", "-x", str(columns), "-y", str(rows), program)
         self._tmux("pipe-pane", "-O", f"exec cat > {shlex.quote(self._pipe)}")
+        if ahead:
+            # Typed while nobody reads: the terminal itself echoes and edits it.
+            self.press(*ahead)
         self._tmux("wait-for", "-S", "go")
 
     def _tmux(self, *words, given=None):

@@ -4,8 +4,8 @@ Law: everything a person does here is an entry in the log, as if another process
 read from the log and its journals; nothing stored reaches the terminal raw; nothing is kept between turns but the
 session's name. Pure parts first: blocks, commands, diffs, shown, replies, talk, figures, picking. Then how they
 look: markdown, drawing, living. Then the effects, each thin: history, typed, screen, keys, watching, channel,
-running. `room` puts them together. This file is loaded with the list of commands, so it loads the rest only when
-somebody chats.
+running, ahead, behind. `room` puts them together. This file is loaded with the list of commands, so it loads the
+rest only when somebody chats.
 """
 
 import os
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 # What `run` takes and a chat takes too: the very same options.
 _TERMS = ("model", "agent", "sender", "system", "tools", "yes", "cwd", "compact_at", "strategy", "unknown", "resume")
 _LOOKED_AT = 20
+_LINE_AGAIN = "\r\x1b[K"
 
 
 @command(
@@ -80,9 +81,12 @@ chat.params[2:2] = [param for param in run_command.params if param.name in _TERM
 
 
 def _put_heading(asked: Asked, place: Place) -> None:
-    """A line above all that moves: some terminals keep what was drawn at their very top when it is erased."""
+    """A line above all that moves: some terminals keep what was drawn at their very top when it is erased.
+
+    Half a line that was typed meanwhile stands there already, and comes again where it is edited.
+    """
     seen = look(asked.color)
-    put(seen.paint("dim", clip(seen, visible(f"{APP}, {place.shown}"), seen.columns)))
+    put(_LINE_AGAIN + seen.paint("dim", clip(seen, visible(f"{APP}, {place.shown}"), seen.columns)))
 
 
 def _check_terminal() -> None:

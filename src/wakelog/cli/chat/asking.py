@@ -14,7 +14,7 @@ from wakelog.session import Session
 
 _CALLED = {
     "approve": "once",
-    "always": "always",
+    "always": "always {tool}, in this session",
     "deny": "no",
     "ran": "yes",
     "did not run": "no",
@@ -116,7 +116,9 @@ def ask_lines(look: Look, asked: Waiting, *, is_open: bool) -> list[str]:
     """What answers it, for as long as it waits."""
     title = "Run it?" if asked.question.attention.reason == "approve" else "Did it run?"
     answers = _answers(asked)
-    keys = "  ".join(f"[{key}] {_CALLED[answers[key]]}" for key in _WORDS if key in answers)
+    tool = clip(look, visible(asked.tool), _TOOL_ROOM)
+    called = {word: words.replace("{tool}", tool) for word, words in _CALLED.items()}
+    keys = "  ".join(f"[{key}] {called[answers[key]]}" for key in _WORDS if key in answers)
     how = f"{keys}, then Enter" if is_open else "send or clear what you type, then answer"
-    lines = wrap(f"{clip(look, visible(asked.tool), _TOOL_ROOM)}: {title}  {how}", look.columns)
+    lines = wrap(f"{tool}: {title}  {how}", look.columns)
     return [look.paint("warn", line) for line in lines]

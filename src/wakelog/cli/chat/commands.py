@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Takes: TypeAlias = Literal["", "entry", "model", "session", "text"]
+Takes: TypeAlias = Literal["", "entry", "model", "session", "text", "tool"]
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -30,8 +30,10 @@ COMMANDS = {
         Command("fork", "go on from here, or from an entry, in a session of its own", "entry", "[ENTRY]"),
         Command("tree", "draw every branch"),
         Command("head", "show the head, or go on from an earlier entry", "entry", "[ENTRY]"),
+        Command("retry", "try a turn that has failed again"),
         Command("compact", "let a summary stand for what came before", "text", "[INSTRUCTIONS]"),
         Command("model", "show the model, or change it", "model", "[PROVIDER:NAME]"),
+        Command("ask", "show which tools run unasked, or let one ask again", "tool", "[TOOL]"),
         Command("rename", "give the session a title", "text", "TITLE", needs=True),
         Command("new", "begin another session with the next message"),
         Command("open", "go on with another session", "session", "SESSION", needs=True),
@@ -54,6 +56,8 @@ _MEANT = {
     **dict.fromkeys(("summarise", "summarize", "fold"), "compact"),
     **dict.fromkeys(("title", "name"), "rename"),
     **dict.fromkeys(("approve", "pending"), "attention"),
+    **dict.fromkeys(("again", "redo"), "retry"),
+    **dict.fromkeys(("allow", "permissions", "tools"), "ask"),
     **dict.fromkeys(("interrupt",), "steer"),
 }
 _COMMAND = re.compile(r"/([a-z?]*)(?:\s+(.*))?", re.DOTALL)

@@ -1,4 +1,4 @@
-"""What Tab offers in a chat: commands, and behind them entries, models and sessions. Only while a command is typed.
+"""What Tab offers in a chat: commands, and behind them entries, models, tools and sessions; only in a command.
 
 Everything offered was stored by somebody, so what is shown of it is visible; a name that is not as it looks is not
 offered. A completion never complains.
@@ -13,9 +13,11 @@ from wakelog.cli.addresses import labels, short
 from wakelog.cli.chat.commands import COMMANDS, usage_of
 from wakelog.cli.chat.seat import Seat
 from wakelog.cli.safe import first_line, visible
+from wakelog.cli.terms import unasked
 from wakelog.errors import WakelogError
 from wakelog.log.content import Reply
 from wakelog.log.entry import Message
+from wakelog.providers import spelled
 from wakelog.stores import open_catalog
 from wakelog.views.transcript import show_parts
 
@@ -53,6 +55,8 @@ class Completing(Completer):
                 return self._entries()
             if takes == "model":
                 return self._models()
+            if takes == "tool":
+                return self._unasked()
             return self._known_sessions() if takes == "session" else ()
         except (WakelogError, OSError):
             return ()
@@ -75,8 +79,12 @@ class Completing(Completer):
         session = self._room.session
         links = session.branch().links if session is not None else ()
         said = [link.value.message for link in reversed(links) if isinstance(link.value, Message)]
-        used = [f"{reply.provider}:{reply.model}" for reply in said if isinstance(reply, Reply) and reply.model]
+        used = [spelled(reply.provider, reply.model) for reply in said if isinstance(reply, Reply) and reply.model]
         return [*((name, "answered before") for name in dict.fromkeys(used)), *((name, "") for name in _PROVIDERS)]
+
+    def _unasked(self) -> Iterable[Offer]:
+        session = self._room.session
+        return [(name, "runs unasked") for name in unasked(session)] if session is not None else []
 
     def _known_sessions(self) -> Iterable[Offer]:
         """The last changed ones, as they were when first asked for."""

@@ -12,11 +12,12 @@ from wakelog.cli.chat.commands import COMMANDS, usage_of
 from wakelog.cli.chat.seat import Seat
 from wakelog.cli.draw import pad, wrap
 from wakelog.cli.read import context_lines, spent_lines
-from wakelog.cli.terms import Terms, agree, checked
+from wakelog.cli.terms import Terms, agree, ask_again, checked, unasked
 from wakelog.cli.trees import draw_tree
+from wakelog.cli.weighing import beside
 from wakelog.errors import Conflict, UsageError
 from wakelog.forking import fork
-from wakelog.people import ask_for_fold
+from wakelog.people import ask_for_fold, retry
 from wakelog.session import Session
 from wakelog.turn.policy import policy_in_force
 from wakelog.views.context import build_context
@@ -93,6 +94,14 @@ def _tree(room: Seat, _: str) -> None:
     _print(room, draw_tree(room.view.look, session.read().tree), f"tree {session.name}")
 
 
+def _retry(room: Seat, _: str) -> None:
+    session = _here(room)
+    _at_rest(room)
+    retry(session)
+    room.view.catch_up()
+    room.runner.want(session.name)
+
+
 # ── settings ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -115,6 +124,16 @@ def _model(room: Seat, given: str) -> None:
     else:
         agree(room.session, Terms(model=given))
         room.view.catch_up()
+
+
+def _ask(room: Seat, given: str) -> None:
+    session = _here(room)
+    if given:
+        _at_rest(room)
+        ask_again(session, given)
+        room.view.catch_up()
+    names = ", ".join(unasked(session)) or "none"
+    room.view.notice(f"tools that run unasked in this session: {names}; /ask TOOL lets one ask again")
 
 
 def _rename(room: Seat, given: str) -> None:
@@ -161,9 +180,9 @@ def _attention(room: Seat, _: str) -> None:
 def _context(room: Seat, _: str) -> None:
     session = _here(room)
     log = session.read()
-    policy = policy_in_force(branch_state(log.tree.branch()).context)
-    built = build_context(log.tree.branch(), policy.strategy)
-    _print(room, context_lines(room.view.look, log, built), f"context {session.name}")
+    branch = log.tree.branch()
+    built = build_context(branch, policy_in_force(branch_state(branch).context).strategy)
+    _print(room, context_lines(room.view.look, log, built, beside(built, branch)), f"context {session.name}")
 
 
 def _usage(room: Seat, _: str) -> None:
@@ -190,8 +209,10 @@ _DOINGS: dict[str, Callable[[Seat, str], None]] = {
     "fork": _fork,
     "tree": _tree,
     "head": _head,
+    "retry": _retry,
     "compact": _compact,
     "model": _model,
+    "ask": _ask,
     "rename": _rename,
     "new": _new,
     "open": _open,

@@ -5,8 +5,10 @@ import msgspec
 from wakelog.cli.draw import Look, cells, clip
 from wakelog.cli.safe import first_line, visible
 from wakelog.cli.times import plural
+from wakelog.cli.weighing import beside
 from wakelog.log.content import Usage
 from wakelog.log.tree import Tree
+from wakelog.providers import spelled
 from wakelog.turn.policy import policy_in_force
 from wakelog.views.context import build_context
 from wakelog.views.state import branch_state, session_state
@@ -32,11 +34,12 @@ def figures(name: str, tree: Tree) -> Figures:
     branch, whole = tree.branch(), session_state(tree)
     state = branch_state(branch)
     policy = policy_in_force(state.context)
+    built = build_context(branch, policy.strategy)
     return Figures(
         name=name,
         title=whole.title or "",
-        model=":".join(filter(None, (state.provider, state.model))),
-        tokens=build_context(branch, policy.strategy).tokens,
+        model=spelled(state.provider, state.model),
+        tokens=built.tokens + sum(beside(built, branch).values()),
         compact_at=policy.compact_at,
         spent=whole.usage,
         calls=whole.calls,

@@ -1,7 +1,8 @@
 """What was typed in earlier chats: one JSON string a line, in the XDG state folder, for its owner's eyes only.
 
 It is bounded, may be deleted at any time, and a chat that cannot write it goes on without: it is a convenience, and
-no log. Two chats add to it side by side, a line at a time.
+no log. Two chats add to it side by side, a line at a time. Secrets stay out (law 14), whatever is agreed for a log:
+this file belongs to no session, so nobody has said that it may hold any.
 """
 
 import contextlib
@@ -12,6 +13,7 @@ import msgspec
 from prompt_toolkit.history import History
 
 from wakelog.tools.clip import storable
+from wakelog.turn.redaction import redact
 
 KEPT = 1_000
 _TEXT_MAX = 100_000
@@ -46,7 +48,7 @@ class TypedHistory(History):
             return
         with contextlib.suppress(OSError):
             os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
-            _add(self._path, msgspec.json.encode(storable(string)) + b"\n", os.O_APPEND)
+            _add(self._path, msgspec.json.encode(redact(storable(string)).text) + b"\n", os.O_APPEND)
 
 
 def _lines(path: str) -> list[bytes]:

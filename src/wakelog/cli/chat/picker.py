@@ -16,6 +16,7 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import FormattedTextControl, Layout, Window
 from prompt_toolkit.output import ColorDepth
 
+from wakelog.cli.chat.ahead import press, typed_ahead
 from wakelog.cli.chat.picking import Fetch, Page, Picking, page_of
 from wakelog.cli.chat.screen import terminal
 from wakelog.cli.draw import Cell, Column, Look, clip, table, wrap
@@ -39,6 +40,7 @@ _KEY_S = 0.1
 _COLUMNS = (
     Column(""),
     Column("TITLE", gives=True),
+    Column("NAME", gives=True, cap=24),
     Column("AGE", right=True),
     Column("STATE"),
     Column("MODEL", gives=True, cap=24),
@@ -51,7 +53,9 @@ def pick(look: Look, place: Place) -> str | None:
     size = shutil.get_terminal_size()
     height = max(1, min(_ROWS_MAX, size.lines - _PREVIEW_LINES - _BESIDE))
     picking = Picking(rows_of(place.catalog), height)
-    return _Picker(look, place.store, picking).app.run()
+    app = _Picker(look, place.store, picking).app
+    with typed_ahead(app.input.fileno()) as ahead:
+        return app.run(pre_run=lambda: press(app, ahead))
 
 
 def rows_of(catalog: Catalog) -> Fetch:
@@ -141,10 +145,11 @@ def page_lines(look: Look, page: Page, preview: str, now: int) -> Iterator[str]:
 
 
 def _cells(look: Look, row: SessionRow, now: int, *, chosen: bool) -> list[Cell]:
-    title = first_line(row.title or "") or first_line(row.prompt) or visible(row.name)
+    title = first_line(row.title or "") or first_line(row.prompt)
     return [
         (look.sign("›", ">") if chosen else " ", "mark"),
         (title, "bold" if chosen else ""),
+        (visible(row.name), "dim"),
         (ago(row.updated, now), "dim"),
         (visible(row.state), "dim"),
         (visible(row.model or ""), "dim"),

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from wakelog.cli.chat.aside import Aside
+from wakelog.cli.chat.behind import behind
 from wakelog.cli.chat.channel import LogChannel
 from wakelog.cli.chat.commands import Do, Nothing, Say, as_typed, meaning
 from wakelog.cli.chat.completing import Completing
@@ -22,13 +23,13 @@ from wakelog.cli.chat.figures import Figures
 from wakelog.cli.chat.keys import bindings
 from wakelog.cli.chat.running import Runner
 from wakelog.cli.chat.view import Doing, View
-from wakelog.cli.configured import tools_listed
+from wakelog.cli.configured import Meant, check_askable, is_slow, tools_listed
 from wakelog.cli.faces import CHANNEL
 from wakelog.cli.failures import INTERRUPTED, NEEDS_ATTENTION
 from wakelog.cli.options import Asked
 from wakelog.cli.places import Place
 from wakelog.cli.run import Options
-from wakelog.cli.terms import Terms, agree, begin, checked, servers_for
+from wakelog.cli.terms import Terms, agree, begin, checked, meant, servers_for
 from wakelog.errors import Conflict, WakelogError
 from wakelog.log.content import Prompt, Text
 from wakelog.ports import Tool
@@ -51,6 +52,8 @@ class Room:
         self._elsewhere = False
         self._work: set[asyncio.Task[None]] = set()
         self._connecting: asyncio.Task[None] | None = None
+        self._ready: set[str] = set()
+        """The providers whose models have been found to be askable: they are loaded."""
         self.view = View(asked.color, Completing(self), self._doing)
         self.view.screen.bind(bindings(self, self.view.screen.input))
         channel = LogChannel(self.view.catch_up, self.view.ensure)
@@ -70,7 +73,7 @@ class Room:
             self._begin_work(work)
         try:
             with contextlib.redirect_stderr(Aside(self.view.overheard)):
-                return await self.view.screen.app.run_async(set_exception_handler=False)
+                return await self.view.screen.run()
         finally:
             self.farewell = self._last_words()
             for task in self._work:
@@ -103,6 +106,7 @@ class Room:
         else:
             self.detach()
         self.view.notice("/help shows what there is; Ctrl-D leaves")
+        self.view.screen.press_ahead()
         while True:
             self._look()
             busy = self.is_busy
@@ -143,6 +147,7 @@ class Room:
         self._presses = 0
         self.view.open(session)
         self.runner.want(session.name)
+        self._begin_work(self._load(self._meant))
 
     def detach(self) -> None:
         """The next message begins a session, on the terms of the command line."""
@@ -151,8 +156,31 @@ class Room:
         self.view.detach(Figures(model=self.check(self.terms)))
 
     def check(self, terms: Terms) -> str:
-        """The model that would answer in a new session."""
-        return checked(terms, cwd=self._cwd, agent=self.options.agent)
+        """The model that would answer in a new session; what it takes to ask it is loaded meanwhile."""
+        found = checked(terms, cwd=self._cwd, agent=self.options.agent)
+        self._begin_work(self._load(found))
+        return found.spelled
+
+    @property
+    def _meant(self) -> Meant:
+        return meant(self.terms, self.session, cwd=self._cwd, agent=self.options.agent)
+
+    async def _load(self, model: Meant) -> None:
+        """Makes ready to ask a model while a person types; whoever says something before that waits for it."""
+        try:
+            await self._be_ready(model)
+        except WakelogError as error:
+            # A message that waits says it as it comes back.
+            if self._connecting is None:
+                self.view.tell(error)
+
+    async def _be_ready(self, model: Meant) -> None:
+        if not self._is_ready(model):
+            await behind(lambda: check_askable(model))
+            self._ready.add(model.provider)
+
+    def _is_ready(self, model: Meant) -> bool:
+        return not is_slow(model.provider) or model.provider in self._ready
 
     # ── what the person does ─────────────────────────────────────────────────────────────────────
 
@@ -175,20 +203,27 @@ class Room:
                 self.view.screen.give_back(text)
 
     def say(self, words: str, *, steer: bool) -> None:
-        """A message, into the session or into a new one; one that begins waits for the servers that it begins with."""
+        """A message, into the session or into a new one.
+
+        It waits until its model can be asked and, where a session begins, for the servers that it begins with.
+        """
         if self._connecting is not None:
-            raise Conflict("the session has not begun yet", hint="wait for its servers, or Esc takes your message back")
+            raise Conflict("your last message still waits", hint="send this one after it, or Esc takes that one back")
+        model = self._meant
         servers = servers_for(self.terms, self.session, agent=self.options.agent, cwd=self._cwd)
-        if not servers:
+        if not servers and self._is_ready(model):
             self._say(words, steer=steer)
             return
-        self.view.connecting = tuple(server["name"] for server in servers)
-        self._connecting = self._begin_work(self._connect_and_say(servers, words, steer=steer))
+        self.view.connecting = tuple(server["name"] for server in servers) or (model.spelled,)
+        self._connecting = self._begin_work(self._connect_and_say(model, servers, words, steer=steer))
 
-    async def _connect_and_say(self, servers: Sequence[Mapping[str, Any]], words: str, *, steer: bool) -> None:
+    async def _connect_and_say(
+        self, model: Meant, servers: Sequence[Mapping[str, Any]], words: str, *, steer: bool
+    ) -> None:
         cwd = self._cwd if self.session is None else self.session.tree.card.cwd
         try:
-            self._say(words, steer=steer, served=await tools_listed(servers, cwd))
+            await self._be_ready(model)
+            self._say(words, steer=steer, served=await tools_listed(servers, cwd) if servers else ())
         except WakelogError as error:
             self.view.tell(error)
             self.view.screen.give_back(as_typed(words))

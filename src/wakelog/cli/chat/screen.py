@@ -37,6 +37,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 
+from wakelog.cli.chat.ahead import press, typed_ahead
 from wakelog.cli.chat.typed import Visible
 from wakelog.cli.draw import Look
 
@@ -76,6 +77,7 @@ class Screen:
             auto_suggest=DummyAutoSuggest(),
         )
         self._live, self._status = _Area(live), _Area(status)
+        self._ahead = ""
         self.app: Application[int] = self._made()
 
     def _made(self) -> Application[int]:
@@ -114,9 +116,23 @@ class Screen:
     @property
     def is_untouched(self) -> bool:
         """Whether nothing is typed and no key is on its way: whatever is pressed next is pressed after this frame."""
-        if self.input.text or self.app.key_processor.input_queue or not self.app.is_running:
+        if self._ahead or self.input.text or self.app.key_processor.input_queue or not self.app.is_running:
             return False
         return not select.select([self.app.input.fileno()], [], [], 0)[0]
+
+    async def run(self) -> int:
+        """Has the terminal until somebody leaves; gives the exit code."""
+        with typed_ahead(self.app.input.fileno()) as self._ahead:
+            if self._ahead:
+                # Half a line of it may stand where the first frame is to be.
+                self._output.write_raw("\r")
+                self._output.erase_end_of_line()
+            return await self.app.run_async(set_exception_handler=False)
+
+    def press_ahead(self) -> None:
+        """From here on keys mean something: those that were pressed before are pressed now."""
+        keys, self._ahead = self._ahead, ""
+        press(self.app, keys)
 
     def give_back(self, text: str) -> None:
         """Puts a text back into the line, before what was typed since."""

@@ -28,6 +28,7 @@ from wakelog.log.entry import (
     Terminated,
     ToolStarted,
 )
+from wakelog.providers import spelled
 from wakelog.turn.deltas import Spoken, TextDelta
 
 _OUTPUT_CHARS = 400
@@ -154,7 +155,11 @@ class Talk:
             case Failed(error=error, reason=reason):
                 why = (error.message or error.kind) if error is not None else reason
                 again = error is not None and error.retryable and reason == "call"
-                words = f"the model failed, trying again: {why}" if again else f"the turn failed: {why}"
+                words = (
+                    f"the model failed, trying again: {why}"
+                    if again
+                    else f"the turn failed: {why}; /retry tries it again"
+                )
                 return [*self._cut(), Notice(words, "warn" if again else "bad")]
             case Compaction(tokens_before=before, tokens_after=after):
                 self.summarising = False
@@ -162,11 +167,11 @@ class Talk:
                 sizes = f" from about {before:,} to {after:,} tokens" if known else ""
                 return [Notice(f"folded{sizes}", "dim")]
             case ModelChange(model=model, provider=provider):
-                return [Notice(f"from here on {':'.join(filter(None, (provider, model)))} answers", "dim")]
+                return [Notice(f"from here on {spelled(provider, model)} answers", "dim")]
             case SessionRenamed(title=title):
                 return [Notice(f"now called {title}" if title else "has no title now", "dim")]
             case Head():
-                return [*self._cut(), Notice("the head was moved: the next message goes on from there", "dim")]
+                return [*self._cut(), Notice("the head was moved: what comes next goes on from there", "dim")]
             case Terminated():
                 return [*self._cut(), Notice("this session is over for good", "warn")]
         return []

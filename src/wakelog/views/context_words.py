@@ -1,0 +1,65 @@
+"""What a `context` entry brings, in a few words: all of it where it is the first, else what is new. Pure.
+
+The texts themselves are blobs. Whatever stands in a policy was written by somebody, perhaps by another program: what
+cannot be understood is passed over, and every word is hostile until a face has dressed it.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from wakelog.log.entry import ContextRecord
+
+_APPROVALS = ("approval", "approvals")
+_RUNS = {
+    "auto": ("runs unasked", "run unasked"),
+    "ask": ("asks first", "ask first"),
+    "deny": ("never runs", "never run"),
+}
+
+
+def context_words(record: ContextRecord, before: ContextRecord | None = None) -> str:
+    """The words; `before` is what was in force until then."""
+    return ", ".join([*_texts(record, before), *_approvals(record, before), *_others(record, before)]) or "as it was"
+
+
+def _texts(record: ContextRecord, before: ContextRecord | None) -> Iterator[str]:
+    known = before.sources if before is not None else ()
+    yield from (source.path for source in record.sources if source not in known)
+    if record.system is not None and (before is None or record.system != before.system):
+        yield "instructions"
+    if before is not None and before.system is not None and record.system is None:
+        yield "no instructions"
+    if before is None or record.tools != before.tools:
+        yield "tools" if record.tools is not None else "no tools"
+
+
+def _approvals(record: ContextRecord, before: ContextRecord | None) -> Iterator[str]:
+    approval, was = _rule(record), _rule(before) if before is not None else None
+    if approval is not None and approval != was:
+        yield f"approval {approval}"
+    tools = _by_tool(record)
+    old = _by_tool(before) if before is not None else {}
+    now = {tool: tools.get(tool, approval) for tool in (*tools, *(tool for tool in old if tool not in tools))}
+    then = {tool: old.get(tool, was) if before is not None else approval for tool in now}
+    for how, (one, several) in _RUNS.items():
+        names = [tool for tool in now if now[tool] == how != then[tool]]
+        if names:
+            yield f"{', '.join(names)} {several if len(names) > 1 else one}"
+
+
+def _others(record: ContextRecord, before: ContextRecord | None) -> Iterator[str]:
+    """What else differs, by its name; of the first one all of it is new, and nothing is named."""
+    if before is None:
+        return
+    keys = [key for key in record.policy if key not in _APPROVALS]
+    yield from (key for key in keys if record.policy[key] != before.policy.get(key))
+    yield from (key for key in {**before.params, **record.params} if record.params.get(key) != before.params.get(key))
+
+
+def _rule(record: ContextRecord) -> str | None:
+    found = record.policy.get("approval")
+    return found if isinstance(found, str) else None
+
+
+def _by_tool(record: ContextRecord) -> Mapping[str, object]:
+    found = record.policy.get("approvals")
+    return found if isinstance(found, dict) else {}
