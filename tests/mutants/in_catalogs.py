@@ -211,7 +211,7 @@ ORDER BY""",
         "law 13",
         "cli/places.py",
         """return re.sub(_HIDDEN, r"\\1…", named)""",
-        "return self.url",
+        "return url",
         (f"{LISTING}::test_no_password_is_shown",),
     ),
     Mutant(
