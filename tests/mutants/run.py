@@ -16,6 +16,8 @@ from tests.mutants.mutant import ROOT, Mutant, plant
 from tests.mutants.witness import FROM, REPORT
 
 PATIENCE_S = 300
+# All of the tests that any mutant names, one after the other.
+_PATIENCE_WITH_ALL_S = 1_800
 
 
 class Verdict(NamedTuple):
@@ -42,7 +44,7 @@ def judge(mutant: Mutant) -> Verdict:
 
 def green_without(tests: Sequence[str]) -> list[str]:
     """The tests that are not green without any mutant; none, if all is well."""
-    ended = tested(None, tests)
+    ended = tested(None, tests, patience_s=_PATIENCE_WITH_ALL_S)
     return [test for test in tests if outcome(ended, test) != "green"]
 
 
@@ -52,7 +54,7 @@ def outcome(ended: dict[str, str], test: str) -> str:
     return "red" if "red" in found else "green" if found else "missing"
 
 
-def tested(mutant: Mutant | None, tests: Sequence[str]) -> dict[str, str]:
+def tested(mutant: Mutant | None, tests: Sequence[str], *, patience_s: float = PATIENCE_S) -> dict[str, str]:
     """Runs tests with a mutant, or with none; gives how each ended."""
     with tempfile.TemporaryDirectory(prefix="wakelog-mutant-") as folder:
         report, place = os.path.join(folder, "report"), plant(mutant, folder)
@@ -63,7 +65,7 @@ def tested(mutant: Mutant | None, tests: Sequence[str]) -> dict[str, str]:
             env={**os.environ, **more, FROM: place, REPORT: report, "HYPOTHESIS_STORAGE_DIRECTORY": folder},
             capture_output=True,
             text=True,
-            timeout=PATIENCE_S,
+            timeout=patience_s,
             check=False,
         )
         # 0: all green, 1: some red. Anything else is a run that did not happen.
