@@ -116,6 +116,8 @@ def test_a_tool_that_is_none():
     ("server", "says"),
     [
         ("", "1: the server x has neither a command nor a url"),
+        # Said once: that there is none is only because this is none.
+        ('command = "x"', '2: mcp.x.command must be a program and its words, as ["program", "word"], not text'),
         (
             "command = ['a']\nbearer_env = 'B'",
             "3: the server x is a program: it has no bearer; hand the variable through with env",

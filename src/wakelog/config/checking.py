@@ -1,7 +1,7 @@
 """What no single file can see: names that lead nowhere once everything is together. Pure."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from wakelog.config.names import TOOL_NAMES
 from wakelog.config.nesting import Settings, config_of
@@ -12,13 +12,17 @@ from wakelog.config.values import DEFAULT_AGENT, AgentConfig, Config, McpConfig,
 _NAMES_TOLD = 20
 
 
-def inconsistencies(settings: Settings) -> tuple[Mistake, ...]:
-    """Every name that names nothing, and every server that cannot be reached; no more than anybody reads."""
+def inconsistencies(settings: Settings, misread: Iterable[Mistake] = ()) -> tuple[Mistake, ...]:
+    """Every name that names nothing, and every server that cannot be reached; no more than anybody reads.
+
+    What is missing only because it was misread is not reported a second time.
+    """
+    half_read = {mistake.path[:2] for mistake in misread}
     config = config_of(settings)
     found = itertools.chain(
         _default_agent(settings),
         *(_agent(settings, config, name) for name in config.agents),
-        *(_server(settings, config.mcp[name], name) for name in config.mcp),
+        *(_server(settings, config.mcp[name], name) for name in config.mcp if ("mcp", name) not in half_read),
     )
     return tuple(itertools.islice(found, MISTAKES_MAX))
 

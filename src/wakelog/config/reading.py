@@ -196,7 +196,8 @@ class _Page:
 
     def _leaf(self, value: Any, kind: Any, path: Path) -> Finding:
         if holds_secret(value):
-            return Mistake(self.place(*path), f"{_told(path)} holds a secret, which no file should", KEPT_ELSEWHERE)
+            message = f"{_told(path)} holds a secret, which no file should"
+            return Mistake(self.place(*path), message, KEPT_ELSEWHERE, path=path)
         wrong = misfit(value, kind)
         if wrong:
             return self._misfit(value, kind, path, wrong)
@@ -204,7 +205,7 @@ class _Page:
         if strange is None:
             return Setting(path, _anchored(path, value, self._whole), self.place(*path))
         within = (strange.at,) if strange.at is not None else ()
-        return Mistake(self.place(*path, *within), strange.message, strange.hint)
+        return Mistake(self.place(*path, *within), strange.message, strange.hint, path=path)
 
     def _whole(self, place: str) -> str:
         """A path from the root, seen from the folder of the file."""
@@ -221,7 +222,7 @@ class _Page:
         said = quoted(clipped(value)) if choices and isinstance(value, str) else word_for(value)
         near = nearest(value, choices) if isinstance(value, str) else ""
         told = f"{_told(path)} must be {wrong}{'' if is_kin(value, kind) else f', not {said}'}"
-        return Mistake(self.place(*path), told, f"did you mean {near}?" if near else "")
+        return Mistake(self.place(*path), told, f"did you mean {near}?" if near else "", path=path)
 
 
 def _told(path: Path) -> str:

@@ -60,15 +60,11 @@ def resolve(
     merged.take(spoken.settings)
     settings = _with_models(merged.settings)
     sources = tuple(layer.source for layer in layers)
+    misread = [*(mistake for layer in layers for mistake in layer.reading.mistakes), *spoken.mistakes]
     return Loaded(
         config=config_of(settings),
         places={path: setting.place for path, setting in settings.items()},
-        mistakes=in_order(
-            sources,
-            *(mistake for layer in layers for mistake in layer.reading.mistakes),
-            *spoken.mistakes,
-            *inconsistencies(settings),
-        ),
+        mistakes=in_order(sources, *misread, *inconsistencies(settings, misread)),
         notices=tuple(merged.notices),
         sources=sources,
     )

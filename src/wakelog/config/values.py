@@ -185,6 +185,8 @@ class Mistake(msgspec.Struct, frozen=True):
     message: str
     hint: str = ""
     column: int = 0
+    path: Path = ()
+    """What could not be understood, where it is one value."""
 
     def __str__(self) -> str:
         column = f":{self.column}" if self.column else ""
