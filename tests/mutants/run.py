@@ -31,7 +31,7 @@ class Verdict(NamedTuple):
 def judge(mutant: Mutant) -> Verdict:
     """Plants a mutant and looks who notices."""
     try:
-        ended = tested(mutant, mutant.red)
+        ended = tested(mutant, mutant.red, patience_s=PATIENCE_S)
     except (LookupError, RuntimeError) as error:
         return Verdict(mutant, is_dead=False, why=str(error))
     except subprocess.TimeoutExpired:
@@ -54,7 +54,7 @@ def outcome(ended: dict[str, str], test: str) -> str:
     return "red" if "red" in found else "green" if found else "missing"
 
 
-def tested(mutant: Mutant | None, tests: Sequence[str], *, patience_s: float = PATIENCE_S) -> dict[str, str]:
+def tested(mutant: Mutant | None, tests: Sequence[str], *, patience_s: float) -> dict[str, str]:
     """Runs tests with a mutant, or with none; gives how each ended."""
     with tempfile.TemporaryDirectory(prefix="wakelog-mutant-") as folder:
         report, place = os.path.join(folder, "report"), plant(mutant, folder)
