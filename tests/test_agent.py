@@ -2,9 +2,12 @@
 
 import asyncio
 
+import pytest
+
 from tests.acts.rigs import Rig
 from tests.laws.plays import Outside
 from wakelog.agent import Agent, tools_told
+from wakelog.errors import Conflict, UsageError
 from wakelog.log.content import Reply
 from wakelog.log.entry import ContextRecord, Message, ModelChange
 from wakelog.reading import read_log
@@ -96,6 +99,27 @@ def test_a_turn_ends_as_it_would_have_whatever_becomes_of_the_agent():
     rig.policy = Policy()
     assert rig.say("Pay.").rows[-1] == "call waits"
     assert rig.outside.effects == {}
+
+
+@pytest.mark.parametrize("wrong", [{"unknown": "aks"}, {"compact_at": -1}, {"approvals": {"pay": "maybe"}}])
+def test_a_policy_that_is_none_is_told_before_anything_is_written(wrong):
+    """DESIGN 7: a caller's mistake is no damage of a log."""
+    store = MemoryStore()
+    with pytest.raises(UsageError):
+        asyncio.run(Agent(model="demo", policy=Policy(**wrong)).run(store, "Hello."))
+    assert list(store.sessions()) == []
+
+
+@pytest.mark.meddled
+def test_what_is_said_while_another_runs_it_is_said():
+    """RUN-6: it waits in the queue, and the error says so: nobody needs to say it twice."""
+    store = MemoryStore()
+    agent = Agent(model="demo")
+    session = agent.begin(store)
+    session.acquire("somebody", ttl_s=60)
+    with pytest.raises(Conflict, match="waits in its queue"):
+        asyncio.run(agent.run(store, "Hello.", session=session))
+    assert len(branch_state(session.branch()).queue) == 1
 
 
 def test_a_session_is_gone_on_with_by_name():

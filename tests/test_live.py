@@ -122,6 +122,8 @@ def test_a_cancelled_parent_calls_its_child_back():
     child = Session(rig.store, _children(rig)[0], clock=rig.clock)
     assert branch_state(child.branch()).ends_in == "cancelled"
     assert rig.outside.effects == {}
+    # It had been sent out: what it did until then is done.
+    assert [result.status for result in _results(rig)] == ["interrupted"]
     asyncio.run(recall(rig.world(), "never-was"))
 
 

@@ -5,13 +5,14 @@ import pytest
 from tests.acts.rigs import Rig, asks
 from wakelog.errors import Conflict, NotFound, UsageError
 from wakelog.log.content import Prompt
-from wakelog.log.entry import Attention, AttentionResolved, Call, Cancelled, Failed, Head, Message, Queued
-from wakelog.people import ask_for_fold, cancel, questions, rerun, resolve, retry
+from wakelog.log.entry import Attention, AttentionResolved, Call, Cancelled, Failed, Head, Message, ModelChange, Queued
+from wakelog.people import ask_for_fold, cancel, has_failed, questions, rerun, resolve, retry
 from wakelog.session import Session
 from wakelog.testing.dying import Died, DyingStore
 from wakelog.turn.decisions import Await, Rest
 from wakelog.turn.deltas import Faulted
 from wakelog.views.overview import overview
+from wakelog.views.state import branch_state
 
 PAY = {"Pay.": [asks(("pay", 1)), {"text": "Paid."}], "Go on.": [{"text": "Gone."}]}
 
@@ -100,6 +101,22 @@ def test_a_turn_that_failed_is_tried_again():
     report = rig.wake()
     assert (report.decision, report.text) == (Rest(), "Gone.")
     assert len(rig.values(Failed)) == 3
+
+
+def test_what_was_agreed_on_since_holds_for_the_next_try():
+    """RUN-12: another model is the natural cure; a death before the head is moved changes nothing."""
+    rig = Rig({"Go on.": [{"text": "Gone."}]}, faults_max=1)
+    works, rig.provider = rig.provider, Down()
+    rig.say("Go on.")
+    rig.session.append(ModelChange(model="better", provider="scripted"))
+    assert has_failed(rig.session)
+    rig.provider = works
+    retry(rig.session)
+    assert not has_failed(rig.session)
+    assert rig.wake().text == "Gone."
+    assert branch_state(rig.session.branch()).answered_model == "better"
+    with pytest.raises(Conflict, match="did not fail"):
+        retry(rig.session)
 
 
 def test_only_a_turn_that_failed_can_be_tried_again():

@@ -9,18 +9,19 @@ from typing import Any
 
 import msgspec
 
+from wakelog.errors import Conflict, LeaseLost
 from wakelog.instructions import instructed
 from wakelog.live import live_world
 from wakelog.log.codec import canonical
 from wakelog.log.content import BlobRef, Prompt, Text
-from wakelog.log.entry import ContextRecord, Entry, ModelChange
+from wakelog.log.entry import ContextRecord, Entry, ModelChange, Queued
 from wakelog.ports import Channel, Hook, Store, Tool
 from wakelog.projects import git_branch
 from wakelog.providers import split_model
 from wakelog.session import Session
 from wakelog.tools.mcp import McpTool
 from wakelog.tools.subagent import SubAgentTool
-from wakelog.turn.policy import HookTerms, Policy, policy_written
+from wakelog.turn.policy import HookTerms, Policy, check_policy, policy_written
 from wakelog.turn.redaction import redact_value
 from wakelog.views.state import branch_state
 from wakelog.waking import Report, wake
@@ -40,6 +41,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     def begin(self, store: Store, *, sender: str = "user", cwd: str = "", title: str | None = None) -> Session:
         """A new session of this agent."""
+        check_policy(self.policy)
         provider, model = split_model(self.model)
         session = Session.create(
             store, agent=self.name, sender=sender, cwd=cwd, title=title, model=model, provider=provider
@@ -49,6 +51,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     def enter(self, session: Session) -> Entry | None:
         """Writes into a session what is new in this agent; gives the entry, if there was anything new."""
+        check_policy(self.policy)
         state = branch_state(session.branch())
         provider, model = split_model(self.model)
         if (state.said_provider, state.said_model) != (provider, model):
@@ -98,9 +101,17 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         opened = Session(store, session) if isinstance(session, str) else session or self.begin(store, cwd=cwd)
         if session is not None:
             self.enter(opened)
-        opened.say(Prompt(content=(Text(text=prompt),), channel=channels[0].name if channels else None))
+        said = opened.say(Prompt(content=(Text(text=prompt),), channel=channels[0].name if channels else None))
         world = live_world(store, tools=self.tools, channels=channels, hooks=self.hooks)
-        return await wake(world, opened.name)
+        try:
+            return await wake(world, opened.name)
+        except LeaseLost:
+            raise
+        except Conflict as error:
+            if not isinstance(said.value, Queued):
+                raise
+            hint = "whoever runs the session answers it: do not say it again"
+            raise Conflict(f"{error.message}; what was said waits in its queue", hint=hint) from None
 
 
 def tools_told(store: Store, tools: Sequence[Tool], *, redacts: bool = True) -> BlobRef | None:

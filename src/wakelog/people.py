@@ -10,7 +10,18 @@ import msgspec
 
 from wakelog.errors import Conflict, NotFound, UsageError
 from wakelog.log.content import Content, Prompt, Reply, Text, ToolCall, ToolResult
-from wakelog.log.entry import Attention, AttentionResolved, Call, Entry, Failed, Message, Queued
+from wakelog.log.entry import (
+    Attention,
+    AttentionResolved,
+    Call,
+    ContextRecord,
+    Entry,
+    Failed,
+    Message,
+    ModelChange,
+    Queued,
+    Setting,
+)
 from wakelog.log.tree import Tree
 from wakelog.session import Session
 from wakelog.turn.compaction import is_kept_by_a_fold, plan_fold
@@ -24,6 +35,9 @@ CHOICES: dict[str, tuple[DecisionWord, ...]] = {
     "approve": ("approve", "deny"),
     "unknown": ("ran", "did not run", "run again", "result"),
 }
+
+
+_Setting: TypeAlias = ModelChange | ContextRecord | Setting
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -82,13 +96,20 @@ def has_failed(session: Session) -> bool:
 
 def retry(session: Session) -> Entry:
     """Takes a turn that has failed back to where it began to fail: whoever wakes the session tries it again."""
-    links = session.branch().links
-    kept = len(links)
-    while kept and isinstance(links[kept - 1].value, Failed):
-        kept -= 1
-    if kept == len(links):
+    if not has_failed(session):
         raise Conflict(f"the last turn of {session.name} did not fail", hint="say something, or wake it")
-    return session.move_head(links[kept - 1].id)
+    links = session.branch().links
+    at = next(at for at in range(len(links), 0, -1) if not isinstance(links[at - 1].value, Failed | _Setting))
+    first = next(place for place in range(at, len(links)) if isinstance(links[place].value, Failed))
+    place = links[first - 1].id
+    # What was agreed on since holds for the next try; it stands there before the head is moved.
+    for link in links[first:]:
+        if isinstance(link.value, _Setting):
+            bare = msgspec.structs.replace(
+                link.value, id="", parent_id=None, timestamp="", turn_id=None, v=None, seq=None
+            )
+            place = session.append(bare, at=place, fork=True).id
+    return session.move_head(place)
 
 
 def _is_under_way(session: Session) -> bool:

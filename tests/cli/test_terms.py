@@ -2,9 +2,17 @@
 behind its back, and what belongs to a model goes with the model."""
 
 from tests.cli.test_configured import context, entries
-from wakelog.cli.terms import Terms, agree
-from wakelog.log.entry import ContextRecord, Source
+from wakelog.agent import Agent
+from wakelog.cli.questions import Waiting, decide
+from wakelog.cli.terms import Terms, agree, allow_always
+from wakelog.log.content import ToolCall
+from wakelog.log.entry import Attention, ContextRecord, Source
+from wakelog.people import Question
 from wakelog.session import Session
+from wakelog.stores.memory import MemoryStore
+from wakelog.turn.policy import Policy, policy_in_force
+from wakelog.views.pending import OpenCall
+from wakelog.views.state import branch_state
 
 
 def exact(shell, name="agent_user_1"):
@@ -79,6 +87,39 @@ def test_a_model_of_another_provider_is_asked_where_that_is(shell, store, mine):
     assert context(shell)["params"] == {"endpoint": "http://127.0.0.1:9/v1"}
     agree(Session(store, "agent_user_1"), Terms(model="demo"))
     assert "params" not in context(shell)
+
+
+def test_what_may_never_run_does_not():
+    """RUN-13: `--yes` and `always` answer questions; where nothing is asked there is nothing to answer."""
+    agreed = Policy(approval="ask", approvals={"shell": "deny", "read": "ask", "list": "auto"})
+    said = Terms(yes=True).policy(agreed)
+    assert (said.approval, said.approvals) == ("auto", {"shell": "deny", "read": "auto", "list": "auto"})
+    assert Terms(yes=True).policy(Policy(approval="deny")).approval == "deny"
+    session = Agent(model="demo", policy=agreed).begin(MemoryStore())
+    for tool in ("shell", "read"):
+        allow_always(session, tool)
+    in_force = policy_in_force(branch_state(session.branch()).context)
+    assert (in_force.approval_of("shell"), in_force.approval_of("read")) == ("deny", "auto")
+
+
+def test_always_said_of_another_agent_is_said_of_that_alone():
+    """RUN-13: what a sub-agent of another name may do is nothing that its sender may."""
+    store = MemoryStore()
+    asks = Policy(approvals={"shell": "ask"})
+    root, like, other = (Agent(model="demo", name=name, policy=asks).begin(store) for name in ("boss", "boss", "aide"))
+    for session, lifted in ((other, "ask"), (like, "auto")):
+        asked = session.append(Attention(reason="approve", reply_id="r", tool_call_id="t")).value
+        call = OpenCall("r", ToolCall(id="t", name="shell", input={}), ours=True)
+        decide(root, Waiting(session, Question(asked, call)), "always")
+        found = [policy_in_force(branch_state(each.branch()).context).approval_of("shell") for each in (session, root)]
+        assert found == ["auto", lifted]
+
+
+def test_an_agent_that_nobody_configured_is_named(shell, mine):
+    """A slip of the keyboard would leave all behind that was agreed on for somebody else: it is said."""
+    mine("[agents.reviewer.approvals]\nshell = 'deny'\n")
+    assert 'no agent "reviewr" is configured' in shell.process("run", "--agent", "reviewr", "Hi.", typed=b"").err
+    assert "configured" not in shell.process("run", "--agent", "reviewer", "Hi.", typed=b"").err
 
 
 def test_a_folder_that_is_gone(shell):

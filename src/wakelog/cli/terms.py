@@ -15,8 +15,11 @@ import msgspec
 from wakelog.acts.requests import declared_tools, text_of
 from wakelog.agent import Agent, told, tools_told
 from wakelog.cli.configured import Meant, check_askable, check_likely, configured, tools_of
+from wakelog.cli.failures import note
 from wakelog.config import Plan, load_config, plan_of
 from wakelog.config.names import TOOL_NAMES
+from wakelog.config.shape import quoted
+from wakelog.config.values import DEFAULT_AGENT
 from wakelog.errors import Conflict, UsageError
 from wakelog.instructions import Instructions, instructed
 from wakelog.log.codec import canonical
@@ -55,10 +58,15 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
             "strategy": self.strategy,
             "unknown": self.unknown,
             "cut": "resume" if self.resume else None,
-            "approval": "auto" if self.yes else None,
-            "approvals": {} if self.yes else None,
+            "approval": _unasked(before.approval) if self.yes else None,
+            "approvals": {tool: _unasked(how) for tool, how in before.approvals.items()} if self.yes else None,
         }
         return msgspec.structs.replace(before, **{key: value for key, value in said.items() if value is not None})
+
+
+def _unasked(how: Approval) -> Approval:
+    """What nobody is asked about runs; what may never run does not."""
+    return "auto" if how == "ask" else how
 
 
 def checked(terms: Terms, session: Session | None = None, *, cwd: str = "", agent: str | None = None) -> Meant:
@@ -111,6 +119,8 @@ def _plan(terms: Terms, *, agent: str | None, cwd: str, model: str = "", quiet: 
     provider, name = _named(terms.model or model or _default_model(cwd, agent))
     config = configured(cwd, model=f"{provider}:{name}", quiet=quiet)
     plan = plan_of(config, agent or config.agent)
+    if config.agents and plan.name not in (*config.agents, DEFAULT_AGENT) and not quiet:
+        note(f"no agent {quoted(plan.name)} is configured: it works with what holds for all")
     return Meant(provider, name, plan.params, terms.resume), plan
 
 
@@ -245,8 +255,9 @@ def _with_policy(record: ContextRecord, policy: Policy) -> ContextRecord:
 
 
 def allow_always(session: Session, tool: str) -> None:
-    """From here on a tool runs without being asked about."""
-    _approve(session, tool, "auto")
+    """From here on a tool that was asked about runs without that."""
+    if policy_in_force(branch_state(session.branch()).context).approval_of(tool) == "ask":
+        _approve(session, tool, "auto")
 
 
 def ask_again(session: Session, tool: str) -> None:

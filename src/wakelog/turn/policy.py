@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from wakelog.errors import Damaged
+from wakelog.errors import Damaged, UsageError
 from wakelog.log.content import JsonObject, Usage, Value
 from wakelog.log.entry import ContextRecord
 
@@ -101,6 +101,18 @@ def policy_in_force(record: ContextRecord | None) -> Policy:
         return msgspec.convert({"instructions": bool(record.sources), **record.policy}, Policy)
     except msgspec.ValidationError as error:
         raise Damaged(f"the policy in force cannot be read: {error}", hint="see the last `context` entry") from None
+
+
+def check_policy(policy: Policy) -> None:
+    """`UsageError` for a policy that nobody could go by: it would stand in a log for ever."""
+    fields = {field.encode_name: getattr(policy, field.name) for field in msgspec.structs.fields(Policy)}
+    try:
+        msgspec.convert(policy_written(policy), Policy)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise UsageError(f"this is no policy: {error}", hint="see wakelog.turn.policy.Policy") from None
+    negative = [name for name, value in fields.items() if isinstance(value, int) and value < 0]
+    if negative:
+        raise UsageError(f"{negative[0]} cannot be below 0", hint="see wakelog.turn.policy.Policy")
 
 
 def policy_written(policy: Policy) -> JsonObject:

@@ -53,8 +53,8 @@ class OpenCall(msgspec.Struct, frozen=True):
 
     @property
     def begun(self) -> bool:
-        """Whether the tool may have had an effect."""
-        return self.started > 0 or self.doubtful
+        """Whether the tool may have had an effect; one that is a sub-agent has begun when that was sent out."""
+        return self.started > 0 or self.doubtful or self.child is not None
 
 
 class Pending(msgspec.Struct, frozen=True):
