@@ -89,12 +89,18 @@ def test_nothing_more_to_read(shell, script):
     assert not (shell.folder / "ran").exists()
 
 
-def test_ctrl_c_at_a_question_leaves(shell, script):
+def test_ctrl_c_at_a_question_leaves_it_open(shell, script):
+    """RUN-13: nothing is decided or cancelled, and one line says how to decide."""
     talk = shell.talk("run", "--model", script({"toolCalls": [shell_call("touch ran")]}), "hi")
     talk.expect(ASK)
     talk.type("\x03")
-    assert talk.end().code == 130
+    answer = talk.end()
+    last = answer.out.rstrip("\n").split("\n")[-1]
+    assert answer.code == 130
+    assert last.startswith("wakelog: the question stays open; agent_user_1 waits for you: shell(")
+    assert "`wakelog attention agent_user_1` with `--approve` or `--deny` decides" in last
     assert shell("attention").code == 6
+    assert not {"attention_resolved", "cancelled", "queued"} & set(kinds(shell))
 
 
 def test_did_it_run(shell, script):

@@ -93,8 +93,9 @@ def test_what_may_never_run_does_not():
     """RUN-13: `--yes` and `always` answer questions; where nothing is asked there is nothing to answer."""
     agreed = Policy(approval="ask", approvals={"shell": "deny", "read": "ask", "list": "auto"})
     said = Terms(yes=True).policy(agreed)
-    assert (said.approval, said.approvals) == ("auto", {"shell": "deny", "read": "auto", "list": "auto"})
-    assert Terms(yes=True).policy(Policy(approval="deny")).approval == "deny"
+    assert (said.approval, said.approvals) == ("auto", {"shell": "deny"})
+    strict = Terms(yes=True).policy(Policy(approval="deny", approvals={"read": "ask"}))
+    assert (strict.approval, strict.approvals) == ("deny", {"read": "auto"})
     session = Agent(model="demo", policy=agreed).begin(MemoryStore())
     for tool in ("shell", "read"):
         allow_always(session, tool)

@@ -1,8 +1,9 @@
 """Running a session from a terminal: it is woken, shown, interrupted, asked about, and left with an exit code.
 
 Rule 1: everything a person does here is an entry in the log, as if another process had done it: Ctrl-C appends a
-cancel, an answer appends a decision. Rule 2: a second Ctrl-C leaves at once and writes nothing more than that we
-left; the session is then like one whose process was killed, and is woken like it.
+cancel, an answer appends a decision; Ctrl-C at a question appends nothing, and leaves it open. Rule 2: a second
+Ctrl-C leaves at once and writes nothing more than that we left; the session is then like one whose process was
+killed, and is woken like it.
 """
 
 import asyncio
@@ -106,14 +107,29 @@ def _woken(run: "Run") -> Report:
     try:
         return asyncio.run(until_it_rests())
     except asyncio.CancelledError:
-        note(f"left; `wakelog wake {run.name}` goes on")
+        note(_left(run.name))
         raise KeyboardInterrupt from None
 
 
 def _decided(asked: Asked, session: Session, manner: Manner, left: list[Waiting]) -> bool:
     if manner.yes and approve_all(left):
         return True
-    return manner.in_place and decide_in_place(look(asked.color, sys.stderr), session, left, now_ms())
+    try:
+        return manner.in_place and decide_in_place(look(asked.color, sys.stderr), session, left, now_ms())
+    except KeyboardInterrupt:
+        _tell_open(session)
+        raise
+
+
+def _tell_open(session: Session) -> None:
+    """Somebody left at a question: it stays open, and whoever comes next finds out how to decide."""
+    left = tuple(waiting(session))
+    tell("\n")
+    note(f"the question stays open; {_how_to_decide(session, left)}" if left else _left(session.name))
+
+
+def _left(name: str) -> str:
+    return f"left; `wakelog wake {name}` goes on"
 
 
 def ending_of(session: Session, report: Report, rows: tuple[str, ...], *, interrupted: bool) -> Ending:

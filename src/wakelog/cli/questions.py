@@ -147,10 +147,14 @@ def decide_in_place(look: Look, root: Session, left: list[Waiting], now: int) ->
 
 
 def decide(root: Session, asked: Waiting, word: str) -> bool:
-    """Writes down an answer; `always` also lets the tool run unasked from here on. False for what decides nothing."""
+    """Writes down an answer; `always` also lets the tool run unasked from here on. False for what decides nothing.
+
+    Said of a sub-agent that is like its sender, it holds for the sender too, and so for those that it sends out later.
+    """
     if word == "always":
-        for session in {asked.session.name: asked.session, root.name: root}.values():
-            allow_always(session, asked.tool)
+        allow_always(asked.session, asked.tool)
+        if root.tree.card.agent == asked.session.tree.card.agent:
+            allow_always(root, asked.tool)
         word = "approve"
     return _decide(asked, word)
 

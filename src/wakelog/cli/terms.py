@@ -53,13 +53,15 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     def policy(self, before: Policy) -> Policy:
         """The agreements, on top of those before."""
+        approval = _unasked(before.approval)
+        by_tool = {tool: _unasked(how) for tool, how in before.approvals.items()}
         said: dict[str, Any] = {
             "compact_at": self.compact_at,
             "strategy": self.strategy,
             "unknown": self.unknown,
             "cut": "resume" if self.resume else None,
-            "approval": _unasked(before.approval) if self.yes else None,
-            "approvals": {tool: _unasked(how) for tool, how in before.approvals.items()} if self.yes else None,
+            "approval": approval if self.yes else None,
+            "approvals": {tool: how for tool, how in by_tool.items() if how != approval} if self.yes else None,
         }
         return msgspec.structs.replace(before, **{key: value for key, value in said.items() if value is not None})
 

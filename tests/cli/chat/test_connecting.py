@@ -63,6 +63,20 @@ def test_a_message_can_be_taken_back_while_servers_start(shell, chat, servers):
     assert not os.path.exists(f"/proc/{begun}")
 
 
+def test_a_server_that_is_slow_to_go_is_seen_to_be_stopped(shell, chat, servers):
+    """Esc is answered at once, however long the server takes."""
+    os.mkfifo(shell.folder / "gate")
+    servers(mute=f"trap '' TERM INT; echo > {shell.folder}/gate; while :; do sleep 1; done")
+    pane = chat("--model", "demo", columns=160)
+    pane.expect(READY)
+    pane.say("list .")
+    pane.expect("connecting to mute")
+    (shell.folder / "gate").read_text()
+    pane.press("Escape")
+    pane.expect("stopping mute")
+    pane.until(lambda seen: "› list ." in seen and "stopping" not in seen)
+
+
 def test_a_session_that_was_made_and_never_run_waits_for_them_too(shell, chat, gate, servers):
     servers(slow=f"cat {shell.folder}/gate >&2; exec {sys.executable} -I -S {PLAIN}")
     assert shell.process("new", "--model", "demo").code == 0

@@ -175,5 +175,21 @@ def test_a_message_that_cannot_be_said_is_not_lost(shell, script, chat):
     pane.say("precious words")
     seen = pane.expect("script.jsonl")
     pane.until(lambda seen: "› precious words" in seen)
+    pane.press("C-c")
+    pane.say("/steer at once")
+    pane.until(lambda seen: seen.count("· the script") > 1 and "› /steer at once" in seen)
     assert prompts(shell) == ["first"]
     assert seen
+
+
+def test_the_model_that_was_named_last_answers(shell, script, chat):
+    """One that the command line named, and that no message has brought in yet, gives way to /model."""
+    pane = begun(chat, script({"text": "One."}))
+    said(pane, "first", "One.")
+    pane.press("C-d")
+    pane.ended(0)
+    again = begun(chat, f"scripted:{shell.folder}/script.jsonl", "-c")
+    again.say("/model demo")
+    again.expect("from here on demo answers")
+    said(again, "hello", "I am the demo model")
+    assert kinds(shell).count("model_change") == 1

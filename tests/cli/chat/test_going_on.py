@@ -47,6 +47,34 @@ def test_a_killed_chat_goes_on_from_where_it_was(shell, script, chat):
     assert lines == [f"Part {number} of it." for number in range(60)]
 
 
+def test_options_wait_until_a_cut_turn_is_over(shell, script, chat, gate):
+    """RUN-7: a message to a busy agent is queued as it would be without them; the first one at rest brings them in."""
+    cut = {**SLOW, "toolCalls": [gate.call()]}
+    pane = chat("--yes", "--model", script(cut, {"text": "One."}, {"text": "Two."}, {"text": "Three."}))
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("Part 3 of it.")
+    os.kill(pane.pid(), signal.SIGKILL)
+    pane.ended(137)
+    again = chat("-c", "--unknown", "ask", columns=120)
+    again.expect("shell cat gate")
+    again.say("and this")
+    again.expect("the options hold from the first message on that finds it at rest", "» waits: and this")
+    again.say("/model demo")
+    again.expect("the agent is busy; wait until it rests, or cancel the turn with Esc")
+    again.say("/steer and that")
+    again.expect("» next: and that")
+    gate.open()
+    again.expect("› and that", "› and this")
+    again.until(again.rests)
+    assert (kinds(shell).count("context"), kinds(shell).count("model_change")) == (1, 0)
+    again.say("now")
+    again.expect("› now")
+    again.until(again.rests)
+    assert [entry["policy"].get("unknown") for entry in entries(shell) if entry["type"] == "context"][1:] == ["ask"]
+    assert again.scrolled().count("the options hold from") == 1
+
+
 def test_a_chat_that_is_ended_leaves_the_terminal_as_it_was(shell, script, chat):
     """SIGTERM in the middle of a stream: the lease is given up, and the shell has its terminal back."""
     pane = chat("--model", script(SLOW))
@@ -182,8 +210,10 @@ def test_an_unknown_outcome_is_asked_about(shell, script, chat, gate):
     pane.ended(137)
     again = chat("-c")
     again.expect("Did it run?  [y] yes  [n] no  [r] run it again  [l] later")
+    # What waits for a person does not run: no spinner, no seconds.
+    again.until(lambda seen: "• shell cat gate" in map(str.rstrip, seen.splitlines()))
     again.say("l")
-    again.until(lambda seen: "[y] yes" not in seen and "1 question" in seen)
+    again.until(lambda seen: "[y] yes" not in seen and "1 question" in seen and "• shell cat gate" in seen)
     again.say("/attention")
     again.expect("[y] yes")
     again.say("n")

@@ -48,7 +48,7 @@ def _here(room: Seat) -> Session:
 
 
 def _at_rest(room: Seat) -> None:
-    """What would take the session away from under a running agent waits until that is done."""
+    """What would take the session away from under a running agent, or change what it works with, waits for it."""
     if room.is_busy:
         raise Conflict("the agent is busy", hint="wait until it rests, or cancel the turn with Esc")
 
@@ -122,7 +122,10 @@ def _model(room: Seat, given: str) -> None:
         room.view.known = msgspec.structs.replace(room.view.known, model=room.check(terms))
         room.terms = terms
     else:
+        _at_rest(room)
         agree(room.session, Terms(model=given))
+        # A model that the command line named, and that still waited for a message, is not meant any more.
+        room.terms = msgspec.structs.replace(room.terms, model=None)
         room.view.catch_up()
 
 

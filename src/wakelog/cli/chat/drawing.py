@@ -141,7 +141,7 @@ def _folded(look: Look, lines: list[str], most: int) -> list[str]:
 
 
 def live_tool(look: Look, tool: Tool, spinner: str, now: int) -> str:
-    """A tool that runs: for how long, and the last line of what it has put out."""
+    """A tool that runs: for how long, and the last line of what it has put out. Without a spinner it stands still."""
     indent = "  " if tool.inside else ""
     since = parse_ms(tool.since)
     took = lasted(max(0, now - since) // 100 * 100) if since is not None and spinner else ""

@@ -4,12 +4,12 @@ its looks.
 However much there is, it takes a few lines: the terminal belongs to what has been said.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
 from wakelog.cli.chat.drawing import live_thought, live_tool
-from wakelog.cli.chat.talk import Talk
+from wakelog.cli.chat.talk import Key, Talk
 from wakelog.cli.draw import Look, clip, wrap
 from wakelog.cli.safe import first_line, visible
 
@@ -32,13 +32,13 @@ class Moment(msgspec.Struct, frozen=True):
         return frames[self.now // _FRAME_MS % len(frames)] if self.moving else ""
 
 
-def live_lines(look: Look, talk: Talk, moment: Moment) -> list[str]:
-    """Everything that is not finished yet."""
+def live_lines(look: Look, talk: Talk, moment: Moment, asked: Collection[Key] = ()) -> list[str]:
+    """Everything that is not finished yet. A call that a person is `asked` about does not run: it stands still."""
     spinner = moment.spinner(look)
     lines = [live_thought(look, talk.thinking)] if talk.thinking else []
     lines += _block(look, talk.unfinished(_BLOCK_LINES))
-    tools = list(talk.tools.values())
-    lines += [live_tool(look, tool, spinner, moment.now) for tool in tools[:_TOOLS]]
+    tools = list(talk.tools.items())
+    lines += [live_tool(look, tool, "" if key in asked else spinner, moment.now) for key, tool in tools[:_TOOLS]]
     lines += _more(look, len(tools) - _TOOLS, "more tools")
     if talk.summarising:
         lines.append(look.paint("dim", f"{spinner} folding".strip()))
@@ -50,9 +50,10 @@ def live_lines(look: Look, talk: Talk, moment: Moment) -> list[str]:
     return lines + _more(look, len(queue) - _QUEUE, "more messages wait")
 
 
-def connecting_line(look: Look, moment: Moment, names: Sequence[str]) -> str:
-    """The servers that a session waits for before it begins."""
-    words = f"{moment.spinner(look)} connecting to {', '.join(map(visible, names))}".strip()
+def connecting_line(look: Look, moment: Moment, names: Sequence[str], *, stopping: bool) -> str:
+    """The servers that a session waits for before it begins; those that are sent away again take a moment too."""
+    doing = "stopping" if stopping else "connecting to"
+    words = f"{moment.spinner(look)} {doing} {', '.join(map(visible, names))}".strip()
     return look.paint("dim", clip(look, words, look.columns))
 
 

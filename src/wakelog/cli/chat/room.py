@@ -50,6 +50,8 @@ class Room:
         self._cwd = cwd
         self._presses = 0
         self._elsewhere = False
+        self._put_off = Terms()
+        """The terms of which it has been said that they wait."""
         self._work: set[asyncio.Task[None]] = set()
         self._connecting: asyncio.Task[None] | None = None
         self._ready: set[str] = set()
@@ -147,7 +149,7 @@ class Room:
         self._presses = 0
         self.view.open(session)
         self.runner.want(session.name)
-        self._begin_work(self._load(self._meant))
+        self._begin_work(self._load(self._meant(self.terms)))
 
     def detach(self) -> None:
         """The next message begins a session, on the terms of the command line."""
@@ -161,9 +163,8 @@ class Room:
         self._begin_work(self._load(found))
         return found.spelled
 
-    @property
-    def _meant(self) -> Meant:
-        return meant(self.terms, self.session, cwd=self._cwd, agent=self.options.agent)
+    def _meant(self, terms: Terms) -> Meant:
+        return meant(terms, self.session, cwd=self._cwd, agent=self.options.agent)
 
     async def _load(self, model: Meant) -> None:
         """Makes ready to ask a model while a person types; whoever says something before that waits for it."""
@@ -198,7 +199,7 @@ class Room:
                     self.view.notice(why, "warn")
         except WakelogError as error:
             self.view.tell(error)
-            if isinstance(meant, Say):
+            if isinstance(meant, Say) or (isinstance(meant, Do) and meant.name == "steer"):
                 # What could not be said is not lost either.
                 self.view.screen.give_back(text)
 
@@ -209,8 +210,9 @@ class Room:
         """
         if self._connecting is not None:
             raise Conflict("your last message still waits", hint="send this one after it, or Esc takes that one back")
-        model = self._meant
-        servers = servers_for(self.terms, self.session, agent=self.options.agent, cwd=self._cwd)
+        terms = self._terms_now
+        model = self._meant(terms)
+        servers = servers_for(terms, self.session, agent=self.options.agent, cwd=self._cwd)
         if not servers and self._is_ready(model):
             self._say(words, steer=steer)
             return
@@ -231,7 +233,7 @@ class Room:
             self.view.screen.give_back(as_typed(words))
             raise
         finally:
-            self._connecting, self.view.connecting = None, ()
+            self._connecting, self.view.connecting, self.view.stopping = None, (), False
 
     def _say(self, words: str, *, steer: bool, served: Sequence[Tool] = ()) -> None:
         session = self.session
@@ -239,17 +241,35 @@ class Room:
             agent, sender = self.options.agent, self.options.sender or "user"
             session = begin(self.place.store, self.terms, agent=agent, sender=sender, cwd=self._cwd, served=served)
             self.view.attach(session)
+            self.terms = Terms()
         else:
-            agree(session, self.terms, served)
-        self.terms = Terms()
+            self._agree(session, served)
         session.say(Prompt(content=(Text(text=words),), channel=CHANNEL), mode="steer" if steer else "followUp")
         self.view.catch_up()
         self.runner.want(session.name)
+
+    @property
+    def _terms_now(self) -> Terms:
+        """What a message brings along: nothing while the session is run, which works with what it began with."""
+        held = self.session is not None and self.place.store.held(self.session.name) is not None
+        return Terms() if held else self.terms
+
+    def _agree(self, session: Session, served: Sequence[Tool]) -> None:
+        """Writes down what was asked for, or lets it wait for a message that finds the session at rest."""
+        terms = self._terms_now
+        agree(session, terms, served)
+        if terms == self.terms:
+            self.terms = Terms()
+        elif self._put_off != self.terms:
+            self._put_off = self.terms
+            self.view.notice("the agent is busy: the options hold from the first message on that finds it at rest")
 
     def interrupted(self) -> None:
         """See `Sitter`."""
         if self._connecting is not None:
             self._connecting.cancel()
+            self.view.stopping = True
+            self.view.screen.invalidate()
             return
         self._presses += 1
         if self._presses > 1:

@@ -47,6 +47,8 @@ class View:
         self.asking = Asking()
         self.connecting: tuple[str, ...] = ()
         """The servers that are waited for before a session begins."""
+        self.stopping = False
+        """Whether they are not waited for any more, and are about to be gone."""
         self._doing = doing
         self._talk = Talk("")
         self._watch: Watch | None = None
@@ -184,9 +186,9 @@ class View:
     # ── the frame ────────────────────────────────────────────────────────────────────────────────
 
     def _live(self) -> list[str]:
-        lines = ["", *live_lines(self.look, self._talk, self._moment)]
+        lines = ["", *live_lines(self.look, self._talk, self._moment, {asked.key for asked in self.asking.left})]
         if self.connecting:
-            lines.append(connecting_line(self.look, self._moment, self.connecting))
+            lines.append(connecting_line(self.look, self._moment, self.connecting, stopping=self.stopping))
         asked = self.asking.now
         if asked is not None:
             if self.screen.is_untouched:
