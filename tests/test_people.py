@@ -5,7 +5,19 @@ import pytest
 from tests.acts.rigs import Rig, asks
 from wakelog.errors import Conflict, NotFound, UsageError
 from wakelog.log.content import Prompt
-from wakelog.log.entry import Attention, AttentionResolved, Call, Cancelled, Failed, Head, Message, ModelChange, Queued
+from wakelog.log.entry import (
+    Attention,
+    AttentionResolved,
+    Call,
+    Cancelled,
+    Compaction,
+    Custom,
+    Failed,
+    Head,
+    Message,
+    ModelChange,
+    Queued,
+)
 from wakelog.people import ask_for_fold, cancel, has_failed, questions, rerun, resolve, retry
 from wakelog.session import Session
 from wakelog.testing.dying import Died, DyingStore
@@ -117,6 +129,19 @@ def test_what_was_agreed_on_since_holds_for_the_next_try():
     assert branch_state(rig.session.branch()).answered_model == "better"
     with pytest.raises(Conflict, match="did not fail"):
         retry(rig.session)
+
+
+@pytest.mark.parametrize("came", [Custom(custom_type="note"), Compaction(summary="They talked.")], ids=["note", "fold"])
+def test_whatever_came_behind_the_failures_they_are_gone_back_before(came):
+    """RUN-12: also where a fold hides them from what a session reads; two in a row are one failure."""
+    rig = Rig({"Go on.": [{"text": "Gone."}]}, faults_max=2)
+    works, rig.provider = rig.provider, Down()
+    rig.say("Go on.")
+    rig.session.fold(came) if isinstance(came, Compaction) else rig.session.append(came)
+    rig.provider = works
+    assert has_failed(rig.session)
+    assert retry(rig.session).value.target_id == rig.values(Failed)[0].parent_id
+    assert rig.wake().text == "Gone."
 
 
 def test_only_a_turn_that_failed_can_be_tried_again():

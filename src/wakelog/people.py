@@ -4,6 +4,7 @@ None of it needs a lease. Each is an entry, or a few in an order that a crash ca
 session, now or later, finds it in the log.
 """
 
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -95,21 +96,36 @@ def has_failed(session: Session) -> bool:
 
 
 def retry(session: Session) -> Entry:
-    """Takes a turn that has failed back to where it began to fail: whoever wakes the session tries it again."""
+    """Takes a turn that has failed back to where it began to fail: whoever wakes the session tries it again.
+
+    What was agreed on since holds for the next try. What else came behind the failures stays with them.
+    """
     if not has_failed(session):
         raise Conflict(f"the last turn of {session.name} did not fail", hint="say something, or wake it")
-    links = session.branch().links
-    at = next(at for at in range(len(links), 0, -1) if not isinstance(links[at - 1].value, Failed | _Setting))
-    first = next(place for place in range(at, len(links)) if isinstance(links[place].value, Failed))
+    # The failures may stand before a fold, and so before what a session reads of its log.
+    links = session.read().tree.branch().links
+    first = _first_failure(links)
     place = links[first - 1].id
-    # What was agreed on since holds for the next try; it stands there before the head is moved.
+    # It stands there before the head is moved: nobody may try again without it.
     for link in links[first:]:
         if isinstance(link.value, _Setting):
-            bare = msgspec.structs.replace(
-                link.value, id="", parent_id=None, timestamp="", turn_id=None, v=None, seq=None
-            )
-            place = session.append(bare, at=place, fork=True).id
+            place = session.append(_bare(link.value), at=place, fork=True).id
     return session.move_head(place)
+
+
+def _first_failure(links: Sequence[Entry]) -> int:
+    """Where the failures begin that the last turn ended in; settings may stand between them."""
+    first = max(at for at, link in enumerate(links) if isinstance(link.value, Failed))
+    for at in range(first, 0, -1):
+        if not isinstance(links[at].value, Failed | _Setting):
+            break
+        first = at if isinstance(links[at].value, Failed) else first
+    return first
+
+
+def _bare(setting: _Setting) -> _Setting:
+    """A setting without its envelope."""
+    return msgspec.structs.replace(setting, id="", parent_id=None, timestamp="", turn_id=None, v=None, seq=None)
 
 
 def _is_under_way(session: Session) -> bool:
