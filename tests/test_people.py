@@ -13,6 +13,7 @@ from wakelog.log.entry import (
     Compaction,
     Custom,
     Failed,
+    FaultReport,
     Head,
     Message,
     ModelChange,
@@ -141,6 +142,19 @@ def test_whatever_came_behind_the_failures_they_are_gone_back_before(came):
     rig.provider = works
     assert has_failed(rig.session)
     assert retry(rig.session).value.target_id == rig.values(Failed)[0].parent_id
+    assert rig.wake().text == "Gone."
+
+
+@pytest.mark.meddled
+def test_settings_between_the_failures_of_one_turn():
+    """RUN-12: another model was named while the first waited to be tried again: all of it is one failure."""
+    rig = Rig({"Go on.": [{"text": "Gone."}]}, faults_max=1)
+    said = rig.session.say("Go on.")
+    rig.session.append(Failed(reason="call", error=FaultReport(kind="overload", retryable=True)))
+    rig.session.append(ModelChange(model="better", provider="scripted"))
+    rig.session.append(Failed(reason="faults", error=FaultReport(kind="faults")))
+    retry(rig.session)
+    assert [link.id for link in rig.session.branch().links][-2] == said.id
     assert rig.wake().text == "Gone."
 
 
