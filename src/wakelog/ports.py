@@ -235,7 +235,10 @@ class Catalog(Protocol):
     """
 
     def refresh(self, *, progress: Callable[[int, int], None] | None = None) -> None:
-        """Takes in what has changed since. `progress` is told how many logs of how many are done."""
+        """Takes in what has changed since, the newest sessions first.
+
+        `progress` is told how many logs of how many are done. It may ask: what was taken in by then is answered.
+        """
         ...
 
     def rows(

@@ -178,12 +178,13 @@ def _widths(look: Look, columns: Sequence[Column], rows: Sequence[Sequence[Cell]
     ]
     if not look.width:
         return widths
-    widths = [min(width, column.cap) if column.cap else width for width, column in zip(widths, columns, strict=True)]
-    over = sum(widths) + 2 * (len(widths) - 1) - look.width
-    for at, column in reversed(list(enumerate(columns))):
-        if column.gives and over > 0:
-            given = min(over, max(0, widths[at] - _GIVEN_MIN))
-            widths[at], over = widths[at] - given, over - given
+    widths = [min(width, column.cap or look.width) for width, column in zip(widths, columns, strict=True)]
+    for _ in range(sum(widths) + 2 * (len(widths) - 1) - look.width):
+        # The widest gives, and of equals the last: a short name stays whole beside a long title.
+        given = [(width, at) for at, width in enumerate(widths) if columns[at].gives and width > _GIVEN_MIN]
+        if not given:
+            break
+        widths[max(given)[1]] -= 1
     return widths
 
 

@@ -165,6 +165,25 @@ class ListingSuite:
         assert shelf.refreshed() == 0
         shelf.agrees()
 
+    def test_it_can_be_asked_while_it_is_read(self, shelf: Shelf) -> None:
+        """Whoever waits for a list sees what is known, then the sessions that changed last, then the rest."""
+        known = shelf.talk(1).session.name
+        shelf.catalog.refresh()
+        added = [shelf.talk(1).session.name for _ in range(40)]
+        seen: dict[int, list[str]] = {}
+
+        def progress(done: int, total: int) -> None:
+            assert total == 40
+            seen[done] = [row.name for row in shelf.catalog.rows()]
+
+        shelf.catalog.refresh(progress=progress)
+        assert list(seen) == list(range(41))
+        assert seen[0] == [known]
+        assert 1 < len(seen[20]) < 41
+        assert set(seen[20]) <= {known, *added[20:]}
+        assert [row.name for row in shelf.catalog.rows()] == [*reversed(added), known]
+        shelf.agrees()
+
     def test_another_catalog_goes_on_from_there(self, rig: CatalogRig, shelf: Shelf) -> None:
         """ST-5: what one process has read is not read by the next, where there is a place to keep it."""
         shelf.talk(20)

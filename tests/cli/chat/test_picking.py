@@ -1,14 +1,18 @@
-"""`chat --pick`: however many sessions there are, a page is fetched, and a log is looked into only where one looks."""
+"""`chat --pick`: however many sessions there are, the list is there, and a log is looked into only where one looks."""
 
+import contextlib
+import fcntl
+import os
+import sqlite3
+
+import psycopg
 import pytest
 
 from tests.cli.chat.seeing import READY
-from wakelog.cli.chat.picker import last_words, rows_of
-from wakelog.cli.chat.picking import PAGE, Picking, fits
-from wakelog.session import Session
-from wakelog.stores.catalog.index import Index
-from wakelog.stores.catalog.index_tables import IndexTables
-from wakelog.stores.memory import MemoryStore
+from wakelog.cli.chat.listing import Listed
+from wakelog.cli.chat.picker import last_words
+from wakelog.cli.chat.picking import Picking, fits
+from wakelog.stores.catalog.index import index_path
 from wakelog.testing.builders import Story
 from wakelog.views.session_row import SessionRow
 
@@ -24,60 +28,96 @@ def row(number, **more):
     )  # fmt: skip
 
 
-class Counted:
-    """Rows by the page, counted as they are fetched."""
-
-    def __init__(self, rows):
-        self.rows, self.fetched, self.asked = rows, 0, 0
-
-    def __call__(self, limit, after):
-        start = 0 if after is None else int(after) + 1
-        page = self.rows[start : start + limit]
-        self.fetched += len(page)
-        self.asked += 1
-        return page
+def listed(count, *, is_over=True, **more):
+    return Listed([row(number) for number in range(count)], is_over=is_over, **more)
 
 
-@pytest.fixture
-def many():
-    return Counted([row(number) for number in range(MANY)])
+def picking(*listings, height=15):
+    made = Picking(height)
+    for one in listings:
+        made.take(one)
+    return made
 
 
-def test_a_page_is_fetched_of_ten_thousand(many):
-    """Opens at once: the work is that of one page."""
-    picking = Picking(many, 15)
-    assert (many.fetched, many.asked) == (PAGE, 1)
-    assert [found.name for found in picking.window[1]] == [f"crab_user_{number}" for number in range(15)]
-    for _ in range(30):
-        picking.move(1)
-    assert many.fetched == PAGE
-    picking.move(10)
-    assert many.fetched == 2 * PAGE
-    assert picking.row.name == "crab_user_40"
-
-
-def test_a_filter_reads_no_further_than_it_must(many):
-    picking = Picking(many, 15)
-    picking.type("SESSION 7")
-    assert many.fetched <= 3 * PAGE
-    assert all("7" in found.title for found in picking.window[1])
-    picking.type("session 9999")
-    assert [found.name for found in picking.window[1]] == ["crab_user_9999"]
-    assert (many.fetched, many.asked < 12) == (MANY, True)
-    picking.type("")
-    assert picking.row.name == "crab_user_0"
-    assert many.fetched == MANY
+def test_ten_thousand_are_looked_at_no_further_than_one_sees(monkeypatch):
+    """Typed into like ten: the work is that of one window."""
+    looked = []
+    monkeypatch.setattr("wakelog.cli.chat.picking.fits", lambda row, text: looked.append(row) or fits(row, text))
+    list_ = picking(listed(MANY))
+    assert [found.name for found in list_.window[1]] == [f"crab_user_{number}" for number in range(15)]
+    assert len(looked) == 15
+    list_.move(40)
+    assert (list_.row.name, len(looked)) == ("crab_user_40", 55)
+    list_.type("SESSION 7")
+    assert all("7" in found.title for found in list_.window[1])
+    assert len(looked) < 200
+    list_.type("session 9999")
+    assert [found.name for found in list_.window[1]] == ["crab_user_9999"]
+    list_.type("")
+    assert list_.row.name == "crab_user_0"
 
 
 def test_choosing_stays_within_the_list():
-    picking = Picking(Counted([row(number) for number in range(3)]), 15)
-    picking.move(-5)
-    assert picking.row.name == "crab_user_0"
-    picking.move(50)
-    assert picking.row.name == "crab_user_2"
-    picking.type("nothing like it")
-    picking.move(1)
-    assert (picking.row, picking.window) == (None, (0, []))
+    list_ = picking(listed(3))
+    list_.move(-5)
+    assert list_.row.name == "crab_user_0"
+    list_.move(50)
+    assert list_.row.name == "crab_user_2"
+    list_.type("nothing like it")
+    list_.move(1)
+    assert (list_.row, list_.window) == (None, (0, []))
+
+
+# ── while rows come in ───────────────────────────────────────────────────────────────────────────
+
+
+def test_a_choice_stays_when_others_come_in():
+    list_ = picking(Listed([row(5), row(6)]))
+    list_.move(1)
+    list_.take(listed(50, is_over=False))
+    assert (list_.row.name, list_.chosen) == ("crab_user_6", 6)
+    list_.take(Listed([row(1)], is_over=True))
+    assert list_.row.name == "crab_user_1"
+
+
+def test_who_has_not_chosen_is_at_the_top():
+    list_ = picking(Listed([row(5), row(6)]), listed(50))
+    assert list_.row.name == "crab_user_0"
+    list_.move(3)
+    list_.type("7")
+    list_.take(listed(60))
+    assert list_.row.name == "crab_user_7"
+
+
+def test_enter_is_what_one_sees():
+    assert picking(Listed([row(5)])).enter().name == "crab_user_5"
+    assert picking(Listed([row(5)])).due is None
+
+
+def test_enter_before_there_is_anything_to_see_waits_for_all():
+    list_ = picking()
+    list_.type("session 3")
+    assert list_.enter() is None
+    list_.take(Listed([row(30)], 1, 2))
+    assert list_.due is None
+    list_.take(listed(40))
+    assert list_.due.name == "crab_user_3"
+
+
+@pytest.mark.parametrize("other", [lambda list_: list_.type("session"), lambda list_: list_.move(1)])
+def test_another_key_takes_enter_back(other):
+    list_ = picking()
+    list_.enter()
+    other(list_)
+    list_.take(listed(4))
+    assert (list_.due, list_.row.name) == (None, "crab_user_0")
+
+
+def test_enter_where_nothing_is_to_come_is_nothing():
+    list_ = picking(listed(0))
+    assert list_.enter() is None
+    list_.take(listed(4))
+    assert list_.due is None
 
 
 @pytest.mark.parametrize(
@@ -93,23 +133,6 @@ def test_choosing_stays_within_the_list():
 )
 def test_what_fits(text, fit):
     assert fits(row(7, title="The parser"), text) is fit
-
-
-def test_the_catalog_is_asked_for_pages_too(tmp_path):
-    """The same over real tables, with three pages of sessions."""
-    store = MemoryStore()
-    for _ in range(3 * PAGE):
-        Session.create(store, agent="crab", sender="user")
-    catalog = Index(store, IndexTables(str(tmp_path / "index.sqlite")))
-    catalog.refresh()
-    asked = []
-    fetch = rows_of(catalog)
-    picking = Picking(lambda limit, after: asked.append(limit) or fetch(limit, after), 15)
-    assert asked == [PAGE]
-    picking.move(10 * PAGE)
-    assert asked == [PAGE, PAGE, 2 * PAGE]
-    assert picking.row is not None
-    catalog.close()
 
 
 def test_the_last_words_of_a_session():
@@ -164,3 +187,50 @@ def test_picked_on_a_terminal(shell, script, chat):
     other.expect("Open which session?")
     other.press("Escape")
     assert "Open which" not in other.ended(0)
+
+
+# ── before anything is read ──────────────────────────────────────────────────────────────────────
+
+
+@contextlib.contextmanager
+def reading_held(url):
+    """Nobody can fill the catalog of this store meanwhile: its own lock is taken."""
+    with contextlib.ExitStack() as held:
+        if url.startswith("postgresql:"):
+            other = held.enter_context(psycopg.connect(url))
+            other.execute("SELECT pg_advisory_xact_lock(2002872165, 1818850164)")
+        elif url.startswith("sqlite:"):
+            other = held.enter_context(contextlib.closing(sqlite3.connect(url.partition(":")[2], isolation_level=None)))
+            other.execute("BEGIN IMMEDIATE")
+        else:
+            path = f"{index_path(url)}.lock"
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            fcntl.flock(held.enter_context(open(path, "wb")), fcntl.LOCK_EX)
+        yield
+
+
+@pytest.mark.parametrize("kind", ["files", "sqlite", "postgres"])
+def test_the_list_opens_before_anything_is_read(request, shell, script, chat, kind):
+    """At once, on a store that no catalog knows yet: what is typed counts, and Enter opens as soon as it can."""
+    url = {"sqlite": f"sqlite:{shell.folder}/sessions.db", "files": f"{shell.folder}/others"}.get(kind)
+    url = url or request.getfixturevalue("postgres_url")
+    model = script({"text": "An answer."})
+    for prompt in ("the parser", "the lexer"):
+        assert shell.process("run", "--store", url, "--model", model, prompt, typed=b"").code == 0
+    with reading_held(url):
+        pane = chat("--pick", "--store", url)
+        pane.expect("Open which session? _", "reading sessions")
+        pane.type("pars")
+        pane.expect("Open which session? pars_", "reading sessions")
+        pane.press("Enter")
+    pane.expect("› the parser", "An answer.", READY)
+
+
+def test_a_list_that_cannot_be_read_is_a_line(shell, script, chat):
+    """A store that goes away behind the list: one line, no traceback."""
+    url = f"sqlite:{shell.folder}/sessions.db"
+    assert shell.process("run", "--store", url, "--model", script({"text": "."}), "go", typed=b"").code == 0
+    (shell.folder / "sessions.db").write_bytes(b"not a database" * 500)
+    seen = chat("--pick", "--store", url).ended(1)
+    assert "Traceback" not in seen
+    assert "sessions.db" in seen

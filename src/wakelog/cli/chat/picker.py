@@ -1,9 +1,11 @@
 """`chat --pick` on the terminal: a short list to type into, and the last message of the session that is chosen.
 
-The list is drawn from catalog rows; only the chosen log is looked into, from its end, and no further than its last
-message.
+It is drawn before anything is read, and rows come in from a thread. Only the chosen log is looked into, from its end,
+and no further than its last message.
 """
 
+import asyncio
+import contextlib
 import itertools
 import shutil
 from collections.abc import Iterator
@@ -17,7 +19,9 @@ from prompt_toolkit.layout import FormattedTextControl, Layout, Window
 from prompt_toolkit.output import ColorDepth
 
 from wakelog.cli.chat.ahead import press, typed_ahead
-from wakelog.cli.chat.picking import Fetch, Page, Picking, page_of
+from wakelog.cli.chat.behind import behind
+from wakelog.cli.chat.listing import Listed, read_rows
+from wakelog.cli.chat.picking import Page, Picking, page_of
 from wakelog.cli.chat.screen import terminal
 from wakelog.cli.draw import Cell, Column, Look, clip, table, wrap
 from wakelog.cli.places import Place
@@ -27,7 +31,8 @@ from wakelog.errors import WakelogError
 from wakelog.log.content import Prompt, Reply
 from wakelog.log.entry import Message
 from wakelog.log.lines import Reader
-from wakelog.ports import Catalog, Store
+from wakelog.ports import Store
+from wakelog.stores import open_catalog
 from wakelog.views.session_row import SessionRow
 
 _ROWS_MAX = 15
@@ -35,7 +40,7 @@ _PREVIEW_LINES = 4
 _PREVIEW_ENTRIES = 200
 _PREVIEW_CHARS = 10_000
 _NARROWEST = 12
-_BESIDE = 5
+_BESIDE = 6
 _KEY_S = 0.1
 _COLUMNS = (
     Column(""),
@@ -52,23 +57,17 @@ def pick(look: Look, place: Place) -> str | None:
     """The name of the session that was picked; None if none was."""
     size = shutil.get_terminal_size()
     height = max(1, min(_ROWS_MAX, size.lines - _PREVIEW_LINES - _BESIDE))
-    picking = Picking(rows_of(place.catalog), height)
-    app = _Picker(look, place.store, picking).app
-    with typed_ahead(app.input.fileno()) as ahead:
-        return app.run(pre_run=lambda: press(app, ahead))
-
-
-def rows_of(catalog: Catalog) -> Fetch:
-    """How rows are fetched from a catalog."""
-    return lambda limit, after: catalog.rows(limit=limit, after=after)
+    picker = _Picker(look, place, Picking(height))
+    with typed_ahead(picker.app.input.fileno()) as ahead:
+        return picker.run(ahead)
 
 
 class _Picker:
     """The list on the terminal."""
 
-    def __init__(self, look: Look, store: Store, picking: Picking) -> None:
+    def __init__(self, look: Look, place: Place, picking: Picking) -> None:
         self._look = look
-        self._store = store
+        self._place = place
         self._picking = picking
         self._previews: dict[str, str] = {}
         self._output = terminal()
@@ -82,6 +81,39 @@ class _Picker:
         )
         self.app.timeoutlen = self.app.ttimeoutlen = _KEY_S
 
+    def run(self, ahead: str) -> str | None:
+        """The list, with these keys pressed first, until a session is picked."""
+
+        def begin() -> None:
+            press(self.app, ahead)
+            self.app.create_background_task(self._read())
+
+        return self.app.run(pre_run=begin)
+
+    async def _read(self) -> None:
+        """Has the catalog read beside the list. It goes on behind a chat: what it takes in is there the next time."""
+        loop = asyncio.get_running_loop()
+
+        def tell(listed: Listed) -> None:
+            # A loop that is closed has nobody left who looks.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._take, listed)
+
+        def read() -> None:
+            with contextlib.closing(open_catalog(self._place.url, self._place.store)) as catalog:
+                read_rows(catalog, tell)
+
+        try:
+            await behind(read)
+        except (WakelogError, OSError) as error:
+            self.app.exit(exception=error)
+
+    def _take(self, listed: Listed) -> None:
+        self._picking.take(listed)
+        if (row := self._picking.due) is not None:
+            self.app.exit(result=row.name)
+        self.app.invalidate()
+
     def _lines(self) -> list[str]:
         chosen = self._picking.row
         preview = self._preview(chosen) if chosen is not None else ""
@@ -90,7 +122,7 @@ class _Picker:
 
     def _preview(self, row: SessionRow) -> str:
         if row.name not in self._previews:
-            self._previews[row.name] = last_words(self._store, row.name)
+            self._previews[row.name] = last_words(self._place.store, row.name)
         return self._previews[row.name]
 
     def _keys(self) -> KeyBindings:
@@ -101,8 +133,8 @@ class _Picker:
 
         @keys.add("enter")
         def choose(event: KeyPressEvent) -> None:
-            if picking.row is not None:
-                event.app.exit(result=picking.row.name)
+            if (row := picking.enter()) is not None:
+                event.app.exit(result=row.name)
 
         @keys.add("escape")
         @keys.add("c-c")
@@ -136,12 +168,19 @@ def page_lines(look: Look, page: Page, preview: str, now: int) -> Iterator[str]:
     yield look.paint("bold", clip(look, f"Open which session? {visible(page.filter)}_", look.columns))
     cells = [_cells(look, row, now, chosen=at == page.chosen) for at, row in enumerate(page.rows)]
     yield from table(look, _COLUMNS, cells, headed=False)
-    if not page.rows:
+    if not page.rows and page.read.is_over:
         yield look.paint("dim", "no session fits" if page.filter else "no session yet")
+    if not page.read.is_over:
+        yield look.paint("dim", clip(look, _how_far(look, page.read), look.columns))
     yield look.paint("dim", look.sign("─", "-") * look.columns)
     lines = [piece for line in visible_lines(preview.strip("\n")) for piece in wrap(line, look.columns)]
     yield from (look.paint("dim", line) for line in lines[:_PREVIEW_LINES])
     yield look.paint("dim", clip(look, "type to filter, arrows to choose, Enter opens, Esc leaves", look.columns))
+
+
+def _how_far(look: Look, read: Listed) -> str:
+    counted = f", {read.done:,} of {read.total:,}" if read.total else ""
+    return f"reading sessions{counted} {look.sign('…', '...')}"
 
 
 def _cells(look: Look, row: SessionRow, now: int, *, chosen: bool) -> list[Cell]:

@@ -20,7 +20,8 @@ from wakelog.stores.catalog.searchable import searchable
 from wakelog.stores.catalog.summary import Bookmark, LogFold, Rewritten
 from wakelog.stores.catalog.tables import Batch, CatalogTables, Change, Due, Kept, Seen, Worded
 
-# How many logs are asked about at once, and what the row of one takes up beside its words.
+# How many logs are asked about at once, at first and at most, and what the row of one takes up beside its words.
+_ASKED_FIRST = 16
 _ASKED = 256
 _ROW_BYTES = 1_000
 _bookmark = msgspec.json.Decoder(Bookmark)
@@ -49,23 +50,28 @@ class Indexing:
 
     def run(self, budget: int, progress: Callable[[int, int], None] | None) -> None:
         """Indexes logs of about so many bytes."""
+        self._tell(progress)
         for seen in self._tables.seen(self._gone).values():
             self._drop(seen.name, seen)
         self._gone = []
         self._flush()
         while self._work and budget > 0:
-            names = list(islice(self._work, _ASKED))
+            # Few at first: somebody may be waiting to see the newest.
+            names = list(islice(self._work, max(_ASKED_FIRST, min(_ASKED, len(self._done)))))
             known = self._tables.seen(names)
             for name in names:
                 due = self._work.pop(name)
                 self._done.add(name)
                 self._index(due, known.get(name))
                 budget -= due.stat.size
-                if progress is not None:
-                    progress(len(self._done), len(self._done) + len(self._work))
+                self._tell(progress)
                 if budget <= 0:
                     break
             self._flush()
+
+    def _tell(self, progress: Callable[[int, int], None] | None) -> None:
+        if progress is not None:
+            progress(len(self._done), len(self._done) + len(self._work))
 
     # ── one log ──────────────────────────────────────────────────────────────────────────────────
 

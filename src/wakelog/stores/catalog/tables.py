@@ -122,7 +122,7 @@ class CatalogTables(Protocol):
         ...
 
     def changes(self, store: Store) -> tuple[dict[str, Due], list[str]]:
-        """The logs that are not as they were, by name, and the names of those that are no more."""
+        """The logs that are not as they were, by name, the newest first, and the names of those that are no more."""
         ...
 
     def writing(self) -> AbstractContextManager[None]:

@@ -30,12 +30,13 @@ from wakelog.stores.postgres.vectors import vector
 # Two words of four letters: "wake", "list".
 _LOCK = "SELECT pg_advisory_xact_lock(2002872165, 1818850164), set_config('synchronous_commit', 'off', true)"
 _CHANGES = """
-SELECT d.name, l.size, l.rows, s.size, s.changed
+SELECT d.session, d.name, l.size, l.rows, s.size, s.changed
 FROM wakelog.directory AS d JOIN wakelog.logs AS l USING (session) LEFT JOIN wakelog.sessions AS s USING (name)
 WHERE s.name IS NULL OR s.size <> l.size OR s.changed <> l.rows
 UNION ALL
-SELECT s.name, NULL, NULL, s.size, s.changed FROM wakelog.sessions AS s
+SELECT NULL, s.name, NULL, NULL, s.size, s.changed FROM wakelog.sessions AS s
 WHERE NOT EXISTS (SELECT FROM wakelog.directory AS d WHERE d.name = s.name)
+ORDER BY 1 DESC
 """
 _SEEN = "SELECT 0, name, size, changed, id, places, bookmark FROM wakelog.sessions WHERE name = ANY(%s)"
 _PLACES = "SELECT name, max(place) + 1 FROM wakelog.entries WHERE name = ANY(%s) GROUP BY name"
@@ -119,8 +120,8 @@ class PostgresCatalog:
             return {}, []
         self._check_version()
         rows = self._read(_CHANGES)
-        work = {name: _due(name, size, *known) for name, size, *known in rows if size is not None}
-        return work, [name for name, size, *_ in rows if size is None]
+        work = {name: _due(name, size, *known) for _, name, size, *known in rows if size is not None}
+        return work, [name for _, name, size, *_ in rows if size is None]
 
     def _has_sessions(self) -> bool:
         """A store without sessions needs no catalog, and reading makes none."""

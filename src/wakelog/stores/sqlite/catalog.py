@@ -22,6 +22,7 @@ _CHANGES = """
 SELECT logs.name, logs.size, logs.rows, sessions.size, sessions.changed
 FROM logs LEFT JOIN sessions ON sessions.key = logs.key AND sessions.name = logs.name
 WHERE sessions.key IS NULL OR sessions.size <> logs.size OR sessions.changed <> logs.rows
+ORDER BY logs.key DESC
 """
 _GONE = """
 SELECT name FROM sessions
