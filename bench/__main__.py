@@ -20,6 +20,7 @@ from bench.forks import forking
 from bench.loads import load
 from bench.made import Words
 from bench.measure import Figure
+from bench.picks import picks
 from bench.redaction import redaction
 from bench.report import machine, page, peers_section, print_figure, with_peers
 from bench.sizes import stored
@@ -45,6 +46,7 @@ def concerns(*, full: bool) -> Iterator[tuple[str, Concern]]:
         yield "ls", partial(listing, sessions=sessions)
     for messages in (50_000, 1_000_000) if full else (50_000,):
         yield "search", partial(searching, messages=messages)
+    yield "pick", partial(picks, sessions=10_000)
     yield "startup", startup
     yield "step", steps
     yield "redaction", redaction
