@@ -24,6 +24,7 @@ from wakelog.log.entry import (
     Label,
     Link,
     Message,
+    ModelChange,
     Partial,
     Queued,
     SessionRenamed,
@@ -66,6 +67,12 @@ BODIES = [
     Setting(key="x", value=[SAID]),
     ContextRecord(params={"extra": {"user": SAID}}),
     Message(message=Reply(content=(ToolCall(id="t", name=SAID, input={}),))),
+    Message(message=Reply(model=SAID)),
+    Message(message=Reply(stop_reason=SAID)),
+    Message(message=Note(custom_type=SAID)),
+    ModelChange(model=SAID),
+    Custom(custom_type=SAID),
+    Failed(error=FaultReport(kind=SAID)),
 ]
 # Ids, digests, addresses and names, and what is made of these; nothing that anybody says.
 NOT_SAID = {
@@ -105,7 +112,6 @@ NOT_SAID = {
         "channels",
         "holder",
         "key",
-        "custom_type",
     ),
     *("strategy", "trigger", "usage", "state", "policy", "settings", "intent"),
     # A session's title is cleared where the session is made, a fault's reason is a word of ours.

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from wakelog.log.content import AnyMessage, Content
+from wakelog.log.content import AnyMessage, Content, Note, Reply
 from wakelog.log.entry import (
     Attention,
     AttentionResolved,
@@ -24,6 +24,7 @@ from wakelog.log.entry import (
     Known,
     Label,
     Message,
+    ModelChange,
     Partial,
     Queued,
     SessionRenamed,
@@ -52,7 +53,7 @@ def _without(body: _Body, fields: "_Fields") -> _Body:
 
 
 def _message(message: AnyMessage) -> AnyMessage:
-    return _without(message, (("content", _content),))
+    return _without(message, (("content", _content), *_BESIDE_CONTENT.get(type(message), ())))
 
 
 def _content(content: Content) -> Content:
@@ -78,17 +79,21 @@ def _value(value: Any) -> Any:
 
 
 def _fault(error: FaultReport) -> FaultReport:
-    return _without(error, (("message", _text),))
+    return _without(error, (("kind", _text), ("message", _text)))
 
 
-# What entries say, in the fields that hold it. All else is ids, digests, numbers and words of our own.
+# What entries say, in the fields that hold it. All else is ids, digests, addresses, numbers and words of our own.
 _Fields: TypeAlias = tuple[tuple[str, Callable[[Any], Any]], ...]
+_BESIDE_CONTENT: dict[type[msgspec.Struct], _Fields] = {
+    Reply: (("model", _text), ("stop_reason", _text)),
+    Note: (("custom_type", _text),),
+}
 SAID_IN: dict[type[msgspec.Struct], _Fields] = {
     Message: (("message", _message),),
     Queued: (("message", _message),),
     Partial: (("content", _content), ("error", _fault)),
     Compaction: (("summary", _text),),
-    Custom: (("content", _content), ("data", _value)),
+    Custom: (("custom_type", _text), ("content", _content), ("data", _value)),
     Failed: (("error", _fault),),
     SessionRenamed: (("title", _text),),
     Label: (("label", _text),),
@@ -96,6 +101,7 @@ SAID_IN: dict[type[msgspec.Struct], _Fields] = {
     AttentionResolved: (("decision", _text), ("result", _content)),
     Cancelled: (("reason", _text),),
     Terminated: (("reason", _text),),
+    ModelChange: (("model", _text),),
     Setting: (("value", _value),),
     ContextRecord: (("params", _value),),
 }
