@@ -9,8 +9,10 @@ answer, or an error, goes to the one who asked. Rule 3: only so many wait; more 
 """
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from types import TracebackType
 from typing import Self, TypeAlias
 
@@ -20,6 +22,7 @@ from wakelog.ports import Append, Sealed, Store
 WAITING_MAX = 1_024
 GROUP_MAX = 256
 _Waiting: TypeAlias = tuple[Append, asyncio.Future[Sealed]]
+_Committed: TypeAlias = Future[list[Sealed | WakelogError]]
 
 
 class GroupCommit:
@@ -31,9 +34,11 @@ class GroupCommit:
         self._waiting: list[_Waiting] = []
         self._room = asyncio.Semaphore(waiting_max)
         self._thread: ThreadPoolExecutor | None = None
-        self._committing: asyncio.Task[None] | None = None
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
 
     async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, "wakelog-commit")
         return self
 
@@ -41,8 +46,7 @@ class GroupCommit:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Lets everything that was handed in come to its end first."""
-        while self._committing is not None:
-            await asyncio.wait([self._committing])
+        await self._is_idle.wait()
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.shutdown()
@@ -62,39 +66,46 @@ class GroupCommit:
         if self._thread is None:
             self._room.release()
             raise UsageError("this group takes no appends", hint="use it inside `async with`")
-        answer: asyncio.Future[Sealed] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Sealed] = self._loop.create_future()
         self._waiting.append((Append(session, body, after, behind, fence, durable), answer))
-        if self._committing is None:
-            self._committing = asyncio.create_task(self._commit(self._thread))
+        if self._is_idle.is_set():
+            self._is_idle.clear()
+            self._loop.call_soon(self._commit, self._thread)
         return await answer
 
-    async def _commit(self, thread: ThreadPoolExecutor) -> None:
-        """One group after the other, as long as anybody waits."""
-        loop = asyncio.get_running_loop()
-        while self._waiting:
-            group = self._gathered()
-            try:
-                got = await loop.run_in_executor(thread, self._store.append_all, [append for append, _ in group])
-                _tell(group, got)
-            except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
-                _tell(group, [error] * len(group))
-            # Who has just been told may have more to say: it goes into the same group as those who came meanwhile.
-            await asyncio.sleep(0)
-        self._committing = None
+    def _commit(self, thread: ThreadPoolExecutor) -> None:
+        """Has the next group committed in the thread, if anybody waits."""
+        group = self._gathered()
+        if not group:
+            self._is_idle.set()
+            return
+        committed = thread.submit(self._store.append_all, [append for append, _ in group])
+        committed.add_done_callback(partial(self._committed, thread, group))
+
+    def _committed(self, thread: ThreadPoolExecutor, group: list[_Waiting], committed: _Committed) -> None:
+        # In the thread. A loop that is closed has nobody left who waits.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._tell, thread, group, committed)
+
+    def _tell(self, thread: ThreadPoolExecutor, group: list[_Waiting], committed: _Committed) -> None:
+        error = committed.exception()
+        answers: Sequence[Sealed | BaseException] = committed.result() if error is None else [error] * len(group)
+        for (_, waiting), answer in zip(group, answers, strict=True):
+            if waiting.cancelled():
+                continue
+            if isinstance(answer, BaseException):
+                waiting.set_exception(answer)
+            else:
+                waiting.set_result(answer)
+        # Who has just been told may have more to say: it goes into the same group as those who came meanwhile.
+        self._loop.call_soon(self._commit, thread)
 
     def _gathered(self) -> list[_Waiting]:
         """The next group: all who wait, unless they are too many."""
-        group, self._waiting = self._waiting[: self._group_max], self._waiting[self._group_max :]
-        for _ in group:
-            self._room.release()
-        return [one for one in group if not one[1].cancelled()]
-
-
-def _tell(group: Sequence[_Waiting], answers: Sequence[Sealed | WakelogError | Exception]) -> None:
-    for (_, waiting), answer in zip(group, answers, strict=True):
-        if waiting.cancelled():
-            continue
-        if isinstance(answer, Exception):
-            waiting.set_exception(answer)
-        else:
-            waiting.set_result(answer)
+        group: list[_Waiting] = []
+        while self._waiting and not group:
+            taken, self._waiting = self._waiting[: self._group_max], self._waiting[self._group_max :]
+            for _ in taken:
+                self._room.release()
+            group = [one for one in taken if not one[1].cancelled()]
+        return group

@@ -30,14 +30,14 @@ class Stat(msgspec.Struct, frozen=True):
     changed: int
 
 
-class Sealed(msgspec.Struct, frozen=True):
+class Sealed(msgspec.Struct, frozen=True, gc=False):
     """An acknowledged append: the place it got, and the line as stored."""
 
     seq: int
     line: Line
 
 
-class Append(msgspec.Struct, frozen=True):
+class Append(msgspec.Struct, frozen=True, gc=False):
     """An entry on its way into a log: what `Store.append` is told, as a value."""
 
     session: str

@@ -45,14 +45,14 @@ class Traced(NamedTuple):
 
 
 def traced(
-    report: str, *words: str, paths: Sequence[str], trace: str, inject: str = "", module: str = CHILDREN
+    report: str, *words: str, paths: Sequence[str], trace: str, inject: str = "", module: str = CHILDREN, shown: int = 0
 ) -> Traced:
-    """Runs a child under strace and reads its report."""
+    """Runs a child under strace and reads its report. So many signs of a text, or parts of a list, stand there."""
     strace = shutil.which("strace")
     assert strace is not None, "strace is needed: install it with your package manager"
     with open(INTERPRETER, "rb") as file:
         assert file.read(4) == b"\x7fELF", f"{INTERPRETER} is a shim: its own calls would be counted"
-    before = [strace, "-f", "-qq", "-y", "-s", "0", "-o", report, "-e", f"trace={trace}"]
+    before = [strace, "-f", "-qq", "-y", "-s", str(shown), "-o", report, "-e", f"trace={trace}"]
     for path in paths:
         before += ["-P", path]
     if inject:

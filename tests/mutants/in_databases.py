@@ -8,23 +8,40 @@ FILES = "tests/stores/jsonl/test_store.py::TestJsonlStore"
 MEMORY = "tests/stores/test_memory.py::TestMemoryStore"
 POSTGRES = "tests/stores/postgres/test_store.py::TestPostgresStore"
 GROUPS = "tests/test_grouping.py"
+KERNEL = "tests/stores/jsonl/test_kernel_syncs.py"
 
 IN_DATABASES = (
     Mutant(
         "SQLite lets a stale fence in",
         "law 6",
         "stores/sqlite/tables.py",
-        "WHERE id = ?1 AND size = ?2 AND (?3 IS NULL OR fence = ?3)\nON CONFLICT",
-        "WHERE id = ?1 AND size = ?2 AND (?3 IS NULL OR ?3 = ?3)\nON CONFLICT",
+        "AND size = ?3 AND (?5 IS NULL OR fence = ?5)",
+        "AND size = ?3 AND (?5 IS NULL OR ?5 = ?5)",
         (f"{SUITE}::test_an_expired_holder_is_overtaken", f"{SUITE}::test_an_answer_is_an_entrys_own"),
     ),
     Mutant(
         "SQLite appends anywhere",
         "law 3, LOG-10",
         "stores/sqlite/tables.py",
-        "WHERE id = ?1 AND size = ?2 AND (?3 IS NULL OR fence = ?3)\nON CONFLICT",
-        "WHERE id = ?1 AND ?2 = ?2 AND (?3 IS NULL OR fence = ?3)\nON CONFLICT",
+        "AND size = ?3 AND (?5 IS NULL OR fence = ?5)",
+        "AND ?3 = ?3 AND (?5 IS NULL OR fence = ?5)",
         (f"{SUITE}::test_writers_at_once",),
+    ),
+    Mutant(
+        "SQLite takes a session's key on trust",
+        "law 3, LOG-10",
+        "stores/sqlite/tables.py",
+        "WHERE key = ?1 AND id = ?2 AND",
+        "WHERE key = ?1 AND ?2 = ?2 AND",
+        (f"{SQLITE}::test_a_file_in_the_place_of_another",),
+    ),
+    Mutant(
+        "SQLite moves an end and leaves it there though the line was refused",
+        "law 3, LOG-10",
+        "stores/sqlite/tables.py",
+        "        db.execute(_MOVE_BY, (-1, -len(addition.rows[0].raw), addition.session))\n",
+        "",
+        (f"{SQLITE}::test_an_id_that_stands_in_the_log_already",),
     ),
     Mutant(
         "SQLite keeps half of a group that it refused",
@@ -125,10 +142,34 @@ IN_DATABASES = (
     Mutant(
         "a failed sync of many is nobody's business",
         "law 4",
-        "stores/jsonl/syncing.py",
+        "stores/jsonl/kernel_syncs.py",
         "        return error\n",
         "        return None\n",
         ("tests/stores/jsonl/test_store.py::test_syncs_of_many_logs_fail_one_by_one",),
+    ),
+    Mutant(
+        "a sync that the kernel says has failed is nobody's business",
+        "law 4",
+        "stores/jsonl/kernel_syncs.py",
+        "_failure(-event.result) if event.result < 0 else None",
+        "None",
+        (f"{KERNEL}::test_each_file_has_its_own_answer", f"{KERNEL}::test_a_failed_sync_is_in_doubt_and_no_other"),
+    ),
+    Mutant(
+        "syncs that the kernel never answered for are taken for done",
+        "law 4",
+        "stores/jsonl/kernel_syncs.py",
+        "return [error] * len(descriptors)",
+        "return [None] * len(descriptors)",
+        (f"{KERNEL}::test_a_kernel_that_refuses",),
+    ),
+    Mutant(
+        "what the kernel does not take is not synced",
+        "law 4",
+        "stores/jsonl/kernel_syncs.py",
+        "                failures[at] = fdatasync(descriptors[at])\n",
+        "",
+        (f"{KERNEL}::test_what_cannot_be_synced_says_so_for_itself", f"{KERNEL}::test_a_kernel_that_refuses"),
     ),
     Mutant(
         "a file system that was not synced is nobody's business",
@@ -158,8 +199,8 @@ IN_DATABASES = (
         "a group turns the order round",
         "law 3",
         "grouping.py",
-        "return [one for one in group if",
-        "return [one for one in group[::-1] if",
+        "[one for one in taken if",
+        "[one for one in taken[::-1] if",
         (f"{GROUPS}::test_one_session_keeps_its_order",),
     ),
     Mutant(

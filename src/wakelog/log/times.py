@@ -29,6 +29,20 @@ def _to_the_second(seconds: int) -> str:
 
 def parse_ms(text: str) -> int | None:
     """A timestamp as milliseconds since 1970, or None."""
+    rest = text[17:19] + text[20:23]
+    if len(text) == 24 and text[19] == "." and text[23] == "Z" and rest.isdecimal() and rest < "60":
+        # As `iso` writes them, and mostly of a minute that was met before.
+        minute_ms = _minute_ms(text[:17])
+        return None if minute_ms is None else minute_ms + int(rest)
+    return _parsed(text)
+
+
+@lru_cache(maxsize=1_000)
+def _minute_ms(beginning: str) -> int | None:
+    return _parsed(f"{beginning}00Z")
+
+
+def _parsed(text: str) -> int | None:
     found = _ISO.match(text)
     if found is None:
         return None

@@ -20,6 +20,7 @@ from wakelog.reading import read_log
 from wakelog.session import Session
 from wakelog.stores import open_store
 from wakelog.stores.jsonl import JsonlStore
+from wakelog.stores.jsonl.syncing import ThreadSyncs
 
 MODULE = "tests.stores.faults.children"
 # One append in so many is synced: ten thousand syncs of a busy disk would be most of the run.
@@ -58,6 +59,8 @@ def write(url: str, session: str, label: str, count: str) -> None:
 def append_together(folder: str, sync: str, *sessions: str) -> None:
     """One append each to sessions of a folder, made durable together in one way or the other."""
     store = JsonlStore(folder, sync="filesystem" if sync == "filesystem" else "file")
+    if sync == "threads":
+        store._syncs = ThreadSyncs()
     appends = [Append(session, body(f"m-{session}"), 0) for session in sessions]
     for session, answer in zip(sessions, store.append_all(appends), strict=True):
         tell("kept" if isinstance(answer, Sealed) else "failed", session)

@@ -10,6 +10,7 @@ from wakelog.errors import Conflict, StoreError
 from wakelog.log.lines import Reader
 from wakelog.ports import Append, Sealed
 from wakelog.stores.jsonl import JsonlStore
+from wakelog.stores.jsonl.syncing import ThreadSyncs
 from wakelog.testing.store_suite import StoreSuite, body, make
 
 
@@ -113,6 +114,7 @@ def test_many_open_logs(tmp_path):
 def test_syncs_of_many_logs_fail_one_by_one(tmp_path, monkeypatch):
     """Law 4: of appends that are made durable together, those whose sync failed are in doubt, and only those."""
     store = JsonlStore(str(tmp_path))
+    store._syncs = ThreadSyncs()
     for name in "abc":
         make(store, name, sender=name)
     synced, sync = [], os.fdatasync

@@ -1,4 +1,4 @@
-"""Two ways to make many files durable (law 4): a sync each, side by side, or one for the whole file system."""
+"""Ways to make many files durable (law 4): a sync each, by the kernel or by threads, or one for the file system."""
 
 import ctypes
 import errno
@@ -26,7 +26,7 @@ def three(folder, **how):
 
 
 @pytest.mark.strace
-@pytest.mark.parametrize(("sync", "call", "times"), [("file", "fdatasync", 3), ("filesystem", "syncfs", 1)])
+@pytest.mark.parametrize(("sync", "call", "times"), [("threads", "fdatasync", 3), ("filesystem", "syncfs", 1)])
 def test_what_is_called(tmp_path, sync, call, times):
     """Law 4: every file is synced by itself; or, if that was asked for, one call stands for all of them."""
     folder = str(tmp_path / "store")
@@ -43,6 +43,22 @@ def test_what_is_called(tmp_path, sync, call, times):
     # Calls of several threads cut each other's lines in two: what counts is how often each was begun.
     begun = [re.findall(r"(write|fdatasync|syncfs)\(", line) for line in (tmp_path / "report").read_text().splitlines()]
     assert [name for names in begun for name in names] == ["write"] * 3 + [call] * times
+
+
+@pytest.mark.strace
+def test_the_kernel_is_handed_every_file(tmp_path):
+    """Law 4: one call for all of them, a sync of each; and nothing is synced before all are written."""
+    folder, report = str(tmp_path / "store"), tmp_path / "report"
+    three(folder)
+    words = ("append_together", folder, "file", "a", "b", "c")
+    seen = traced(str(report), *words, paths=[], trace="write,io_submit,fdatasync,syncfs", module=MODULE, shown=9)
+    assert [name for name, *_ in seen.said("kept")] == ["a", "b", "c"]
+    calls = [line for line in report.read_text().splitlines() if "crab_" in line]
+    assert [name for line in calls for name in re.findall(r" (write|io_submit|fdatasync|syncfs)\(", line)] == [
+        *["write"] * 3,
+        "io_submit",
+    ]
+    assert re.findall(r"IOCB_CMD_FDSYNC, aio_fildes=\d+<\S*/crab_(\w)_1.jsonl>", calls[-1]) == ["a", "b", "c"]
 
 
 @pytest.mark.strace

@@ -157,6 +157,24 @@ def test_an_id_that_stands_in_the_log_already(path):
     assert store.append("s", body("m3"), after=3).seq == 4
 
 
+def test_a_file_in_the_place_of_another(path, tmp_path):
+    """LOG-10: what is remembered of a file is not believed of another that was put in its place, a backup say."""
+    store, other = SqliteStore(path), SqliteStore(str(tmp_path / "other.db"))
+    for name in ("s", "t"):
+        make(store, name, sender=name)
+        store.append(name, body("m1"), after=0)
+    for name in ("t", "s"):
+        make(other, name, sender=name)
+        other.append(name, body("m1"), after=0)
+    store.close()
+    other.close()
+    os.replace(tmp_path / "other.db", path)
+    assert store.append("s", body("m2"), after=1).seq == 2
+    assert [len(list(store.load(name))) for name in "st"] == [3, 2]
+    store.append_all([Append("s", body("m3"), 2), Append("t", body("m2"), 1)])
+    assert [len(list(store.load(name))) for name in "st"] == [4, 3]
+
+
 @pytest.mark.parametrize("version", [step.version for step in migrations("sqlite")])
 def test_a_store_of_every_earlier_schema_is_brought_up_to_date(path, version):
     """Law 1, law 12: what was written under an older schema is read as it is, and goes on under the newest one."""

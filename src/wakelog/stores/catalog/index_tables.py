@@ -45,8 +45,8 @@ class IndexTables(FtsTables):
             before = known.pop(stat.name, None)
             if before != (stat.size, stat.changed):
                 work[stat.name] = Due(stat, before)
-        newest_first = sorted(reversed(work.values()), key=lambda due: due.stat.changed, reverse=True)
-        return {due.stat.name: due for due in newest_first}, list(known)
+        by_age = sorted(work.values(), key=lambda due: due.stat.changed)
+        return {due.stat.name: due for due in reversed(by_age)}, list(known)
 
     def marks(self, name: str, seen: Seen | None, start: int) -> Sequence[int]:
         """See `CatalogTables`. A key is taken when something is written, so whoever has none has no words either."""

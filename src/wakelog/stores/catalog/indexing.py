@@ -7,7 +7,6 @@ where they differ from those that stand there: a log that is read again costs re
 
 import binascii
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 from itertools import islice
 
 import msgspec
@@ -212,19 +211,5 @@ def _worded(entries: Iterable[Entry], start: int) -> Iterator[Worded]:
         stamp = entry.value.timestamp
         about = binascii.crc32(f"{entry.id}\0{entry.type}\0{words.tools}\0{stamp}".encode())
         mark = binascii.crc32(words.text.encode(), about)
-        yield Worded(place, entry.id, entry.type, words.tools, stamp, _time_ms(stamp), words.text, mark)
+        yield Worded(place, entry.id, entry.type, words.tools, stamp, parse_ms(stamp) or 0, words.text, mark)
         place += 1
-
-
-def _time_ms(stamp: str) -> int:
-    """A timestamp in milliseconds; 0 if it is none. Most are as we write them, and of a minute that was met before."""
-    rest = stamp[17:19] + stamp[20:23]
-    if len(stamp) == 24 and stamp[19] == "." and stamp[23] == "Z" and rest.isdecimal() and rest < "60":
-        minute_ms = _minute_ms(stamp[:17])
-        return 0 if minute_ms is None else minute_ms + int(rest)
-    return parse_ms(stamp) or 0
-
-
-@lru_cache(maxsize=1_000)
-def _minute_ms(beginning: str) -> int | None:
-    return parse_ms(f"{beginning}00Z")

@@ -18,7 +18,7 @@ from wakelog.ports import Blobs, Stat
 from wakelog.stores.holding import Holder
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct, frozen=True, gc=False):
     """A row to be added: its bytes, and what they say of themselves."""
 
     raw: bytes

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _POLL_S = 0.02
 # How many logs are held at once when many are appended to: each takes two descriptors.
 _TAKEN_MAX = 128
-# Who appends to one session at a time needs no threads to sync with.
+# Who appends to one session at a time needs nothing of it.
 _SYNCING = "wakelog.stores.jsonl.syncing"
 
 
@@ -158,7 +158,7 @@ class JsonlStore:
         if not logs:
             return {}
         if self._syncs is None:
-            self._syncs = load(_SYNCING).FileSyncs()
+            self._syncs = load(_SYNCING).file_syncs()
         failed: dict[str, WakelogError] = {}
         for name, error in zip(logs, self._syncs.sync([log.log for log in logs.values()]), strict=True):
             if error is not None:

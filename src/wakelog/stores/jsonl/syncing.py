@@ -1,8 +1,9 @@
 """Making many files durable at once: the waits overlap, and each file gets an answer of its own.
 
-A sync is mostly waiting, and a file system writes out what several of them ask for together. So a few threads are
-kept for it, and nothing else is ever done in them. `FilesystemSync` is the other way: one wait for everything that is
-unwritten on the file system, whoever wrote it. What it costs is decided by the neighbours, so it must be asked for.
+A sync is mostly waiting, and a file system writes out what several of them ask for together. So the kernel is handed
+all of them (`kernel_syncs.py`) or, where it takes none, a few threads are kept for it. `FilesystemSync` is the other
+way: one wait for everything that is unwritten on the file system, whoever wrote it. What it costs is decided by the
+neighbours, so it must be asked for.
 """
 
 import ctypes
@@ -12,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from wakelog.errors import UsageError
+from wakelog.stores.jsonl.kernel_syncs import KernelSyncs, fdatasync
 
 # More threads than this only hand the interpreter to one another.
 _THREADS = 16
@@ -31,7 +33,15 @@ class Sync(Protocol):
         ...
 
 
-class FileSyncs:
+def file_syncs() -> Sync:
+    """A sync a file, side by side in the best way there is here."""
+    try:
+        return KernelSyncs()
+    except OSError:
+        return ThreadSyncs()
+
+
+class ThreadSyncs:
     """A sync a file, by a few threads. They belong to the process that made them."""
 
     def __init__(self) -> None:
@@ -89,15 +99,7 @@ class FilesystemSync:
 
 
 def _sync_each(descriptors: Sequence[int]) -> list[OSError | None]:
-    return [_sync(descriptor) for descriptor in descriptors]
-
-
-def _sync(descriptor: int) -> OSError | None:
-    try:
-        os.fdatasync(descriptor)
-    except OSError as error:
-        return error
-    return None
+    return list(map(fdatasync, descriptors))
 
 
 def _linux() -> tuple[int, int]:

@@ -23,13 +23,18 @@ _MAKE = """
 INSERT INTO logs (id, name, stem, number, rows, size) VALUES (?, ?, ?, ?, 0, 0)
 ON CONFLICT DO NOTHING RETURNING key
 """
+# First the end moves, if it stands where it should and the fence is current, then the line goes there. An INSERT that
+# selects would keep a copy of every page it touches, in case it had to be undone half-way.
+_MOVE = """
+UPDATE logs SET rows = rows + 1, size = size + ?4
+WHERE key = ?1 AND id = ?2 AND size = ?3 AND (?5 IS NULL OR fence = ?5)
+"""
 _APPEND = """
 INSERT INTO lines (session, number, size, seq, id, parent, type, time_ms, bytes)
-SELECT key, rows + 1, size + length(?9), ?4, ?5, ?6, ?7, ?8, ?9 FROM logs
-WHERE id = ?1 AND size = ?2 AND (?3 IS NULL OR fence = ?3)
+VALUES (?1, (SELECT rows FROM logs WHERE key = ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 ON CONFLICT DO NOTHING
 """
-_MOVE = "UPDATE logs SET rows = rows + ?1, size = size + ?2 WHERE id = ?3"
+_MOVE_BY = "UPDATE logs SET rows = rows + ?1, size = size + ?2 WHERE id = ?3"
 _ENDS = "SELECT key, rows FROM logs WHERE id = ?1 AND size = ?2 AND (?3 IS NULL OR fence = ?3)"
 _INSERT = """
 INSERT INTO lines (session, number, size, seq, id, parent, type, time_ms, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -86,6 +91,8 @@ class SqliteTables:
         self._file = file
         self._now = now or seconds_since_boot
         self._blobs = SqliteBlobs(file)
+        # By id; an append checks that the row of a key is still that of the id.
+        self._keys: dict[str, int] = {}
 
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 
@@ -112,16 +119,51 @@ class SqliteTables:
             made = db.execute(_MAKE, (session, name, stem, number)).fetchone()
             if made is None:
                 return False
-            return _add(db, Addition(session, 0, tuple(rows), refuse_known=False))
+            return _add_patiently(db, Addition(session, 0, tuple(rows), refuse_known=False))
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, additions: Sequence[Addition]) -> list[bool]:
         """See `Tables`."""
         with self._file.writing(durable=any(addition.durable for addition in additions)) as db:
-            if len(additions) > 1 and _add_at_once(db, additions):
+            if len(additions) > 1 and self._add_at_once(db, additions):
                 return [True] * len(additions)
-            return [_add(db, addition) for addition in additions]
+            return [self._add(db, addition) for addition in additions]
+
+    def _add_at_once(self, db: sqlite3.Connection, additions: Sequence[Addition]) -> bool:
+        """Adds a row to each of many logs, inside a transaction of the caller's; or to none, if one is not let in."""
+        if not all(map(_is_plain, additions)):
+            return False
+        count, keys = len(additions), [self._key(db, addition.session) for addition in additions]
+        have_moved = db.executemany(_MOVE, map(_moved, keys, additions)).rowcount == count
+        if have_moved and db.executemany(_APPEND, map(_said, keys, additions)).rowcount == count:
+            return True
+        # Who it was is not told. Nobody else can write meanwhile: the file's lock is ours.
+        db.execute("ROLLBACK")
+        db.execute("BEGIN IMMEDIATE")
+        return False
+
+    def _add(self, db: sqlite3.Connection, addition: Addition) -> bool:
+        """Puts rows behind a log's end and moves it, inside a transaction of the caller's."""
+        if not _is_plain(addition):
+            return _add_patiently(db, addition)
+        key = self._key(db, addition.session)
+        if db.execute(_MOVE, _moved(key, addition)).rowcount != 1:
+            self._keys.pop(addition.session, None)
+            return False
+        if db.execute(_APPEND, _said(key, addition)).rowcount == 1:
+            return True
+        db.execute(_MOVE_BY, (-1, -len(addition.rows[0].raw), addition.session))
+        return _add_patiently(db, addition)
+
+    def _key(self, db: sqlite3.Connection, session: str) -> int | None:
+        key = self._keys.get(session)
+        if key is None:
+            found = db.execute("SELECT key FROM logs WHERE id = ?", (session,)).fetchone()
+            if found is None:
+                return None
+            key = self._keys[session] = int(found[0])
+        return key
 
     def sync(self) -> None:
         """See `Tables`."""
@@ -161,7 +203,7 @@ class SqliteTables:
             lease = self._lease(db, addition.session)
             if lease is not None and lease.stands and lease.fence != void:
                 return False
-            if not _add(db, addition):
+            if not self._add(db, addition):
                 return False
             whose = (process.boot, process.pids, process.pid, process.born)
             fence = addition.rows[0].seq
@@ -240,32 +282,20 @@ class SqliteTables:
         self._file.close()
 
 
-def _add_at_once(db: sqlite3.Connection, additions: Sequence[Addition]) -> bool:
-    """Adds a row to each of many logs, inside a transaction of the caller's; or to none, if one is not let in."""
-    if any(len(addition.rows) != 1 or not addition.refuse_known for addition in additions):
-        return False
-    if db.executemany(_APPEND, map(_said, additions)).rowcount != len(additions):
-        # Who it was is not told. Nobody else can write meanwhile: the file's lock is ours.
-        db.execute("ROLLBACK")
-        db.execute("BEGIN IMMEDIATE")
-        return False
-    db.executemany(_MOVE, [(1, len(addition.rows[0].raw), addition.session) for addition in additions])
-    return True
+def _is_plain(addition: Addition) -> bool:
+    """Whether it is one row that may be refused: an entry that is appended."""
+    return len(addition.rows) == 1 and addition.refuse_known
 
 
-def _add(db: sqlite3.Connection, addition: Addition) -> bool:
-    """Puts rows behind a log's end and moves it, inside a transaction of the caller's."""
-    if len(addition.rows) == 1 and addition.refuse_known and db.execute(_APPEND, _said(addition)).rowcount == 1:
-        db.execute(_MOVE, (1, len(addition.rows[0].raw), addition.session))
-        return True
-    return _add_patiently(db, addition)
+def _moved(key: int | None, addition: Addition) -> tuple[str | int | None, ...]:
+    """What `_MOVE` is told of an addition of one row."""
+    return key, addition.session, addition.size, len(addition.rows[0].raw), addition.fence
 
 
-def _said(addition: Addition) -> tuple[str | int | bytes | None, ...]:
+def _said(key: int | None, addition: Addition) -> tuple[str | int | bytes | None, ...]:
     """What `_APPEND` is told of an addition of one row."""
-    (row,) = addition.rows
-    said = (row.seq, row.id, row.parent, row.type, row.time_ms, row.raw)
-    return addition.session, addition.size, addition.fence, *said
+    row = addition.rows[0]
+    return key, addition.size + len(row.raw), row.seq, row.id, row.parent, row.type, row.time_ms, row.raw
 
 
 def _add_patiently(db: sqlite3.Connection, addition: Addition) -> bool:
@@ -283,7 +313,7 @@ def _add_patiently(db: sqlite3.Connection, addition: Addition) -> bool:
         entry = None if taken else row.id
         seq = row.seq if row.seq == number - 1 else _free_seq(db, key, row.seq)
         db.execute(_INSERT, (key, number, size, seq, entry, row.parent, row.type, row.time_ms, row.raw))
-    db.execute(_MOVE, (len(rows), size - addition.size, addition.session))
+    db.execute(_MOVE_BY, (len(rows), size - addition.size, addition.session))
     return True
 
 

@@ -1,0 +1,168 @@
+"""Syncs that the kernel does side by side: one call hands over many files, one more waits for all of them.
+
+Linux takes the sync of a file's content as an asynchronous operation (`IOCB_CMD_FDSYNC`, since 4.18) and answers for
+each file what `fdatasync` would have answered. No thread waits here, and the journal of the file system is written for
+many of them at once. C libraries have no words for these calls, so they are made by number.
+Rule 1: what the kernel does not take is synced by `fdatasync`, one after the other.
+Rule 2: what was taken and never answered is in doubt. It is not synced again: a second sync may well succeed where the
+first has lost something.
+Rule 3: a context is used by one caller at a time, and belongs to the process that made it.
+"""
+
+import ctypes
+import errno
+import os
+import threading
+import weakref
+from collections.abc import Sequence
+
+# io_setup, io_destroy, io_getevents, io_submit
+_NUMBERS = {"x86_64": (206, 207, 208, 209), "aarch64": (0, 1, 4, 2)}
+_FDSYNC = 3
+AT_ONCE = 128
+
+
+class _Request(ctypes.Structure):
+    """`struct iocb` on a little-endian machine."""
+
+    _fields_ = (
+        ("data", ctypes.c_uint64),
+        ("key", ctypes.c_uint32),
+        ("flags", ctypes.c_int32),
+        ("opcode", ctypes.c_uint16),
+        ("priority", ctypes.c_int16),
+        ("descriptor", ctypes.c_uint32),
+        ("unused", ctypes.c_uint64 * 5),
+    )
+
+
+class _Event(ctypes.Structure):
+    """`struct io_event`."""
+
+    _fields_ = (
+        ("data", ctypes.c_uint64),
+        ("request", ctypes.c_uint64),
+        ("result", ctypes.c_int64),
+        ("more", ctypes.c_int64),
+    )
+
+
+class KernelSyncs:
+    """See `Sync`. Raises `OSError` where the kernel cannot do it, or must not for us."""
+
+    def __init__(self) -> None:
+        system = os.uname()
+        if system.sysname != "Linux" or system.machine not in _NUMBERS:
+            raise OSError(errno.ENOSYS, "no asynchronous syncs here")
+        self._setup, self._destroy, self._getevents, self._submit = _NUMBERS[system.machine]
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._libc.syscall.restype = ctypes.c_long
+        self._turn = threading.Lock()
+        self._requests = (_Request * AT_ONCE)()
+        self._addresses = (ctypes.c_void_p * AT_ONCE)()
+        self._events = (_Event * AT_ONCE)()
+        for at in range(AT_ONCE):
+            self._requests[at].data, self._requests[at].opcode = at, _FDSYNC
+            self._addresses[at] = ctypes.addressof(self._requests) + at * ctypes.sizeof(_Request)
+        self._context: ctypes.c_ulong | None = None
+        self._pid = os.getpid()
+        self._begun()
+
+    def _begun(self) -> ctypes.c_ulong:
+        """The context of this process, made if there is none."""
+        if self._context is None:
+            made = ctypes.c_ulong(0)
+            self._call(self._setup, ctypes.c_long(AT_ONCE), ctypes.byref(made))
+            self._context = made
+            self._end = weakref.finalize(self, self._libc.syscall, ctypes.c_long(self._destroy), made)
+        return self._context
+
+    def _leave_to_parent(self) -> None:
+        """A forked child has none of its parent's contexts, and may have been forked amid a sync."""
+        if self._pid != os.getpid():
+            self._context, self._turn, self._pid = None, threading.Lock(), os.getpid()
+
+    def sync(self, descriptors: Sequence[int]) -> list[OSError | None]:
+        """See `Sync`."""
+        failures: list[OSError | None] = []
+        for start in range(0, len(descriptors), AT_ONCE):
+            failures += self._sync_some(descriptors[start : start + AT_ONCE])
+        return failures
+
+    def _sync_some(self, descriptors: Sequence[int]) -> list[OSError | None]:
+        if len(descriptors) == 1:
+            return [fdatasync(descriptors[0])]
+        self._leave_to_parent()
+        with self._turn:
+            try:
+                context = self._begun()
+            except OSError:
+                return list(map(fdatasync, descriptors))
+            try:
+                failures, taken = self._hand_over(context, descriptors)
+                self._wait(context, taken, failures)
+            except BaseException as error:
+                self._let_go()
+                if isinstance(error, OSError):
+                    return [error] * len(descriptors)
+                raise
+        return failures
+
+    def _hand_over(self, context: ctypes.c_ulong, descriptors: Sequence[int]) -> tuple[list[OSError | None], int]:
+        """What is known of each file already, and how many answers are to come."""
+        failures: list[OSError | None] = [None] * len(descriptors)
+        for request, descriptor in zip(self._requests, descriptors, strict=False):
+            request.descriptor = descriptor
+        at = taken = 0
+        while at < len(descriptors):
+            rest = ctypes.byref(self._addresses, at * ctypes.sizeof(ctypes.c_void_p))
+            try:
+                more = self._call(self._submit, context, ctypes.c_long(len(descriptors) - at), rest)
+            except OSError:
+                more = 0
+            at, taken = at + more, taken + more
+            if not more:
+                failures[at] = fdatasync(descriptors[at])
+                at += 1
+        return failures, taken
+
+    def _wait(self, context: ctypes.c_ulong, taken: int, failures: list[OSError | None]) -> None:
+        while taken:
+            count = ctypes.c_long(taken)
+            try:
+                got = self._call(self._getevents, context, count, count, ctypes.byref(self._events), None)
+            except InterruptedError:
+                continue
+            for event in self._events[:got]:
+                failures[event.data] = _failure(-event.result) if event.result < 0 else None
+            taken -= got
+
+    def _call(self, number: int, *arguments: object) -> int:
+        result: int = self._libc.syscall(ctypes.c_long(number), *arguments)
+        if result < 0:
+            raise _failure(ctypes.get_errno())
+        return result
+
+    def _let_go(self) -> None:
+        if self._context is not None:
+            self._end()
+        self._context = None
+
+    def close(self) -> None:
+        """See `Sync`."""
+        self._leave_to_parent()
+        with self._turn:
+            self._let_go()
+
+
+def fdatasync(descriptor: int) -> OSError | None:
+    """Syncs the content of one file; what went wrong with it."""
+    try:
+        os.fdatasync(descriptor)
+    except OSError as error:
+        return error
+    return None
+
+
+def _failure(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
