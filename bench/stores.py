@@ -27,7 +27,7 @@ from wakelog.stores.catalog.searchable import searchable
 from wakelog.stores.jsonl import JsonlStore
 
 SIZE = 1_000
-ROUNDS = 300
+ROUNDS = 1_000
 MESSAGES = 10_000
 TAIL = 100
 FOUND_SESSIONS = 200
