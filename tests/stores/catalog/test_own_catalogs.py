@@ -25,6 +25,8 @@ class InSqlite(Cataloged):
 
     def forget_schema(self):
         """As a wakelog without catalogs has left it."""
+        self.run("ALTER TABLE logs ADD COLUMN rows INTEGER")
+        self.run("ALTER TABLE logs ADD COLUMN size INTEGER")
         self.run("PRAGMA user_version = 1")
 
 

@@ -21,7 +21,7 @@ from tests.stores.faults.logs import body, check_kept, made, make
 from wakelog.errors import NewerFormat, StoreError, WakelogError
 from wakelog.stores import open_store
 
-TINY_BYTES = 3 * LITTLE_BYTES
+TINY_BYTES = 2 * LITTLE_BYTES
 
 
 def said_by(url: str, act: Callable[..., object]) -> WakelogError:

@@ -3,8 +3,8 @@
 `row_store.py` makes a `ports.Store` of it; `sqlite/tables.py` and `postgres/tables.py` are the two there are.
 Rule 1: a row is a run of a log's bytes, mostly one line with its LF. All rows of a session in their order are the
 log, byte for byte; every other column is derived from them and may be NULL where they say nothing.
-Rule 2: one row of `logs` is the append lock of a session, its end and its lease. It moves in the same transaction
-as the line behind it, so that size, fence and line are judged and written as one.
+Rule 2: where a log ends, whose turn it is and the line behind it are judged and written as one. One row of `logs` a
+session holds its lease.
 Rule 3: sessions are addressed by id here. No SQL is ever made from what somebody typed.
 """
 

@@ -18,11 +18,14 @@ from wakelog.stores.catalog.tables import CATALOG_VERSION, Due
 from wakelog.stores.sqlite import SqliteStore
 from wakelog.stores.sqlite.file import SqliteFile
 
+# A log only grows: the number of its last line says whether it did.
 _CHANGES = """
-SELECT logs.name, logs.size, logs.rows, sessions.size, sessions.changed
-FROM logs LEFT JOIN sessions ON sessions.key = logs.key AND sessions.name = logs.name
-WHERE sessions.key IS NULL OR sessions.size <> logs.size OR sessions.changed <> logs.rows
-ORDER BY logs.key DESC
+WITH ends AS (SELECT key, name, coalesce((SELECT max(number) FROM lines WHERE session = logs.key), 0) AS rows FROM logs)
+SELECT ends.name, coalesce((SELECT size FROM lines WHERE session = ends.key AND number = rows), 0), rows,
+  sessions.size, sessions.changed
+FROM ends LEFT JOIN sessions ON sessions.key = ends.key AND sessions.name = ends.name
+WHERE sessions.key IS NULL OR sessions.changed <> rows
+ORDER BY ends.key DESC
 """
 _GONE = """
 SELECT name FROM sessions

@@ -17,12 +17,13 @@ import stat
 import threading
 import weakref
 from collections.abc import Iterator
+from types import TracebackType
 from typing import Literal, TypeAlias
 from urllib.parse import quote
 
 from wakelog.errors import Damaged, NewerFormat, StoreError
 from wakelog.stores.database.migrations import Migration, migrations, newest
-from wakelog.stores.files import storage, sync_folder
+from wakelog.stores.files import storage, storage_error, sync_folder
 
 _Use: TypeAlias = Literal["read", "sync", "quick"]
 _SYNCHRONOUS = {"read": "NORMAL", "sync": "FULL", "quick": "NORMAL"}
@@ -31,9 +32,6 @@ _APPLICATION_ID = 0x77616B65
 _SQLITE_MIN = (3, 37, 0)
 _BUSY_TIMEOUT_S = 60.0
 _CACHE_KIB = 16 * 1024
-# Of a new file. SQLite writes page by page, and a group of entries takes half as many of these as of its own 4 KiB; a
-# single one costs a few per cent more.
-_PAGE_BYTES = 8 * 1024
 _INHERITED: list[sqlite3.Connection] = []
 
 
@@ -43,7 +41,6 @@ class SqliteFile:
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
         self._connections: dict[_Use, sqlite3.Connection] = {}
-        self._turns: dict[_Use, threading.RLock] = {}
         self._lock = -1
         self._is_current = self._has_schema = False
         self._begin()
@@ -51,8 +48,7 @@ class SqliteFile:
     def _begin(self) -> None:
         """The state of one process. At its end connections are closed, and the last one leaves a single file behind."""
         weakref.finalize(self, _close_all, self._connections, os.getpid())
-        self._turns = {use: threading.RLock() for use in _SYNCHRONOUS}  # type: ignore[misc]
-        self._writing = threading.RLock()
+        self._reading, self._writing = threading.RLock(), threading.RLock()
         self._pid = os.getpid()
 
     # ── using it ─────────────────────────────────────────────────────────────────────────────────
@@ -61,7 +57,7 @@ class SqliteFile:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """The connection that reads. A file that is not there reads as an empty one."""
         self._leave_to_parent()
-        with self._turns["read"], self._failing("read", "read"):
+        with self._reading, self._failing("read", "read"):
             if self._is_begun():
                 yield self._connection("read")
                 return
@@ -76,15 +72,41 @@ class SqliteFile:
     @contextlib.contextmanager
     def writing(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
         """One transaction, alone among all writers of this file; durable when it is over, if that is asked for."""
+        with self.turn(durable=durable) as connection, _transaction(connection):
+            yield connection
+
+    def turn(self, *, durable: bool = True) -> "Turn":
+        """The right to write, for a `with`: each statement in it is a transaction of its own."""
+        return Turn(self, "sync" if durable else "quick")
+
+    def take_turn(self, use: _Use) -> sqlite3.Connection:
+        """Waits for all other writers of this file."""
         self._leave_to_parent()
-        use: _Use = "sync" if durable else "quick"
-        with self._writing, self._turns[use], self._failing(use, "write to"):
+        self._writing.acquire()
+        try:
             self._make()
-            with self._locked():
-                connection = self._connection(use)
-                self._bring_up_to_date(connection)
-                with _transaction(connection):
-                    yield connection
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        except BaseException as error:
+            self._writing.release()
+            if isinstance(error, OSError):
+                raise storage_error(f"lock {self.path}", error) from error
+            raise
+        try:
+            connection = self._connection(use)
+            self._bring_up_to_date(connection)
+        except BaseException as error:
+            self.give_turn(use, error)
+            raise
+        return connection
+
+    def give_turn(self, use: _Use, error: BaseException | None) -> None:
+        """Lets the next one write. An error of SQLite is told in our words."""
+        if isinstance(error, sqlite3.Error):
+            self._drop(use)
+        fcntl.flock(self._lock, fcntl.LOCK_UN)
+        self._writing.release()
+        if isinstance(error, sqlite3.Error):
+            raise store_error(f"cannot write to {self.path}", error) from error
 
     def sync(self) -> None:
         """Syncs what was committed without one. A commit that changes nothing would not: SQLite then writes nothing."""
@@ -103,8 +125,8 @@ class SqliteFile:
     def close(self) -> None:
         """Closes everything; the next use opens it anew."""
         if self._pid == os.getpid():
-            for use in list(self._connections):
-                with self._turns[use]:
+            with self._writing, self._reading:
+                for use in list(self._connections):
                     self._drop(use)
             if self._lock >= 0:
                 os.close(self._lock)
@@ -187,15 +209,6 @@ class SqliteFile:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             self._lock = os.open(f"{self.path}-lock", flags, 0o600)
 
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        with storage(f"lock {self.path}"):
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(self._lock, fcntl.LOCK_UN)
-
     def _leave_to_parent(self) -> None:
         """After a fork what is open is the parent's. It is kept, because even closing it would touch its locks."""
         if self._pid != os.getpid():
@@ -212,7 +225,6 @@ class SqliteFile:
         if self._is_current:
             return
         if _version(connection) < newest("sqlite"):
-            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
             connection.execute("PRAGMA journal_mode = WAL")
             with _transaction(connection):
                 version = _version(connection)
@@ -236,6 +248,24 @@ class SqliteFile:
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
+
+
+class Turn:
+    """One writer's turn at a file. A class and not a generator: every append takes one."""
+
+    __slots__ = ("_file", "_use")
+
+    def __init__(self, file: SqliteFile, use: _Use) -> None:
+        self._file = file
+        self._use = use
+
+    def __enter__(self) -> sqlite3.Connection:
+        return self._file.take_turn(self._use)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.give_turn(self._use, error)
 
 
 def _close_all(connections: dict[_Use, sqlite3.Connection], pid: int) -> None:

@@ -19,31 +19,34 @@ _POLL_S = 0.02
 
 _KNOWN = "SELECT id, name FROM logs WHERE id = ?1 UNION ALL SELECT id, name FROM logs WHERE name = ?1 LIMIT 1"
 _LAST_NUMBER = "SELECT coalesce(max(number), 0) FROM logs WHERE stem = ?"
-_MAKE = """
-INSERT INTO logs (id, name, stem, number, rows, size) VALUES (?, ?, ?, ?, 0, 0)
-ON CONFLICT DO NOTHING RETURNING key
-"""
-# First the end moves, if it stands where it should and the fence is current, then the line goes there. An INSERT that
-# selects would keep a copy of every page it touches, in case it had to be undone half-way.
-_MOVE = """
-UPDATE logs SET rows = rows + 1, size = size + ?4
-WHERE key = ?1 AND id = ?2 AND size = ?3 AND (?5 IS NULL OR fence = ?5)
-"""
+_MAKE = "INSERT INTO logs (id, name, stem, number) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING key"
+# The last line says where a log ends. Where it ends elsewhere, the fence is not current or the key is another's, a
+# column that must not be is NULL, and the row is left out. (An INSERT that selects its row would keep a copy of every
+# page it touches, in case it had to be undone half-way.)
 _APPEND = """
-INSERT INTO lines (session, number, size, seq, id, parent, type, time_ms, bytes)
-VALUES (?1, (SELECT rows FROM logs WHERE key = ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-ON CONFLICT DO NOTHING
+INSERT OR IGNORE INTO lines (session, number, size, seq, id, parent, type, time_ms, bytes)
+VALUES (
+  (SELECT key FROM logs WHERE key = ?1 AND id = ?2 AND (?3 IS NULL OR fence = ?3)),
+  (SELECT max(number) + 1 FROM lines WHERE session = ?1),
+  (SELECT CASE WHEN size = ?4 THEN ?4 + length(?10) END FROM lines WHERE session = ?1 ORDER BY number DESC LIMIT 1),
+  ?5, ?6, ?7, ?8, ?9, ?10)
 """
-_MOVE_BY = "UPDATE logs SET rows = rows + ?1, size = size + ?2 WHERE id = ?3"
-_ENDS = "SELECT key, rows FROM logs WHERE id = ?1 AND size = ?2 AND (?3 IS NULL OR fence = ?3)"
+_ENDS = """
+SELECT logs.key, coalesce(last.number, 0) FROM logs LEFT JOIN lines AS last
+  ON last.session = logs.key AND last.number = (SELECT max(number) FROM lines WHERE session = logs.key)
+WHERE logs.id = ?1 AND coalesce(last.size, 0) = ?2 AND (?3 IS NULL OR fence = ?3)
+"""
+_SESSIONS = """
+SELECT name, coalesce(last.size, 0), coalesce(last.number, 0) FROM logs LEFT JOIN lines AS last
+  ON last.session = logs.key AND last.number = (SELECT max(number) FROM lines WHERE session = logs.key)
+"""
 _INSERT = """
 INSERT INTO lines (session, number, size, seq, id, parent, type, time_ms, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _ID_TAKEN = "SELECT 1 FROM lines WHERE id = ? AND session = ?"
 _SEQ_TAKEN = "SELECT 1 FROM lines WHERE session = ? AND seq = ? AND seq <> number - 1"
 _LAST = """
-SELECT lines.number, lines.size, bytes FROM logs JOIN lines ON session = logs.key AND lines.number = rows
-WHERE logs.id = ?
+SELECT number, size, bytes FROM lines WHERE session = (SELECT key FROM logs WHERE id = ?) ORDER BY number DESC LIMIT 1
 """
 _ROWS = """
 SELECT lines.number, lines.size, bytes FROM lines
@@ -105,7 +108,7 @@ class SqliteTables:
     def sessions(self) -> Iterator[Stat]:
         """See `Tables`."""
         with self._file.reading() as db:
-            rows = db.execute("SELECT name, size, rows FROM logs").fetchall()
+            rows = db.execute(_SESSIONS).fetchall()
         return (Stat(*row) for row in rows)
 
     def last_number(self, stem: str) -> int:
@@ -124,7 +127,11 @@ class SqliteTables:
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, additions: Sequence[Addition]) -> list[bool]:
-        """See `Tables`."""
+        """See `Tables`. One append is one statement."""
+        if len(additions) == 1 and _is_plain(additions[0]):
+            with self._file.turn(durable=additions[0].durable) as db:
+                if self._append(db, additions[0]):
+                    return [True]
         with self._file.writing(durable=any(addition.durable for addition in additions)) as db:
             if len(additions) > 1 and self._add_at_once(db, additions):
                 return [True] * len(additions)
@@ -134,9 +141,8 @@ class SqliteTables:
         """Adds a row to each of many logs, inside a transaction of the caller's; or to none, if one is not let in."""
         if not all(map(_is_plain, additions)):
             return False
-        count, keys = len(additions), [self._key(db, addition.session) for addition in additions]
-        have_moved = db.executemany(_MOVE, map(_moved, keys, additions)).rowcount == count
-        if have_moved and db.executemany(_APPEND, map(_said, keys, additions)).rowcount == count:
+        said = [_said(self._key(db, addition.session), addition) for addition in additions]
+        if db.executemany(_APPEND, said).rowcount == len(additions):
             return True
         # Who it was is not told. Nobody else can write meanwhile: the file's lock is ours.
         db.execute("ROLLBACK")
@@ -144,17 +150,14 @@ class SqliteTables:
         return False
 
     def _add(self, db: sqlite3.Connection, addition: Addition) -> bool:
-        """Puts rows behind a log's end and moves it, inside a transaction of the caller's."""
-        if not _is_plain(addition):
-            return _add_patiently(db, addition)
-        key = self._key(db, addition.session)
-        if db.execute(_MOVE, _moved(key, addition)).rowcount != 1:
-            self._keys.pop(addition.session, None)
-            return False
-        if db.execute(_APPEND, _said(key, addition)).rowcount == 1:
+        """Puts rows behind a log's end, inside a transaction of the caller's."""
+        return (_is_plain(addition) and self._append(db, addition)) or _add_patiently(db, addition)
+
+    def _append(self, db: sqlite3.Connection, addition: Addition) -> bool:
+        if db.execute(_APPEND, _said(self._key(db, addition.session), addition)).rowcount == 1:
             return True
-        db.execute(_MOVE_BY, (-1, -len(addition.rows[0].raw), addition.session))
-        return _add_patiently(db, addition)
+        self._keys.pop(addition.session, None)
+        return False
 
     def _key(self, db: sqlite3.Connection, session: str) -> int | None:
         key = self._keys.get(session)
@@ -287,15 +290,11 @@ def _is_plain(addition: Addition) -> bool:
     return len(addition.rows) == 1 and addition.refuse_known
 
 
-def _moved(key: int | None, addition: Addition) -> tuple[str | int | None, ...]:
-    """What `_MOVE` is told of an addition of one row."""
-    return key, addition.session, addition.size, len(addition.rows[0].raw), addition.fence
-
-
 def _said(key: int | None, addition: Addition) -> tuple[str | int | bytes | None, ...]:
     """What `_APPEND` is told of an addition of one row."""
     row = addition.rows[0]
-    return key, addition.size + len(row.raw), row.seq, row.id, row.parent, row.type, row.time_ms, row.raw
+    said = (row.seq, row.id, row.parent, row.type, row.time_ms, row.raw)
+    return key, addition.session, addition.fence, addition.size, *said
 
 
 def _add_patiently(db: sqlite3.Connection, addition: Addition) -> bool:
@@ -313,7 +312,6 @@ def _add_patiently(db: sqlite3.Connection, addition: Addition) -> bool:
         entry = None if taken else row.id
         seq = row.seq if row.seq == number - 1 else _free_seq(db, key, row.seq)
         db.execute(_INSERT, (key, number, size, seq, entry, row.parent, row.type, row.time_ms, row.raw))
-    db.execute(_MOVE_BY, (len(rows), size - addition.size, addition.session))
     return True
 
 
