@@ -41,7 +41,7 @@ IN_DATABASES = (
         "stores/sqlite/tables.py",
         '        db.execute("ROLLBACK")\n        db.execute("BEGIN IMMEDIATE")\n',
         "",
-        (f"{SUITE}::test_an_answer_is_an_entrys_own",),
+        (f"{SQLITE}::test_who_is_let_in_is_said_of_each",),
     ),
     Mutant(
         "SQLite lets the overtaken speak in a journal",

@@ -16,6 +16,7 @@ from wakelog.log.proof import prove
 from wakelog.log.seal import seq_of
 from wakelog.ports import Append
 from wakelog.stores.database.migrations import migrations, newest
+from wakelog.stores.database.tables import Addition, Row
 from wakelog.stores.sqlite import SqliteStore
 from wakelog.stores.sqlite.file import apply
 from wakelog.testing.blob_suite import BlobSuite
@@ -157,6 +158,19 @@ def test_an_id_that_stands_in_the_log_already(path):
     with pytest.raises(Conflict, match="other content"):
         store.append("s", body("m1", "something else"), after=3)
     assert store.append("s", body("m3"), after=3).seq == 4
+
+
+def test_who_is_let_in_is_said_of_each(path):
+    """LOG-10: one that is refused takes nobody along, and nothing of a first try is left."""
+    store = SqliteStore(path)
+    for name in "abc":
+        make(store, name, sender=name)
+    tables = store._tables
+    sizes = {name: tables.last(name).size for name in "abc"}
+    sizes["b"] -= 1
+    additions = [Addition(name, sizes[name], (Row(b"a row\n", None, f"m-{name}"),)) for name in "abc"]
+    assert tables.add(additions) == [True, False, True]
+    assert [tables.last(name).number for name in "abc"] == [2, 1, 2]
 
 
 def test_a_file_in_the_place_of_another(path, tmp_path):
