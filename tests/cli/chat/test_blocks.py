@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakelog.cli.chat.blocks import Splitter, blocks_of
+from wakelog.cli.chat.blocks import Splitter
 
 LINES = [
     "",
@@ -35,6 +35,12 @@ LINES = [
     "ended by CR\r",
 ]
 texts = st.lists(st.one_of(st.sampled_from(LINES), st.text(max_size=8)), max_size=30).map("\n".join)
+
+
+def blocks_of(text):
+    """The blocks of a whole text."""
+    splitter = Splitter()
+    return [*splitter.feed(text), *splitter.finish()]
 
 
 def fed(pieces):

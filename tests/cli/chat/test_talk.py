@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakelog.cli.chat.blocks import blocks_of
+from tests.cli.chat.test_blocks import blocks_of
 from wakelog.cli.chat.replies import Answer
 from wakelog.cli.chat.shown import Block, Notice, Prompted, Thought, Used
 from wakelog.cli.chat.talk import Talk

@@ -98,9 +98,3 @@ class Splitter:
         block = "\n".join(self._lines)
         self._lines, self._gap, self._fence = [], 0, None
         return [block] if block else []
-
-
-def blocks_of(text: str) -> list[str]:
-    """The blocks of a whole text."""
-    splitter = Splitter()
-    return [*splitter.feed(text), *splitter.finish()]
