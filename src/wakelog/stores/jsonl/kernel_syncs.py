@@ -52,7 +52,8 @@ class KernelSyncs:
 
     def __init__(self) -> None:
         system = os.uname()
-        if system.sysname != "Linux" or system.machine not in _NUMBERS:
+        # A program of 32 bits has other numbers than the machine it runs on.
+        if system.sysname != "Linux" or system.machine not in _NUMBERS or ctypes.sizeof(ctypes.c_void_p) != 8:
             raise OSError(errno.ENOSYS, "no asynchronous syncs here")
         self._setup, self._destroy, self._getevents, self._submit = _NUMBERS[system.machine]
         self._libc = ctypes.CDLL(None, use_errno=True)
