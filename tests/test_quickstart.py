@@ -11,10 +11,10 @@ README = (Path(__file__).parent.parent / "README.md").read_text()
 PROGRAM = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)[0]
 
 
-def started(folder):
+def started(folder, program=PROGRAM):
     """The program as a reader would start it."""
     places = {"XDG_CONFIG_HOME": str(folder), "XDG_CACHE_HOME": str(folder)}
-    words = [sys.executable, "-W", "error", "-c", PROGRAM]
+    words = [sys.executable, "-W", "error", "-c", program]
     return subprocess.run(words, cwd=folder, env=os.environ | places, capture_output=True, text=True, check=False)
 
 
@@ -32,3 +32,12 @@ def test_it_is_killed_and_wakes(tmp_path):
     assert woken.stdout == re.findall(r"^# (.*)$", PROGRAM, re.MULTILINE)[-1] + "\n"
     log = (tmp_path / "sessions" / "agent_user_1.jsonl").read_text()
     assert log.count('"type":"tool_started"') == 1
+
+
+def test_a_tool_that_survives_is_no_trouble(tmp_path):
+    """The first change that anybody makes: without the kill it runs, wakes at once, and forks."""
+    program = PROGRAM.replace(
+        "    os.kill(os.getpid(), 9)  # the machine dies in the middle of it", '    return "published"'
+    )
+    done = started(tmp_path, program)
+    assert (done.stderr, done.stdout) == ("", "('rest',) agent_user_2\n")
