@@ -12,7 +12,7 @@ from wakelog.cli.chat.drawing import Dress, diff_lines, draw, live_thought, live
 from wakelog.cli.chat.figures import Figures, status_line
 from wakelog.cli.chat.living import Moment, live_lines
 from wakelog.cli.chat.markdown import markdown_lines
-from wakelog.cli.chat.picker import page_lines
+from wakelog.cli.chat.page import page_lines, shape_of
 from wakelog.cli.chat.picking import Page
 from wakelog.cli.chat.shown import Block, Notice, Prompted, Thought, Tool, Used
 from wakelog.cli.chat.talk import Talk
@@ -64,7 +64,7 @@ def everything(text):
         row = SessionRow(
             "i", text, text, text, text, text, 1, text, text, 1, 1, text, text, 1, False, 0, text, None, False, ""
         )
-        yield from page_lines(look, Page((row,), 0, text), text, 0)
+        yield from page_lines(look, Page((row,), 0, text), text, 0, shape_of(30))
 
 
 def talking(text):

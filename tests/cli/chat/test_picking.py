@@ -189,6 +189,29 @@ def test_picked_on_a_terminal(shell, script, chat):
     assert "Open which" not in other.ended(0)
 
 
+def test_keys_that_are_no_text(shell, script, chat):
+    """Arrows to the side, function keys and Alt are not typed; Ctrl-U and Ctrl-W take back what was."""
+    model = script({"text": "An answer."})
+    for prompt in ("the parser", "the lexer", "the printer"):
+        assert shell.process("run", "--model", model, prompt, typed=b"").code == 0
+    pane = chat("--pick")
+    pane.expect("Open which session? _", "1 of 3")
+    pane.press("Left", "Right", "F1", "F5", "DC", "IC", "S-Up", "C-Left", "BTab", "M-b", "End")
+    pane.expect("Open which session? _", "›  the parser", "3 of 3")
+    pane.press("Home")
+    pane.expect("›  the printer", "1 of 3")
+    pane.type("the pr")
+    pane.expect("Open which session? the pr_", "1 of 1")
+    pane.press("C-w")
+    pane.expect("Open which session? the_", "1 of 3")
+    pane.press("C-u", "PageDown")
+    pane.expect("Open which session? _", "3 of 3")
+    pane.resize(100, 6)
+    pane.until(lambda seen: "agent: An answer." not in seen and "›  the parser" in seen and "3 of 3" in seen)
+    pane.resize(100, 24)
+    pane.expect("›  the parser", "the lexer", "the printer", "agent: An answer.")
+
+
 # ── before anything is read ──────────────────────────────────────────────────────────────────────
 
 

@@ -7,8 +7,8 @@ and no further than its last message.
 import asyncio
 import contextlib
 import itertools
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 
 import msgspec
 from prompt_toolkit.application import Application
@@ -21,12 +21,12 @@ from prompt_toolkit.output import ColorDepth
 from wakelog.cli.chat.ahead import press, typed_ahead
 from wakelog.cli.chat.behind import behind
 from wakelog.cli.chat.listing import Listed, read_rows
-from wakelog.cli.chat.picking import Page, Picking, page_of
+from wakelog.cli.chat.page import ROWS_MAX, page_lines, shape_of
+from wakelog.cli.chat.picking import Picking, page_of
 from wakelog.cli.chat.screen import terminal
-from wakelog.cli.draw import Cell, Column, Look, clip, table, wrap
+from wakelog.cli.draw import Look
 from wakelog.cli.places import Place
-from wakelog.cli.safe import first_line, visible, visible_lines
-from wakelog.cli.times import ago, now_ms
+from wakelog.cli.times import now_ms
 from wakelog.errors import WakelogError
 from wakelog.log.content import Prompt, Reply
 from wakelog.log.entry import Message
@@ -35,29 +35,15 @@ from wakelog.ports import Store
 from wakelog.stores import open_catalog
 from wakelog.views.session_row import SessionRow
 
-_ROWS_MAX = 15
-_PREVIEW_LINES = 4
 _PREVIEW_ENTRIES = 200
 _PREVIEW_CHARS = 10_000
 _NARROWEST = 12
-_BESIDE = 6
 _KEY_S = 0.1
-_COLUMNS = (
-    Column(""),
-    Column("TITLE", gives=True),
-    Column("NAME", gives=True, cap=24),
-    Column("AGE", right=True),
-    Column("STATE"),
-    Column("MODEL", gives=True, cap=24),
-    Column("WHERE", gives=True, cap=30),
-)
 
 
 def pick(look: Look, place: Place) -> str | None:
     """The name of the session that was picked; None if none was."""
-    size = shutil.get_terminal_size()
-    height = max(1, min(_ROWS_MAX, size.lines - _PREVIEW_LINES - _BESIDE))
-    picker = _Picker(look, place, Picking(height))
+    picker = _Picker(look, place, Picking(ROWS_MAX))
     with typed_ahead(picker.app.input.fileno()) as ahead:
         return picker.run(ahead)
 
@@ -115,10 +101,13 @@ class _Picker:
         self.app.invalidate()
 
     def _lines(self) -> list[str]:
+        size = self._output.get_size()
+        shape = shape_of(size.rows)
+        self._picking.stretch(shape.rows)
         chosen = self._picking.row
-        preview = self._preview(chosen) if chosen is not None else ""
-        seen = msgspec.structs.replace(self._look, width=max(_NARROWEST, self._output.get_size().columns))
-        return list(page_lines(seen, page_of(self._picking), preview, now_ms()))
+        preview = self._preview(chosen) if chosen is not None and shape.preview else ""
+        seen = msgspec.structs.replace(self._look, width=max(_NARROWEST, size.columns))
+        return list(page_lines(seen, page_of(self._picking), preview, now_ms(), shape))
 
     def _preview(self, row: SessionRow) -> str:
         if row.name not in self._previews:
@@ -127,9 +116,12 @@ class _Picker:
 
     def _keys(self) -> KeyBindings:
         keys, picking = KeyBindings(), self._picking
-        page = max(1, picking.height - 1)
-        for key, by in {"up": -1, "down": 1, "c-p": -1, "c-n": 1, "pageup": -page, "pagedown": page}.items():
-            _add_move(keys, key, picking, by)
+        for key, by in {"up": -1, "down": 1, "c-p": -1, "c-n": 1}.items():
+            _add_move(keys, key, picking, partial(int, by))
+        _add_move(keys, "pageup", picking, lambda: 1 - max(2, picking.height))
+        _add_move(keys, "pagedown", picking, lambda: max(2, picking.height) - 1)
+        _add_move(keys, "home", picking, lambda: -picking.chosen)
+        _add_move(keys, "end", picking, lambda: picking.found[0] - 1 - picking.chosen)
 
         @keys.add("enter")
         def choose(event: KeyPressEvent) -> None:
@@ -146,54 +138,33 @@ class _Picker:
         def shorten(_: KeyPressEvent) -> None:
             picking.type(picking.filter[:-1])
 
+        @keys.add("c-u")
+        def clear(_: KeyPressEvent) -> None:
+            picking.type("")
+
+        @keys.add("c-w")
+        def shorten_by_a_word(_: KeyPressEvent) -> None:
+            picking.type(picking.filter.rstrip().rpartition(" ")[0])
+
         @keys.add(Keys.BracketedPaste)
         @keys.add(Keys.Any)
         def lengthen(event: KeyPressEvent) -> None:
-            picking.type(picking.filter + "".join(sign for sign in event.data if sign.isprintable()))
+            # A key that has a name of its own is no text, whatever the terminal sends for it.
+            key = event.key_sequence[-1].key
+            if key is Keys.BracketedPaste or not isinstance(key, Keys):
+                picking.type(picking.filter + "".join(sign for sign in event.data if sign.isprintable()))
+
+        @keys.add("escape", Keys.Any)
+        def ignore(_: KeyPressEvent) -> None:
+            """With Alt: not Escape, and no text."""
 
         return keys
 
 
-def _add_move(keys: KeyBindings, key: str, picking: Picking, by: int) -> None:
+def _add_move(keys: KeyBindings, key: str, picking: Picking, by: Callable[[], int]) -> None:
     @keys.add(key)
     def move(_: KeyPressEvent) -> None:
-        picking.move(by)
-
-
-# ── drawn ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def page_lines(look: Look, page: Page, preview: str, now: int) -> Iterator[str]:
-    """The filter, the rows in sight, and the last words of the chosen one."""
-    yield look.paint("bold", clip(look, f"Open which session? {visible(page.filter)}_", look.columns))
-    cells = [_cells(look, row, now, chosen=at == page.chosen) for at, row in enumerate(page.rows)]
-    yield from table(look, _COLUMNS, cells, headed=False)
-    if not page.rows and page.read.is_over:
-        yield look.paint("dim", "no session fits" if page.filter else "no session yet")
-    if not page.read.is_over:
-        yield look.paint("dim", clip(look, _how_far(look, page.read), look.columns))
-    yield look.paint("dim", look.sign("─", "-") * look.columns)
-    lines = [piece for line in visible_lines(preview.strip("\n")) for piece in wrap(line, look.columns)]
-    yield from (look.paint("dim", line) for line in lines[:_PREVIEW_LINES])
-    yield look.paint("dim", clip(look, "type to filter, arrows to choose, Enter opens, Esc leaves", look.columns))
-
-
-def _how_far(look: Look, read: Listed) -> str:
-    counted = f", {read.done:,} of {read.total:,}" if read.total else ""
-    return f"reading sessions{counted} {look.sign('…', '...')}"
-
-
-def _cells(look: Look, row: SessionRow, now: int, *, chosen: bool) -> list[Cell]:
-    title = first_line(row.title or "") or first_line(row.prompt)
-    return [
-        (look.sign("›", ">") if chosen else " ", "mark"),
-        (title, "bold" if chosen else ""),
-        (visible(row.name), "dim"),
-        (ago(row.updated, now), "dim"),
-        (visible(row.state), "dim"),
-        (visible(row.model or ""), "dim"),
-        (visible(row.cwd), "dim"),
-    ]
+        picking.move(by())
 
 
 def last_words(store: Store, name: str) -> str:

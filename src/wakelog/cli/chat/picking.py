@@ -35,6 +35,11 @@ class Picking:
         return self._fitting[self.chosen] if self._fitting else None
 
     @property
+    def found(self) -> tuple[int, bool]:
+        """How many fit, and whether that is all of them: no more are looked at than are needed."""
+        return (len(self._fitting), self._looked == len(self._rows)) if self.filter.split() else (len(self._rows), True)
+
+    @property
     def window(self) -> tuple[int, list[SessionRow]]:
         """The rows in sight, and the place of the first."""
         top = max(0, min(self.chosen - self.height // 2, len(self._fitting) - self.height))
@@ -45,6 +50,12 @@ class Picking:
         self.filter = text
         self._is_wanted = self._has_moved = False
         self._look_again(None)
+
+    def stretch(self, height: int) -> None:
+        """Another number of rows in sight."""
+        if height != self.height:
+            self.height = height
+            self._look_on(self.chosen + height)
 
     def move(self, by: int) -> None:
         """Another choice."""
@@ -103,15 +114,19 @@ def fits(row: SessionRow, text: str) -> bool:
 
 
 class Page(msgspec.Struct, frozen=True):
-    """What is drawn of a list."""
+    """What is drawn of a list: some rows, of which one is chosen, and its place among all that were found."""
 
     rows: tuple[SessionRow, ...]
     chosen: int
     filter: str
+    place: int = 1
+    found: int = 1
+    is_all: bool = True
     read: Listed = Listed(is_over=True)
 
 
 def page_of(picking: Picking) -> Page:
     """The window as a value."""
     top, rows = picking.window
-    return Page(tuple(rows), picking.chosen - top, picking.filter, picking.read)
+    place = picking.chosen
+    return Page(tuple(rows), place - top, picking.filter, place + 1, *picking.found, picking.read)
