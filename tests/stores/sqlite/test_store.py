@@ -241,6 +241,21 @@ def test_another_programs_database_is_left_alone(tmp_path):
         assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("logs",)]
 
 
+@pytest.mark.parametrize("use", [make, lambda store: list(store.sessions())], ids=["written", "read"])
+def test_what_is_no_store_is_left_alone(tmp_path, use):
+    """Law 13: a text, or a database that says whose it is, is refused, and nothing is left beside it."""
+    (tmp_path / "text").write_text("# Words\n" * 500)
+    with contextlib.closing(sqlite3.connect(tmp_path / "theirs")) as db:
+        db.execute("CREATE TABLE t (x)")
+        db.execute("PRAGMA application_id = 7")
+    for name, said in (("text", "is not a database"), ("theirs", "another program")):
+        before = (tmp_path / name).read_bytes()
+        with pytest.raises(StoreError, match=said):
+            use(SqliteStore(str(tmp_path / name)))
+        assert (tmp_path / name).read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == ["text", "theirs"]
+
+
 def test_a_forked_child_opens_its_own(path):
     """Law 4: connections and locks belong to the process that opened them; parent and child both go on."""
     store = SqliteStore(path)

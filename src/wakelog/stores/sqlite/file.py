@@ -29,6 +29,8 @@ _Use: TypeAlias = Literal["read", "sync", "quick"]
 _SYNCHRONOUS = {"read": "NORMAL", "sync": "FULL", "quick": "NORMAL"}
 # "wake": so that another program's database is never taken for ours.
 _APPLICATION_ID = 0x77616B65
+# How a database begins; its program stands behind that.
+_MAGIC, _BEGINNING_BYTES = b"SQLite format 3\0", 72
 _SQLITE_MIN = (3, 37, 0)
 _BUSY_TIMEOUT_S = 60.0
 _CACHE_KIB = 16 * 1024
@@ -206,6 +208,8 @@ class SqliteFile:
                 raise StoreError(f"{self.path} is not a file", hint="give the path of a file after `sqlite:`")
             if found.st_uid != os.geteuid():
                 raise StoreError(f"{self.path} belongs to another user", hint="choose another store with --store")
+            if found.st_size and not os.path.exists(f"{self.path}-lock"):
+                _check_beginning(self.path)
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             self._lock = os.open(f"{self.path}-lock", flags, 0o600)
 
@@ -273,6 +277,18 @@ def _close_all(connections: dict[_Use, sqlite3.Connection], pid: int) -> None:
         for connection in connections.values():
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
+
+
+def _check_beginning(path: str) -> None:
+    """Refuses what is no database, or plainly another program's, before a lock is left beside it."""
+    with open(path, "rb") as file:
+        beginning = file.read(_BEGINNING_BYTES)
+    if not beginning.startswith(_MAGIC):
+        raise Damaged(f"{path} is not a database", hint=_HINTS[sqlite3.SQLITE_NOTADB])
+    program = int.from_bytes(beginning[-4:], "big")
+    # A new database says whose it is in its write-ahead log first.
+    if program not in (0, _APPLICATION_ID):
+        raise StoreError(f"{path} is a database of another program", hint="choose another file")
 
 
 def _connected(path: str, mode: str) -> sqlite3.Connection:
