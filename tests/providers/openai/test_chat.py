@@ -301,14 +301,27 @@ def test_a_request_on_the_wire():
         "tools": [{"type": "function", "function": function}],
         "messages": [
             {"role": "system", "content": "Be brief."},
-            {"role": "user", "content": "hi"},
-            {"role": "user", "content": "It is Monday.\n\nIt rains."},
+            {"role": "user", "content": "hi\n\nIt is Monday.\n\nIt rains."},
         ],
         "max_tokens": 99,
         "temperature": 0.5,
         "reasoning_effort": "high",
         "top_k": 3,
     }
+
+
+def test_what_is_injected_takes_no_turn_of_its_own():
+    """Many models' templates want roles to take turns: it ends the user's message; behind others it is a message."""
+    said = [*_wire(user("hi"), as_reply([Text(text="yes")], "x"), user("go"))["messages"]]
+    told = to_wire(request(user("hi"), injected=("now",)), Params(), is_openai=False)["messages"]
+    assert told == [{"role": "user", "content": "hi\n\nnow"}]
+    seen = user("look").__class__(role="user", content=(Text(text="look"), picture()))
+    (shown,) = to_wire(request(seen, injected=("now",)), Params(), is_openai=False)["messages"]
+    assert shown["content"][-1] == {"type": "text", "text": "now"}
+    behind = to_wire(
+        request(user("hi"), as_reply([Text(text="yes")], "x"), injected=("now",)), Params(), is_openai=False
+    )
+    assert behind["messages"] == [*said[:2], {"role": "user", "content": "now"}]
 
 
 def test_openai_itself_has_names_of_its_own():

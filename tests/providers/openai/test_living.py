@@ -1,6 +1,7 @@
 """Whole sessions on this wire through the real kernel: what goes wrong is in the log, and wake goes on."""
 
 import json
+import re
 import threading
 
 import pytest
@@ -77,7 +78,9 @@ class Wire:
 
     def __call__(self, asked):
         """A model that looks before it answers."""
-        told = asked.json[self.key][:-1]
+        *told, last = asked.json[self.key]
+        # What is injected ends the user's own message, where that is the last one.
+        told += [last] if self.is_chat and not last["content"].startswith("Now: run") else []
         prompts = [each for each in told if each.get("role") == "user"]
         is_answered = told[-1].get("role") == "tool" or told[-1].get("type") == "function_call_output"
         return self.saying(len(prompts)) if is_answered else self.looking(len(prompts))
@@ -105,7 +108,7 @@ def test_a_long_session_keeps_its_prefix(wire, tmp_path):
     before = None
     for each in asked:
         wire.judge(each.json)
-        stable, injected, _ = each.body.partition(b',{"role":"user","content":' + wire_tail(wire))
+        stable, injected, _ = re.split(wire_tail(wire), each.body, maxsplit=1)
         assert injected, "the injected context stands at the very end"
         assert b"Now: run" not in stable, "it never becomes history"
         if before is not None:
@@ -118,7 +121,10 @@ def test_a_long_session_keeps_its_prefix(wire, tmp_path):
 
 
 def wire_tail(wire):
-    return b'"Now: run' if wire.is_chat else b'[{"type":"input_text","text":"Now: run'
+    """Where the injected context begins: a message of its own, or the end of the user's."""
+    if wire.is_chat:
+        return rb'(,\{"role":"user","content":"Now: run|\\n\\nNow: run)'
+    return rb'(,\{"role":"user","content":\[\{"type":"input_text","text":"Now: run)'
 
 
 def _everything_went_back(wire, body):

@@ -3,7 +3,8 @@
 Rule 1: the fewest words that all of them understand: a bare string where there is only text, the system first,
 each result as a message of its own right behind its call.
 Rule 2: reasoning goes back to the model it came from, in the field it came in, and to nobody else.
-Rule 3: what is injected is the last message, behind everything that is history.
+Rule 3: what is injected comes last, behind everything that is history: as the end of the user's own message where that
+is the last one, because the templates of many models want roles to take turns.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,7 @@ def to_wire(request: Request, params: Params, *, is_openai: bool) -> JsonObject:
     if request.tools and request.purpose == "compaction":
         body["tool_choice"] = "none"
     system = [{"role": "system", "content": request.system}] if request.system else []
-    body["messages"] = [*system, *history(request, params), *_injected(request.injected)]
+    body["messages"] = _with_tail([*system, *history(request, params)], request.injected)
     return merged({**body, **_settings(request, params, is_openai=is_openai)}, {**params.extra, "stream": True})
 
 
@@ -43,9 +44,16 @@ def _settings(request: Request, params: Params, *, is_openai: bool) -> JsonObjec
     return settings
 
 
-def _injected(texts: Sequence[str]) -> Iterator[JsonObject]:
-    if texts:
-        yield {"role": "user", "content": _GAP.join(texts)}
+def _with_tail(messages: list[JsonObject], injected: Sequence[str]) -> list[JsonObject]:
+    tail = _GAP.join(injected)
+    if not tail:
+        return messages
+    if not messages or messages[-1]["role"] != "user":
+        return [*messages, {"role": "user", "content": tail}]
+    *before, last = messages
+    said = last["content"]
+    content = f"{said}{_GAP}{tail}" if isinstance(said, str) else [*said, {"type": "text", "text": tail}]
+    return [*before, {"role": "user", "content": content}]
 
 
 # ── what was said ────────────────────────────────────────────────────────────────────────────────
