@@ -116,6 +116,18 @@ def test_a_turn_that_failed_is_tried_again():
     assert len(rig.values(Failed)) == 3
 
 
+def test_each_try_has_its_own_patience():
+    """RUN-8, RUN-12: failures that were left behind do not count against the next try."""
+    rig = Rig({}, faults_max=3)
+    rig.provider = Down()
+    rig.say("Go on.")
+    for tries in (2, 3):
+        retry(rig.session)
+        assert rig.wake().decision == Rest("failed")
+        assert sum(isinstance(entry.value, Call) for entry in rig.session.read().entries) == 3 * tries
+        assert rig.values(Failed)[-1].error.message.startswith("3 calls in a row")
+
+
 def test_what_was_agreed_on_since_holds_for_the_next_try():
     """RUN-12: another model is the natural cure; a death before the head is moved changes nothing."""
     rig = Rig({"Go on.": [{"text": "Gone."}]}, faults_max=1)

@@ -187,7 +187,7 @@ def test_hostile_names_of_files(shell, monkeypatch):
 
 
 def test_the_store_that_is_configured(shell, mine, monkeypatch):
-    """Every command goes by it. A mistake in one's own file is said, and no other store is taken for it."""
+    """Every command goes by it. One that may have been meant is said, and no other store is taken for it."""
     monkeypatch.delenv("WAKELOG_STORE")
     mine("store = '~/elsewhere'\n[agents.a]\nkeep = 'wrong, and nothing to a store'\n")
     assert shell("new").code == 0
@@ -196,6 +196,8 @@ def test_the_store_that_is_configured(shell, mine, monkeypatch):
     mine("stroe = '~/elsewhere'\n")
     answer = shell("ls")
     assert (answer.code, answer.err.count("did you mean store?")) == (2, 1)
+    mine("model = 'gpt-5'\n")
+    assert (shell("ls").code, shell("run", "Hi.").code) == (0, 2)
     mine("")
     (shell.folder / ".wakelog.toml").write_text("nosuch = 1\nstore = 'theirs'\n")
     assert (shell("ls").code, shell("ls", "--json").rows) == (0, [])

@@ -51,5 +51,20 @@ def test_one_that_was_kept_and_is_refused_is_asked_for_anew(shell, server):
     assert shell.process("run", "Hi.").out == "Hello.\n"
     assert keys(server) == ["k", "kk"]
     server.play(REFUSED, REFUSED, says("Never said."))
-    assert shell.process("run", "-s", "agent_user_1", "And?").code == 1
-    assert keys(server)[2:] == ["kkk", "kkkk"]
+    answer = shell.process("run", "-s", "agent_user_1", "And?")
+    assert (answer.code, keys(server)[2:]) == (1, ["kkk", "kkkk"])
+    host = server.url.removeprefix("http://")
+    told = f"{host} does not accept the key that the key_command of openai-chat printed, or not for this (401)"
+    assert f"the turn failed: {told}: no such key (" in answer.err
+
+
+def test_the_variable_that_is_configured_is_named(shell, mine, monkeypatch):
+    """LOG-13: the one that somebody has to set, not the usual one."""
+    monkeypatch.setenv("OPENAI_API_KEY", "unused")
+    monkeypatch.setenv("KEY_OF_MY_HOUSE", "KEY")
+    with Loopback() as server:
+        mine(f"[providers.openai-chat]\nbase_url = '{server.url}/v1'\nkey_env = 'KEY_OF_MY_HOUSE'\n")
+        server.play(REFUSED)
+        answer = shell.process("run", "--model", "openai-chat:x", "Hi.")
+        assert keys(server) == ["KEY"]
+    assert "does not accept the key in KEY_OF_MY_HOUSE, or not for this (401): no such key (" in answer.err

@@ -97,7 +97,7 @@ def test_a_cursor_from_nowhere(three, words):
 def test_a_database_lists_and_searches_as_files_do(shell):
     """Law 12: the same commands on another store; its catalog is in it, and no cache is made."""
     store = ("--store", "sqlite:sessions.db")
-    assert "wakelog new" in shell("ls", *store).err
+    assert "`wakelog chat` begins one" in shell("ls", *store).err
     assert not (shell.folder / "sessions.db").exists()
     shell("new", *store, "--agent", "crab")
     shell("append", *store, "crab_user_1", "the parser hangs")
@@ -124,7 +124,7 @@ def test_no_password_is_shown(shell, postgres_url):
 def test_ls_of_nothing(shell):
     answer = shell("ls")
     assert (answer.code, answer.out) == (0, "")
-    assert "wakelog new" in answer.err
+    assert "no session yet; `wakelog chat` begins one" in answer.err
     assert not shell.store.exists()
 
 
@@ -184,6 +184,21 @@ def test_search_for_people_and_for_pipes(three):
     assert three("show", address, "--json").rows[-1]["id"] == address.partition(":")[2]
     assert sorted(three("search", "hangs", "--names").out.split()) == ["crab_user_1", "crab_user_2"]
     assert three("search", "the", "lexer", "hangs", "--names").out == "crab_user_2\n"
+
+
+def test_search_in_a_folder_as_it_is_typed(shell, store, monkeypatch):
+    """Search: a relative `cwd:` is meant from the current folder, as `--cwd` of `ls` is, and `~` is home."""
+    for folder in ("my proj", "other"):
+        (shell.folder / folder).mkdir()
+        Session.create(store, agent=folder[:2], sender="user", cwd=str(shell.folder / folder)).say("hello")
+    found = {".": "my ot", "my": "", "other": "ot", "~/other": "ot", '"./my proj/"': "my", str(shell.folder): "my ot"}
+    for folder, agents in found.items():
+        answer = shell("search", "hello", f"cwd:{folder}", "--names")
+        assert sorted(answer.out.split()) == [f"{agent}_user_1" for agent in agents.split()], folder
+    monkeypatch.chdir(shell.folder / "my proj")
+    assert shell("search", "hello", "cwd:.", "--names").out == "my_user_1\n"
+    assert shell("search", "hello -cwd:.", "--names").out == "ot_user_1\n"
+    assert shell("search", "hello", "cwd:../other", "--names").out == "ot_user_1\n"
 
 
 @pytest.mark.parametrize(("query", "code"), [("nothing-like-it", 0), ('"', 2), ("   ", 2), ("-- -parser", 2)])

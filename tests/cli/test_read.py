@@ -82,6 +82,28 @@ def test_show_for_people(shell, story):
     assert shown.count("assistant") == 1
 
 
+def test_show_counts_what_it_shows(shell, story):
+    """VIEW-3: the head counts the messages that follow it: those that a fork inherits, of one branch, or of its end."""
+    first = story.user("a")
+    story.reply("b")
+    story.user("c")
+    shell("fork", "crab_user_1", "--new-session")
+    shell("fork", "crab_user_1", "--new-session", "--at", first.id)
+    story.user("aside", at=first.id)
+    for words, counted in (
+        (("crab_user_1",), "3 messages"),
+        (("crab_user_1", "--at", first.id), "1 message "),
+        (("crab_user_2",), "3 messages"),
+        (("crab_user_3",), "1 message "),
+    ):
+        assert f" {counted}" in shell("show", *words).out.splitlines()[1], words
+    assert [row["prompt"] for row in shell("ls", "--json").rows] == ["a"] * 3
+    shell("append", "crab_user_2", "d")
+    story.session.compact("folded", first_kept=story.session.branch().tip.id)
+    assert " 4 messages" in shell("show", "crab_user_2").out
+    assert " 1 message " in shell("show", "crab_user_1", "--active").out
+
+
 def test_context_json(shell, story):
     """DESIGN 8: model, provider, strategy, messages, digest; and the entry each message came from."""
     prompt = story.user("a")

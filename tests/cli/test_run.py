@@ -185,6 +185,30 @@ def test_a_turn_that_fails(shell, script):
     assert end["state"] == "failed"
 
 
+def test_a_model_that_fails_to_the_end(shell, script):
+    """RUN-12: each failure and each other try have a line; behind the last failure none is announced."""
+    fault = {"kind": "busy", "message": "later", "retryable": True, "delayMs": 1}
+    answer = shell.process("run", "--model", script(*[{"error": fault}] * 5), "hi", typed=b"")
+    *lines, end, _ = answer.err.splitlines()
+    failed = "· the model failed: later; it may be asked again in 1 ms"
+    again = [f"· trying again (try {number})" for number in range(2, 6)]
+    assert lines == [failed, *(line for words in again for line in (words, failed))]
+    assert "the turn failed: 5 calls in a row came to nothing; the last: later (" in end
+
+
+def test_another_process_goes_on_counting(shell, script):
+    """RUN-15: what was tried before is in the log, and so is how often."""
+    fault = {"kind": "busy", "message": "later", "retryable": True}
+    model = script({"error": {**fault, "delayMs": 3_600_000}}, {"text": "Now."})
+    with shell.start("run", "--model", model, "hi", stdin=subprocess.DEVNULL) as child:
+        child.stderr.readline()
+        child.kill()
+    log = shell.store / "agent_user_1.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"3600000", b"1"))
+    answer = shell.process("wake", "agent_user_1")
+    assert (answer.out, answer.err.splitlines()[0]) == ("Now.\n", "· trying again (try 2)")
+
+
 def test_a_tool_that_must_be_asked_about(shell, script):
     """Nobody to ask: exit code 6, nothing was run, and the line says what to do."""
     model = script({"toolCalls": [call("shell", command="touch ran")]}, {"text": "done"})

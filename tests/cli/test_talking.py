@@ -146,7 +146,8 @@ def test_lines_of_our_own_stand_on_lines_of_their_own(shell, script):
     assert shown == [
         "I beg",
         "(starting over)",
-        "· the model failed, trying again: try later",
+        "· the model failed: try later; it may be asked again in 1 ms",
+        "· trying again (try 2)",
         "I begin again.",
         "session agent_user_1",
     ]
@@ -181,7 +182,7 @@ def test_ctrl_c_while_a_tool_runs(shell, script):
 def test_ctrl_c_while_it_waits_to_try_again(shell, script):
     fault = {"kind": "busy", "message": "later", "retryable": True, "delayMs": 3_600_000}
     talk = shell.talk("run", "--model", script({"error": fault}), "hi")
-    talk.expect("trying again: later")
+    talk.expect("the model failed: later")
     talk.type("\x03")
     assert talk.end().code == 130
     assert kinds(shell)[-2:] == ["cancelled", "activity"]

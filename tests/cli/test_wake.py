@@ -171,7 +171,7 @@ def test_all_but_no_more_than_so_many(shell, store, script):
     owing(store, script({"text": "Mine."}, name="3.jsonl"))
     with shell.start("wake", "--all", "--jobs", "2", stdin=subprocess.DEVNULL) as child:
         for _ in range(2):
-            read_to(child.stderr, "trying again")
+            read_to(child.stderr, "asked again in")
         shell("cancel", "crab_user_2")
         assert read_to(child.stdout, "rest") == "crab_user_2  cancelled\ncrab_user_3 | Mine.\ncrab_user_3  rest\n"
         shell("cancel", "crab_user_1")
@@ -274,7 +274,7 @@ def test_a_cancel_while_it_waits_to_try_again(shell, script):
     fault = {"kind": "busy", "message": "come back later", "retryable": True, "delayMs": 3_600_000}
     child = shell.start("run", "--model", script({"error": fault}), "hi", stdin=subprocess.DEVNULL)
     line = child.stderr.readline()
-    assert b"trying again: come back later" in line
+    assert b"the model failed: come back later; it may be asked again in 60 min" in line
     assert shell("cancel", "agent_user_1").code == 0
     assert child.wait(60) == 130
     child.stdout.close()

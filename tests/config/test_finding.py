@@ -1,10 +1,12 @@
 """Files are found by real paths, read without waiting, and every trouble with one is a mistake with its place."""
 
 import os
+import re
 
 import pytest
 
-from wakelog.config.finding import FILE_MAX_BYTES, load_config
+from wakelog.config.finding import FILE_MAX_BYTES, configured_store, load_config
+from wakelog.errors import UsageError
 
 
 @pytest.fixture
@@ -150,3 +152,70 @@ def test_a_file_that_may_not_be_read(desk):
     desk.user.symlink_to(desk.user)
     (mistake,) = desk.load().mistakes
     assert "cannot be read: " in str(mistake)
+
+
+# ── the store ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "model = 'gpt-5'",
+        "modl = 1",
+        "agent = 'nobody'",
+        "agents = 3",
+        "[agents.a]\nsystem_file = 'gone'\nhooks = ['nosuch']",
+        "[agents.a]\nsystem = 'x'\nsystem_file = 'y'",
+        "[agents.'a b']\nkeep = 1",
+        "[mcp.x]\ntimeout = 1\nargs = ['x']",
+        "[mcp.x]\ncommand = ['x']\nbearer_env = 'X'",
+        "[agents.a]\nmcp = ['nobody']\n[agents.b.approvals]\nnosuch = 'ask'",
+    ],
+)
+def test_the_store_is_found_beside_other_mistakes(desk, monkeypatch, wrong):
+    """Law 9: what only reads needs the store alone, said or not; the mistakes are those of who needs the rest."""
+    monkeypatch.chdir(desk.project)
+    desk.user.write_text(wrong)
+    assert desk.load().mistakes
+    assert configured_store(desk.environ) is None
+    desk.user.write_text(f"store = '/mine'\n{wrong}")
+    assert configured_store(desk.environ) == "/mine"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("store = 3", "store must be text"),
+        ("store = ''", "store must be text"),
+        ("[store]\npath = '/mine'", "store must be text"),
+        ("stroe = '/mine'", "did you mean store?"),
+        ("model = 'demo'\n[agents.a]\nstore = '/mine'", "nothing is called agents.a.store"),
+        ("[trust]\nprojects = '/theirs'", "trust.projects must be"),
+        ("store = /mine", "this is not TOML"),
+        ("x = 1\n" + "".join(f"x{at} = 1\n" for at in range(100)), "the rest is not read"),
+    ],
+)
+def test_a_store_that_may_have_been_meant(desk, monkeypatch, wrong, said):
+    """Nobody is shown the sessions of another store than the one that was meant: that is one clear line."""
+    monkeypatch.chdir(desk.project)
+    desk.user.write_text(wrong)
+    with pytest.raises(UsageError, match=re.escape(said)):
+        configured_store(desk.environ)
+
+
+def test_the_store_of_a_project(desk, monkeypatch):
+    """A trusted project may say another store than one's own, so its file counts too; an untrusted one never does."""
+    monkeypatch.chdir(desk.project)
+    desk.user.write_text("store = '/mine'\n")
+    theirs = desk.project / ".wakelog.toml"
+    for wrong in ("store = 3", "not TOML"):
+        theirs.write_text(wrong)
+        desk.user.write_text("store = '/mine'\n")
+        assert configured_store(desk.environ) == "/mine"
+        desk.user.write_text(f"store = '/mine'\ntrust.projects = ['{desk.project}']")
+        with pytest.raises(UsageError, match=re.escape(str(theirs))):
+            configured_store(desk.environ)
+    theirs.write_text("model = 'gpt-5'\n[trust]\nprojects = []")
+    assert configured_store(desk.environ) == "/mine"
+    theirs.write_text("store = '/theirs'\n[agents.a]\nstore = '/none'")
+    assert configured_store(desk.environ) == "/theirs"

@@ -137,6 +137,11 @@ def test_a_server_that_cannot_be_reached(server, says):
     assert str(mistake) == f"{USER}:{says}"
 
 
+def test_a_key_that_no_server_has_says_nothing_of_how_it_is_reached():
+    """Both are reported: the one is not the reason for the other."""
+    assert [mistake.path for mistake in loaded("[mcp.x]\nzzz = 1").mistakes] == [("mcp", "x"), ("mcp", "x", "zzz")]
+
+
 def test_nobody_runs_on_half_of_what_was_meant():
     made = loaded("modl = 'x'\nstor = 'y'\nredact = false")
     with pytest.raises(UsageError) as error:

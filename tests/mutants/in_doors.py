@@ -54,8 +54,8 @@ IN_DOORS = (
         "a fault tells the key",
         "LOG-13",
         "providers/conversing.py",
-        'end.message.replace(key, "…")',
-        "end.message",
+        'said.replace(key, "…")',
+        "said",
         (f"{CONVERSING}::test_a_key_in_an_error_of_a_stream",),
     ),
     Mutant(

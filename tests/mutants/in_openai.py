@@ -45,8 +45,8 @@ IN_OPENAI = (
         "what is injected comes first in a chat",
         "law 8",
         "providers/openai/chat_request.py",
-        "*history(request, params), *_injected(request.injected)]",
-        "*_injected(request.injected), *history(request, params)]",
+        '        return [*messages, {"role": "user", "content": tail}]',
+        '        return [{"role": "user", "content": tail}, *messages]',
         (f"{LIVING}::test_a_long_session_keeps_its_prefix",),
     ),
     Mutant(

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import json
+import socket
 import ssl
 import threading
 from typing import ClassVar
@@ -15,6 +17,8 @@ from tests.providers.asking import deltas, request, text_of
 from tests.providers.doors import KEY, RIGS
 from wakelog.errors import UsageError
 from wakelog.providers.conversing import converse
+from wakelog.providers.door import Door
+from wakelog.providers.endpoints import Server
 from wakelog.turn.deltas import Finished
 
 PAGE = Answer([b"<html>Please log in</html>"], 200, {"content-type": "text/html; charset=utf-8"})
@@ -78,6 +82,48 @@ def test_a_key_in_an_error_of_a_stream(rig, server):
     assert (end.kind, KEY in end.message, "you sent …" in end.message) == ("bad_request", False, True)
 
 
+@pytest.mark.parametrize("said", ["Incorrect API key provided.", f"Incorrect API key provided: {KEY}"])
+def test_a_key_that_is_refused(rig, server, said):
+    """LOG-13: who refuses it and where it came from, so that somebody can set another; never the key."""
+    refusal = Answer([json.dumps({"error": {"message": said}}).encode()], 401, {"content-type": "application/json"})
+    variable, host = rig.way.owner.keys[0], server.url.removeprefix("http://")
+    server.play(refusal, refusal)
+    (end,) = rig.ask(server.url)
+    words = "(401): Incorrect API key provided"
+    assert end.message == f"{host} does not accept the key in {variable}, or not for this {words}"
+    (end,) = rig.ask(server.url, environ={variable: ""})
+    assert end.message == f"{host} does not answer without a key, and {variable} is not set {words}"
+
+
+def test_the_key_that_is_named_is_the_one_that_was_sent(server):
+    """LOG-13: the second variable, where only that is set; or what whoever looked the key up says of it."""
+    refusal = Answer([b"{}"], 401, {"content-type": "application/json"})
+    server.play(refusal, refusal)
+    rig, asked = RIGS["anthropic"], request(params={"endpoint": server.url})
+    for key_from, words in [("", "the key in ANTHROPIC_AUTH_TOKEN"), ("the key of the house", "the key of the house")]:
+        door = Door(rig.way, environ={"ANTHROPIC_AUTH_TOKEN": KEY}, key_from=key_from)
+        (end,) = deltas(door, asked)
+        assert f"does not accept {words}, or not for this (401)" in end.message
+
+
+def test_who_cannot_be_reached(rig):
+    """LOG-13: host and port, and nothing else of an address that may hold a password."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    asked = request(params={"endpoint": f"http://me:pass@127.0.0.1:{port}/path?token=x"})
+    (end,) = deltas(rig.open(), asked)
+    assert end.message.startswith(f"127.0.0.1:{port} cannot be reached: ")
+    assert not any(word in end.message for word in ("me:", "pass", "path", "token"))
+
+
+def test_who_took_too_long(rig, server):
+    gate = threading.Event()
+    server.play(Answer([Hold(gate)]))
+    (end,) = rig.ask(server.url, silence_s=0.2)
+    gate.set()
+    assert end.message.startswith(f"{server.url.removeprefix('http://')} took too long")
+
+
 class _Broken:
     """An answer whose connection fails in its own way, behind half a reply."""
 
@@ -98,9 +144,11 @@ class _Broken:
 def test_no_failure_of_a_connection_is_raised(rig, error):
     """RUN-8: TLS that breaks in the middle of a reply comes through unwrapped, and is a cut like any other."""
 
+    server = Server("http://127.0.0.1:1", KEY)
+
     async def listen():
         asking = contextlib.nullcontext(_Broken(rig.half, error))
-        return [delta async for delta in converse(asking, rig.way.reader(request()), rig.way.sdk, KEY)]
+        return [delta async for delta in converse(asking, rig.way.reader(request()), rig.way.sdk, server)]
 
     told = asyncio.run(listen())
     assert (text_of(told)[:3], told[-1].kind, told[-1].retryable) == ("So ", "cut", True)

@@ -7,7 +7,7 @@ from tests.providers.asking import deltas, request
 from tests.providers.doors import RIGS
 from wakelog.errors import UsageError
 from wakelog.providers.door import Door
-from wakelog.providers.endpoints import check_trusted, server_of
+from wakelog.providers.endpoints import Server, check_trusted, server_of
 from wakelog.turn.deltas import Finished
 
 OWN = "https://api.example.com/v1"
@@ -101,6 +101,19 @@ def test_the_owner_wants_a_key(rig):
         with pytest.raises(UsageError) as error:
             server_of(owner, endpoint, {})
         assert (owner.keys[0] in error.value.hint, "--model demo" in error.value.hint) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://api.example.com/v1", "api.example.com"),
+        ("http://me:pass@127.0.0.1:18999/v1?a=b#c", "127.0.0.1:18999"),
+        ("http://[::1]:8080/v1", "[::1]:8080"),
+    ],
+)
+def test_how_a_server_is_named(url, host):
+    """LOG-13: nothing of an address that may be secret."""
+    assert Server(url).host == host
 
 
 @pytest.mark.parametrize(

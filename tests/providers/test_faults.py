@@ -2,7 +2,7 @@
 
 import pytest
 
-from wakelog.providers.faults import KINDS, RETRYABLE, asked_delay_ms, fault, kind_of, no_stream
+from wakelog.providers.faults import KINDS, RETRYABLE, asked_delay_ms, fault, kind_of, named, no_stream
 
 AT, LATER = "Mon, 16 Nov 2026 05:00:00 GMT", "Mon, 16 Nov 2026 05:00:09 GMT"
 
@@ -56,6 +56,39 @@ def test_half_a_key_is_not_told():
     for pad in range(280, 301):
         told = fault("server", f"{'x' * pad} plainsecretkey and more").message
         assert "plainsecretkey" in told or "plain" not in told
+
+
+@pytest.mark.parametrize(
+    ("said", "quoted"),
+    [
+        ("Incorrect API key provided.", "Incorrect API key provided"),
+        ("invalid x-api-key", "invalid x-api-key"),
+        ("Not from here. Ask for plain-secret-key-1", "Not from here"),
+        ("You sent: abcdefgh", "You sent"),
+        ("You sent sk-abcdefgh", ""),
+        ("You sent ab****gh", ""),
+        ("You sent abcdefgh12", ""),
+        ("You sent aBcDeFgH", ""),
+        ("You sent " + "a" * 40, ""),
+        ("sk-abcdefgh", ""),
+        (": sk-abcdefgh", ""),
+        ("", ""),
+    ],
+)
+def test_what_a_server_says_of_a_key(said, quoted):
+    """LOG-13: plain words alone, up to where a key could stand, however much of it is masked."""
+    assert fault("auth", said, status=401).message == f"{KINDS['auth']} (401)" + (f": {quoted}" if quoted else "")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whose_fault_it_is(kind):
+    """A server is named where somebody has to look for it; all else of the line stays, and so does the retry word."""
+    before = fault(kind, "it said so", status=400)
+    assert before.message.partition(": ")[2] == "it said so", "what others said is what stands behind the colon"
+    after = named(before, host="{x}:1", refusal="says no")
+    assert ("{x}:1" in after.message) == (kind in ("connection", "timeout", "auth"))
+    assert after.message.endswith(" (400): it said so")
+    assert (after.kind, after.retryable, after.delay_ms) == (before.kind, before.retryable, before.delay_ms)
 
 
 @pytest.mark.parametrize("kind", [None, "", "text/event-stream", "text/event-stream; charset=utf-8", "\x1b[31m"])

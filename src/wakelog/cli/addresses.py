@@ -96,7 +96,7 @@ def _name(place: Place, session: str) -> str:
     if session == "@latest":
         newest = place.catalog.rows(limit=1)
         if not newest:
-            raise NotFound("there is no session yet", hint="`wakelog new` begins one")
+            raise NotFound("there is no session yet", hint="`wakelog chat` begins one")
         return newest[0].name
     if not is_id(session):
         raise BadId(f"{session[:60]!r} is not a session", hint="see `wakelog ls`")

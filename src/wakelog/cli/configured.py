@@ -84,7 +84,8 @@ def open_configured(provider: str, model: str) -> Provider:
         return open_provider(provider, model)
     words = said.key_command
     was_kept = words is not None and KEPT.has(words)
-    opened = open_provider(provider, model, _environ(provider, _key(provider, config), said.base_url))
+    environ = _environ(provider, _key(provider, config), said.base_url)
+    opened = open_provider(provider, model, environ, key_from=_key_from(provider, said))
     return opened if words is None else ByCommand(opened, words, was_kept=was_kept)
 
 
@@ -96,6 +97,13 @@ def _key(provider: str, config: Config) -> str | None:
         return key_for(provider, config, os.environ, run_key_command)
 
     return look_up() if words is None else KEPT.get(words, look_up)
+
+
+def _key_from(provider: str, said: ProviderConfig) -> str:
+    """The key in words, by where it came from; empty if that is its usual variable."""
+    if said.key_command is not None:
+        return f"the key that the key_command of {provider} printed"
+    return f"the key in {said.key_env}" if said.key_env is not None else ""
 
 
 def _environ(provider: str, key: str | None, address: str | None) -> Mapping[str, str]:

@@ -17,8 +17,9 @@ from wakelog.cli.output import put_bytes, put_json, put_text
 from wakelog.cli.safe import json_line, visible, visible_lines
 from wakelog.cli.times import lasted
 from wakelog.cli.transcripts import telling
+from wakelog.cli.tries import Tries
 from wakelog.log.content import Reply, ToolCall, ToolResult
-from wakelog.log.entry import Compaction, Entry, Failed, Message, Spawned, ToolStarted
+from wakelog.log.entry import Compaction, Entry, Message, Spawned, ToolStarted
 from wakelog.ports import Channel
 from wakelog.session import Session
 from wakelog.views.pending import pending
@@ -149,12 +150,20 @@ class _ToolLines:
         self._front = front
         self._open: tuple[str, str, str] | None = None
         self._asked: dict[tuple[str, str, str], str] = {}
-        for call in pending(session.branch()).open_calls:
+        self._tries = Tries()
+        branch = session.branch()
+        for link in branch.links:
+            # Somebody else may have tried before.
+            self._tries.hear(session.name, link)
+        for call in pending(branch).open_calls:
             self._know(session.name, call.reply_id, [call.call])
 
     def hear(self, session: str, entry: Entry) -> None:
         """An entry of the session, or of one of its sub-agents."""
         indent = "" if session == self._session else "  "
+        tried = self._tries.hear(session, entry)
+        if tried:
+            self._say(f"{indent}{visible(tried)}")
         match entry.value:
             case Message(message=Reply() as reply):
                 self._know(session, entry.id, reply.calls)
@@ -164,8 +173,6 @@ class _ToolLines:
                 self._begin(session, reply_id, call_id, "agent", indent)
             case Message(message=ToolResult() as result):
                 self._end(session, result, indent)
-            case Failed(error=error) if error is not None and error.retryable:
-                self._say(f"{indent}the model failed, trying again: {visible(error.message or error.kind)}")
             case Compaction(tokens_before=before, tokens_after=after) if before is not None and after is not None:
                 self._say(f"{indent}folded from about {before:,} to {after:,} tokens")
 

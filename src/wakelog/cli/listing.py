@@ -22,6 +22,7 @@ from wakelog.cli.safe import first_line, json_line, visible
 from wakelog.cli.times import ago, now_ms, plural
 from wakelog.errors import UsageError
 from wakelog.ports import Hit, Store
+from wakelog.stores.catalog.query import with_folders
 from wakelog.views.session_row import SessionRow
 
 _SHOWN_ON_TERMINAL = 30
@@ -137,7 +138,7 @@ def _say_the_rest(place: Place, rows: Sequence[SessionRow], filters: dict[str, A
 
 def _why_nothing(place: Place, filters: dict[str, Any]) -> str:
     if place.catalog.count(archived=None) == 0:
-        return "no session yet; `wakelog new` begins one"
+        return "no session yet; `wakelog chat` begins one"
     away = place.catalog.count(**{**filters, "archived": True}) if filters["archived"] is False else 0
     return f"{plural(away, 'session')} put away; `--all` shows all" if away else "no session matches"
 
@@ -175,7 +176,7 @@ def search(asked: Asked, query: tuple[str, ...], limit: int, after: str | None, 
     if not words.strip():
         raise UsageError("there is nothing to search for", hint="give a word, or a phrase in quotes")
     place = Place(asked.store_url)
-    found = place.catalog.search(words, limit=limit + 1, after=after)
+    found = place.catalog.search(with_folders(words, _whole), limit=limit + 1, after=after)
     hits = found[:limit]
     if names:
         put_text(dict.fromkeys(hit.name for hit in hits))
@@ -189,6 +190,11 @@ def search(asked: Asked, query: tuple[str, ...], limit: int, after: str | None, 
         options = {"limit": limit, "names": names}
         note(f"there is more; `{_next_page(asked, 'search', options, hits[-1].cursor, query)}` shows the next")
     _note_damaged(filter(place.catalog.is_damaged, dict.fromkeys(hit.name for hit in hits)))
+
+
+def _whole(folder: str) -> str:
+    """A folder as sessions name theirs. A shell leaves `~` as it is behind a colon."""
+    return os.path.abspath(os.path.expanduser(folder))
 
 
 def _hit_lines(seen: Look, hits: Sequence[Hit]) -> Iterator[str]:

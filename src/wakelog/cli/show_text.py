@@ -12,6 +12,7 @@ from wakelog.cli.options import Asked
 from wakelog.cli.safe import first_line, visible
 from wakelog.cli.times import ago, now_ms, plural
 from wakelog.cli.transcripts import draw_rows, dressed
+from wakelog.log.entry import Message
 from wakelog.log.tree import Branch
 from wakelog.reading import Log
 from wakelog.views.overview import overview
@@ -24,7 +25,7 @@ def transcript_lines(asked: Asked, address: Address, log: Log, branch: Branch, *
     now = now_ms()
     addresses = {link.id: short(log.tree, link) for link in branch.links}
     dress = dressed(seen, now, addresses, full=full)
-    yield from _card(seen, address, log, now)
+    yield from _card(seen, address, log, branch, now)
     yield from draw_rows(dress, (row for row in transcript(branch) if row.kind != "session"))
     others = len(log.tree.leaves()) - 1
     if others > 0 and address.entry is None and not log.tree.partial:
@@ -33,8 +34,8 @@ def transcript_lines(asked: Asked, address: Address, log: Log, branch: Branch, *
         yield seen.paint("dim", hint)
 
 
-def _card(seen: Look, address: Address, log: Log, now: int) -> Iterator[str]:
-    """The head of a transcript: what session this is."""
+def _card(seen: Look, address: Address, log: Log, branch: Branch, now: int) -> Iterator[str]:
+    """The head of a transcript: what session this is, and how many messages follow; a fork's are inherited too."""
     held = address.store.held(address.name) is not None
     card = overview(log.tree, held=held, damaged=bool(log.damage))
     title = first_line(card.title or "")
@@ -43,7 +44,7 @@ def _card(seen: Look, address: Address, log: Log, now: int) -> Iterator[str]:
     facts = (
         visible(card.cwd),
         visible(card.model or ""),
-        plural(card.messages, "message"),
+        plural(sum(isinstance(link.value, Message) for link in branch.links), "message"),
         card.state,
         "archived" if card.archived else "",
         ago(updated, now),

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 from wakelog.config.names import TOOL_NAMES
 from wakelog.config.nesting import Settings, config_of
 from wakelog.config.reading import MISTAKES_MAX
-from wakelog.config.shape import clipped, nearest, quoted
-from wakelog.config.values import DEFAULT_AGENT, AgentConfig, Config, McpConfig, Mistake, Place
+from wakelog.config.shape import clipped, keys_of, nearest, quoted
+from wakelog.config.values import DEFAULT_AGENT, AgentConfig, Config, McpConfig, Mistake, Setting
 
 _NAMES_TOLD = 20
+_OF_SERVERS = keys_of(McpConfig)
 
 
 def inconsistencies(settings: Settings, misread: Iterable[Mistake] = ()) -> tuple[Mistake, ...]:
@@ -17,7 +18,7 @@ def inconsistencies(settings: Settings, misread: Iterable[Mistake] = ()) -> tupl
 
     What is missing only because it was misread is not reported a second time.
     """
-    half_read = {mistake.path[:2] for mistake in misread}
+    half_read = {path[:2] for path in (mistake.path for mistake in misread) if path[2:] and path[2] in _OF_SERVERS}
     config = config_of(settings)
     found = itertools.chain(
         _default_agent(settings),
@@ -34,34 +35,35 @@ def _default_agent(settings: Settings) -> Iterator[Mistake]:
         return
     names = [path[1] for path in settings if path[0] == "agents" and len(path) == 2]
     if chosen.value not in names:
-        yield _nobody(chosen.place, "agent", chosen.value, names)
+        yield _nobody(chosen, "agent", chosen.value, names)
 
 
 def _agent(settings: Settings, config: Config, name: str) -> Iterator[Mistake]:
     agent: AgentConfig = config.agents[name]
     for server in agent.mcp:
         if server not in config.mcp:
-            yield _nobody(settings["agents", name, "mcp"].place, "server", server, list(config.mcp))
+            yield _nobody(settings["agents", name, "mcp"], "server", server, list(config.mcp))
     for tool in agent.approvals if not agent.mcp else ():
         # The tools of a server are known when it is asked; without one there are only those that ship.
         if tool not in TOOL_NAMES:
-            yield _nobody(settings["agents", name, "approvals", tool].place, "tool", tool, list(TOOL_NAMES))
+            yield _nobody(settings["agents", name, "approvals", tool], "tool", tool, list(TOOL_NAMES))
 
 
 def _server(settings: Settings, server: McpConfig, name: str) -> Iterator[Mistake]:
-    place = settings["mcp", name].place
+    said = settings["mcp", name]
     if server.command is None and server.url is None:
-        yield Mistake(place, f"the server {name} has neither a command nor a url")
+        yield Mistake(said.place, f"the server {name} has neither a command nor a url", path=said.path)
     if server.url is None and server.bearer_env is not None:
-        place = settings["mcp", name, "bearer_env"].place
-        yield Mistake(place, f"the server {name} is a program: it has no bearer", "hand the variable through with env")
+        place, message = settings["mcp", name, "bearer_env"].place, f"the server {name} is a program: it has no bearer"
+        yield Mistake(place, message, "hand the variable through with env", path=said.path)
     for key in ("env", "cwd") if server.url is not None else ():
         if ("mcp", name, key) in settings:
             message = f"the server {name} is elsewhere: {key} means nothing there"
-            yield Mistake(settings["mcp", name, key].place, message, "leave it out; bearer_env names its key")
+            place, hint = settings["mcp", name, key].place, "leave it out; bearer_env names its key"
+            yield Mistake(place, message, hint, path=said.path)
 
 
-def _nobody(place: Place, what: str, name: str, names: list[str]) -> Mistake:
+def _nobody(said: Setting, what: str, name: str, names: list[str]) -> Mistake:
     near = nearest(name, names)
     there = (
         f"there are {', '.join(map(clipped, names[:_NAMES_TOLD]))}"
@@ -71,4 +73,4 @@ def _nobody(place: Place, what: str, name: str, names: list[str]) -> Mistake:
         else ""
     )
     hint = f"did you mean {near}?" if near else there or f"no {what} is configured"
-    return Mistake(place, f"there is no {what} {quoted(clipped(name))}", hint)
+    return Mistake(said.place, f"there is no {what} {quoted(clipped(name))}", hint, path=said.path)

@@ -14,7 +14,8 @@ import msgspec
 
 from wakelog.config.reading import Reading, read_text
 from wakelog.config.resolving import Layer, in_order, resolve
-from wakelog.config.values import AgentConfig, Loaded, Mistake, Place, Source
+from wakelog.config.shape import nearest
+from wakelog.config.values import AgentConfig, Loaded, Mistake, Path, Place, Source
 from wakelog.errors import UsageError
 from wakelog.projects import CONFIG_FILE, config_folder, folders_down, home_folder, without_waiting
 
@@ -37,12 +38,25 @@ def load_config(cwd: str, environ: Mapping[str, str], options: Mapping[str, str]
 
 
 def configured_store(environ: Mapping[str, str]) -> str | None:
-    """The store that is configured here. An untrusted project has no say in it, not by its mistakes either."""
-    loaded = load_config("", environ)
-    trusted = {source.path for source in loaded.sources if source.trusted}
-    mistakes = tuple(mistake for mistake in loaded.mistakes if mistake.place.name in trusted)
-    # Where something is wrong, it may be the store that was meant.
-    return loaded.config.store or msgspec.structs.replace(loaded, mistakes=mistakes).sound().store
+    """The store that is configured here, whatever is wrong with other keys: who only reads needs none of them.
+
+    An untrusted project has no say in it, not by its mistakes either, and a file that says the store hides no other.
+    """
+    loaded, own = load_config("", environ), user_file(environ)
+    files = {source.path for source in loaded.sources if source.trusted} - {loaded.place_of("store").name}
+    found = (mistake for mistake in loaded.mistakes if mistake.place.name in files)
+    hiding = tuple(mistake for mistake in found if _may_hide_store(mistake, own))
+    return msgspec.structs.replace(loaded, mistakes=hiding).sound().store
+
+
+def _may_hide_store(mistake: Mistake, own: str) -> bool:
+    """Whether a store may have been meant where this is wrong: by the key, or by the project that would be trusted."""
+    match mistake.path:
+        case ():
+            return True
+        case ("trust", *_):
+            return mistake.place.name == own
+    return bool(nearest(mistake.path[-1], ("store",)))
 
 
 def user_file(environ: Mapping[str, str]) -> str:
@@ -92,11 +106,15 @@ def _text(path: str) -> str:
     return raw.decode("utf-8-sig")
 
 
-def _unreadable(path: str, error: OSError | UnicodeDecodeError, place: Place | None = None) -> Mistake:
+def _unreadable(path: str, error: OSError | UnicodeDecodeError) -> Mistake:
     if isinstance(error, UnicodeDecodeError):
         line = error.object[: error.start].count(b"\n") + 1
-        return Mistake(place or Place("file", path, line), f"{path} is not UTF-8")
-    return Mistake(place or Place("file", path), f"{path} cannot be read: {error.strerror or error}")
+        return Mistake(Place("file", path, line), f"{path} is not UTF-8")
+    return Mistake(Place("file", path), _why_unread(path, error))
+
+
+def _why_unread(path: str, error: OSError) -> str:
+    return f"{path} cannot be read: {error.strerror or error}"
 
 
 # ── the texts that a file names ──────────────────────────────────────────────────────────────────
@@ -107,7 +125,7 @@ def _with_systems(loaded: Loaded) -> Loaded:
     found = {name: _with_system(agent) for name, agent in loaded.config.agents.items()}
     agents = {name: each for name, each in found.items() if isinstance(each, AgentConfig)}
     mistakes = [
-        _unreadable(each.filename or name, each, loaded.place_of("agents", name, "system_file"))
+        _without_system(loaded, ("agents", name, "system_file"), each)
         for name, each in found.items()
         if not isinstance(each, AgentConfig)
     ]
@@ -115,6 +133,10 @@ def _with_systems(loaded: Loaded) -> Loaded:
     return msgspec.structs.replace(
         loaded, config=config, mistakes=in_order(loaded.sources, *loaded.mistakes, *mistakes)
     )
+
+
+def _without_system(loaded: Loaded, path: Path, error: OSError) -> Mistake:
+    return Mistake(loaded.place_of(*path), _why_unread(error.filename, error), path=path)
 
 
 def _with_system(agent: AgentConfig) -> AgentConfig | OSError:

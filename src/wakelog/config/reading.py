@@ -144,13 +144,14 @@ class _Page:
             if each is None and key not in keys:
                 yield self._unknown(here, value, keys)
             elif each is not None and (wrong := bad_name(path, key)) is not None:
-                yield Mistake(self.place(*here), wrong.message, wrong.hint)
+                yield Mistake(self.place(*here), wrong.message, wrong.hint, path=here)
             else:
                 yield from self._value(value, each if each is not None else keys[key], here)
 
     def _value(self, value: Any, kind: Any, path: Path) -> Iterator[Finding]:
         if path == ("trust",) and self._role == "project":
-            yield Mistake(self.place(*path), "a project cannot trust itself", "trust stands in your own file alone")
+            hint = "trust stands in your own file alone"
+            yield Mistake(self.place(*path), "a project cannot trust itself", hint, path=path)
         elif path[2:] == ("hooks",) and isinstance(value, list):
             yield from self._hook_list(value, path)
         elif not is_table(kind):
@@ -161,7 +162,7 @@ class _Page:
                 yield Setting(path, {}, self.place(*path))
             yield from self.table(value, kind, path)
         else:
-            yield Mistake(self.place(*path), f"{_told(path)} must be a table, not {word_for(value)}")
+            yield Mistake(self.place(*path), f"{_told(path)} must be a table, not {word_for(value)}", path=path)
 
     def _hook_list(self, value: list[Any], path: Path) -> Iterator[Finding]:
         """The hooks that ship, by name: those named are on, the others are off."""
@@ -169,7 +170,7 @@ class _Page:
         for name in unknown:
             said = quoted(clipped(name)) if isinstance(name, str) else word_for(name)
             hint = f"there are {one_of(HOOK_NAMES)}, and your own in [{_told(path)}]"
-            yield Mistake(self.place(*path, value.index(name)), f"no hook is called {said}", hint)
+            yield Mistake(self.place(*path, value.index(name)), f"no hook is called {said}", hint, path=path)
         for name in () if unknown else HOOK_NAMES:
             yield Setting((*path, name), name in value, self.place(*path))
 
@@ -178,9 +179,10 @@ class _Page:
         fitting = [name for name, kind in keys.items() if is_table(kind) == isinstance(value, dict)]
         near = nearest(key, fitting) or nearest(key, keys) or (_MEANT[key] if _MEANT.get(key) in keys else "")
         if is_secret_name(key, near):
-            return Mistake(place, f"a secret is never written into a file, and {_told(path)} is one", KEPT_ELSEWHERE)
+            message = f"a secret is never written into a file, and {_told(path)} is one"
+            return Mistake(place, message, KEPT_ELSEWHERE, path=path)
         hint = f"did you mean {near}?" if near else f"there are {', '.join(sorted(keys))}"
-        return Mistake(place, f"nothing is called {_told(path)}", hint)
+        return Mistake(place, f"nothing is called {_told(path)}", hint, path=path)
 
     def _said_twice(self, document: Mapping[str, Any], path: Path = ()) -> Iterator[Mistake]:
         """Keys that exclude each other, in one table."""
@@ -188,7 +190,7 @@ class _Page:
             rival = RIVALS.get(key, "")
             if key < rival and rival in document and len(path) == 2:
                 both = f"{_told((*path, key))} and {rival} exclude each other"
-                yield Mistake(self.place(*path, max(key, rival)), both, "leave one of them out")
+                yield Mistake(self.place(*path, max(key, rival)), both, "leave one of them out", path=path)
             if isinstance(value, dict) and len(path) < 2:
                 yield from self._said_twice(value, (*path, key))
 
@@ -217,7 +219,7 @@ class _Page:
         choices = choices_of(kind)
         if isinstance(value, dict) and f"{path[-1]}s" in keys_of(Config) and len(path) == 1:
             message = f"{_told(path)} must be {wrong}, not a table"
-            return Mistake(self.place(*path), message, f"did you mean [{path[-1]}s.…]?")
+            return Mistake(self.place(*path), message, f"did you mean [{path[-1]}s.…]?", path=path)
         # What a text says may be a key in the wrong place: it is repeated only where a few words are allowed.
         said = quoted(clipped(value)) if choices and isinstance(value, str) else word_for(value)
         near = nearest(value, choices) if isinstance(value, str) else ""

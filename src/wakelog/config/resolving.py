@@ -129,7 +129,9 @@ def spoken_by(environ: Mapping[str, str], options: Mapping[str, str]) -> Reading
 def _spoken(place: Place, key: str, text: str) -> Setting | Mistake:
     value = _SWITCHED.get(text.lower(), text) if key == "redact" else text
     kind = keys_of(Config)[key]
-    return Mistake(place, f"{key} must be {words_for(kind)}") if misfit(value, kind) else Setting((key,), value, place)
+    if misfit(value, kind):
+        return Mistake(place, f"{key} must be {words_for(kind)}", path=(key,))
+    return Setting((key,), value, place)
 
 
 def _with_models(settings: Mapping[Path, Setting]) -> dict[Path, Setting]:

@@ -186,7 +186,7 @@ class Mistake(msgspec.Struct, frozen=True):
     hint: str = ""
     column: int = 0
     path: Path = ()
-    """What could not be understood, where it is one value."""
+    """The key that it is about; empty: the file as a whole."""
 
     def __str__(self) -> str:
         column = f":{self.column}" if self.column else ""

@@ -55,9 +55,14 @@ def check_known(provider: str) -> None:
         raise UsageError(f"there is no provider {provider!r}", hint=f"{meant}there are {_SPELLINGS}")
 
 
-def open_provider(provider: str, model: str, environ: Mapping[str, str] | None = None) -> Provider:
-    """The provider of that name, ready to be asked for that model. Keys and addresses come from the environment."""
+def open_provider(
+    provider: str, model: str, environ: Mapping[str, str] | None = None, *, key_from: str = ""
+) -> Provider:
+    """The provider of that name, ready to be asked for that model. Keys and addresses come from the environment.
+
+    `key_from` says in words where a key in there came from, for those who have to find it when it is refused.
+    """
     check_known(provider)
     found = os.environ if environ is None else environ
-    opened: Provider = importlib.import_module(_PROVIDERS[provider]).open_model(model, found)
+    opened: Provider = importlib.import_module(_PROVIDERS[provider]).open_model(model, found, key_from)
     return opened

@@ -19,7 +19,7 @@ import msgspec
 
 from wakelog.errors import UsageError
 from wakelog.providers.endpoints import Server, is_here
-from wakelog.providers.faults import fault, no_stream
+from wakelog.providers.faults import fault, named, no_stream
 from wakelog.providers.sse import Events, decoded
 from wakelog.turn.deltas import Delta, Faulted, Finished
 
@@ -105,7 +105,7 @@ def trusted() -> ssl.SSLContext:
 
 
 async def converse(
-    asking: AbstractAsyncContextManager[Response], reader: Reader, sdk: Sdk, key: str
+    asking: AbstractAsyncContextManager[Response], reader: Reader, sdk: Sdk, server: Server
 ) -> AsyncIterator[Delta]:
     """Asks, and gives the reply as it comes. Everything is closed before its end is told."""
     end: Finished | Faulted | None = None
@@ -119,7 +119,7 @@ async def converse(
     except (sdk.error, *_NETWORK) as error:
         # What was said to the end stays said, however the connection is closed.
         end = end or _fault(error, sdk)
-    yield _without_key(end or fault("cut"), key)
+    yield _told(end or fault("cut"), server)
 
 
 async def _deltas(response: Response, reader: Reader) -> AsyncGenerator[Delta, None]:
@@ -161,8 +161,14 @@ def _body(response: httpx2.Response) -> object:
         return None
 
 
-def _without_key(end: Finished | Faulted, key: str) -> Finished | Faulted:
-    """LOG-13: a server may quote what it was sent."""
-    if not isinstance(end, Faulted) or not key:
+def _told(end: Finished | Faulted, server: Server) -> Finished | Faulted:
+    """An end for people: a fault says whose it is."""
+    if not isinstance(end, Faulted):
         return end
-    return msgspec.structs.replace(end, message=end.message.replace(key, "…"))
+    return named(_without_key(end, server.key), host=server.host, refusal=server.refusal)
+
+
+def _without_key(end: Faulted, key: str) -> Faulted:
+    """LOG-13: a server may quote what it was sent. Our own words, before the colon, hold no key, whatever it is."""
+    words, colon, said = end.message.partition(": ")
+    return msgspec.structs.replace(end, message=words + colon + said.replace(key, "…")) if key else end

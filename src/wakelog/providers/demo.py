@@ -7,7 +7,7 @@ nobody knows whether it ran, it stops and says so; it never tries a second time 
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
@@ -46,7 +46,7 @@ class DemoProvider:
         return play(_reply(request), request, can_resume=self.can_resume)
 
 
-def open_model(model: str, environ: Mapping[str, str]) -> DemoProvider:  # noqa: ARG001 - the same for all
+def open_model(model: str, *_: object) -> DemoProvider:
     """`demo`; there is only one."""
     if model != "demo":
         raise UsageError(f"the demo has no model {model!r}", hint="use demo")

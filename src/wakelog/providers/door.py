@@ -41,21 +41,29 @@ class Door:
 
     can_resume = False
 
-    def __init__(self, way: Way, *, environ: Mapping[str, str] | None = None, silence_s: float = SILENCE_S) -> None:
+    def __init__(
+        self,
+        way: Way,
+        *,
+        environ: Mapping[str, str] | None = None,
+        key_from: str = "",
+        silence_s: float = SILENCE_S,
+    ) -> None:
         self.name = way.name
         self._way = way
         self._environ = os.environ if environ is None else environ
+        self._key_from = key_from
         self._silence_s = silence_s
 
     def stream(self, request: Request) -> AsyncIterator[Delta]:
         """The reply as it comes; `UsageError` at once for settings that cannot be, or without a key."""
         way, params = self._way, params_of(request.params)
-        server = server_of(way.owner, params.endpoint, self._environ)
+        server = server_of(way.owner, params.endpoint, self._environ, self._key_from)
         if request.prefill:
             return fail(_CANNOT_RESUME)
         body = way.written(request, params, server)
         asking = _asking(way, opened(way.sdk, server, self._silence_s), body)
-        return converse(asking, way.reader(request), way.sdk, server.key)
+        return converse(asking, way.reader(request), way.sdk, server)
 
 
 @contextlib.asynccontextmanager
@@ -64,8 +72,8 @@ async def _asking(way: Way, client: Any, body: JsonObject) -> AsyncIterator[Resp
         yield response
 
 
-def open_door(way: Way, model: str, environ: Mapping[str, str]) -> Door:
+def open_door(way: Way, model: str, environ: Mapping[str, str], key_from: str) -> Door:
     """`PROVIDER:NAME`. Which model is asked stands in each request."""
     if model == way.name:
         raise UsageError(f"{way.name} alone names no model", hint=f"write {way.name}:NAME")
-    return Door(way, environ=environ)
+    return Door(way, environ=environ, key_from=key_from)

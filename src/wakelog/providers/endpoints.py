@@ -35,14 +35,33 @@ class Server(msgspec.Struct, frozen=True):
     key: str = ""
     is_owner: bool = False
     """Whether this is the provider itself, and not a server that speaks like it."""
+    key_from: str = "the key"
+    """The key in words: where it came from; without one, the variable that could hold it."""
+
+    @property
+    def host(self) -> str:
+        """Who is asked, for people: host and port, and nothing else of the address, which may hold secrets."""
+        return address_of(self.url).netloc.decode()
+
+    @property
+    def refusal(self) -> str:
+        """What it does with our key if it does not answer because of it."""
+        if not self.key:
+            return f"does not answer without a key, and {self.key_from} is not set"
+        return f"does not accept {self.key_from}, or not for this"
 
 
-def server_of(owner: Owner, endpoint: str | None, environ: Mapping[str, str]) -> Server:
-    """The server that is meant. `UsageError` if it is none, if it needs a key and there is none, or may not have it."""
+def server_of(owner: Owner, endpoint: str | None, environ: Mapping[str, str], key_from: str = "") -> Server:
+    """The server that is meant. `UsageError` if it is none, if it needs a key and there is none, or may not have it.
+
+    `key_from` says where the key came from, if that is not the variable it stands in.
+    """
     url = (endpoint or environ.get(owner.base_url) or owner.address).rstrip("/").removesuffix(owner.adds)
     place, own = address_of(url), address_of(owner.address)
-    key = next(filter(None, (_word(environ, variable) for variable in owner.keys)), "")
-    server = Server(url, key, is_owner=_is_within(place.host, own.host))
+    variable = next((name for name in owner.keys if _word(environ, name)), owner.keys[0])
+    key = _word(environ, variable)
+    words = (key_from or f"the key in {variable}") if key else variable
+    server = Server(url, key, is_owner=_is_within(place.host, own.host), key_from=words)
     if server.is_owner and not key:
         hint = f"set {owner.keys[0]}, or use --model demo, which needs none"
         raise UsageError(f"there is no key for {owner.name}", hint=hint)

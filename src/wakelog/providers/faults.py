@@ -1,13 +1,15 @@
 """What can go wrong outside, in the same words for every provider: its kinds, which of them pass, when to ask again.
 
 Pure. Rule 1: the word for a fault decides whether to ask again; a server that says not to is believed as well.
-Rule 2 (LOG-13): a fault is one short line for people. What a server says is quoted only in part, never where it speaks
-of a key, and no payload is ever shown.
+Rule 2 (LOG-13): a fault is one short line for people. What a server says is quoted only in part, where it refuses a
+key only as far as it uses plain words, and no payload is ever shown.
 """
 
 import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+
+import msgspec
 
 from wakelog.turn.deltas import Faulted
 
@@ -26,6 +28,8 @@ KINDS = {
     "too_large": "the request is too large",
     "bad_request": "the request was refused",
 }
+# The same, where it helps to know which server is meant.
+_NAMED = {"connection": "{host} cannot be reached", "timeout": "{host} took too long", "auth": "{host} {refusal}"}
 RETRYABLE = frozenset({"rate_limited", "overloaded", "server", "connection", "timeout", "cut", "malformed"})
 _STATUSES = {
     401: "auth",
@@ -42,6 +46,8 @@ _STATUSES = {
 }
 _LINE_MAX_CHARS = 300
 _KEY = re.compile(r"\b(?:sk|key|org|proj)-[\w*.-]{4,}|Bearer \S+", re.IGNORECASE)
+# A first sentence in which no key has a place; a colon ends it, because a key may follow.
+_PLAIN = re.compile(r"((?:(?:[A-Za-z][a-z']{0,14}|API|x-api-key)(?:,? |(?=[.:]|$)))+)(?:\.(?: |$)|:|$)")
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
 
 
@@ -61,10 +67,25 @@ def fault(
     """A fault of a kind, with what was said about it; the headers know better when to ask again than `delay_ms`."""
     around = headers or {}
     words = KINDS[kind] + (f" ({status})" if status else "")
-    quoted = "" if kind == "auth" else _KEY.sub("…", one_line(said))
+    quoted = _plain(one_line(said)) if kind == "auth" else _KEY.sub("…", one_line(said))
     retryable = kind in RETRYABLE and around.get("x-should-retry") != "false"
     wait_ms = asked_delay_ms(around) or delay_ms
     return Faulted(kind, f"{words}: {quoted}" if quoted else words, retryable, wait_ms if retryable else None)
+
+
+def _plain(line: str) -> str:
+    """A line that speaks of a key, as far as it is sure to hold none; empty for one that may."""
+    found = _PLAIN.match(line)
+    return found[1] if found is not None else ""
+
+
+def named(told: Faulted, *, host: str, refusal: str) -> Faulted:
+    """A fault that names the server it came from, where that helps; `refusal` is what it does with our key."""
+    words = _NAMED.get(told.kind)
+    if words is None or not told.message.startswith(KINDS[told.kind]):
+        return told
+    rest = told.message.removeprefix(KINDS[told.kind])
+    return msgspec.structs.replace(told, message=words.format(host=host, refusal=refusal) + rest)
 
 
 def no_stream(content_type: str | None) -> Faulted | None:

@@ -115,7 +115,7 @@ class ScriptedProvider:
         return Faulted("script_ended", f"{self._source} has {replies}, and this is call {answers + 1}")
 
 
-def open_model(model: str, environ: Mapping[str, str]) -> ScriptedProvider:  # noqa: ARG001 - the same for all
+def open_model(model: str, *_: object) -> ScriptedProvider:
     """`scripted:FILE`."""
     return ScriptedProvider.from_file(os.path.expanduser(model))
 

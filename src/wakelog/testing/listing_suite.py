@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from wakelog.errors import UsageError
 from wakelog.forking import fork
+from wakelog.log.entry import ModelChange
 from wakelog.ports import Catalog
 from wakelog.session import Session
 from wakelog.testing.builders import Story
@@ -205,6 +206,30 @@ class ListingSuite:
         assert [hit.name for hit in shelf.catalog.search("forked")] == [child.name]
         shelf.agrees()
 
+    def test_a_fork_without_a_word_is_known_by_what_it_inherits(self, shelf: Shelf) -> None:
+        """Law 2, ST-4: its row shows how the talk it goes on with began; its own first prompt takes that place."""
+        parent = shelf.talk(2).session
+        child = fork(parent)
+        grandchild = fork(child)
+        parent.rename("A title of the parent's own")
+        inherited = "prompt 0: fix the naïve Parser in src/main.py"
+        shelf.agrees()
+        assert {row.name: row.prompt for row in shelf.catalog.rows()} == dict.fromkeys(
+            (parent.name, child.name, grandchild.name), inherited
+        )
+        for model in ("other", "another"):
+            child.append(ModelChange(model=model))
+            shelf.agrees()
+            assert self._prompt_of(shelf, child) == inherited
+        child.say("its own words")
+        assert shelf.refreshed() <= 3
+        assert self._prompt_of(shelf, child) == "its own words"
+        assert self._prompt_of(shelf, grandchild) == inherited
+        shelf.agrees()
+
+    def _prompt_of(self, shelf: Shelf, session: Session) -> str:
+        return next(row.prompt for row in shelf.catalog.rows() if row.name == session.name)
+
     def test_a_fork_whose_parent_comes_later(self, shelf: Shelf) -> None:
         """Law 2: what a fork inherits is part of its row, so a parent that comes shows there, whatever gets between."""
         parent = Story().session
@@ -212,7 +237,7 @@ class ListingSuite:
         child = fork(parent)
         name = shelf.put_in(child)
         shelf.catalog.refresh()
-        assert [row.damage for row in shelf.catalog.rows()] == [1]
+        assert [(row.damage, row.prompt) for row in shelf.catalog.rows()] == [(1, "")]
         shelf.put_in(parent)
 
         def interrupt(session: str) -> None:
@@ -224,7 +249,7 @@ class ListingSuite:
             shelf.catalog.refresh()
         shelf.counting.meanwhile = lambda _: None
         shelf.agrees()
-        assert [row.damage for row in shelf.catalog.rows()] == [0, 0]
+        assert [(row.damage, row.prompt) for row in shelf.catalog.rows()] == [(0, "prompt of a parent")] * 2
 
     def test_nobody_waits_for_a_refresh(self, rig: CatalogRig, shelf: Shelf) -> None:
         """Law 4: while logs are read into a catalog, others append to them; and what they said is not forgotten."""

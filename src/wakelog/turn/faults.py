@@ -32,7 +32,7 @@ def too_many_faults(sight: Sight) -> Fail | None:
 
 def faults_in_a_row(sight: Sight) -> int:
     """How many calls in a row came to nothing. Under resume, one that gained words begins the count anew."""
-    calls = [(call, seq) for call, seq in _calls_since_the_last_word(sight.branch) if not _has_reply(sight, call)]
+    calls = _without_ended_elsewhere(sight, _calls_since_the_last_word(sight.branch))
     if sight.policy.cut == "replace":
         return len(calls)
     longest, count = 0, 0
@@ -43,9 +43,13 @@ def faults_in_a_row(sight: Sight) -> int:
     return count
 
 
-def _has_reply(sight: Sight, call: Call) -> bool:
-    """Whether the reply came after all, on a branch that was left since."""
-    return call.reply_id in sight.tree.links
+def _without_ended_elsewhere(sight: Sight, calls: list[tuple[Call, int]]) -> list[tuple[Call, int]]:
+    """Without those whose reply, or failure, stands on a branch that was left since: that try is not this one's."""
+    if not calls:
+        return []
+    links, here = sight.tree.links, {link.id for link in sight.branch.links}
+    failed = {link.value.call_id for link in links.values() if isinstance(link.value, Failed) and link.id not in here}
+    return [(call, seq) for call, seq in calls if call.reply_id not in links and call.key not in failed]
 
 
 def _calls_since_the_last_word(branch: Branch) -> list[tuple[Call, int]]:

@@ -197,6 +197,8 @@ def test_the_latest_here(shell, chat, monkeypatch):
     chat("-c").expect("› ask an agent to list .", READY)
     chat("-c", "--agent", "crab").expect("crab_user_1", READY)
     chat("-c", "--sender", "nobody").ended(3)
+    seen = shell.terminal("chat", "-c", "--sender", "nobody", columns=300).out
+    assert "`wakelog chat` begins one; `wakelog chat --pick` shows those there are" in seen
 
 
 def test_an_unknown_outcome_is_asked_about(shell, script, chat, gate):

@@ -12,6 +12,7 @@ from tests.cli.chat.seeing import READY
 from wakelog.cli.chat.listing import Listed
 from wakelog.cli.chat.picker import last_words
 from wakelog.cli.chat.picking import Picking, fits
+from wakelog.forking import fork
 from wakelog.stores.catalog.index import index_path
 from wakelog.testing.builders import Story
 from wakelog.views.session_row import SessionRow
@@ -145,6 +146,18 @@ def test_the_last_words_of_a_session():
     story.result(reply, "t")
     story.session.rename("x")
     assert last_words(story.store, story.session.name) == "agent: An answer"
+
+
+def test_the_last_words_of_a_fork():
+    """One that has said nothing yet goes on from what it inherits, and not from what its parent said later."""
+    story = Story()
+    story.user("A question")
+    story.reply("An answer")
+    child = fork(story.session)
+    story.user("Later")
+    assert last_words(story.store, child.name) == "agent: An answer"
+    child.say("Its own")
+    assert last_words(story.store, child.name) == "you: Its own"
 
 
 def test_the_last_words_are_read_no_further_than_they_are(monkeypatch):

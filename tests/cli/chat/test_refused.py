@@ -32,7 +32,7 @@ def test_on_a_dumb_terminal(shell):
         (("--cwd", "/no/such/folder"), 2, "there is no folder"),
         (("--strategy", "odd"), 2, "unknown strategy"),
         (("nobody",), 3, "no session nobody"),
-        (("-c",), 3, "no session of agent and user in"),
+        (("-c",), 3, "; `wakelog chat` begins one\n"),
         (("-c", "--pick"), 2, "several sessions"),
         (("@latest", "-c"), 2, "several sessions"),
         (("--frobnicate",), 2, "no such option"),

@@ -17,6 +17,7 @@ from wakelog.log.entry import (
     Entry,
     Failed,
     FaultReport,
+    Head,
     Message,
     Partial,
     Queued,
@@ -171,12 +172,17 @@ def test_a_fault_and_another_try(told):
     told.pieces("r", [TextDelta("Half")])
     told(Partial(reply_id="r", content=(Text(text="Half a"),)))
     fault = FaultReport(kind="overloaded", message="busy", retryable=True)
-    assert told(Failed(reason="call", error=fault)) == [
-        Block("Half a"),
-        Notice("the model failed, trying again: busy", "warn"),
-    ]
+    assert told(Failed(reason="call", error=fault)) == [Block("Half a"), Notice("the model failed: busy", "warn")]
+    assert told(Call(reply_id="s")) == [Notice("trying again (try 2)", "dim")]
     last = FaultReport(kind="auth", message="no key")
     assert told(Failed(reason="call", error=last)) == [Notice("the turn failed: no key; /retry tries it again", "bad")]
+
+
+def test_a_head_that_was_moved(told):
+    """RUN-17: it is said, unless a command moved it in the course of what it does."""
+    assert told(Head(target_id="e1")) == [Notice("the head was moved: what comes next goes on from there", "dim")]
+    told.talk.expected.add("x")
+    assert told(Head(target_id="e1"), "x") == []
 
 
 def test_a_cancelled_turn(told):

@@ -93,7 +93,7 @@ def test_nobody_listens():
     assert (end.kind, end.retryable, end.message) == (
         "connection",
         True,
-        "the server cannot be reached: All connection attempts failed",
+        f"127.0.0.1:{port} cannot be reached: All connection attempts failed",
     )
 
 

@@ -308,7 +308,7 @@ def test_a_silent_server(server):
     parts, end = heard(provider(server, silence_s=0.1), request())
     gate.set()
     assert parts == (Text(text="one"),)
-    assert end == Faulted("timeout", "the server took too long", retryable=True)
+    assert end == Faulted("timeout", f"{server.url.removeprefix('http://')} took too long", retryable=True)
 
 
 def test_a_listener_who_leaves(server):

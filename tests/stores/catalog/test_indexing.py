@@ -210,10 +210,11 @@ def test_a_fork_is_looked_at_again_when_its_parent_changes(rig):
     os.unlink(rig.log(parent.name))
     gone = rig.answers()
     assert {row.name for row in gone["rows"]} == {child.name, grandchild.name}
-    assert [row.damage for row in gone["rows"] if row.name == child.name] == [1]
+    assert [(row.damage, row.prompt) for row in gone["rows"] if row.name == child.name] == [(1, "")]
     assert gone == rig.fresh_answers()
     rig.write(parent.name, raw)
     assert {row.damage for row in rig.answers()["rows"]} == {0}
+    assert all(row.prompt for row in rig.answers()["rows"])
     assert rig.answers() == rig.fresh_answers()
 
 

@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 
 from wakelog.errors import BadQuery
 from wakelog.stores.catalog.matching import expression
-from wakelog.stores.catalog.query import QUERY_MAX_CHARS, TERMS_MAX, Field, Query, Term, bound, listed, parse
+from wakelog.stores.catalog.query import (
+    QUERY_MAX_CHARS,
+    TERMS_MAX,
+    Field,
+    Query,
+    Term,
+    bound,
+    listed,
+    parse,
+    with_folders,
+)
 
 NOW_MS = 1_800_000_000_000
 DAY_MS = 86_400_000
@@ -66,6 +76,27 @@ def test_what_a_field_is_compared_with(query, values):
     """Search: parsing knows no clock; what counts from now is counted when the time is given."""
     (field,) = parse(query).fields
     assert bound(field, NOW_MS) == values
+
+
+@pytest.mark.parametrize(
+    ("query", "whole"),
+    [
+        ("hello cwd:.", 'hello cwd:"/here/."'),
+        ("-cwd:proj  x", '-cwd:"/here/proj"  x'),
+        ('cwd:"my work" "cwd:."', 'cwd:"/here/my work" "cwd:."'),
+        ('cwd:/abs cwd:"/a b" xcwd:. agent:.', 'cwd:/abs cwd:"/a b" xcwd:. agent:.'),
+        ('cwd: x cwd:"" "open', 'cwd: x cwd:"" "open'),
+    ],
+)
+def test_a_relative_folder_is_made_whole_by_who_asks(query, whole):
+    """Search: only the folder of a `cwd:` changes; everything else stays as it was typed, quotes too."""
+    assert with_folders(query, "/here/{}".format) == whole
+
+
+def test_a_folder_that_no_query_can_name():
+    """Search: a quote has no way into a value, so it is refused and not read as the end of one."""
+    with pytest.raises(BadQuery, match="cannot name the folder"):
+        with_folders("cwd:x", '/odd"folder/{}'.format)
 
 
 def test_a_tool_is_found_whole():

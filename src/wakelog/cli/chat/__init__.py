@@ -3,7 +3,7 @@
 Law: everything a person does here is an entry in the log, as if another process had done it; everything shown is
 read from the log and its journals; nothing stored reaches the terminal raw; nothing is kept between turns but the
 session's name. Pure parts first: blocks, commands, diffs, shown, replies, talk, figures, picking. Then how they
-look: markdown, drawing, living. Then the effects, each thin: history, typed, screen, keys, watching, channel,
+look: markdown, drawing, living, page. Then the effects, each thin: history, typed, screen, keys, watching, channel,
 running, ahead, behind. `room` puts them together. This file is loaded with the list of commands, so it loads the
 rest only when somebody chats.
 """
@@ -132,7 +132,8 @@ def _latest(place: Place, options: Options) -> Session:
             if row.state != "terminated" and first_of(place.store, row.name) == row.name:
                 return Session(place.store, row.name)
         after = rows[-1].cursor
-    raise NotFound(f"no session of {agent} and {sender} in {cwd}", hint="`wakelog chat --pick` shows all of them")
+    elsewhere = "; `wakelog chat --pick` shows those there are" if place.catalog.count() else ""
+    raise NotFound(f"no session of {agent} and {sender} in {cwd}", hint=f"`wakelog chat` begins one{elsewhere}")
 
 
 # ── the chat ─────────────────────────────────────────────────────────────────────────────────────

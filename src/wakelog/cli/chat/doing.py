@@ -97,7 +97,7 @@ def _tree(room: Seat, _: str) -> None:
 def _retry(room: Seat, _: str) -> None:
     session = _here(room)
     _at_rest(room)
-    retry(session)
+    room.view.expect(retry(session).id)
     room.view.catch_up()
     room.runner.want(session.name)
 

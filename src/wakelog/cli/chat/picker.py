@@ -29,9 +29,11 @@ from wakelog.cli.places import Place
 from wakelog.cli.times import now_ms
 from wakelog.errors import WakelogError
 from wakelog.log.content import Prompt, Reply
-from wakelog.log.entry import Message
+from wakelog.log.entry import Entry, Message
+from wakelog.log.entry import Session as Begun
 from wakelog.log.lines import Reader
 from wakelog.ports import Store
+from wakelog.session import Session
 from wakelog.stores import open_catalog
 from wakelog.views.session_row import SessionRow
 
@@ -172,10 +174,18 @@ def last_words(store: Store, name: str) -> str:
     try:
         for line in itertools.islice(store.tail(name), _PREVIEW_ENTRIES):
             for entry in Reader(next_seq=0).feed_all([line]):
-                match entry.value:
-                    case Message(message=Prompt() | Reply() as said) if said.text.strip():
-                        who = "you" if isinstance(said, Prompt) else "agent"
-                        return f"{who}: {said.text[:_PREVIEW_CHARS]}"
+                if words := _words(entry):
+                    return words
+                if isinstance(entry.value, Begun) and entry.value.parent is not None:
+                    # A fork that has said nothing yet: what it goes on from.
+                    return next(filter(None, map(_words, reversed(Session(store, name).branch().links))), "")
     except (WakelogError, OSError) as error:
         return str(error)
+    return ""
+
+
+def _words(entry: Entry) -> str:
+    match entry.value:
+        case Message(message=Prompt() | Reply() as said) if said.text.strip():
+            return f"{'you' if isinstance(said, Prompt) else 'agent'}: {said.text[:_PREVIEW_CHARS]}"
     return ""

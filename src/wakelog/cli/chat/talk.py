@@ -10,6 +10,7 @@ import msgspec
 
 from wakelog.cli.chat.replies import Answer
 from wakelog.cli.chat.shown import Notice, Prompted, Shown, Tool, Used
+from wakelog.cli.tries import Tries
 from wakelog.log.content import Note, Prompt, Reply, Said, ToolCall, ToolResult
 from wakelog.log.entry import (
     Call,
@@ -46,6 +47,7 @@ class Talk:
         self._early: dict[str, list[Spoken]] = {}
         self._asked: dict[Key, ToolCall] = {}
         self._started: dict[str, Key] = {}
+        self._tries = Tries()
         self.tools: dict[Key, Tool] = {}
         self.queue: dict[str, Queued] = {}
         self.summarising = False
@@ -54,6 +56,8 @@ class Talk:
         """The replies that have been shown to their end."""
         self.told: set[Key] = set()
         """The calls of which everything they are given has been shown, since a person was asked."""
+        self.expected: set[str] = set()
+        """The moves of the head that nobody has to be told of: a command that means something else made them."""
 
     # ── live ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -125,6 +129,7 @@ class Talk:
         return [Used(result.tool_name, call.input if call else None, result, inside, key in self.told)]
 
     def _own_entry(self, entry: Entry) -> list[Shown]:
+        tried = self._tries.hear(self._session, entry)
         match entry.value:
             case Message(message=Reply() as reply):
                 return self._reply(entry.id, reply)
@@ -139,7 +144,10 @@ class Talk:
                     self.queue[entry.id] = entry.value
                 return []
             case Call(reply_id=reply_id, purpose=purpose, queued_id=queued_id):
-                return self._call(reply_id, purpose, queued_id)
+                again = [Notice(tried, "dim")] if tried else []
+                return [*again, *self._call(reply_id, purpose, queued_id)]
+            case Failed() if tried:
+                return [*self._cut(), Notice(tried, "warn")]
             case Partial() as partial:
                 return self._partial(partial)
             case Resumed(reply_id=reply_id, strategy=strategy):
@@ -154,13 +162,7 @@ class Talk:
                 return [*self._cut(), Notice("cancelled", "warn")]
             case Failed(error=error, reason=reason):
                 why = (error.message or error.kind) if error is not None else reason
-                again = error is not None and error.retryable and reason == "call"
-                words = (
-                    f"the model failed, trying again: {why}"
-                    if again
-                    else f"the turn failed: {why}; /retry tries it again"
-                )
-                return [*self._cut(), Notice(words, "warn" if again else "bad")]
+                return [*self._cut(), Notice(f"the turn failed: {why}; /retry tries it again", "bad")]
             case Compaction(tokens_before=before, tokens_after=after):
                 self.summarising = False
                 known = before is not None and after is not None
@@ -170,6 +172,8 @@ class Talk:
                 return [Notice(f"from here on {spelled(provider, model)} answers", "dim")]
             case SessionRenamed(title=title):
                 return [Notice(f"now called {title}" if title else "has no title now", "dim")]
+            case Head() if entry.id in self.expected:
+                return self._cut()
             case Head():
                 return [*self._cut(), Notice("the head was moved: what comes next goes on from there", "dim")]
             case Terminated():

@@ -107,6 +107,10 @@ class View:
         with self.reading():
             self.show_news()
 
+    def expect(self, entry_id: str) -> None:
+        """A command has moved the head in the course of what it says it does: that is not told as well."""
+        self._talk.expected.add(entry_id)
+
     def show_news(self) -> None:
         """The same for those who do more within one `reading`."""
         if self._watch is None or self.session is None:

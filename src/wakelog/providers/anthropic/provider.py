@@ -47,6 +47,6 @@ MESSAGES = Way(
 )
 
 
-def open_model(model: str, environ: Mapping[str, str]) -> Door:
+def open_model(model: str, environ: Mapping[str, str], key_from: str) -> Door:
     """`anthropic:NAME`."""
-    return open_door(MESSAGES, model, environ)
+    return open_door(MESSAGES, model, environ, key_from)

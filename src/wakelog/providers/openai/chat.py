@@ -29,6 +29,6 @@ CHAT = Way(
 )
 
 
-def open_model(model: str, environ: Mapping[str, str]) -> Door:
+def open_model(model: str, environ: Mapping[str, str], key_from: str) -> Door:
     """`openai-chat:NAME`."""
-    return open_door(CHAT, model, environ)
+    return open_door(CHAT, model, environ, key_from)

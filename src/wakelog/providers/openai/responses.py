@@ -29,6 +29,6 @@ RESPONSES = Way(
 )
 
 
-def open_model(model: str, environ: Mapping[str, str]) -> Door:
+def open_model(model: str, environ: Mapping[str, str], key_from: str) -> Door:
     """`openai:NAME`."""
-    return open_door(RESPONSES, model, environ)
+    return open_door(RESPONSES, model, environ, key_from)

@@ -9,6 +9,7 @@ operators and column names of any query language have no power here, and hostile
 """
 
 import re
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -80,6 +81,21 @@ def parse(query: str) -> Query:
     if all(term.without for term in terms) and all(field.without for field in fields):
         raise BadQuery("the query only says what to leave out", hint="add a word to search for")
     return Query(terms, fields)
+
+
+def with_folders(query: str, whole: Callable[[str], str]) -> str:
+    """The same query with each `cwd:` made whole: what a relative folder means only its asker knows."""
+
+    def replaced(found: re.Match[str]) -> str:
+        folder = found["quoted"] or found["value"] or ""
+        if found["field"] != "cwd" or not folder.strip() or folder.startswith("/"):
+            return found[0]
+        named = whole(folder)
+        if '"' in named:
+            raise BadQuery(f"a query cannot name the folder {named}", hint="its name holds a quote; leave `cwd:` out")
+        return f'{found["minus"]}cwd:"{named}"'
+
+    return _TERM.sub(replaced, query)
 
 
 def as_text(typed: str) -> str:

@@ -51,6 +51,7 @@ class Bookmark(msgspec.Struct, frozen=True):
     updated: str
     damage: int
     prompt: str
+    inherited: str
     known: bytes
 
     @property
@@ -72,6 +73,7 @@ class LogFold:
         self._reader = Reader(next_seq=bookmark.after + 1 if bookmark else 0)
         self._entries: list[Entry] = []
         self._prompt = bookmark.prompt if bookmark else ""
+        self._inherited = bookmark.inherited if bookmark else ""
         self._place = (bookmark.offset, bookmark.digest) if bookmark else (-1, b"")
         self._met = bookmark is None
         self._fresh: set[bytes] = set()
@@ -106,6 +108,7 @@ class LogFold:
     def _whole(self, store: Store) -> tuple[Tree, int]:
         """The tree of the whole log, and how many damage reports there are."""
         tree, damage = self._begun(store)
+        self._inherited = next(filter(None, (_prompt(link.value) for link in tree.links.values())), "")
         tree.add_all(self._entries)
         tree.mark_unreadable(self._reader.damage)
         return tree, len(damage) + len(self._reader.damage) + len(tree.damage)
@@ -172,7 +175,8 @@ class LogFold:
             attached=session_state(tree).attached_at is not None,
             state=view.state,
             damage=damage,
-            prompt=self._prompt,
+            # A fork that has said nothing yet is known by how the talk that it goes on with began.
+            prompt=self._prompt or self._inherited,
             origin=own.parent.session if own.parent else None,
             cursor=written(RowPlace(parse_ms(updated) or 0, name)),
         )
@@ -208,6 +212,7 @@ class LogFold:
             updated=row.updated,
             damage=row.damage,
             prompt=self._prompt,
+            inherited=self._inherited,
             known=known + _keys(entry.id for entry in fresh),
         )
 

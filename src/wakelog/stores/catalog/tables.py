@@ -21,7 +21,7 @@ from wakelog.stores.catalog.cursors import HitPlace, RowPlace
 from wakelog.stores.catalog.query import Query
 from wakelog.views.session_row import SessionRow
 
-CATALOG_VERSION = 2
+CATALOG_VERSION = 3
 
 
 class Unusable(Exception):
