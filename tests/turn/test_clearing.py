@@ -4,7 +4,7 @@ from typing import Literal, get_origin
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.turn.secrets_made import MADE, Chance
@@ -170,6 +170,7 @@ def test_a_call_that_holds_one_is_marked():
 
 
 @given(st.lists(SPOKEN, max_size=8))
+@example([TextDelta("0"), ThinkingDelta(""), TextDelta("", {"id": "m1"})])
 def test_what_holds_none_comes_through_as_it_was(deltas):
     """RUN-8: signatures, bound ids, calls and their order: the same parts, whatever was held back for a while."""
     assert assemble(sieved(deltas)) == assemble(deltas)

@@ -26,6 +26,8 @@ class Draft:
             case TextDelta("", bound) if bound is None or self._thoughts:
                 # Nothing was said, so nothing is ended or bound by it: a thought goes on behind it.
                 pass
+            case ThinkingDelta("", None, None):
+                pass
             case TextDelta(text, bound):
                 self._end_thought()
                 self._words.append(text)

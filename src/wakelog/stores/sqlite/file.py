@@ -126,13 +126,13 @@ class SqliteFile:
 
     def close(self) -> None:
         """Closes everything; the next use opens it anew."""
-        if self._pid == os.getpid():
-            with self._writing, self._reading:
-                for use in list(self._connections):
-                    self._drop(use)
+        self._leave_to_parent()
+        with self._writing, self._reading:
+            for use in list(self._connections):
+                self._drop(use)
             if self._lock >= 0:
                 os.close(self._lock)
-        self._lock, self._is_current, self._has_schema = -1, False, False
+            self._lock, self._is_current, self._has_schema = -1, False, False
 
     # ── opening ──────────────────────────────────────────────────────────────────────────────────
 
