@@ -122,28 +122,35 @@ class JsonlStore:
         # Always in the order of their names, so that no two processes ever wait for each other.
         names = sorted(places)
         for start in range(0, len(names), _TAKEN_MAX):
-            chosen = {name: {at: appends[at] for at in places[name]} for name in names[start : start + _TAKEN_MAX]}
             with contextlib.ExitStack() as held:
-                answers |= self._append_together(held, chosen)
+                written = {}
+                for name in names[start : start + _TAKEN_MAX]:
+                    log = self._write_all(held, name, places[name], appends, answers)
+                    if log is not None:
+                        written[name] = log
+                for name, failure in self._sync_all(written).items():
+                    answers |= {at: failure for at in places[name] if isinstance(answers[at], Sealed)}
         return [answers[at] for at in range(len(appends))]
 
-    def _append_together(
-        self, held: contextlib.ExitStack, chosen: Mapping[str, Mapping[int, Append]]
-    ) -> dict[int, Sealed | WakelogError]:
-        answers: dict[int, Sealed | WakelogError] = {}
-        written: dict[str, OpenLog] = {}
-        for name, appends in chosen.items():
-            try:
-                log = held.enter_context(self._logs.taken(name))
-            except WakelogError as error:
-                answers |= dict.fromkeys(appends, error)
-                continue
-            answers |= {at: self._unsynced(name, log, append) for at, append in appends.items()}
-            if any(append.durable and isinstance(answers[at], Sealed) for at, append in appends.items()):
-                written[name] = log
-        for name, failure in self._sync_all(written).items():
-            answers |= {at: failure for at in chosen[name] if isinstance(answers[at], Sealed)}
-        return answers
+    def _write_all(
+        self,
+        held: contextlib.ExitStack,
+        name: str,
+        places: Sequence[int],
+        appends: Sequence[Append],
+        answers: dict[int, Sealed | WakelogError],
+    ) -> OpenLog | None:
+        """Writes what goes into one log and notes what came of it; gives the log if it is to be synced."""
+        try:
+            log = held.enter_context(self._logs.taken(name))
+        except WakelogError as error:
+            answers |= dict.fromkeys(places, error)
+            return None
+        is_due = False
+        for at in places:
+            answer = answers[at] = self._unsynced(name, log, appends[at])
+            is_due = is_due or (appends[at].durable and isinstance(answer, Sealed))
+        return log if is_due else None
 
     def _unsynced(self, name: str, log: OpenLog, append: Append) -> Sealed | WakelogError:
         try:
