@@ -10,19 +10,18 @@ answer, or an error, goes to the one who asked. Rule 3: only so many wait; more 
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
 from typing import Self, TypeAlias
 
-from wakelog.errors import UsageError, WakelogError
+from wakelog.errors import UsageError
 from wakelog.ports import Append, Sealed, Store
 
 WAITING_MAX = 1_024
 GROUP_MAX = 256
 _Waiting: TypeAlias = tuple[Append, asyncio.Future[Sealed]]
-_Committed: TypeAlias = Future[list[Sealed | WakelogError]]
+_Answered: TypeAlias = tuple[_Waiting, Sealed | BaseException]
 
 
 class GroupCommit:
@@ -79,18 +78,21 @@ class GroupCommit:
         if not group:
             self._is_idle.set()
             return
-        committed = thread.submit(self._store.append_all, [append for append, _ in group])
-        committed.add_done_callback(partial(self._committed, thread, group))
+        thread.submit(self._answered, group).add_done_callback(partial(self._committed, thread, group))
 
-    def _committed(self, thread: ThreadPoolExecutor, group: list[_Waiting], committed: _Committed) -> None:
+    def _answered(self, group: list[_Waiting]) -> list[_Answered]:
+        """Commits a group, in the thread."""
+        return list(zip(group, self._store.append_all([append for append, _ in group]), strict=True))
+
+    def _committed(self, thread: ThreadPoolExecutor, group: list[_Waiting], work: Future[list[_Answered]]) -> None:
         # In the thread. A loop that is closed has nobody left who waits.
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._tell, thread, group, committed)
+            self._loop.call_soon_threadsafe(self._tell, thread, group, work)
 
-    def _tell(self, thread: ThreadPoolExecutor, group: list[_Waiting], committed: _Committed) -> None:
-        error = committed.exception()
-        answers: Sequence[Sealed | BaseException] = committed.result() if error is None else [error] * len(group)
-        for (_, waiting), answer in zip(group, answers, strict=True):
+    def _tell(self, thread: ThreadPoolExecutor, group: list[_Waiting], work: Future[list[_Answered]]) -> None:
+        # Whatever went wrong, all who wait must hear of it.
+        error = work.exception()
+        for (_, waiting), answer in work.result() if error is None else [(one, error) for one in group]:
             if waiting.cancelled():
                 continue
             if isinstance(answer, BaseException):

@@ -13,7 +13,11 @@ from wakelog.cli.chat.listing import Listed
 from wakelog.cli.chat.picker import last_words
 from wakelog.cli.chat.picking import Picking, fits
 from wakelog.forking import fork
+from wakelog.log.codec import encode
+from wakelog.log.entry import Origin
+from wakelog.log.entry import Session as Begun
 from wakelog.stores.catalog.index import index_path
+from wakelog.stores.memory import MemoryStore
 from wakelog.testing.builders import Story
 from wakelog.views.session_row import SessionRow
 
@@ -52,6 +56,8 @@ def test_ten_thousand_are_looked_at_no_further_than_one_sees(monkeypatch):
     list_.type("SESSION 7")
     assert all("7" in found.title for found in list_.window[1])
     assert len(looked) < 200
+    list_.move(1 << 40)
+    assert list_.row.name == "crab_user_9997"
     list_.type("session 9999")
     assert [found.name for found in list_.window[1]] == ["crab_user_9999"]
     list_.type("")
@@ -158,6 +164,25 @@ def test_the_last_words_of_a_fork():
     assert last_words(story.store, child.name) == "agent: An answer"
     child.say("Its own")
     assert last_words(story.store, child.name) == "you: Its own"
+
+
+@pytest.mark.parametrize(
+    "origin", [Origin(session="x", entry="x"), Origin(session="gone", entry="e"), Origin(session="x", entry="e")]
+)
+def test_a_fork_that_leads_nowhere(origin):
+    """A log may say that it was forked from itself, or from what is not there: looking back comes to an end."""
+    store = MemoryStore()
+    store.create("x", "crab", "user", lambda number: encode(Begun(id="x", number=number, parent=origin)))
+    assert "crab" not in last_words(store, "x")
+
+
+def test_a_sub_agent_begins_with_what_it_says():
+    """It goes on from nothing that its sender has said."""
+    story = Story()
+    story.user("A question")
+    origin = Origin(session=story.session.id, entry=story.session.branch().links[-1].id, kind="subagent")
+    story.store.create("y", "crab", "user", lambda number: encode(Begun(id="y", number=number, parent=origin)))
+    assert last_words(story.store, "y") == ""
 
 
 def test_the_last_words_are_read_no_further_than_they_are(monkeypatch):

@@ -7,7 +7,7 @@ and no further than its last message.
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import msgspec
@@ -33,13 +33,13 @@ from wakelog.log.entry import Entry, Message
 from wakelog.log.entry import Session as Begun
 from wakelog.log.lines import Reader
 from wakelog.ports import Store
-from wakelog.session import Session
 from wakelog.stores import open_catalog
 from wakelog.views.session_row import SessionRow
 
 _PREVIEW_ENTRIES = 200
 _PREVIEW_CHARS = 10_000
 _NARROWEST = 12
+_FAR = 1 << 40
 _KEY_S = 0.1
 
 
@@ -94,11 +94,13 @@ class _Picker:
         try:
             await behind(read)
         except (WakelogError, OSError) as error:
-            self.app.exit(exception=error)
+            if not self.app.is_done:
+                self.app.exit(exception=error)
 
     def _take(self, listed: Listed) -> None:
         self._picking.take(listed)
-        if (row := self._picking.due) is not None:
+        # Somebody may have left with the last key.
+        if (row := self._picking.due) is not None and not self.app.is_done:
             self.app.exit(result=row.name)
         self.app.invalidate()
 
@@ -122,8 +124,8 @@ class _Picker:
             _add_move(keys, key, picking, partial(int, by))
         _add_move(keys, "pageup", picking, lambda: 1 - max(2, picking.height))
         _add_move(keys, "pagedown", picking, lambda: max(2, picking.height) - 1)
-        _add_move(keys, "home", picking, lambda: -picking.chosen)
-        _add_move(keys, "end", picking, lambda: picking.found[0] - 1 - picking.chosen)
+        _add_move(keys, "home", picking, partial(int, -_FAR))
+        _add_move(keys, "end", picking, partial(int, _FAR))
 
         @keys.add("enter")
         def choose(event: KeyPressEvent) -> None:
@@ -170,22 +172,29 @@ def _add_move(keys: KeyBindings, key: str, picking: Picking, by: Callable[[], in
 
 
 def last_words(store: Store, name: str) -> str:
-    """The last thing that was said in a session, by either side; read from the end of its log."""
+    """The last thing that was said in a session, by either side, or where it was forked; read from its end."""
     try:
-        for line in itertools.islice(store.tail(name), _PREVIEW_ENTRIES):
-            for entry in Reader(next_seq=0).feed_all([line]):
-                if words := _words(entry):
-                    return words
-                if isinstance(entry.value, Begun) and entry.value.parent is not None:
-                    # A fork that has said nothing yet: what it goes on from.
-                    return next(filter(None, map(_words, reversed(Session(store, name).branch().links))), "")
+        entries = itertools.islice(_backwards(store, name), _PREVIEW_ENTRIES)
+        return next(filter(None, map(_words, entries)), "")
     except (WakelogError, OSError) as error:
         return str(error)
-    return ""
 
 
-def _words(entry: Entry) -> str:
-    match entry.value:
+def _backwards(store: Store, name: str) -> Iterator[Entry | None]:
+    """The entries of a log, the last first, then those it was forked from; None for what was said later there."""
+    place: str | None = None
+    while name:
+        log, name = name, ""
+        for line in store.tail(log):
+            for entry in Reader(next_seq=0).feed_all([line]):
+                place = None if entry.id == place else place
+                yield entry if place is None else None
+                if isinstance(entry.value, Begun) and (origin := entry.value.parent) and origin.kind == "fork":
+                    name, place = origin.session, origin.entry
+
+
+def _words(entry: Entry | None) -> str:
+    match entry.value if entry is not None else None:
         case Message(message=Prompt() | Reply() as said) if said.text.strip():
             return f"{'you' if isinstance(said, Prompt) else 'agent'}: {said.text[:_PREVIEW_CHARS]}"
     return ""

@@ -110,7 +110,7 @@ class JsonlStore:
     def append_all(self, appends: Sequence[Append]) -> list[Sealed | WakelogError]:
         """See `ports.Store`. Every log is written to first; then the syncs of all of them overlap.
 
-        To sync one while the next is written to is slower: the threads would wait for the interpreter, not the disk.
+        To sync some while others are still written to is slower: the interpreter is what they would wait for.
         """
         answers: dict[int, Sealed | WakelogError] = {}
         places: dict[str, list[int]] = {}
