@@ -10,8 +10,8 @@ answer, or an error, goes to the one who asked. Rule 3: only so many wait; more 
 
 import asyncio
 import contextlib
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
+import threading
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Self, TypeAlias
 
@@ -22,6 +22,8 @@ WAITING_MAX = 1_024
 GROUP_MAX = 256
 _Waiting: TypeAlias = tuple[Append, asyncio.Future[Sealed]]
 _Answered: TypeAlias = tuple[_Waiting, Sealed | BaseException]
+# None: there are no more.
+_Groups: TypeAlias = SimpleQueue[list[_Waiting] | None]
 
 
 class GroupCommit:
@@ -32,13 +34,16 @@ class GroupCommit:
         self._group_max = group_max
         self._waiting: list[_Waiting] = []
         self._room = asyncio.Semaphore(waiting_max)
-        self._thread: ThreadPoolExecutor | None = None
+        self._groups: _Groups | None = None
         self._is_idle = asyncio.Event()
         self._is_idle.set()
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        self._thread = ThreadPoolExecutor(1, "wakelog-commit")
+        self._groups = SimpleQueue()
+        # Where the block is never left, because the process ends, nobody waits for the thread either.
+        self._thread = threading.Thread(target=self._work, args=(self._groups,), name="wakelog-commit", daemon=True)
+        self._thread.start()
         return self
 
     async def __aexit__(
@@ -46,9 +51,10 @@ class GroupCommit:
     ) -> None:
         """Lets everything that was handed in come to its end first."""
         await self._is_idle.wait()
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.shutdown()
+        groups, self._groups = self._groups, None
+        if groups is not None:
+            groups.put(None)
+            self._thread.join()
 
     async def append(
         self,
@@ -62,45 +68,23 @@ class GroupCommit:
     ) -> Sealed:
         """What `Store.append` does. A task that is cancelled while it waits may or may not have appended."""
         await self._room.acquire()
-        if self._thread is None:
+        if self._groups is None:
             self._room.release()
             raise UsageError("this group takes no appends", hint="use it inside `async with`")
         answer: asyncio.Future[Sealed] = self._loop.create_future()
         self._waiting.append((Append(session, body, after, behind, fence, durable), answer))
         if self._is_idle.is_set():
             self._is_idle.clear()
-            self._loop.call_soon(self._commit, self._thread)
+            self._loop.call_soon(self._commit, self._groups)
         return await answer
 
-    def _commit(self, thread: ThreadPoolExecutor) -> None:
-        """Has the next group committed in the thread, if anybody waits."""
+    def _commit(self, groups: _Groups) -> None:
+        """Hands the next group to the thread, if anybody waits."""
         group = self._gathered()
-        if not group:
+        if group:
+            groups.put(group)
+        else:
             self._is_idle.set()
-            return
-        thread.submit(self._answered, group).add_done_callback(partial(self._committed, thread, group))
-
-    def _answered(self, group: list[_Waiting]) -> list[_Answered]:
-        """Commits a group, in the thread."""
-        return list(zip(group, self._store.append_all([append for append, _ in group]), strict=True))
-
-    def _committed(self, thread: ThreadPoolExecutor, group: list[_Waiting], work: Future[list[_Answered]]) -> None:
-        # In the thread. A loop that is closed has nobody left who waits.
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._tell, thread, group, work)
-
-    def _tell(self, thread: ThreadPoolExecutor, group: list[_Waiting], work: Future[list[_Answered]]) -> None:
-        # Whatever went wrong, all who wait must hear of it.
-        error = work.exception()
-        for (_, waiting), answer in work.result() if error is None else [(one, error) for one in group]:
-            if waiting.cancelled():
-                continue
-            if isinstance(answer, BaseException):
-                waiting.set_exception(answer)
-            else:
-                waiting.set_result(answer)
-        # Who has just been told may have more to say: it goes into the same group as those who came meanwhile.
-        self._loop.call_soon(self._commit, thread)
 
     def _gathered(self) -> list[_Waiting]:
         """The next group: all who wait, unless they are too many."""
@@ -111,3 +95,28 @@ class GroupCommit:
                 self._room.release()
             group = [one for one in taken if not one[1].cancelled()]
         return group
+
+    def _work(self, groups: _Groups) -> None:
+        """The thread: one group after the other."""
+        while (group := groups.get()) is not None:
+            answered = self._answered(group)
+            # A loop that is closed has nobody left who waits.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._tell, groups, answered)
+
+    def _answered(self, group: list[_Waiting]) -> list[_Answered]:
+        try:
+            return list(zip(group, self._store.append_all([append for append, _ in group]), strict=True))
+        except BaseException as error:  # noqa: BLE001 - whatever went wrong, all who wait must hear of it
+            return [(one, error) for one in group]
+
+    def _tell(self, groups: _Groups, answered: list[_Answered]) -> None:
+        for (_, waiting), answer in answered:
+            if waiting.cancelled():
+                continue
+            if isinstance(answer, BaseException):
+                waiting.set_exception(answer)
+            else:
+                waiting.set_result(answer)
+        # Who has just been told may have more to say: it goes into the same group as those who came meanwhile.
+        self._loop.call_soon(self._commit, groups)

@@ -10,8 +10,6 @@ the middle stops nobody else. Rows of many logs are locked in the order of their
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from psycopg.types.numeric import Int8
-
 from wakelog.stores.database.tables import Addition, Row
 from wakelog.stores.postgres.arrays import Bigints, Byteas, Texts
 from wakelog.stores.postgres.database import committing
@@ -106,9 +104,9 @@ def one(addition: Addition) -> Given:
     (row,) = addition.rows
     return {
         "session": addition.session,
-        "size": Int8(addition.size),
-        "fence": None if addition.fence is None else Int8(addition.fence),
-        "seq": None if row.seq is None else Int8(row.seq),
+        "size": addition.size,
+        "fence": addition.fence,
+        "seq": row.seq,
         "id": row.id,
         "parent": row.parent,
         "type": row.type,
@@ -133,7 +131,7 @@ def many(additions: Iterable[Addition]) -> Given:
 
 def made(rows: Sequence[Row]) -> Given:
     """What `MAKE` is told of the first rows of a session."""
-    return {"count": Int8(len(rows)), "grown": Int8(sum(len(row.raw) for row in rows))} | _columns([rows])
+    return {"count": len(rows), "grown": sum(len(row.raw) for row in rows)} | _columns([rows])
 
 
 def _columns(groups: Sequence[Sequence[Row]]) -> Given:

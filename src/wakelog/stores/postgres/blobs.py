@@ -6,8 +6,6 @@ that would repair it, and a remover judges the age of the newest version: what w
 
 from collections.abc import Iterator
 
-from psycopg.types.numeric import Int8
-
 from wakelog.errors import Damaged, NotFound
 from wakelog.log.content import BlobRef
 from wakelog.log.digest import digest_of, is_digest
@@ -51,7 +49,7 @@ class PostgresBlobs:
 
     def get(self, ref: BlobRef) -> bytes:
         """See `ports.Blobs`."""
-        size = Int8(ref.bytes if 0 <= ref.bytes < 1 << 31 else -1)
+        size = ref.bytes if 0 <= ref.bytes < 1 << 31 else -1
         found = self._database.read(_GET, {"digest": ref.digest, "size": size}) if is_digest(ref.digest) else []
         if not found:
             raise NotFound(f"no blob {ref.digest[:80]!r} in {self._database.url}")

@@ -54,7 +54,7 @@ JOIN wakelog.entries AS e ON e.name = wanted.name AND e.place = wanted.place ORD
 """
 # As bytes: a database that knows no characters may cut one in two.
 _BEGINNINGS = """
-SELECT convert_to(left(e.text, %s), 'SQL_ASCII')
+SELECT convert_to(left(e.text, %s::int), 'SQL_ASCII')
 FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS wanted (name, place, at)
 JOIN wakelog.entries AS e ON e.name = wanted.name AND e.place = wanted.place ORDER BY wanted.at
 """

@@ -21,6 +21,7 @@ from typing import Any, LiteralString, Self, TypeAlias
 import psycopg
 from psycopg import errors
 from psycopg.rows import TupleRow
+from psycopg.types.numeric import Int8BinaryDumper
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from wakelog.errors import StoreError
@@ -67,6 +68,8 @@ class _Connection(psycopg.Connection[TupleRow]):
             connection = super().connect(conninfo, **parameters)
             connection.kept, connection.ear = connection.cursor(binary=True), select.poll()
             connection.ear.register(connection.fileno(), select.POLLIN)
+            # By itself it would choose a type by size, and prepare a statement anew whenever a number gets longer.
+            connection.adapters.register_dumper(int, Int8BinaryDumper)
             if not is_pooled:
                 connection.execute(_WAIT_FOR_DISK)
         except psycopg.Error as error:

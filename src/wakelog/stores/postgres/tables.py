@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from psycopg.errors import UniqueViolation
-from psycopg.types.numeric import Int8
 
 from wakelog.errors import StoreError
 from wakelog.ports import Stat
@@ -127,7 +126,7 @@ class PostgresTables:
     def make(self, session: str, name: str, stem: str, number: int, rows: Sequence[Row]) -> bool:
         """See `Tables`."""
         # A number that nobody could count up to does not count.
-        counted = Int8(number if number < _BIGINT_MAX else 0)
+        counted = number if number < _BIGINT_MAX else 0
         given = {"session": session, "name": name, "stem": stem, "number": counted} | made(rows)
         return bool(self._database.write(MAKE, given))
 
@@ -181,19 +180,19 @@ class PostgresTables:
 
     def rows(self, session: str, *, after: int, budget: int) -> Sequence[StoredRow]:
         """See `Tables`."""
-        given = {"session": session, "after": Int8(after), "budget": Int8(budget), "most": _most(budget)}
+        given = {"session": session, "after": after, "budget": budget, "most": _most(budget)}
         return [StoredRow(*row) for row in self._database.read(_ROWS, given)]
 
     def rows_before(self, session: str, *, before: int, budget: int) -> Sequence[StoredRow]:
         """See `Tables`."""
-        given = {"session": session, "before": Int8(before), "budget": Int8(budget), "most": _most(budget)}
+        given = {"session": session, "before": before, "budget": budget, "most": _most(budget)}
         return [StoredRow(*row) for row in self._database.read(_ROWS_BEFORE, given)]
 
     def number_of(self, session: str, *, seq: int) -> int | None:
         """See `Tables`."""
         if seq > _BIGINT_MAX:
             return None
-        found = self._database.read(_NUMBER_OF, {"session": session, "seq": Int8(seq)})
+        found = self._database.read(_NUMBER_OF, {"session": session, "seq": seq})
         return int(found[0][0]) if found else None
 
     def row_of(self, session: str, entry: str) -> StoredRow | None:
@@ -207,20 +206,20 @@ class PostgresTables:
 
     def take(self, addition: Addition, holder: str, process: Holder, *, ttl_s: float, void: int | None) -> bool:
         """See `Tables`."""
-        whose = {"boot": process.boot, "pids": process.pids, "pid": Int8(process.pid), "born": process.born}
-        asked = {"holder": _storable(holder), "ttl_s": float(ttl_s), "void": None if void is None else Int8(void)}
+        whose = {"boot": process.boot, "pids": process.pids, "pid": process.pid, "born": process.born}
+        asked = {"holder": _storable(holder), "ttl_s": float(ttl_s), "void": void}
         found = self._database.write(TAKE, one(addition) | whose | asked)
         self._tell(addition.session, found)
         return bool(found)
 
     def renew(self, session: str, fence: int, *, ttl_s: float) -> bool:
         """See `Tables`."""
-        given = {"session": session, "fence": Int8(fence), "ttl_s": float(ttl_s)}
+        given = {"session": session, "fence": fence, "ttl_s": float(ttl_s)}
         return bool(self._database.write(_RENEW, given, durable=False))
 
     def release(self, session: str, fence: int) -> None:
         """See `Tables`."""
-        self._database.write(_RELEASE, {"session": session, "fence": Int8(fence)}, durable=False)
+        self._database.write(_RELEASE, {"session": session, "fence": fence}, durable=False)
 
     def lease(self, session: str) -> LeaseRow | None:
         """See `Tables`."""
@@ -234,15 +233,14 @@ class PostgresTables:
 
     def journal(self, session: str, reply: str, piece: bytes, *, fence: int | None) -> bool:
         """See `Tables`."""
-        current = None if fence is None else Int8(fence)
-        given = {"session": session, "reply": reply, "piece": piece, "fence": current}
+        given = {"session": session, "reply": reply, "piece": piece, "fence": fence}
         found = self._database.write(_JOURNAL, given, durable=False, again=False)
         self._tell(session, found)
         return bool(found)
 
     def journals(self, session: str, *, since: int = 0) -> list[JournalRow]:
         """See `Tables`."""
-        return [JournalRow(*row) for row in self._database.read(_JOURNALS, {"session": session, "since": Int8(since)})]
+        return [JournalRow(*row) for row in self._database.read(_JOURNALS, {"session": session, "since": since})]
 
     def drop(self, session: str, reply: str) -> None:
         """See `Tables`."""
@@ -275,6 +273,6 @@ def _storable(text: str) -> str:
     return text.replace("\x00", "").encode("utf-8", "replace").decode()
 
 
-def _most(budget: int) -> Int8:
+def _most(budget: int) -> int:
     """How many rows are looked at for so many bytes of them."""
-    return Int8(min(_ROWS_MAX, 1 + budget // _ROW_BYTES))
+    return min(_ROWS_MAX, 1 + budget // _ROW_BYTES)
