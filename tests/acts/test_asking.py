@@ -9,6 +9,7 @@ from wakelog.log.content import Reply
 from wakelog.log.entry import Call, Cancelled, Failed, Message, Partial, Queued, Resumed
 from wakelog.turn.decisions import Rest
 from wakelog.turn.deltas import Finished, TextDelta
+from wakelog.views.context import build_context
 from wakelog.waking import wake
 
 HELLO = {"Hi.": [{"text": "Hello there.", "deltaChars": 5}]}
@@ -136,6 +137,37 @@ def test_a_cancel_while_it_streams():
     calls = len(rig.values(Call))
     assert rig.wake().decision == Rest("cancelled")
     assert len(rig.values(Call)) == calls
+
+
+def _model_sees(rig):
+    messages = build_context(rig.session.branch()).messages
+    return [(message.role, message.content[0].text) for message in messages]
+
+
+def test_what_was_stopped_stays_part_of_the_talk():
+    """RUN-12: the model knows what a person had read when they stopped it, and what they say next is about that."""
+    story = {"text": "a long story " * 20, "deltaChars": 4, "delayMs": 20}
+    rig = Rig({"Hi.": [story], "Shorter.": [{"text": "Fine."}]})
+    rig.session.say("Hi.")
+    rig.outside.channel.on_delta = lambda: rig.values(Queued) or rig.session.append(Queued(mode="cancel"))
+    rig.wake()
+    (shown,) = rig.outside.channel.replies.values()
+    assert shown
+    assert _model_sees(rig) == [("user", "Hi."), ("assistant", shown)]
+    rig.outside.channel.on_delta = lambda: None
+    rig.say("Shorter.")
+    assert _model_sees(rig)[1:] == [("assistant", shown), ("user", "Shorter."), ("assistant", "Fine.")]
+
+
+def test_what_was_cut_and_then_stopped_stays_part_of_the_talk():
+    """RUN-8, RUN-12: the same where the process died first, and a person had enough of it then."""
+    rig = Rig(HELLO)
+    rig.session.say("Hi.")
+    rig.die(6)
+    rig.session.append(Queued(mode="cancel"))
+    assert rig.wake().decision == Rest("cancelled")
+    (partial,) = rig.values(Partial)
+    assert _model_sees(rig) == [("user", "Hi."), ("assistant", partial.content[0].text)]
 
 
 class _Talking:

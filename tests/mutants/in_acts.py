@@ -12,6 +12,14 @@ PREFIX = "tests/laws/test_kernel_prefix.py"
 
 IN_ACTS = (
     Mutant(
+        "a reply that was cut before it was stopped is forgotten",
+        "RUN-12",
+        "acts/settling.py",
+        "step.said_of(cut.reply_id) if isinstance(cut, Call) else ()",
+        "()",
+        ("tests/acts/test_asking.py::test_what_was_cut_and_then_stopped_stays_part_of_the_talk",),
+    ),
+    Mutant(
         "a beginning is not synced before the effect",
         "law 4, law 6",
         "session.py",

@@ -166,8 +166,8 @@ IN_PROCESSES = (
         "nothing is kept of a cancelled reply",
         "law 5, RUN-12",
         "acts/asking.py",
-        "            self._keep_partial()\n            self.step.write(Cancelled(",
-        "            self._drop_journal()\n            self.step.write(Cancelled(",
+        "            self._keep_partial()\n            end_turn(",
+        "            self._drop_journal()\n            end_turn(",
         (f"{PROCESSES}::test_a_cancel_reaches_the_holder_while_it_streams",),
     ),
     Mutant(

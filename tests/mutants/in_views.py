@@ -31,6 +31,17 @@ IN_VIEWS = (
         (f"{CASE}[whole-26-fold-keeps]", "tests/test_golden.py::test_their_contexts_never_change"),
     ),
     Mutant(
+        "what a person stopped is forgotten",
+        "RUN-12",
+        "views/context.py",
+        "    if isinstance(value, Cancelled):\n",
+        "    if isinstance(value, Cancelled) and value.queued_id is None:\n",
+        (
+            f"{CASE}[whole-106-stopped-in-mid-reply]",
+            "tests/acts/test_asking.py::test_what_was_stopped_stays_part_of_the_talk",
+        ),
+    ),
+    Mutant(
         "custom entries enter the context",
         "VIEW-2",
         "views/context.py",

@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 
 from wakelog.acts.delivering import attempt_of
-from wakelog.acts.interrupting import unless_cancelled
+from wakelog.acts.interrupting import end_turn, unless_cancelled
 from wakelog.acts.listening import listen
 from wakelog.acts.requests import request_of
 from wakelog.acts.step import Step
-from wakelog.log.content import Prompt, Reply
-from wakelog.log.entry import Call, Cancelled, Failed, FaultReport, Message, Partial, Resumed
+from wakelog.log.content import Prompt, Reply, Said
+from wakelog.log.entry import Call, Failed, FaultReport, Message, Partial, Resumed
 from wakelog.ports import Channel, Occasion
 from wakelog.turn.assemble import Draft
 from wakelog.turn.clearing import Sieve
@@ -36,16 +36,10 @@ async def ask(step: Step, decision: Ask) -> None:
 
 async def mend(step: Step, decision: Mend) -> None:
     """Asks the model again for a reply that was cut off."""
-    prior = _text_so_far(step, decision.reply_id)
+    prior = Said(content=step.said_of(decision.reply_id)).text
     answer = _Answer(step, decision.reply_id, decision.window, prior=prior if decision.strategy == "resume" else "")
     step.write(Resumed(reply_id=decision.reply_id, strategy=decision.strategy, prior_chars=len(prior)))
     await answer.get()
-
-
-def _text_so_far(step: Step, reply_id: str) -> str:
-    sealed = [fact.value for fact in step.branch.facts if isinstance(fact.value, Partial)]
-    partial = next((partial for partial in reversed(sealed) if partial.reply_id == reply_id), None)
-    return Prompt(content=partial.content).text if partial is not None else ""
 
 
 def _occasion(step: Step) -> Occasion:
@@ -104,7 +98,7 @@ class _Answer:
         asked = await unless_cancelled(self.step, self._stream(reply))
         if asked is not None:
             self._keep_partial()
-            self.step.write(Cancelled(reason="asked by a person", queued_id=asked.id))
+            end_turn(self.step, asked, self.draft.content)
         elif isinstance(self.end, Finished):
             self._keep_reply(self.end)
         else:

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from wakelog.acts.interrupting import unless_cancelled
+from wakelog.acts.interrupting import end_turn, unless_cancelled
 from wakelog.acts.listening import listen
 from wakelog.acts.requests import request_of
 from wakelog.acts.step import Step
 from wakelog.log.content import Text, Usage
-from wakelog.log.entry import Call, Cancelled, Compaction, FaultReport, Partial
+from wakelog.log.entry import Call, Compaction, FaultReport, Partial
 from wakelog.turn import words
 from wakelog.turn.assemble import Draft
 from wakelog.turn.compaction import shrinks, stretch
@@ -50,7 +50,7 @@ class _Fold:
         self._write_call(context)
         asked = await unless_cancelled(self.step, self._stream(reply))
         if asked is not None:
-            self.step.write(Cancelled(reason="asked by a person", queued_id=asked.id))
+            end_turn(self.step, asked)
         elif (error := self._trouble()) is not None:
             content = self.draft.content
             self.step.write(Partial(reply_id=self.reply_id, content=content, error=error, usage=self._used))

@@ -1,11 +1,16 @@
-"""Work that a person may interrupt: whichever comes first, the end of the work or a cancel."""
+"""Work that a person may interrupt: whichever comes first, the end of the work or a cancel.
+
+What they had read of a reply when they stopped it is written into the entry that ends the turn: "no, not like that" is
+said about something, and the model must know about what.
+"""
 
 import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
 from wakelog.acts.step import Step
-from wakelog.log.entry import Queued
+from wakelog.log.content import Content, Said, Text
+from wakelog.log.entry import Cancelled, Queued
 
 
 async def unless_cancelled(step: Step, work: Coroutine[Any, Any, None]) -> Queued | None:
@@ -23,6 +28,12 @@ async def unless_cancelled(step: Step, work: Coroutine[Any, Any, None]) -> Queue
             await stopped(working)
         finally:
             await stopped(watching)
+
+
+def end_turn(step: Step, asked: Queued, said: Content = ()) -> None:
+    """Ends the turn because a person has asked for it."""
+    words = tuple(part for part in Said(content=said).parts if isinstance(part, Text) and part.text)
+    step.write(Cancelled(reason="asked by a person", queued_id=asked.id, content=words))
 
 
 async def stopped(task: "asyncio.Future[Any]") -> None:

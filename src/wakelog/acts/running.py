@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 
 from wakelog.acts.children import answer_of_child, refusal, spawn
-from wakelog.acts.interrupting import stopped
+from wakelog.acts.interrupting import end_turn, stopped
 from wakelog.acts.settling import ask_a_person, settle
 from wakelog.acts.step import Step, elapsed_since
 from wakelog.errors import NotFound
 from wakelog.log.codec import canonical
 from wakelog.log.content import Text
 from wakelog.log.digest import digest_of
-from wakelog.log.entry import Cancelled, Entry, Message, Partial, Queued, ToolStarted
+from wakelog.log.entry import Entry, Message, Partial, Queued, ToolStarted
 from wakelog.ports import Invocation, Outcome, Tool
 from wakelog.tools.clip import clip, storable
 from wakelog.tools.subagent import SubAgentTool
@@ -185,7 +185,7 @@ async def _cancel(step: Step, left: dict["asyncio.Task[Outcome | None]", _Runnin
     for task, ended in left.items():
         await stopped(task)
         _keep_shown(step, ended)
-    step.write(Cancelled(reason="asked by a person", queued_id=asked.id))
+    end_turn(step, asked)
 
 
 def _keep_shown(step: Step, ended: _Running) -> None:

@@ -2,9 +2,10 @@
 
 import msgspec
 
+from wakelog.acts.interrupting import end_turn
 from wakelog.acts.step import Step
 from wakelog.log.content import Prompt, Text
-from wakelog.log.entry import Attention, Cancelled, Failed, FaultReport, Message
+from wakelog.log.entry import Attention, Call, Failed, FaultReport, Message
 from wakelog.turn import words
 from wakelog.turn.calls import settled
 from wakelog.turn.decisions import Cancel, Fail, Raise, Settle, TakeUp
@@ -38,8 +39,9 @@ def take_up(step: Step, decision: TakeUp) -> None:
 
 
 def cancel(step: Step, decision: Cancel) -> None:
-    """Ends the turn. Calls still open are settled by the steps that follow."""
-    step.write(Cancelled(reason="asked by a person", queued_id=decision.queued.id))
+    """Ends the turn, with what there is of a reply. Calls still open are settled by the steps that follow."""
+    cut = next((fact.value for fact in step.branch.facts if fact.id == step.verdict.sight.open.cut), None)
+    end_turn(step, decision.queued, step.said_of(cut.reply_id) if isinstance(cut, Call) else ())
 
 
 def fail(step: Step, decision: Fail) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from wakelog.acts.requests import declared_tools
-from wakelog.log.content import Usage
-from wakelog.log.entry import AnyFact, AnyLink, Compaction, Entry, Link
+from wakelog.log.content import Content, Usage
+from wakelog.log.entry import AnyFact, AnyLink, Compaction, Entry, Link, Partial
 from wakelog.log.entry import Session as SessionEntry
 from wakelog.log.times import iso, parse_ms
 from wakelog.log.tree import Branch, Tree
@@ -79,6 +79,11 @@ class Step:
         """What a call used, with its cost, if a price was agreed on."""
         price = self.policy.price
         return price.of(usage) if usage is not None and price is not None else usage
+
+    def said_of(self, reply_id: str) -> Content:
+        """What there is of a reply that was cut off."""
+        sealed = [fact.value for fact in self.branch.facts if isinstance(fact.value, Partial)]
+        return next((partial.content for partial in reversed(sealed) if partial.reply_id == reply_id), ())
 
     def now_ms(self) -> int:
         """The time."""

@@ -119,10 +119,14 @@ class Setting(Link, frozen=True, kw_only=True, tag="setting"):
 
 
 class Cancelled(Link, frozen=True, kw_only=True, tag="cancelled"):
-    """The turn was ended by a person; `queued_id` names the entry that asked for it."""
+    """The turn was ended by a person; `queued_id` names the entry that asked for it.
+
+    `content` is what they had read of the reply under way: it stays part of the talk.
+    """
 
     reason: str = ""
     queued_id: str | None = None
+    content: Content = ()
 
 
 class FaultReport(Value, frozen=True, kw_only=True):

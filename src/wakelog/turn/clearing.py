@@ -99,7 +99,7 @@ SAID_IN: dict[type[msgspec.Struct], _Fields] = {
     Label: (("label", _text),),
     Attention: (("reason", _text), ("refs", _texts)),
     AttentionResolved: (("decision", _text), ("result", _content)),
-    Cancelled: (("reason", _text),),
+    Cancelled: (("reason", _text), ("content", _content)),
     Terminated: (("reason", _text),),
     ModelChange: (("model", _text),),
     Setting: (("value", _value),),

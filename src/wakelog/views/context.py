@@ -24,6 +24,7 @@ from wakelog.log.content import (
     Note,
     Prompt,
     Reply,
+    Said,
     Text,
     Thinking,
     ToolCall,
@@ -32,7 +33,7 @@ from wakelog.log.content import (
     Value,
 )
 from wakelog.log.digest import digest_of
-from wakelog.log.entry import Custom, Entry, Message
+from wakelog.log.entry import Cancelled, Custom, Entry, Message
 from wakelog.log.tree import Branch
 from wakelog.views.active import active
 from wakelog.views.state import BranchState, branch_state
@@ -204,6 +205,10 @@ def _message(link: Entry) -> ContextMessage | None:
         return _with_content(_handed(value.message))
     if isinstance(value, Custom) and value.in_context:
         return _with_content(_handed(Note(content=value.content)))
+    if isinstance(value, Cancelled):
+        # Nothing but words: nobody has signed a thought that was cut off, and nobody will answer a call.
+        said = tuple(part for part in Said(content=value.content).parts if isinstance(part, Text) and part.text)
+        return _with_content(ContextMessage(role="assistant", content=said))
     return None
 
 
