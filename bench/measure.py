@@ -77,10 +77,14 @@ def take_turns(acts: Mapping[str, Callable[[], object]], *, rounds: int, warm_up
 
 
 def process(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Callable[[], None]:
-    """An act that runs a program from its start to its end, its output thrown away."""
+    """An act that runs a program from its start to its end; what it says is shown if it failed."""
 
     def run() -> None:
-        subprocess.run(arguments, check=True, stdout=subprocess.DEVNULL, env={**os.environ, **(environment or {})})
+        surroundings = {**os.environ, **(environment or {})}
+        out, err = subprocess.DEVNULL, subprocess.PIPE
+        done = subprocess.run(arguments, check=False, stdout=out, stderr=err, env=surroundings)
+        if done.returncode:
+            raise SystemExit(f"{' '.join(arguments)} failed:\n{done.stderr.decode()}")
 
     return run
 

@@ -6,16 +6,18 @@ One section of that document, between two marks, belongs to `bench.peers`: each 
 import os
 import platform
 import sqlite3
+import tempfile
 from collections.abc import Sequence
 
-from bench.measure import Figure, cores
+from bench.measure import Figure, cores, show, take_turns
 
 _HEAD = """# Performance
 
 Written by `make bench{full}` and never by hand. Each figure is a ratio to a floor measured in the same run, on
 the same disk, floor and subject taking turns; times are medians, the smallest in brackets. A goal that is
 missed stays in the table as missed. Ratios travel between machines better than times do; both move a little
-from run to run. The last column runs one row again: `python -m bench --only NAME`{also}.
+from run to run. What many sessions at once gain over one is the syncs they share, so it grows with what a sync
+takes. The last column runs one row again: `python -m bench --only NAME`{also}.
 
 | | |
 |---|---|
@@ -28,15 +30,27 @@ _PEERS_END = "<!-- peers: end -->"
 
 
 def machine(folder: str) -> dict[str, str]:
-    """The machine as far as it matters: cores, memory, file system, Python."""
+    """The machine as far as it matters: cores, memory, the disk, Python."""
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {
         "cores": str(cores()),
         "memory": f"{pages / 2**30:.0f} GB",
         "file system": file_system(folder),
+        "a sync of 4 KB": show(sync_s(folder)),
         "Python": platform.python_version(),
         "SQLite": sqlite3.sqlite_version,
     }
+
+
+def sync_s(folder: str) -> float:
+    """What it takes to make a small write durable, a write into memory included."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+
+        def write() -> None:
+            os.write(file.fileno(), b"x" * 4_096)
+            os.fdatasync(file.fileno())
+
+        return take_turns({"sync": write}, rounds=200)["sync"].median
 
 
 def file_system(folder: str) -> str:
