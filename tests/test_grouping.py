@@ -202,3 +202,29 @@ def test_leaving_waits_for_what_was_handed_in():
         return task.done()
 
     assert asyncio.run(run())
+
+
+def test_who_cannot_wait_leaves_no_thread_behind():
+    """Law 4: a task that is cancelled while it leaves the block takes the thread along, when its group is done."""
+    store = Gate()
+    make(store)
+
+    async def run():
+        leaving = asyncio.create_task(_append_and_leave(store))
+        await asyncio.to_thread(store.begun.acquire)
+        await asyncio.sleep(0)
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+
+    asyncio.run(run())
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "wakelog-commit"]
+    store.open.release()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+async def _append_and_leave(store):
+    async with GroupCommit(store) as group:
+        asyncio.create_task(group.append("s", body("m1"), after=0))  # noqa: RUF006 - nobody waits for it
+        await asyncio.sleep(0)

@@ -49,12 +49,14 @@ class GroupCommit:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Lets everything that was handed in come to its end first."""
-        await self._is_idle.wait()
-        groups, self._groups = self._groups, None
-        if groups is not None:
-            groups.put(None)
-            self._thread.join()
+        """Lets everything that was handed in come to its end first. Who cannot wait leaves a thread that will end."""
+        try:
+            await self._is_idle.wait()
+        finally:
+            if self._groups is not None:
+                self._groups.put(None)
+            self._groups = None
+        self._thread.join()
 
     async def append(
         self,
