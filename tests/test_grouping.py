@@ -204,27 +204,53 @@ def test_leaving_waits_for_what_was_handed_in():
     assert asyncio.run(run())
 
 
-def test_who_cannot_wait_leaves_no_thread_behind():
+def _commit_threads():
+    return [thread for thread in threading.enumerate() if thread.name == "wakelog-commit"]
+
+
+def test_a_loop_that_ends_leaves_no_thread_behind():
     """Law 4: a task that is cancelled while it leaves the block takes the thread along, when its group is done."""
     store = Gate()
     make(store)
 
     async def run():
-        leaving = asyncio.create_task(_append_and_leave(store))
-        await asyncio.to_thread(store.begun.acquire)
-        await asyncio.sleep(0)
-        leaving.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await leaving
+        async with GroupCommit(store) as group:
+            asyncio.create_task(group.append("s", body("m1"), after=0))  # noqa: RUF006 - nobody waits for it
+            await asyncio.to_thread(store.begun.acquire)
+            asyncio.current_task().cancel()
 
-    asyncio.run(run())
-    (thread,) = [thread for thread in threading.enumerate() if thread.name == "wakelog-commit"]
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(run())
+    (thread,) = _commit_threads()
     store.open.release()
     thread.join(60)
     assert not thread.is_alive()
 
 
-async def _append_and_leave(store):
-    async with GroupCommit(store) as group:
-        asyncio.create_task(group.append("s", body("m1"), after=0))  # noqa: RUF006 - nobody waits for it
-        await asyncio.sleep(0)
+def test_those_who_wait_are_answered_when_another_leaves_in_a_hurry():
+    """Law 4: the task that holds the block is cancelled; what was handed in is appended and said all the same."""
+    store = Gate()
+    for name in "ab":
+        make(store, name)
+    handed_in = []
+
+    async def hold():
+        async with GroupCommit(store) as group:
+            handed_in.append(asyncio.create_task(group.append("a", body("m1"), after=0)))
+            await asyncio.to_thread(store.begun.acquire)
+            handed_in.append(asyncio.create_task(group.append("b", body("m1"), after=0)))
+            await asyncio.sleep(0)
+            asyncio.current_task().cancel()
+
+    async def run():
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.create_task(hold())
+        (thread,) = _commit_threads()
+        store.open.release(2)
+        answers = await asyncio.gather(*handed_in)
+        await asyncio.to_thread(thread.join, 60)
+        return answers, thread.is_alive()
+
+    answers, is_alive = asyncio.run(run())
+    assert [sealed.seq for sealed in answers] == [1, 1]
+    assert not is_alive

@@ -9,7 +9,6 @@ answer, or an error, goes to the one who asked. Rule 3: only so many wait; more 
 """
 
 import asyncio
-import contextlib
 import threading
 from queue import SimpleQueue
 from types import TracebackType
@@ -49,13 +48,13 @@ class GroupCommit:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Lets everything that was handed in come to its end first. Who cannot wait leaves a thread that will end."""
+        """Lets everything that was handed in come to its end first, also where whoever leaves cannot wait for it."""
         try:
             await self._is_idle.wait()
         finally:
-            if self._groups is not None:
-                self._groups.put(None)
-            self._groups = None
+            groups, self._groups = self._groups, None
+            if groups is not None and self._is_idle.is_set():
+                groups.put(None)
         self._thread.join()
 
     async def append(
@@ -85,8 +84,10 @@ class GroupCommit:
         group = self._gathered()
         if group:
             groups.put(group)
-        else:
-            self._is_idle.set()
+            return
+        self._is_idle.set()
+        if self._groups is None:
+            groups.put(None)
 
     def _gathered(self) -> list[_Waiting]:
         """The next group: all who wait, unless they are too many."""
@@ -102,9 +103,11 @@ class GroupCommit:
         """The thread: one group after the other."""
         while (group := groups.get()) is not None:
             answered = self._answered(group)
-            # A loop that is closed has nobody left who waits.
-            with contextlib.suppress(RuntimeError):
+            try:
                 self._loop.call_soon_threadsafe(self._tell, groups, answered)
+            except RuntimeError:
+                # The loop is closed: nobody is left who waits.
+                return
 
     def _answered(self, group: list[_Waiting]) -> list[_Answered]:
         try:
