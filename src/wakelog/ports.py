@@ -216,7 +216,10 @@ class Blobs(Protocol):
 
 
 class Hit(msgspec.Struct, frozen=True, rename="camel"):
-    """One entry that a search found. `excerpt` marks what matched with «»; the next page begins behind `cursor`."""
+    """One entry that a search found. `excerpt` marks what matched with «»; the next page begins behind `cursor`.
+
+    `seq` is its number in the session, by which people name it; None where an entry before it has that number too.
+    """
 
     session: str
     name: str
@@ -225,6 +228,7 @@ class Hit(msgspec.Struct, frozen=True, rename="camel"):
     timestamp: str
     excerpt: str
     cursor: str
+    seq: int | None = None
 
 
 class Catalog(Protocol):

@@ -75,7 +75,8 @@ def test_an_entry_by_id_number_label_and_beginning(shell, story):
         assert shell("context", "crab_user_1", "--at", typed, "--json").json["entries"] == [first.id]
         assert shell("context", f"crab_user_1:{typed}", "--json").json["entries"] == [first.id]
     assert shell("context", "crab_user_1:1", "--at", "2").code == 2
-    assert shell("context", "crab_user_1", "--at", first.id[:4]).code == 2
+    unclear = shell("context", "crab_user_1", "--at", first.id[:4])
+    assert (unclear.code, "could be 4 entries: 0, 1, 2, 3; name one of them" in unclear.err) == (2, True)
     assert shell("context", "crab_user_1", "--at", "99").code == 3
     assert shell("context", "crab_user_1", "--at", "crab_user_1:1").code == 0
 
@@ -112,7 +113,12 @@ def test_inherited_entries_have_addresses_that_work(shell, story):
     story.reply("b")
     child = fork(story.session)
     shown = [line.split()[0] for line in shell("tree", child.name).out.splitlines()]
-    assert shell("context", child.name, "--at", shown[1], "--json").json["entries"] == [first.id]
+    assert shown == ["^0", "^1", "^2", "0"]
+    assert shell("context", child.name, "--at", "^1", "--json").json["entries"] == [first.id]
+    assert shell("show", f"{child.name}:^1").out.splitlines()[-2].split()[0] == "^1"
+    assert shell("head", child.name, "^1", "--json").json["targetId"] == first.id
+    assert shell("head", child.name).out == "^1\n"
+    assert shell("show", child.name, "--at", "^9").code == 3
 
 
 # ── paths ────────────────────────────────────────────────────────────────────────────────────────

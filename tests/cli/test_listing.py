@@ -51,12 +51,30 @@ def test_ls_filters(three):
 def test_ls_says_how_many_more_there_are(three):
     answer = three("ls", "--limit", "2")
     assert len(answer.out.splitlines()) == 2
-    assert "1 more session; `wakelog ls --limit 2 --after " in answer.err
+    assert answer.err == "wakelog: 1 more session; `--limit 3` shows all\n"
     assert three("ls", "--limit", "3").err == ""
 
 
+def test_a_long_way_to_all_goes_in_steps(shell, store):
+    """What is shown next is ten times as much at most, so that nobody gets thousands of rows at once."""
+    for _ in range(12):
+        Session.create(store, agent="crab", sender="user")
+    assert shell("ls", "--limit", "1").err == "wakelog: 11 more sessions; `--limit 10` shows more\n"
+    assert shell("ls", "--limit", "2").err == "wakelog: 10 more sessions; `--limit 12` shows all\n"
+
+
+def test_people_are_told_a_number_and_programs_a_cursor(three):
+    """ST-4, ST-5: nobody has to type a cursor; a program finds it in every row, and in the note."""
+    for words in (("ls",), ("search", "the"), ("search", "the", "--names")):
+        shown = three(*words, "--limit", "1")
+        assert ("--limit" in shown.err, "--after" in shown.err, len(shown.err) < 80) == (True, False, True)
+        more = shown.err.split("`")[1].split()
+        assert len(three(*words, *more).out) > len(shown.out)
+        assert "--after" in three(*words, "--limit", "1", "--json").err
+
+
 def next_page(shell, answer):
-    """What stderr says is to be typed for more, typed."""
+    """What stderr says to a program is to be typed for more, typed."""
     words = shlex.split(answer.err.split("`")[1])
     assert words[0] == "wakelog"
     return shell(*words[1:])
@@ -73,8 +91,8 @@ def test_ls_page_by_page(three):
     assert three("ls", "--after", whole[0]["cursor"], "--json").rows == whole[1:]
     assert "nothing behind that" in three("ls", "--after", whole[-1]["cursor"]).err
     three("archive", "crab_user_1")
-    page = three("ls", "--agent", "crab", "--all", "--cwd", "/work/crab", "--limit", "1")
-    assert next_page(three, page).out.split()[0] == "crab_user_2"
+    page = three("ls", "--agent", "crab", "--all", "--cwd", "/work/crab", "--limit", "1", "--json")
+    assert names(next_page(three, page)) == ["crab_user_2"]
 
 
 def test_search_page_by_page(three):
@@ -84,8 +102,8 @@ def test_search_page_by_page(three):
     first = three("search", "the", "--limit", "2", "--json")
     rest = next_page(three, first)
     assert ([*first.rows, *rest.rows], rest.err) == (whole, "")
-    page = three("search", "--limit", "1", "--names", "--", "-works", "hangs")
-    assert {*page.out.split(), *next_page(three, page).out.split()} == {"crab_user_1", "crab_user_2"}
+    page = three("search", "--limit", "1", "--json", "--", "-works", "hangs")
+    assert {*names(page), *names(next_page(three, page))} == {"crab_user_1", "crab_user_2"}
 
 
 @pytest.mark.parametrize("words", [("ls",), ("search", "the")])
@@ -178,12 +196,32 @@ def test_search_json(three):
 
 
 def test_search_for_people_and_for_pipes(three):
-    """A hit's first line begins with an address that can be typed."""
-    shown = three("search", "lexer").out
-    address = shown.split()[0]
-    assert three("show", address, "--json").rows[-1]["id"] == address.partition(":")[2]
+    """A hit's first line begins with an address that can be typed, as `show` and `tree` would write it."""
+    (hit,) = three("search", "lexer", "--json").rows
+    address = three("search", "lexer").out.split()[0]
+    assert (address, hit["seq"]) == ("crab_user_2:1", 1)
+    assert three("show", address, "--json").rows[-1]["id"] == hit["entry"]
+    assert three("tree", "crab_user_2").out.splitlines()[1].split()[0] == "1"
+    for words in (("head", address), ("fork", address), ("label", address, "here")):
+        assert three(*words).code == 0
+    assert three("fork", address, "--new-session", "--json").json["parent"]["entry"] == hit["entry"]
     assert sorted(three("search", "hangs", "--names").out.split()) == ["crab_user_1", "crab_user_2"]
     assert three("search", "the", "lexer", "hangs", "--names").out == "crab_user_2\n"
+
+
+@pytest.mark.meddled
+def test_a_number_that_two_entries_have_means_the_first(shell):
+    """Law 9: of a log in which somebody has counted wrongly, a hit is still shown by what leads to it."""
+    shell.store.mkdir()
+    (shell.store / "odd.jsonl").write_bytes(
+        b'{"type":"session","id":"odd","seq":0}\n'
+        b'{"type":"message","id":"aaaaaaaaaa","seq":1,"message":{"role":"user","content":"one parser"}}\n'
+        b'{"type":"message","id":"bbbbbbbbbb","seq":1,"message":{"role":"user","content":"two parser"}}\n'
+        b'{"type":"message","id":"cc","seq":2,"message":{"role":"user","content":"three parser"}}\n'
+    )
+    shown = {line.split()[0] for line in shell("search", "parser").out.splitlines() if line.startswith("odd")}
+    assert shown == {"odd:1", "odd:bbbbbbbbbb", "odd:cc"}
+    assert shell("context", "odd:1", "--json").json["entries"] == ["aaaaaaaaaa"]
 
 
 def test_search_in_a_folder_as_it_is_typed(shell, store, monkeypatch):

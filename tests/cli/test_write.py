@@ -35,7 +35,7 @@ def test_append_gives_the_entry_as_stored(shell):
     assert answer.json["message"] == {"role": "user", "content": [{"type": "text", "text": "Hello"}]}
     log = (shell.store / f"{name}.jsonl").read_bytes()
     assert log.endswith(answer.raw)
-    assert shell("append", name, "--role", "assistant", "Hi").out.strip() == shell("head", name).out.strip()
+    assert shell("append", name, "--role", "assistant", "Hi").out.strip() == shell("head", name, "--json").json["head"]
 
 
 def test_append_reads_standard_input(shell):

@@ -6,6 +6,8 @@ SAFE = "tests/cli/test_safe.py"
 KEYS = "tests/cli/test_kept_keys.py"
 WAKE = "tests/cli/test_wake.py"
 TERMS = "tests/cli/test_terms.py"
+NAMES = "tests/cli/test_names.py"
+LISTING = "tests/cli/test_listing.py"
 
 IN_CLI = (
     Mutant(
@@ -95,5 +97,37 @@ IN_CLI = (
         "policy_in_force(ContextRecord(policy=other.policy)), children=depth)",
         "policy_in_force(ContextRecord(policy=other.policy)))",
         ("tests/test_live.py::test_another_agent_has_its_own_context_and_no_more_depth",),
+    ),
+    Mutant(
+        "all that a fork inherits is shown as its parent's",
+        "TREE-4",
+        "cli/names.py",
+        "        sessions -= isinstance(link.value, Session)\n",
+        "        sessions = 1\n",
+        (f"{NAMES}::test_each_session_has_its_sign",),
+    ),
+    Mutant(
+        "two entries are shown by one name",
+        "law 9",
+        "cli/names.py",
+        "    return {link: name for name, link in ids.items()}\n",
+        """    return {link.id: f"^{link.seq}" for link in links}\n""",
+        (f"{NAMES}::test_a_parent_that_counts_wrongly",),
+    ),
+    Mutant(
+        "a hit is shown by a number that means another entry",
+        "ST-5",
+        "stores/catalog/indexing.py",
+        "        seq = entry.seq if entry.seq > last_seq else None\n",
+        "        seq = entry.seq\n",
+        (f"{LISTING}::test_a_number_that_two_entries_have_means_the_first",),
+    ),
+    Mutant(
+        "people are to type a cursor",
+        "ST-4",
+        "cli/listing.py",
+        "    if more and asked.json:\n",
+        "    if more:\n",
+        (f"{LISTING}::test_people_are_told_a_number_and_programs_a_cursor",),
     ),
 )

@@ -91,6 +91,14 @@ IN_DOORS = (
         ("tests/providers/openai/test_client.py::test_the_server_that_is_meant",),
     ),
     Mutant(
+        "whoever has no key waits for an SDK first",
+        "RUN-8",
+        "providers/door.py",
+        "        way, params = self._way, params_of(request.params)\n",
+        "        way, params = self._way, params_of(request.params)\n        way.sdk()\n",
+        ("tests/providers/test_providers.py::test_what_is_wrong_is_said_before_an_sdk_is_loaded",),
+    ),
+    Mutant(
         "a reply is glued to the beginning of another",
         "RUN-8",
         "providers/door.py",

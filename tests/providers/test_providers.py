@@ -54,6 +54,20 @@ def test_the_demo_is_one_model():
         open_provider("demo", "large")
 
 
+@pytest.mark.parametrize("provider", ["anthropic", "openai", "openai-chat"])
+@pytest.mark.parametrize("params", [{}, {"endpoint": "nowhere"}, {"effort": "huge"}], ids=["key", "address", "setting"])
+def test_what_is_wrong_is_said_before_an_sdk_is_loaded(provider, params):
+    """RUN-8: an SDK takes a second or two to load, and nobody waits for it only to hear that a key is missing."""
+    code = (
+        "import sys; from wakelog.errors import UsageError; from wakelog.ports import Request\n"
+        "from wakelog.providers import open_provider\n"
+        f"try: open_provider({provider!r}, 'm', {{}}).stream(Request(model='m', messages=(), params={params!r}))\n"
+        "except UsageError: print([name for name in ('anthropic', 'openai') if name in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout == "[]\n"
+
+
 def test_a_provider_nobody_asked_for_is_not_loaded():
     """DESIGN 9, start-up: splitting a name loads no provider."""
     code = (

@@ -2,7 +2,8 @@
 
 A session: the path of a log file, `@latest`, an id, a name, or a unique beginning of either. An entry: its
 id, its number in the session, its label, or a unique beginning of its id. `SESSION:ENTRY` names both. What
-could mean two things is a usage error that lists them; it is never guessed.
+could mean two things is a usage error that lists them; it is never guessed. What is shown for an entry (`names`) is
+the shortest that can be typed for it.
 """
 
 import os
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from wakelog.cli.names import Names, inherited_names
 from wakelog.cli.options import Asked
 from wakelog.cli.places import Place
 from wakelog.errors import BadId, NotFound, UsageError
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
 LOG_SUFFIX = ".jsonl"
 _LISTED = 5
-_SHORT_ID = 8
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -130,11 +131,13 @@ def find_entry(log: Log, typed: str) -> str:
     entries = _every_entry(log)
     if typed in entries:
         return typed
-    for way in (_by_number, _by_label, _by_id_beginning):
+    for way in (_by_number, _by_name, _by_label, _by_id_beginning):
         found = way(log, typed, entries)
         if len(found) > 1:
-            listed = ", ".join(found[:_LISTED]) + (", …" if len(found) > _LISTED else "")
-            raise UsageError(f"{typed} could be {len(found)} entries: {listed}", hint="type more of it")
+            names = Names(log.tree)
+            listed = ", ".join(names.short(entries[one]) for one in found[:_LISTED])
+            more = ", …" if len(found) > _LISTED else ""
+            raise UsageError(f"{typed} could be {len(found)} entries: {listed}{more}", hint="name one of them")
         if found:
             return found[0]
     raise NotFound(f"no entry {typed[:60]} in {log.name}", hint="`wakelog tree` shows them")
@@ -152,13 +155,6 @@ def find_target(address: Address, opened: "Session") -> str | None:
     return find_link(opened.read(), address.entry)
 
 
-def short(tree: Tree, entry: Entry) -> str:
-    """What to type for an entry: its id if that is short, else its number; what is inherited has none here."""
-    if len(entry.id) <= _SHORT_ID:
-        return entry.id
-    return entry.id[:18] if tree.is_inherited(entry.id) else str(entry.seq)
-
-
 def labels(tree: Tree) -> dict[str, str]:
     """What people have named: the link, and its name now."""
     named: dict[str, str] = {}
@@ -170,13 +166,18 @@ def labels(tree: Tree) -> dict[str, str]:
 
 
 def _every_entry(log: Log) -> dict[str, Entry]:
-    return {entry.id: entry for entry in (*log.tree.links.values(), *log.entries)}
+    facts = (fact for link in log.tree.links for fact in log.tree.facts(link))
+    return {entry.id: entry for entry in (*log.tree.links.values(), *facts, *log.entries)}
 
 
 def _by_number(log: Log, typed: str, entries: dict[str, Entry]) -> list[str]:  # noqa: ARG001
     if not (typed.isascii() and typed.isdigit()) or (typed[0] == "0" and typed != "0"):
         return []
     return [entry.id for entry in log.entries if str(entry.seq) == typed][:1]
+
+
+def _by_name(log: Log, typed: str, entries: dict[str, Entry]) -> list[str]:  # noqa: ARG001
+    return [link for link, name in inherited_names(log.tree).items() if name == typed]
 
 
 def _by_label(log: Log, typed: str, entries: dict[str, Entry]) -> list[str]:  # noqa: ARG001

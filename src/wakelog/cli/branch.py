@@ -2,10 +2,12 @@
 
 import click
 
-from wakelog.cli.addresses import Address, find, find_target, short
+from wakelog.cli.addresses import Address, find, find_target
 from wakelog.cli.failures import note, note_written, stop_if_damaged
+from wakelog.cli.names import Names, short
 from wakelog.cli.options import Asked, command, session_argument
 from wakelog.cli.output import put, put_json
+from wakelog.cli.safe import visible
 from wakelog.cli.write import put_entry
 from wakelog.errors import UsageError
 from wakelog.forking import fork as fork_session
@@ -31,7 +33,8 @@ def head(asked: Asked, session: str, entry: str | None) -> None:
         _move(asked, address)
         return
     log = read_active(address.store, address.name)
-    put_json({"head": log.tree.head}) if asked.json else put(log.tree.head or "")
+    head = log.tree.head
+    put_json({"head": head}) if asked.json else put(visible(Names(log.tree).of(head)) if head is not None else "")
     stop_if_damaged(address.ref, log.damage)
 
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 import click
 
 from wakelog.acts.requests import context_at, request_of, seen_by
-from wakelog.cli.addresses import Address, find_entry, short
+from wakelog.cli.addresses import Address, find_entry
 from wakelog.cli.draw import Look, clip, look
 from wakelog.cli.failures import DAMAGED, note, stop_if_damaged
+from wakelog.cli.names import Names
 from wakelog.cli.options import Asked
 from wakelog.cli.output import put_json, put_pages
 from wakelog.cli.safe import first_line, visible, visible_lines
@@ -27,6 +28,7 @@ from wakelog.views.context import Context, ContextMessage, message_tokens
 from wakelog.views.difference import Difference, difference
 from wakelog.views.transcript import show_parts
 
+_BRIEF_CHARS = 200
 _STYLES = {"user": "user", "assistant": "model", "toolResult": "tool"}
 _WHY = {
     "fold": "a compaction stands for it",
@@ -112,10 +114,11 @@ def _exact_lines(
         for tool in request.tools:
             told = f"{tool.get('name', '')}  {tool.get('description', '')}"
             yield f"      {clip(seen, first_line(told), seen.columns - 6) if seen.width else first_line(told)}"
+    names = Names(log.tree)
     if request.params:
         yield from _section(seen, "parameters", canonical(request.params).decode())
     for entry_id, message in zip(context.entry_ids, request.messages, strict=True):
-        yield from ("", _heading(seen, log, entry_id, message))
+        yield from ("", _heading(seen, names, entry_id, message))
         yield from (f"      {line}" for line in _said(message))
     for text in request.injected:
         yield from _section(seen, "injected", text)
@@ -143,16 +146,11 @@ def _title(seen: Look, log: Log, call: Call, context: Context) -> str:
     return f"{seen.paint('name', f'{log.name}:{call.seq}')}  {model}{what} {dot} {sizes} {dot} {call.strategy}"
 
 
-def _heading(seen: Look, log: Log, entry_id: str, message: ContextMessage) -> str:
+def _heading(seen: Look, names: Names, entry_id: str, message: ContextMessage) -> str:
     name = f" {clip(seen, visible(message.tool_name), 20)}" if message.tool_name else ""
     failed = " failed" if message.is_error else ""
     speaker = seen.paint(_STYLES[message.role], message.role + name + failed)
-    return f"{seen.paint('dim', f'{_address(log, entry_id):>4}')}  {speaker}"
-
-
-def _address(log: Log, entry_id: str) -> str:
-    link = log.tree.links.get(entry_id)
-    return visible(short(log.tree, link)) if link is not None else visible(entry_id)
+    return f"{seen.paint('dim', f'{visible(names.of(entry_id)):>4}')}  {speaker}"
 
 
 # ── the difference ───────────────────────────────────────────────────────────────────────────────
@@ -191,7 +189,7 @@ def _as_dict(found: Difference) -> dict[str, object]:
 def _difference_lines(
     seen: Look, log: Log, calls: tuple[Call, Call], found: Difference, messages: dict[str, ContextMessage]
 ) -> Iterator[str]:
-    arrow = seen.sign("→", "->")
+    arrow, names = seen.sign("→", "->"), Names(log.tree)
     yield f"{seen.paint('name', log.name)}  call {calls[0].seq} {arrow} call {calls[1].seq}"
     common = f"{plural(found.common, 'message')}, about {plural(found.common_tokens, 'token')}"
     yield f"same at the beginning: {common} (of {found.before}, now {found.after})"
@@ -201,9 +199,9 @@ def _difference_lines(
         yield f"{seen.paint('warn', '~')} {change.what}: {_brief(change.before)} {arrow} {_brief(change.after)}"
     for dropped in found.dropped:
         about = f"({_WHY[dropped.why]})"
-        yield _message_line(seen, log, "-", "bad", dropped.entry, messages[dropped.entry], about)
+        yield _message_line(seen, names, "-", "bad", dropped.entry, messages[dropped.entry], about)
     for added in found.added:
-        yield _message_line(seen, log, "+", "good", added.entry, messages[added.entry], "")
+        yield _message_line(seen, names, "+", "good", added.entry, messages[added.entry], "")
 
 
 def _cache_words(found: Difference) -> tuple[str, str]:
@@ -222,11 +220,11 @@ def _cache_words(found: Difference) -> tuple[str, str]:
 
 def _brief(value: object) -> str:
     text = value if isinstance(value, str) else canonical(value).decode() if value not in (None, {}, []) else "none"
-    return visible(text[:24] + ("…" if len(text) > 24 else ""))
+    return clip(Look(), visible(text[:_BRIEF_CHARS]), 25)
 
 
 def _message_line(
-    seen: Look, log: Log, sign: str, style: str, entry_id: str, message: ContextMessage, about: str
+    seen: Look, names: Names, sign: str, style: str, entry_id: str, message: ContextMessage, about: str
 ) -> str:
     said = [
         f"{visible(part.name)}({telling(part.input)})"
@@ -235,7 +233,7 @@ def _message_line(
         for part in message.content
     ]
     tokens = plural(message_tokens(message), "token")
-    text = f"{_address(log, entry_id):>4} {message.role:<10} {' '.join(filter(None, said))}"
+    text = f"{visible(names.of(entry_id)):>4} {message.role:<10} {' '.join(filter(None, said))}"
     room = seen.columns - len(tokens) - len(about) - 6
     shown = clip(seen, text, max(20, room)) if seen.width else text
     return f"{seen.paint(style, sign)} {shown}  {seen.paint('dim', ' '.join(filter(None, (tokens, about))))}"

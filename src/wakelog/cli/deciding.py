@@ -10,6 +10,7 @@ import click
 from wakelog.cli.addresses import Address, find, find_entry
 from wakelog.cli.draw import Cell, Column, Look, look, table
 from wakelog.cli.failures import NEEDS_ATTENTION, note, note_written
+from wakelog.cli.names import short
 from wakelog.cli.options import Asked, command, maybe_session_argument, session_argument
 from wakelog.cli.output import put_bytes, put_text
 from wakelog.cli.places import Place
@@ -244,5 +245,7 @@ def rerun(asked: Asked, session: str, *, yes: bool, go_on: bool) -> None:
     raised = run_again(opened, find_entry(opened.read(), address.entry))
     entry = resolve(opened, raised.id, "approve") if yes else raised
     _then(asked, address, opened, entry=entry, go_on=go_on)
-    note(f"`wakelog head {address.ref} {before}` goes back to the branch before")
+    if before is not None:
+        back = short(opened.tree, opened.tree.links[before])
+        note(f"`wakelog head {address.ref} {back}` goes back to the branch before")
     note_written(address.ref, damage)

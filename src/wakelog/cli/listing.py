@@ -1,7 +1,8 @@
 """Commands over all sessions: `ls`, `search`. Both answer from the catalog and open no log.
 
 Whether a session is being run is not in any log: it is asked of the store for the rows that are shown,
-and only where a log says that somebody attached. Where there is more than is shown, stderr says how to see it.
+and only where a log says that somebody attached. Where there is more than is shown, stderr says how to see it: people
+get a number to type, programs the cursor.
 """
 
 import os
@@ -15,6 +16,7 @@ import msgspec
 from wakelog.cli import load
 from wakelog.cli.draw import Cell, Column, Look, look, table, wrap
 from wakelog.cli.failures import note
+from wakelog.cli.names import hit_name
 from wakelog.cli.options import Asked, command
 from wakelog.cli.output import put_bytes, put_pages, put_text
 from wakelog.cli.places import Place
@@ -26,6 +28,7 @@ from wakelog.stores.catalog.query import with_folders
 from wakelog.views.session_row import SessionRow
 
 _SHOWN_ON_TERMINAL = 30
+_TIMES = 10
 _STATES = {"running": "mark", "owes": "warn", "waiting": "warn", "failed": "bad", "damaged": "bad"}
 
 # ── ls ───────────────────────────────────────────────────────────────────────────────────────────
@@ -75,18 +78,24 @@ def ls(
     else:
         _draw(look(asked.color), rows)
     more = place.catalog.count(after=rows[-1].cursor, **filters) if rows and len(rows) == limit else 0
-    if more:
+    if more and asked.json:
         options = {"limit": limit, "agent": agent, "sender": sender, "cwd": cwd, **({which: True} if which else {})}
-        note(f"{plural(more, 'more session')}; `{_next_page(asked, 'ls', options, rows[-1].cursor)}` shows the next")
+        note(f"{plural(more, 'more session')}; `{_next_page('ls', options, rows[-1].cursor)}` shows the next")
+    elif more:
+        note(f"{plural(more, 'more session')}; {_larger(len(rows), more)}")
     _say_the_rest(place, rows, filters, after)
 
 
-def _next_page(
-    asked: Asked, command: str, options: Mapping[str, object], cursor: str, query: Sequence[str] = ()
-) -> str:
-    """What to type for the page behind a cursor. The store is not named: its URL may hold a password."""
+def _larger(shown: int, more: int) -> str:
+    """How people see more of a list: all of it, or, where that is a lot, ten times as much."""
+    all_of_it, a_lot = shown + more, shown * _TIMES
+    return f"`--limit {all_of_it}` shows all" if all_of_it <= a_lot else f"`--limit {a_lot}` shows more"
+
+
+def _next_page(command: str, options: Mapping[str, object], cursor: str, query: Sequence[str] = ()) -> str:
+    """What a program types for the page behind a cursor. The store is not named: its URL may hold a password."""
     words = ["wakelog", command]
-    for name, value in {**options, "json": asked.json, "after": cursor}.items():
+    for name, value in {**options, "json": True, "after": cursor}.items():
         if value is not None and value is not False:
             words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
     # What is left out begins with a minus, and would be taken for an option.
@@ -187,9 +196,15 @@ def search(asked: Asked, query: tuple[str, ...], limit: int, after: str | None, 
     if not hits:
         note("nothing found" if after is None else "nothing behind that")
     if len(found) > len(hits):
-        options = {"limit": limit, "names": names}
-        note(f"there is more; `{_next_page(asked, 'search', options, hits[-1].cursor, query)}` shows the next")
+        note(_more_hits(asked, query, {"limit": limit, "names": names}, hits[-1]))
     _note_damaged(filter(place.catalog.is_damaged, dict.fromkeys(hit.name for hit in hits)))
+
+
+def _more_hits(asked: Asked, query: Sequence[str], options: Mapping[str, int], last: Hit) -> str:
+    """That there are more than were asked for. How many is not known: nobody counts what is not shown."""
+    if asked.json:
+        return f"there is more; `{_next_page('search', options, last.cursor, query)}` shows the next"
+    return f"more than {plural(options['limit'], 'hit')}; `--limit {options['limit'] * _TIMES}` shows more"
 
 
 def _whole(folder: str) -> str:
@@ -208,7 +223,7 @@ def _hit_lines(seen: Look, hits: Sequence[Hit]) -> Iterator[str]:
 
 def _hit(seen: Look, hit: Hit, now: int) -> Iterator[str]:
     about = "  ".join(filter(None, (visible(hit.type), ago(hit.timestamp, now))))
-    yield f"{seen.paint('name', visible(hit.name))}:{visible(hit.entry)}  {seen.paint('dim', about)}"
+    yield f"{seen.paint('name', visible(hit.name))}:{visible(hit_name(hit))}  {seen.paint('dim', about)}"
     excerpt = visible(hit.excerpt.replace("\n", " "))
     for line in wrap(excerpt, max(20, seen.width - 4) if seen.width else 0):
         yield "    " + _marked(seen, line)

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping
 import click
 
 from wakelog.cli import load
-from wakelog.cli.addresses import find, find_link, read_for, short
+from wakelog.cli.addresses import find, find_link, read_for
 from wakelog.cli.draw import Look, cells, clip, look
 from wakelog.cli.failures import stop_if_damaged
+from wakelog.cli.names import Names
 from wakelog.cli.options import Asked, at_option, command, session_argument
 from wakelog.cli.output import put_json, put_pages, put_text
 from wakelog.cli.safe import visible, visible_lines
@@ -89,9 +90,10 @@ def context_lines(seen: Look, log: Log, built: Context, others: Mapping[str, int
     if others:
         yield ""
         yield from (f"      {what}  {seen.paint('dim', plural(size, 'token'))}" for what, size in others.items())
+    names = Names(log.tree)
     for entry_id, message in zip(built.entry_ids, built.messages, strict=True):
         yield ""
-        yield _context_heading(seen, log, entry_id, message)
+        yield _context_heading(seen, names, entry_id, message)
         for part in message.content:
             text = f"[{part.name}] {part.id}" if isinstance(part, ToolCall) else show_parts((part,))
             yield from (f"      {line}" for line in _first_lines(seen, text))
@@ -106,14 +108,13 @@ def _first_lines(seen: Look, text: str) -> Iterator[str]:
         yield seen.paint("dim", f"{seen.sign('…', '...')} {len(lines) - len(shown):,} more lines")
 
 
-def _context_heading(seen: Look, log: Log, entry_id: str, message: ContextMessage) -> str:
+def _context_heading(seen: Look, names: Names, entry_id: str, message: ContextMessage) -> str:
     styles = {"user": "user", "assistant": "model", "toolResult": "tool"}
-    address = short(log.tree, log.tree.links[entry_id])
     failed = " failed" if message.is_error else ""
     name = f" {clip(seen, visible(message.tool_name), 20)}" if message.tool_name else ""
     tokens = seen.paint("dim", plural(message_tokens(message), "token"))
     speaker = seen.paint(styles[message.role], message.role + name + failed)
-    return f"{seen.paint('dim', f'{address:>4}')}  {speaker}  {tokens}"
+    return f"{seen.paint('dim', f'{visible(names.of(entry_id)):>4}')}  {speaker}  {tokens}"
 
 
 # ── usage ────────────────────────────────────────────────────────────────────────────────────────
@@ -145,9 +146,9 @@ def usage(asked: Asked, session: str) -> None:
 def spent_lines(log: Log) -> Iterator[str]:
     """What was spent in all, and on each branch where there are several."""
     yield _spent_line(log.name, add_up(log.entries))
-    branches = usage_by_branch(log.tree)
+    branches, names = usage_by_branch(log.tree), Names(log.tree)
     for branch in branches if len(branches) > 1 else ():
-        yield _spent_line(f"  branch {short(log.tree, log.tree.links[branch.leaf])}", branch.spent)
+        yield _spent_line(f"  branch {visible(names.of(branch.leaf))}", branch.spent)
 
 
 def _figures(spent: Spent) -> dict[str, int | None]:

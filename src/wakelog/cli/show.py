@@ -23,6 +23,7 @@ from wakelog.views.active import active as active_part
     examples="""
     wakelog show @latest
     wakelog show crab_user_3:12              the branch that ends at entry 12
+    wakelog show crab_user_4:^12             the same in a fork of it
     wakelog show crab_user_3 --active        what follows the last compaction
     wakelog show crab_user_3 --json | jq .type
     wakelog show ./some/log.jsonl

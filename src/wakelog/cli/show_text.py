@@ -6,8 +6,9 @@ string goes through `safe`.
 
 from collections.abc import Iterator
 
-from wakelog.cli.addresses import Address, short
+from wakelog.cli.addresses import Address
 from wakelog.cli.draw import Look, clip, look
+from wakelog.cli.names import Names
 from wakelog.cli.options import Asked
 from wakelog.cli.safe import first_line, visible
 from wakelog.cli.times import ago, now_ms, plural
@@ -23,7 +24,8 @@ def transcript_lines(asked: Asked, address: Address, log: Log, branch: Branch, *
     """A card that says what session this is, what was said and done on a branch, and that there are others."""
     seen = look(asked.color)
     now = now_ms()
-    addresses = {link.id: short(log.tree, link) for link in branch.links}
+    names = Names(log.tree)
+    addresses = {link.id: names.short(link) for link in branch.links}
     dress = dressed(seen, now, addresses, full=full)
     yield from _card(seen, address, log, branch, now)
     yield from draw_rows(dress, (row for row in transcript(branch) if row.kind != "session"))

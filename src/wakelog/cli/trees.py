@@ -11,10 +11,11 @@ import click
 import msgspec
 
 from wakelog.cli import load
-from wakelog.cli.addresses import Address, find, labels, short
+from wakelog.cli.addresses import Address, find, labels
 from wakelog.cli.draw import Look, cells, clip, look, pad
 from wakelog.cli.facts import fact_line
 from wakelog.cli.failures import stop_if_damaged
+from wakelog.cli.names import Names
 from wakelog.cli.options import Asked, command, session_argument
 from wakelog.cli.output import put_json, put_pages
 from wakelog.cli.safe import first_line, visible
@@ -118,8 +119,9 @@ class _Drawing:
         self._facts = facts
         self._now = now_ms()
         self._labels = labels(tree)
+        self._names = Names(tree)
         self._active = {link.id for link in tree.branch().links} if tree.head else set()
-        self._gutter = max([1, *(cells(short(tree, link)) for link in self._addressed())])
+        self._gutter = max([1, *(cells(visible(self._names.short(link))) for link in self._addressed())])
 
     def lines(self) -> Iterator[str]:
         """Every link, and its facts if they are wanted, from the root down."""
@@ -168,7 +170,7 @@ class _Drawing:
         """The address of a link and its place in the graph."""
         look, active = self._look, entry.id in self._active
         dot = look.sign("●", "*") if active else look.sign("○", "o")
-        address = pad(visible(short(self._tree, entry)), self._gutter, right=True)
+        address = pad(visible(self._names.short(entry)), self._gutter, right=True)
         graph = look.paint("dim", _graph(look, step.left)) + look.paint("mark" if active else "dim", dot)
         return f"{look.paint('dim', address)} {graph}"
 
@@ -185,7 +187,7 @@ class _Drawing:
     def _fact_lines(self, step: _Step) -> Iterator[str]:
         for fact in self._tree.facts(step.link) if self._facts else ():
             graph = _graph(self._look, step.below) + self._look.sign("┊", ":")
-            address = pad(visible(short(self._tree, fact)), self._gutter, right=True)
+            address = pad(visible(self._names.short(fact)), self._gutter, right=True)
             text = f"{address} {graph} {fact_line(fact.value)}"
             yield self._look.paint("dim", clip(self._look, text, self._look.columns))
 

@@ -17,7 +17,7 @@ from wakelog.errors import UsageError
 from wakelog.ports import Provider
 
 _PROVIDERS = {
-    "anthropic": "wakelog.providers.anthropic",
+    "anthropic": "wakelog.providers.anthropic.provider",
     "openai": "wakelog.providers.openai.responses",
     "openai-chat": "wakelog.providers.openai.chat",
     "scripted": "wakelog.providers.scripted",

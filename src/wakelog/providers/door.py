@@ -27,7 +27,8 @@ class Way(NamedTuple):
 
     name: str
     owner: Owner
-    sdk: Sdk
+    sdk: Callable[[], Sdk]
+    """What it is asked through; it takes a while to load."""
     written: Callable[[Request, Params, Server], JsonObject]
     """What is said to a server."""
     sent: Callable[[Any, JsonObject], AbstractAsyncContextManager[Response]]
@@ -62,8 +63,10 @@ class Door:
         if request.prefill:
             return fail(_CANNOT_RESUME)
         body = way.written(request, params, server)
-        asking = _asking(way, opened(way.sdk, server, self._silence_s), body)
-        return converse(asking, way.reader(request), way.sdk, server)
+        # Not before all that can be wrong with the request has been said.
+        sdk = way.sdk()
+        asking = _asking(way, opened(sdk, server, self._silence_s), body)
+        return converse(asking, way.reader(request), sdk, server)
 
 
 @contextlib.asynccontextmanager

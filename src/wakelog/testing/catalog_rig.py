@@ -145,7 +145,7 @@ def said(catalog: Catalog) -> dict[str, object]:
 
 def shown(hit: Hit) -> tuple[str, ...]:
     """A hit without its rank."""
-    return (hit.session, hit.name, hit.entry, hit.type, hit.timestamp, hit.excerpt)
+    return (hit.session, hit.name, hit.entry, hit.type, hit.timestamp, hit.excerpt, str(hit.seq))
 
 
 def names(hits: Sequence[Hit]) -> list[str]:

@@ -142,7 +142,7 @@ class SearchingSuite:
                 entry.id,
                 entry.type,
             )
-            assert hit.timestamp == entry.value.timestamp
+            assert (hit.timestamp, hit.seq) == (entry.value.timestamp, entry.seq)
         assert shelf.catalog.search("naive")[0].excerpt == "fix the «naïve» parser please"
         assert shelf.catalog.search("search")[0].excerpt == "haystack «search»"
         assert list(shelf.catalog.search("parser", limit=0)) == list(shelf.catalog.search("parser", limit=-1)) == []

@@ -111,6 +111,17 @@ def test_a_store_from_before_there_were_catalogs(own):
     assert is_own(own)
 
 
+def test_a_catalog_of_an_earlier_version(own):
+    """Law 2, ST-5: tables from before entries had their numbers there are made anew, and the logs stay as they are."""
+    own.talk(2)
+    own.agrees()
+    own.rig.run("ALTER TABLE {s}entries DROP COLUMN seq")
+    own.rig.run(f"UPDATE {{s}}catalog SET version = {CATALOG_VERSION - 1}")
+    for shelf in (again(own), own):
+        shelf.agrees()
+        assert is_own(shelf)
+
+
 def test_a_newer_catalog_is_left_alone(own):
     """Law 10: what a newer wakelog keeps there is not touched; the answers come from memory."""
     own.talk(2)

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from wakelog.cli.addresses import labels, short
+from wakelog.cli.addresses import labels
 from wakelog.cli.chat.commands import COMMANDS, usage_of
 from wakelog.cli.chat.seat import Seat
+from wakelog.cli.names import Names
 from wakelog.cli.safe import first_line, visible
 from wakelog.cli.terms import unasked
 from wakelog.errors import WakelogError
@@ -66,10 +67,10 @@ class Completing(Completer):
         session = self._room.session
         if session is None:
             return []
-        tree = session.tree
+        tree, names = session.tree, Names(session.tree)
         links = [link for link in reversed(session.branch().links) if isinstance(link.value, Message)]
         told = [
-            (short(tree, link), show_parts(link.value.message.parts))
+            (names.short(link), show_parts(link.value.message.parts))
             for link in links[: 2 * _OFFERED]
             if isinstance(link.value, Message) and link.value.message.text
         ]

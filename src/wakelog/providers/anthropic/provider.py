@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
+from functools import cache
 from typing import Any
-
-import anthropic
 
 from wakelog.log.content import JsonObject
 from wakelog.providers.anthropic.faults import refused
@@ -13,6 +12,13 @@ from wakelog.providers.anthropic.to_wire import PROVIDER, to_wire
 from wakelog.providers.conversing import Response, Sdk
 from wakelog.providers.door import Door, Way, open_door
 from wakelog.providers.endpoints import Owner
+from wakelog.providers.extras import ANTHROPIC
+
+
+@cache
+def _sdk() -> Sdk:
+    found = ANTHROPIC.load()
+    return Sdk(found.AsyncAnthropic, found.DefaultAsyncHttpxClient, found.AnthropicError, found.APIStatusError, refused)
 
 
 def _sent(client: Any, body: JsonObject) -> AbstractAsyncContextManager[Response]:
@@ -34,13 +40,7 @@ MESSAGES = Way(
         headers=("ANTHROPIC_CUSTOM_HEADERS",),
         adds="/v1",
     ),
-    Sdk(
-        anthropic.AsyncAnthropic,
-        anthropic.DefaultAsyncHttpxClient,
-        anthropic.AnthropicError,
-        anthropic.APIStatusError,
-        refused,
-    ),
+    _sdk,
     written=lambda request, params, _: to_wire(request, params),
     sent=_sent,
     reader=lambda _: Incoming(),

@@ -1,9 +1,10 @@
 """What both ways of asking OpenAI share: whose models they are, and the SDK."""
 
-import openai
+from functools import cache
 
 from wakelog.providers.conversing import Sdk
 from wakelog.providers.endpoints import Owner
+from wakelog.providers.extras import OPENAI
 from wakelog.providers.openai.faults import refused
 
 OWNER = Owner(
@@ -13,4 +14,10 @@ OWNER = Owner(
     base_url="OPENAI_BASE_URL",
     headers=("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"),
 )
-SDK = Sdk(openai.AsyncOpenAI, openai.DefaultAsyncHttpxClient, openai.OpenAIError, openai.APIStatusError, refused)
+
+
+@cache
+def sdk() -> Sdk:
+    """The SDK, loaded now."""
+    found = OPENAI.load()
+    return Sdk(found.AsyncOpenAI, found.DefaultAsyncHttpxClient, found.OpenAIError, found.APIStatusError, refused)

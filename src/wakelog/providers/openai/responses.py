@@ -7,7 +7,7 @@ from typing import Any
 from wakelog.log.content import JsonObject
 from wakelog.providers.conversing import Response
 from wakelog.providers.door import Door, Way, open_door
-from wakelog.providers.openai.account import OWNER, SDK
+from wakelog.providers.openai.account import OWNER, sdk
 from wakelog.providers.openai.responses_reply import ResponsesReader
 from wakelog.providers.openai.responses_request import PROVIDER, to_wire
 
@@ -22,7 +22,7 @@ def _sent(client: Any, body: JsonObject) -> AbstractAsyncContextManager[Response
 RESPONSES = Way(
     PROVIDER,
     OWNER,
-    SDK,
+    sdk,
     written=lambda request, params, _: to_wire(request, params),
     sent=_sent,
     reader=ResponsesReader,

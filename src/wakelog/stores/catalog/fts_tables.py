@@ -48,7 +48,7 @@ DELETE FROM words WHERE rowid IN (SELECT rowid FROM entries WHERE session = ? AN
 """
 _OUTDATE = "UPDATE sessions SET size = -1, changed = -1 WHERE name = ?"
 _LAST_ROWID = "SELECT coalesce(max(rowid), 0) FROM entries"
-_ADD = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ADD = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_WORDS = "INSERT INTO words (rowid, text) VALUES (?, ?)"
 _KEEP = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
@@ -183,7 +183,7 @@ def _add(db: sqlite3.Connection, key: int, words: Sequence[Worded]) -> int:
     (rowid,) = db.execute(_LAST_ROWID).fetchone()
     numbered = list(enumerate(new, rowid + 1))
     db.executemany(
-        _ADD, [(at, key, w.place, w.id, w.type, w.tools, w.timestamp, w.time_ms, w.mark) for at, w in numbered]
+        _ADD, [(at, key, w.place, w.id, w.type, w.tools, w.timestamp, w.time_ms, w.mark, w.seq) for at, w in numbered]
     )
     db.executemany(_ADD_WORDS, [(at, worded.text) for at, worded in numbered])
     return new[-1].place + 1

@@ -20,12 +20,12 @@ from wakelog.stores.catalog.query import Query, bound
 _SPARE = 4
 _FIRST = HitPlace(0, float("-inf"), -(1 << 63) + 1, "", -1)
 _RANKED = """
-SELECT rank, -e.time_ms, s.name, e.place, s.id, e.id, e.type, e.timestamp, e.rowid
+SELECT rank, -e.time_ms, s.name, e.place, s.id, e.id, e.type, e.timestamp, e.rowid, e.seq
 FROM words JOIN entries AS e ON e.rowid = words.rowid JOIN sessions AS s ON s.key = e.session
 WHERE words MATCH ? AND rank >= ?
 """
 _NEWEST = """
-SELECT 0.0, -e.time_ms, s.name, e.place, s.id, e.id, e.type, e.timestamp, e.rowid
+SELECT 0.0, -e.time_ms, s.name, e.place, s.id, e.id, e.type, e.timestamp, e.rowid, e.seq
 FROM entries AS e JOIN sessions AS s ON s.key = e.session
 WHERE e.time_ms <= ? AND (-e.time_ms, s.name, e.place) > (?, ?, ?)
 """
@@ -53,6 +53,7 @@ class _Found(msgspec.Struct, frozen=True, order=True):
     type: str
     timestamp: str
     rowid: int
+    seq: int | None
 
 
 class Hits:
@@ -104,4 +105,5 @@ class Hits:
         else:
             excerpt = beginning(self._db.execute(_BEGINNING, (BEGINNING_CHARS, found.rowid)).fetchone()[0])
         cursor = written(found.place)
-        return Hit(found.session, found.place.name, found.entry, found.type, found.timestamp, excerpt, cursor)
+        about = (found.session, found.place.name, found.entry, found.type, found.timestamp)
+        return Hit(*about, excerpt, cursor, found.seq)

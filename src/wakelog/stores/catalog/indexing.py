@@ -203,13 +203,15 @@ class _Reading:
 
 def _worded(entries: Iterable[Entry], start: int) -> Iterator[Worded]:
     """The entries that have words, at their places."""
-    place = start
+    place, last_seq = start, -1
     for entry in entries:
+        seq = entry.seq if entry.seq > last_seq else None
+        last_seq = max(last_seq, entry.seq)
         words = searchable(entry.value)
         if words is None:
             continue
         stamp = entry.value.timestamp
-        about = binascii.crc32(f"{entry.id}\0{entry.type}\0{words.tools}\0{stamp}".encode())
+        about = binascii.crc32(f"{entry.id}\0{entry.type}\0{words.tools}\0{stamp}\0{seq}".encode())
         mark = binascii.crc32(words.text.encode(), about)
-        yield Worded(place, entry.id, entry.type, words.tools, stamp, parse_ms(stamp) or 0, words.text, mark)
+        yield Worded(place, entry.id, entry.type, words.tools, stamp, parse_ms(stamp) or 0, words.text, mark, seq)
         place += 1

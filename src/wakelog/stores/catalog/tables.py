@@ -21,7 +21,7 @@ from wakelog.stores.catalog.cursors import HitPlace, RowPlace
 from wakelog.stores.catalog.query import Query
 from wakelog.views.session_row import SessionRow
 
-CATALOG_VERSION = 3
+CATALOG_VERSION = 4
 
 
 class Unusable(Exception):
@@ -52,7 +52,10 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Worded(msgspec.Struct, frozen=True, gc=False):
-    """An entry with words, at its place. `mark` changes with anything else here."""
+    """An entry with words, at its place. `mark` changes with anything else here.
+
+    `seq` is the number that means it: none where an entry before it has that number too.
+    """
 
     place: int
     id: str
@@ -62,6 +65,7 @@ class Worded(msgspec.Struct, frozen=True, gc=False):
     time_ms: int
     text: str
     mark: int
+    seq: int | None
 
 
 class Kept(msgspec.Struct, frozen=True):

@@ -47,7 +47,7 @@ _FORGET = "DELETE FROM wakelog.sessions WHERE name = ANY(%s)"
 _OUTDATE = "UPDATE wakelog.sessions SET size = -1, changed = -1 WHERE name = ANY(%s)"
 _CUT = "DELETE FROM wakelog.entries WHERE name = %s AND place >= %s"
 _ADD = """
-COPY wakelog.entries (name, place, id, type, tools, timestamp, time_ms, mark, text, folded, words) FROM STDIN
+COPY wakelog.entries (name, place, id, type, tools, timestamp, time_ms, mark, seq, text, folded, words) FROM STDIN
 """
 _KEEP = """
 INSERT INTO wakelog.sessions VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
@@ -79,6 +79,11 @@ _VERSION = "SELECT coalesce(max(version), 0) FROM wakelog.catalog"
 _ARE_THERE = """
 SELECT bool_and(to_regclass(name) IS NOT NULL)
 FROM unnest(ARRAY['wakelog.catalog', 'wakelog.sessions', 'wakelog.entries']) AS name
+"""
+# What this version keeps and those before did not.
+_ARE_OURS = """
+SELECT EXISTS (
+  SELECT FROM pg_attribute WHERE attrelid = to_regclass('wakelog.entries') AND attname = 'seq' AND NOT attisdropped)
 """
 _EMPTY = "TRUNCATE wakelog.sessions, wakelog.entries"
 _LATEST = (1 << 63) - 1
@@ -207,7 +212,8 @@ class PostgresCatalog:
             version = _asked(connection, _VERSION) if _asked(connection, _ARE_THERE) else -1
             if version > CATALOG_VERSION:
                 raise Unusable("the catalog is of a newer wakelog")
-            if was_current or version < 0:
+            # Tables that fit are only emptied: a role may be allowed that, and not to make any.
+            if was_current or version < 0 or not _asked(connection, _ARE_OURS):
                 _make(connection)
             # Of two who found an older one, the second finds the work done.
             if was_current or version < CATALOG_VERSION:
@@ -265,7 +271,7 @@ def _sorted_out(
 
 def _copied(name: str, one: Worded, folded: str) -> tuple[Any, ...]:
     about = (one.place, as_text(one.id), one.type, one.tools, as_text(one.timestamp), one.time_ms, one.mark)
-    return (name, *about, one.text, f" {folded} ", vector(folded))
+    return (name, *about, one.seq, one.text, f" {folded} ", vector(folded))
 
 
 def _kept(kept: Kept) -> tuple[Any, ...]:
@@ -297,7 +303,7 @@ def _asked(connection: Connection, question: LiteralString) -> Any:
 
 
 def _make(connection: Connection) -> None:
-    """The tables anew, where somebody has dropped one of them."""
+    """The tables anew: somebody has dropped one of them, or an older wakelog made them."""
     connection.execute("DROP TABLE IF EXISTS wakelog.catalog, wakelog.sessions, wakelog.entries")
     for step in migrations("postgres"):
         if step.name.endswith("catalog.sql"):

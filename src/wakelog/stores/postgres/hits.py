@@ -21,7 +21,7 @@ from wakelog.stores.postgres.vectors import MORE, wanted
 _RANKED: LiteralString = """
 WITH found AS (
   SELECT -ts_rank_cd(e.words, asked.query, 1)::float8 AS rank, -e.time_ms AS age_ms, s.name, e.place,
-         s.id AS session, e.id AS entry, e.type, e.timestamp
+         s.id AS session, e.id AS entry, e.type, e.timestamp, e.seq
   FROM wakelog.entries AS e JOIN wakelog.sessions AS s ON s.name = e.name, (SELECT %s::tsquery AS query) AS asked
   WHERE e.words @@ (asked.query || %s::tsquery) AND (e.words @@ asked.query OR (true
 """
@@ -32,7 +32,7 @@ WHERE (rank, age_ms, name, place) > (%s::float8, %s::bigint, %s::text COLLATE "C
 ORDER BY rank, age_ms, name, place LIMIT %s
 """
 _NEWEST: LiteralString = """
-SELECT 0::float8, -e.time_ms, s.name, e.place, s.id, e.id, e.type, e.timestamp
+SELECT 0::float8, -e.time_ms, s.name, e.place, s.id, e.id, e.type, e.timestamp, e.seq
 FROM wakelog.entries AS e JOIN wakelog.sessions AS s ON s.name = e.name
 WHERE e.time_ms <= %s AND (-e.time_ms, s.name, e.place) > (%s::bigint, %s::text COLLATE "C", %s::bigint)
 """
@@ -98,8 +98,9 @@ class Hits:
         return connection.execute(_NEWEST + self._conditions + _NEWEST_FIRST, values, binary=True).fetchall()
 
     def _hit(self, row: tuple[Any, ...], excerpt: str) -> Hit:
-        rank, age_ms, name, place, session, entry, kind, stamp = row
-        return Hit(session, name, entry, kind, stamp, excerpt, written(HitPlace(self._mark, rank, age_ms, name, place)))
+        rank, age_ms, name, place, session, entry, kind, stamp, seq = row
+        cursor = written(HitPlace(self._mark, rank, age_ms, name, place))
+        return Hit(session, name, entry, kind, stamp, excerpt, cursor, seq)
 
     def _excerpts(self, connection: Connection, names: list[str], places: list[int]) -> list[str]:
         """The excerpts of hits. Their texts may be long, so they come one by one."""

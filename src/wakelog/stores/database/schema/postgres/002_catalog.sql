@@ -36,6 +36,7 @@ CREATE TABLE wakelog.entries (
   timestamp text COLLATE "C" NOT NULL,
   time_ms   bigint NOT NULL,
   mark      bigint NOT NULL,
+  seq       bigint,
   text      text COLLATE "C" NOT NULL,
   folded    text COLLATE "C" NOT NULL,
   words     tsvector NOT NULL,

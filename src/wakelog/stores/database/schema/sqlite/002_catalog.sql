@@ -38,7 +38,8 @@ CREATE TABLE entries (
   tools     TEXT NOT NULL,
   timestamp TEXT NOT NULL,
   time_ms   INTEGER NOT NULL,
-  mark      INTEGER NOT NULL
+  mark      INTEGER NOT NULL,
+  seq       INTEGER
 );
 CREATE UNIQUE INDEX entries_by_place ON entries (session, place);
 CREATE INDEX entries_by_time ON entries (time_ms);
