@@ -26,6 +26,9 @@ from wakelog.turn.redaction import redact_value
 from wakelog.views.state import branch_state
 from wakelog.waking import Report, wake
 
+ABSENT = "absentServers"
+"""Where an environment names the servers of a session that could not be asked for their tools yet."""
+
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """What answers. `model` is `PROVIDER:NAME`."""
@@ -38,6 +41,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy = Policy()
     hooks: tuple[Hook, ...] = ()
     """Asked before each run, behind those that the policy names."""
+    absent: tuple[Mapping[str, Any], ...] = ()
+    """Servers that it has and that could not be asked for their tools, as values: the log remembers them."""
 
     def begin(self, store: Store, *, sender: str = "user", cwd: str = "", title: str | None = None) -> Session:
         """A new session of this agent."""
@@ -79,6 +84,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
             "approvalPolicy": self.policy.approval,
             "sandboxPolicy": "none",
             "network": "allowed",
+            **absence(self.absent, redacts=self.policy.redact),
         }
 
     @property
@@ -122,6 +128,12 @@ def tools_told(store: Store, tools: Sequence[Tool], *, redacts: bool = True) -> 
     if redacts:
         declared, _ = redact_value(declared)
     return store.blobs.put(canonical(declared), "application/json")
+
+
+def absence(servers: Sequence[Mapping[str, Any]], *, redacts: bool = True) -> dict[str, Any]:
+    """What an environment says of servers that are not there; nothing, where all are."""
+    values: Any = [dict(server) for server in servers]
+    return {ABSENT: redact_value(values)[0] if redacts else values} if values else {}
 
 
 def told(tool: Tool) -> Mapping[str, Any]:

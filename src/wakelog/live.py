@@ -1,10 +1,9 @@
 """The live world: real time, real models, real tools, and sub-agents that are sessions of the same store."""
 
 import asyncio
-import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -51,14 +50,14 @@ def live_world(
     """The real one. Tools and hooks handed in stand beside those that ship, and before them where names are the same.
 
     The `memory` hook looks things up in the `catalog`, which is opened for each look in a thread of its own. MCP
-    servers live as long as a wake, or as long as the `servers` that are handed in.
+    servers live as long as a wake; whoever hands in `servers` and enters them keeps them for longer.
     """
     given = {tool.name: tool for tool in tools}
-    started = Started(servers)
+    shared = Servers() if servers is None else servers
 
     def at_hand(cwd: str, declared: Sequence[Mapping[str, Any]]) -> Mapping[str, Tool]:
         shipped = (*builtin_tools(cwd or os.getcwd()), SubAgentTool())
-        return {**{tool.name: tool for tool in shipped}, **started.tools(declared, cwd), **given}
+        return {**{tool.name: tool for tool in shipped}, **mcp_tools(declared, shared, cwd), **given}
 
     return World(
         store=store,
@@ -71,7 +70,7 @@ def live_world(
         send=send,
         stuck=stuck,
         recall=recall,
-        alive=started.alive,
+        alive=lambda: shared,
         inject=Injection({hook.name: hook for hook in hooks}, catalog).texts,
         channels={channel.name: channel for channel in channels},
         lease_s=lease_s,
@@ -80,34 +79,6 @@ def live_world(
 
 async def _pause(ms: int) -> None:
     await asyncio.sleep(ms / 1000)
-
-
-class Started:
-    """The MCP servers of a wake and its sub-agents, ended with the outermost; or those of somebody else, left alone."""
-
-    def __init__(self, given: Servers | None) -> None:
-        self._given = given
-        self._own: Servers | None = None
-        self._wakes = 0
-
-    @contextlib.asynccontextmanager
-    async def alive(self) -> AsyncIterator[None]:
-        """Around a wake."""
-        self._wakes += 1
-        if self._own is None:
-            self._own = await Servers().__aenter__()
-        try:
-            yield
-        finally:
-            self._wakes -= 1
-            if not self._wakes:
-                ended, self._own = self._own, None
-                await ended.__aexit__(None, None, None)
-
-    def tools(self, declared: Sequence[Mapping[str, Any]], cwd: str) -> Mapping[str, Tool]:
-        """The declared tools that come from servers."""
-        servers = self._given or self._own
-        return mcp_tools(declared, servers, cwd) if servers is not None else {}
 
 
 class Injection:

@@ -68,7 +68,7 @@ class World(msgspec.Struct, frozen=True):
     inject: Callable[[Sequence[HookTerms], Occasion], Awaitable[tuple[str, ...]]]
     """What hooks have to say before a run, made fresh for it."""
     alive: Callable[[], AbstractAsyncContextManager[object]] = contextlib.nullcontext
-    """Around a wake: what tools start for themselves in it is ended with it."""
+    """Around a wake: what tools start for themselves is ended when the last who entered has left."""
     redacts: bool = True
     """Whether what comes from outside is looked through for secrets; what comes from a log has been."""
     channels: Mapping[str, Channel] = {}

@@ -1,11 +1,13 @@
 """Ways to run the command line: in this process, as a real one, and on a real terminal."""
 
 import json
+import sys
 
 import pytest
 
 from tests.cli.running import Shell
 from tests.replays import everything_replays
+from tests.tools.mcp.serving import PLAIN
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.testing.builders import Story
 
@@ -26,6 +28,18 @@ def mine(shell):
     path = shell.folder / "config" / "wakelog" / "config.toml"
     path.parent.mkdir(parents=True)
     return path.write_text
+
+
+@pytest.fixture
+def starts(shell, mine):
+    """Configures one MCP server, `plain`; gives the processes it was started as, the first one first."""
+    file = shell.folder / "starts"
+    line = f"echo $$ >> {file}; exec {sys.executable} -I -S {PLAIN}"
+    mine(
+        "[agents.agent]\nmcp = ['plain']\napprovals = { mcp__plain__folder = 'auto', mcp__plain__hang = 'auto' }\n"
+        f"[mcp.plain]\ncommand = {json.dumps(['/bin/sh', '-c', line])}\n"
+    )
+    return lambda: [int(word) for word in file.read_text().split()] if file.exists() else []
 
 
 @pytest.fixture

@@ -132,12 +132,12 @@ def test_servers_of_an_agent(shell, mine):
 
 
 def test_a_server_that_cannot_be_asked(shell, mine):
-    """It is named in one line, and the session begins without its tools."""
+    """It is named in one line, and the session does without its tools."""
     mine("[agents.agent]\nmcp = ['gone']\n[mcp.gone]\ncommand = ['/nowhere/at/all']\n")
     answer = shell("run", "Hi.")
     assert answer.code == 0
     assert "gone" in answer.err
-    assert "begins without its tools" in answer.err
+    assert "does without its tools for now" in answer.err
 
 
 def test_ctrl_c_while_a_server_does_not_start(shell, mine):

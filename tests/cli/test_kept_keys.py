@@ -1,11 +1,19 @@
 """LOG-13: a program that prints a key is run once in a process, and once more when what it printed was refused."""
 
+import asyncio
+import contextlib
 import json
+import os
 import sys
+import threading
 
 import pytest
 
 from tests.loopback import Answer, Loopback, events
+from wakelog.cli.configured import open_configured, open_in_time
+from wakelog.cli.kept_keys import KeptKeys
+from wakelog.ports import Request
+from wakelog.turn.deltas import Faulted, Finished
 
 COUNTING = """
 import pathlib
@@ -68,3 +76,99 @@ def test_the_variable_that_is_configured_is_named(shell, mine, monkeypatch):
         answer = shell.process("run", "--model", "openai-chat:x", "Hi.")
         assert keys(server) == ["KEY"]
     assert "does not accept the key in KEY_OF_MY_HOUSE, or not for this (401): no such key (" in answer.err
+
+
+# ── while a program takes its time ───────────────────────────────────────────────────────────────
+
+WAITING = """
+import pathlib, sys
+runs, gate = pathlib.Path({runs!r}), {gate!r}
+runs.write_text(runs.read_text() + "k" if runs.exists() else "k")
+if len(runs.read_text()) == 2:
+    open(gate).read()
+    if {code}:
+        sys.exit({code})
+print(runs.read_text())
+"""
+
+
+@pytest.fixture
+def waits(shell, mine, monkeypatch):
+    """A server that refuses the first key, and a program that waits at a gate before it prints the second."""
+    gate = shell.folder / "gate"
+    os.mkfifo(gate)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setattr("wakelog.cli.kept_keys.KEPT._keys", {})
+    # Where nobody else goes on, this is how long it takes to find out.
+    monkeypatch.setattr("wakelog.config.finding._KEY_PATIENCE_S", 20)
+    with Loopback() as made:
+
+        def begin(code=0):
+            program = WAITING.format(runs=str(shell.folder / "runs"), gate=str(gate), code=code)
+            command = json.dumps([sys.executable, "-c", program])
+            mine(f"[providers.openai-chat]\nbase_url = '{made.url}/v1'\nkey_command = {command}\n")
+            return made, gate
+
+        yield begin
+
+
+async def _asked():
+    """What comes of asking until it is refused no more, as the kernel does."""
+    request = Request(model="x", messages=())
+    while True:
+        reply = [delta async for delta in open_in_time("openai-chat", "x").stream(request)]
+        if not (isinstance(reply[-1], Faulted) and reply[-1].retryable):
+            return reply
+
+
+def test_everybody_else_goes_on_while_a_program_prints_a_key_anew(waits):
+    """RUN-15: a key that expired is asked for in a thread; what the program waits for may even be somebody in here."""
+    server, gate = waits()
+    server.play(REFUSED, says("Hello."))
+
+    async def main():
+        open_configured("openai-chat", "x")
+        asked = asyncio.create_task(_asked())
+        # Opening it succeeds when the program has opened it too, and this loop is free to find that out.
+        opened = None
+        while opened is None:
+            await asyncio.sleep(0)
+            assert not asked.done()
+            with contextlib.suppress(OSError):
+                opened = os.open(gate, os.O_WRONLY | os.O_NONBLOCK)
+        os.close(opened)
+        return await asked
+
+    assert isinstance(asyncio.run(main())[-1], Finished)
+    assert keys(server) == ["k", "kk"]
+
+
+def test_who_has_a_key_does_not_wait_for_another_program():
+    """One program runs at a time; whoever has a key already is none of their business."""
+    held, free, kept = threading.Event(), threading.Event(), KeptKeys()
+    kept.get(["mine"], lambda: "k")
+    slow = threading.Thread(target=kept.get, args=(["slow"], lambda: held.set() or (free.wait(60) and "s")))
+    slow.start()
+    try:
+        assert held.wait(60)
+        assert kept.get(["mine"], lambda: "never") == "k"
+    finally:
+        free.set()
+        slow.join()
+
+
+def test_a_program_that_fails_at_last_is_a_fault(waits):
+    """The turn ends in one line that says what happened; nobody tries again."""
+    server, gate = waits(code=3)
+    server.play(REFUSED, says("Never said."))
+
+    async def main():
+        open_configured("openai-chat", "x")
+        asked = asyncio.create_task(_asked())
+        await asyncio.to_thread(gate.write_text, "go")
+        return await asked
+
+    (fault,) = asyncio.run(main())
+    assert (fault.kind, fault.retryable) == ("auth", False)
+    assert "was to print a key and ended with 3; see key_command" in fault.message
+    assert keys(server) == ["k"]

@@ -4,6 +4,7 @@ behind its back, and what belongs to a model goes with the model."""
 from tests.cli.test_configured import context, entries
 from wakelog.agent import Agent
 from wakelog.cli.questions import Waiting, decide
+from wakelog.cli.serving import none_asked
 from wakelog.cli.terms import Terms, agree, allow_always
 from wakelog.log.content import ToolCall
 from wakelog.log.entry import Attention, ContextRecord, Source
@@ -83,9 +84,9 @@ def test_a_model_of_another_provider_is_asked_where_that_is(shell, store, mine):
     """The address stands in the log, whichever model the session began with."""
     mine("[providers.openai-chat]\nbase_url = 'http://127.0.0.1:9/v1'\n")
     shell("run", "Hi.")
-    agree(Session(store, "agent_user_1"), Terms(model="openai-chat:x"))
+    agree(Session(store, "agent_user_1"), Terms(model="openai-chat:x"), none_asked)
     assert context(shell)["params"] == {"endpoint": "http://127.0.0.1:9/v1"}
-    agree(Session(store, "agent_user_1"), Terms(model="demo"))
+    agree(Session(store, "agent_user_1"), Terms(model="demo"), none_asked)
     assert "params" not in context(shell)
 
 

@@ -5,6 +5,7 @@ from tests.mutants.mutant import Mutant
 DECLARING = "tests/tools/mcp/test_declaring.py"
 GUARD = "tests/tools/mcp/test_guard.py"
 HTTP = "tests/tools/mcp/test_http.py"
+LIVING = "tests/tools/mcp/test_living.py"
 SERVER = "tests/tools/mcp/test_server.py"
 SERVERS = "tests/tools/mcp/test_servers.py"
 TELLING = "tests/tools/mcp/test_telling.py"
@@ -159,8 +160,8 @@ IN_MCP = (
         "a server is torn away while it ends",
         "RUN-7",
         "tools/mcp/connection.py",
-        "        self._scope.cancel()\n",
-        "        self._task.cancel()\n",
+        "        self._scope.cancel()\n        await asyncio.wait({self._task})\n",
+        "        self._task.cancel()\n        await asyncio.wait({self._task})\n",
         (f"{SERVERS}::test_servers_end_although_somebody_is_in_a_hurry",),
     ),
     Mutant(
@@ -199,9 +200,68 @@ IN_MCP = (
         "a server outlives its wake",
         "RUN-7",
         "tools/mcp/servers.py",
-        "        await _to_the_end(asyncio.gather(*(connection.close() for connection in self._begun)))\n",
+        "        await _to_the_end(asyncio.gather(*(connection.close() for connection in ending)))\n",
         "",
         (f"{SERVERS}::test_servers_end_with_their_context",),
+    ),
+    Mutant(
+        "servers end with the first who leaves",
+        "RUN-7",
+        "tools/mcp/servers.py",
+        "        if self._inside:\n            return\n",
+        "",
+        (
+            f"{LIVING}::test_all_who_are_inside_share_a_server_and_it_ends_with_the_last",
+            f"{LIVING}::test_wakes_inside_share_a_server",
+        ),
+    ),
+    Mutant(
+        "a chat starts its servers in each turn",
+        "RUN-7",
+        "cli/chat/running.py",
+        "        async with self.servers:\n            while True:",
+        "        if True:\n            while True:",
+        ("tests/cli/chat/test_serving.py::test_a_server_is_started_once_and_begun_anew_when_it_was_killed",),
+    ),
+    Mutant(
+        "a run has other servers than its listing",
+        "RUN-7",
+        "cli/driving.py",
+        "store_url(asked.store_url), one_loop.servers)",
+        "store_url(asked.store_url))",
+        ("tests/cli/test_serving.py::test_a_run_starts_a_server_once",),
+    ),
+    Mutant(
+        "one that never greets is waited for by nobody",
+        "RUN-7",
+        "tools/mcp/connection.py",
+        "if self._waiting == 1 and not self._ready.done():",
+        "if False:",
+        (f"{LIVING}::test_one_that_nobody_waits_for_any_more_is_ended_although_others_live",),
+    ),
+    Mutant(
+        "a server that was missing is forgotten",
+        "law 2",
+        "agent.py",
+        "            **absence(self.absent, redacts=self.policy.redact),\n",
+        "",
+        ("tests/cli/test_serving.py::test_a_server_that_was_broken_is_asked_again_by_the_next_run",),
+    ),
+    Mutant(
+        "a malformed tool costs all of its server",
+        "RUN-7",
+        "tools/mcp/connection.py",
+        '        said.result["tools"] = kept\n',
+        "",
+        (f"{LIVING}::test_a_tool_that_is_malformed_costs_itself_alone",),
+    ),
+    Mutant(
+        "a program that prints a key holds up the loop",
+        "RUN-12",
+        "cli/kept_keys.py",
+        "opened = await behind(self._open)",
+        "opened = self._open()",
+        ("tests/cli/test_kept_keys.py::test_everybody_else_goes_on_while_a_program_prints_a_key_anew",),
     ),
     Mutant(
         "a picture is lost in silence",

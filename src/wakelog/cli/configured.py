@@ -5,27 +5,26 @@ that for one thing only, which never stands in a log: the key of a provider, and
 Rule 2: a key is handed to its provider and to nobody else; the environment that tools run in does not get it.
 """
 
-import asyncio
 import contextlib
 import functools
 import os
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from wakelog.cli.behind import behind
 from wakelog.cli.failures import note
 from wakelog.cli.kept_keys import KEPT, ByCommand
 from wakelog.config import Config, ProviderConfig, key_for, load_config, run_key_command
 from wakelog.config.names import ADDRESS_VARIABLES, KEY_VARIABLES
 from wakelog.errors import UsageError
 from wakelog.live import live_world
-from wakelog.ports import Catalog, Channel, Provider, Request, Store, Tool
+from wakelog.ports import Catalog, Channel, Provider, Request, Store
 from wakelog.providers import is_installed, open_provider, spelled
 from wakelog.session import Session
 from wakelog.stores import open_catalog, open_store
-from wakelog.tools.mcp import Servers, mcp_tools, server_of
+from wakelog.tools.mcp import Servers
 from wakelog.turn.decisions import Ask, Compact, Mend
 from wakelog.views.state import BranchState, branch_state
 from wakelog.waking import what_next
@@ -40,10 +39,12 @@ def configured(cwd: str, *, model: str, quiet: bool = False) -> Config:
     return loaded.sound()
 
 
-def world_for(store: Store, *, url: str | None = None, channels: Sequence[Channel] = ()) -> World:
+def world_for(
+    store: Store, *, url: str | None = None, channels: Sequence[Channel] = (), servers: Servers | None = None
+) -> World:
     """The world of a command: models with the keys that are configured, and the catalog of the store for memory."""
     catalog = functools.partial(_opened_catalog, url) if url is not None else None
-    return live_world(store, channels=channels, provider=open_configured, catalog=catalog)
+    return live_world(store, channels=channels, provider=open_in_time, catalog=catalog, servers=servers)
 
 
 @contextlib.contextmanager
@@ -82,11 +83,17 @@ def open_configured(provider: str, model: str) -> Provider:
     said = config.providers.get(provider)
     if said is None:
         return open_provider(provider, model)
-    words = said.key_command
-    was_kept = words is not None and KEPT.has(words)
     environ = _environ(provider, _key(provider, config), said.base_url)
-    opened = open_provider(provider, model, environ, key_from=_key_from(provider, said))
-    return opened if words is None else ByCommand(opened, words, was_kept=was_kept)
+    return open_provider(provider, model, environ, key_from=_key_from(provider, said))
+
+
+def open_in_time(provider: str, model: str) -> Provider:
+    """The same for those inside an event loop: a program that has yet to print a key is waited for beside all else."""
+    config = load_config("", os.environ).sound() if provider in KEY_VARIABLES else Config()
+    words = config.providers.get(provider, ProviderConfig()).key_command
+    if words is None:
+        return open_configured(provider, model)
+    return ByCommand(open_provider(provider, model), words, functools.partial(open_configured, provider, model))
 
 
 def _key(provider: str, config: Config) -> str | None:
@@ -122,7 +129,8 @@ async def be_ready(world: World, session: Session) -> None:
     if decision is None:
         return
     try:
-        await asyncio.to_thread(_check_model, session.name, branch_state(session.branch()))
+        state = branch_state(session.branch())
+        await behind(lambda: _check_model(session.name, state))
     except UsageError:
         if isinstance(decision, Ask | Mend | Compact):
             raise
@@ -168,36 +176,3 @@ def _is_likely(meant: Meant) -> bool:
 def is_slow(provider: str) -> bool:
     """Whether what speaks to a provider takes a while to load."""
     return provider in KEY_VARIABLES
-
-
-# ── servers ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def tools_of(servers: Sequence[Mapping[str, Any]], cwd: str) -> tuple[Tool, ...]:
-    """The tools of MCP servers, asked now. One that cannot be asked is named, and the session begins without it."""
-    return _awaited(tools_listed(servers, cwd)) if servers else ()
-
-
-def _awaited(listing: Coroutine[Any, Any, tuple[Tool, ...]]) -> tuple[Tool, ...]:
-    """What comes of it. Here, where Ctrl-C ends it; or apart, for those who are inside an event loop already."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(listing)
-    with ThreadPoolExecutor(1, "wakelog-mcp") as apart:
-        return apart.submit(asyncio.run, listing).result()
-
-
-async def tools_listed(servers: Sequence[Mapping[str, Any]], cwd: str) -> tuple[Tool, ...]:
-    """The same for those who do something else meanwhile. All side by side: one that is slow holds up nobody."""
-    async with Servers(notice=note) as alive:
-        declared = await asyncio.gather(*(_tools_of_one(alive, value, cwd) for value in servers))
-    return tuple(mcp_tools([tool for tools in declared for tool in tools], Servers(), cwd).values())
-
-
-async def _tools_of_one(alive: Servers, value: Mapping[str, Any], cwd: str) -> list[dict[str, Any]]:
-    try:
-        return await alive.list_tools(server_of(value), cwd)
-    except UsageError as error:
-        note(f"{error.message}; the session begins without its tools ({error.hint})")
-        return []

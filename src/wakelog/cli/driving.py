@@ -25,12 +25,14 @@ from wakelog.cli.output import ReaderGone, put_json
 from wakelog.cli.places import store_url
 from wakelog.cli.questions import Waiting, approve_all, decide_in_place, waiting
 from wakelog.cli.safe import visible
+from wakelog.cli.serving import OneLoop
 from wakelog.cli.times import now_ms, plural
 from wakelog.cli.transcripts import telling
 from wakelog.errors import WakelogError
 from wakelog.log.entry import Failed
 from wakelog.people import cancel
 from wakelog.session import Session
+from wakelog.tools.mcp import Servers
 from wakelog.turn.decisions import Await, Rest
 from wakelog.waking import Report, wake
 
@@ -83,21 +85,21 @@ def can_ask(asked: Asked) -> bool:
     return not asked.json and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def drive(asked: Asked, session: Session, manner: Manner, *, after: int | None = None) -> Ending:
+def drive(asked: Asked, session: Session, manner: Manner, one_loop: OneLoop, *, after: int | None = None) -> Ending:
     """Runs a session until it rests or waits for somebody who is not here. Told is what stands behind `after`."""
     seen_to = session.last_seq if after is None else after
     face = face_for(asked, session, quiet=manner.quiet)
-    run = Run(session, face, seen_to, store_url(asked.store_url))
+    run = Run(session, face, seen_to, store_url(asked.store_url), one_loop.servers)
     rows: tuple[str, ...] = ()
     while True:
-        report = _woken(run)
+        report = _woken(run, one_loop)
         rows += report.rows
         ending = ending_of(session, report, rows, interrupted=run.interrupted)
         if not _decided(asked, session, manner, list(ending.left)):
             return ending
 
 
-def _woken(run: "Run") -> Report:
+def _woken(run: "Run", one_loop: OneLoop) -> Report:
     """Wakes it once; `KeyboardInterrupt` if a person left at once."""
 
     async def until_it_rests() -> Report:
@@ -105,7 +107,7 @@ def _woken(run: "Run") -> Report:
             return await run.wake()
 
     try:
-        return asyncio.run(until_it_rests())
+        return one_loop.run(until_it_rests())
     except asyncio.CancelledError:
         note(_left(run.name))
         raise KeyboardInterrupt from None
@@ -146,14 +148,15 @@ def ending_of(session: Session, report: Report, rows: tuple[str, ...], *, interr
 class Run:
     """One session, run here as often as it takes."""
 
-    def __init__(self, session: Session, face: Face, after: int, url: str) -> None:
+    def __init__(self, session: Session, face: Face, after: int, url: str, servers: Servers | None = None) -> None:
         self.name = session.name
         self.interrupted = False
         """Whether somebody pressed Ctrl-C while it ran."""
         self._session = session
         self._face = face
         self._happenings = Happenings(session.store, session.name, after, face.hear)
-        self._world = world_for(session.store, url=url, channels=[Informed(face.channel, self._happenings)])
+        channel = Informed(face.channel, self._happenings)
+        self._world = world_for(session.store, url=url, channels=[channel], servers=servers)
 
     async def wake(self) -> Report:
         """Wakes it once, and tells what happens meanwhile."""
@@ -185,15 +188,16 @@ def heeding(interrupt: Callable[[], bool]) -> Iterator[None]:
     """Ctrl-C, in this task: the first time `interrupt` cancels what runs, the second time we leave."""
     loop, here, presses = asyncio.get_running_loop(), asyncio.current_task(), 0
     assert here is not None
+    telling: asyncio.TimerHandle | None = None
 
     def pressed() -> None:
-        nonlocal presses
+        nonlocal presses, telling
         presses += 1
         try:
             leaves = presses > 1
             if not leaves and interrupt():
                 # It takes no time, mostly, and then there is nothing to say.
-                loop.call_later(_PATIENCE_S, _tell_cancelling)
+                telling = loop.call_later(_PATIENCE_S, _tell_cancelling)
         except (WakelogError, OSError):
             leaves = True
         if leaves:
@@ -204,6 +208,9 @@ def heeding(interrupt: Callable[[], bool]) -> Iterator[None]:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGINT)
+        if telling is not None:
+            # The loop may go on, and then there is nothing left to cancel.
+            telling.cancel()
 
 
 def _tell_cancelling() -> None:

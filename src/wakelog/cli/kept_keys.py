@@ -5,11 +5,14 @@ kept, in this process alone, for as long as it is accepted. Many keys expire wit
 is refused is worth another try, with a fresh one; a fresh one that is refused is not.
 """
 
+import contextlib
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
 import msgspec
 
+from wakelog.cli.behind import behind
+from wakelog.errors import UsageError
 from wakelog.ports import Provider, Request
 from wakelog.turn.deltas import Delta, Faulted
 
@@ -26,7 +29,9 @@ class KeptKeys:
         return tuple(words) in self._keys
 
     def get(self, words: Sequence[str], look_up: Callable[[], str | None]) -> str | None:
-        """The key that is kept, or that is looked up now."""
+        """The key that is kept, or that is looked up now. Whoever has one does not wait for somebody else's."""
+        if self.has(words):
+            return self._keys[tuple(words)]
         with self._turn:
             if not self.has(words):
                 self._keys[tuple(words)] = look_up()
@@ -42,25 +47,43 @@ KEPT = KeptKeys()
 
 
 class ByCommand:
-    """A provider whose key a program prints. See `ports.Provider`."""
+    """A provider whose key a program prints. See `ports.Provider`.
 
-    def __init__(self, provider: Provider, words: Sequence[str], *, was_kept: bool) -> None:
-        self.name = provider.name
-        self.can_resume = provider.can_resume
-        self._provider = provider
+    `keyless` is the provider as it is known without a key, `open_it` opens it with one. A key that is yet to be printed
+    is waited for in a thread: the program may ask a person, and everybody else in the loop goes on meanwhile.
+    """
+
+    def __init__(self, keyless: Provider, words: Sequence[str], open_it: Callable[[], Provider]) -> None:
+        self.name = keyless.name
+        self.can_resume = keyless.can_resume
         self._words = tuple(words)
-        self._was_kept = was_kept
+        self._open = open_it
 
     def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """See `ports.Provider`. What cannot be asked at all is said at once."""
-        return self._watched(self._provider.stream(request))
+        """See `ports.Provider`. With a key at hand, what cannot be asked at all is said at once."""
+        if KEPT.has(self._words):
+            return self._watched(self._open().stream(request), was_kept=True)
+        return self._in_time(request)
 
-    async def _watched(self, reply: AsyncIterator[Delta]) -> AsyncIterator[Delta]:
+    async def _in_time(self, request: Request) -> AsyncIterator[Delta]:
+        try:
+            opened = await behind(self._open)
+            asked = opened.stream(request)
+        except UsageError as error:
+            # With a key at hand it is the request that is at fault.
+            kind = "bad_request" if KEPT.has(self._words) else "auth"
+            yield Faulted(kind, "; ".join(filter(None, (error.message, error.hint))), retryable=False)
+            return
+        async with contextlib.aclosing(self._watched(asked, was_kept=False)) as reply:
+            async for delta in reply:
+                yield delta
+
+    async def _watched(self, reply: AsyncIterator[Delta], *, was_kept: bool) -> AsyncGenerator[Delta, None]:
         try:
             async for delta in reply:
                 if isinstance(delta, Faulted) and delta.kind == "auth":
                     KEPT.forget(self._words)
-                    yield msgspec.structs.replace(delta, retryable=self._was_kept)
+                    yield msgspec.structs.replace(delta, retryable=was_kept)
                 else:
                     yield delta
         finally:

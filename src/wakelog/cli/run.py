@@ -17,7 +17,8 @@ from wakelog.cli.failures import note, note_written
 from wakelog.cli.happenings import Happenings
 from wakelog.cli.options import Asked, command, session_option
 from wakelog.cli.places import Place
-from wakelog.cli.terms import Terms, agree, begin
+from wakelog.cli.serving import OneLoop
+from wakelog.cli.terms import Served, Terms, agree, begin
 from wakelog.cli.write import here, one_text, read_stdin
 from wakelog.config.names import TOOL_NAMES
 from wakelog.errors import Conflict, UsageError
@@ -65,12 +66,13 @@ def run(asked: Asked, words: tuple[str, ...], session: str | None, **said: objec
     """Ask an agent once, and print what it says."""
     options = Options(said)
     prompt = _prompt(words)
-    opened, after, ref = _opened(asked, session, options)
-    damage = opened.damage
-    entry = opened.say(
-        Prompt(content=(Text(text=prompt),), channel=CHANNEL), mode="steer" if options.steer else "followUp"
-    )
-    ending = _answered(asked, opened, options, entry, after)
+    with OneLoop() as one_loop:
+        opened, after, ref = _opened(asked, session, options, one_loop.tools_of)
+        damage = opened.damage
+        entry = opened.say(
+            Prompt(content=(Text(text=prompt),), channel=CHANNEL), mode="steer" if options.steer else "followUp"
+        )
+        ending = _answered(asked, opened, options, entry, after, one_loop)
     note_written(ref, damage)
     finish(asked, opened, ending, quiet=options.quiet)
 
@@ -107,11 +109,12 @@ class Options:
         return cwd
 
 
-def _opened(asked: Asked, session: str | None, options: Options) -> tuple[Session, int, str]:
+def _opened(asked: Asked, session: str | None, options: Options, served: Served) -> tuple[Session, int, str]:
     """The session, the seq behind which everything is new, and what to call it."""
     if session is None:
         store, cwd = Place(asked.store_url).store, options.folder
-        begun = begin(store, options.terms, agent=options.agent, sender=options.sender or "user", cwd=cwd)
+        sender = options.sender or "user"
+        begun = begin(store, options.terms, agent=options.agent, sender=sender, cwd=cwd, served=served)
         return begun, -1, begun.name
     for name, value in (("--agent", options.agent), ("--sender", options.sender), ("--cwd", options.cwd)):
         if value is not None:
@@ -123,16 +126,16 @@ def _opened(asked: Asked, session: str | None, options: Options) -> tuple[Sessio
     if session_state(opened.tree).terminated:
         raise UsageError(f"{opened.name} is over for good", hint=f"`wakelog fork {opened.name} --new-session` goes on")
     after = opened.last_seq
-    agree(opened, options.terms)
+    agree(opened, options.terms, served)
     return opened, after, address.ref
 
 
-def _answered(asked: Asked, session: Session, options: Options, entry: Entry, after: int) -> Ending:
+def _answered(asked: Asked, session: Session, options: Options, entry: Entry, after: int, one_loop: OneLoop) -> Ending:
     """Lets the session answer. Whoever else runs it has the message now, or will find it."""
     if session.store.held(session.name) is None:
         manner = Manner(quiet=options.quiet, in_place=can_ask(asked), yes=options.terms.yes)
         try:
-            return drive(asked, session, manner, after=after)
+            return drive(asked, session, manner, one_loop, after=after)
         except Conflict:
             if session.store.held(session.name) is None:
                 raise

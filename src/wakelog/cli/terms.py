@@ -7,15 +7,16 @@ everything else asks first.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
 from wakelog.acts.requests import declared_tools, text_of
-from wakelog.agent import Agent, told, tools_told
-from wakelog.cli.configured import Meant, check_askable, check_likely, configured, tools_of
+from wakelog.agent import ABSENT, Agent, absence, told, tools_told
+from wakelog.cli.configured import Meant, check_askable, check_likely, configured
 from wakelog.cli.failures import note
+from wakelog.cli.serving import Found
 from wakelog.config import Plan, load_config, plan_of
 from wakelog.config.names import TOOL_NAMES
 from wakelog.config.shape import quoted
@@ -31,7 +32,7 @@ from wakelog.tools import BUILTIN_NAMES, builtin_tools
 from wakelog.tools.mcp import Servers, mcp_tools
 from wakelog.tools.subagent import OtherAgent, SubAgentTool, others_in
 from wakelog.turn.policy import Approval, Policy, policy_in_force, policy_written
-from wakelog.turn.redaction import redact
+from wakelog.turn.redaction import redact, redact_value
 from wakelog.views.state import BranchState, branch_state
 
 _HOW_TO_NAME_ONE = (
@@ -93,11 +94,11 @@ def meant(terms: Terms, session: Session | None = None, *, cwd: str = "", agent:
 # ── a session that begins ────────────────────────────────────────────────────────────────────────
 
 
-Served: TypeAlias = Sequence[Tool] | None
-"""The tools of the servers that a session begins with, where they are known already; None: they are asked now."""
+Served: TypeAlias = Callable[[Sequence[Mapping[str, Any]], str], Found]
+"""How the tools of servers are come by, by the values of these and the folder of the session."""
 
 
-def begin(store: Store, terms: Terms, *, agent: str | None, sender: str, cwd: str, served: Served = None) -> Session:
+def begin(store: Store, terms: Terms, *, agent: str | None, sender: str, cwd: str, served: Served) -> Session:
     """A new session, with everything it needs to be woken anywhere: as it is configured, and as was said."""
     model, plan = _plan(terms, agent=agent, cwd=cwd)
     check_askable(model)
@@ -105,11 +106,13 @@ def begin(store: Store, terms: Terms, *, agent: str | None, sender: str, cwd: st
 
 
 def servers_for(terms: Terms, session: Session | None, *, agent: str | None, cwd: str) -> Sequence[Mapping[str, Any]]:
-    """The servers that are asked for their tools if this begins now; none for a session that has begun."""
+    """The servers that are asked for their tools now: all where a session begins, else those that were not there."""
     if session is None:
         return _plan(terms, agent=agent, cwd=cwd, quiet=True)[1].servers
     state = branch_state(session.branch())
-    return _plan_of_session(session, state, terms, quiet=True)[1].servers if state.context is None else ()
+    if state.context is not None:
+        return _absent(state.context)
+    return _plan_of_session(session, state, terms, quiet=True)[1].servers
 
 
 Planned: TypeAlias = tuple[Meant, Plan]
@@ -135,11 +138,13 @@ def _plan_of_session(session: Session, state: BranchState, terms: Terms, *, quie
 
 def _made(terms: Terms, plan: Plan, cwd: str, served: Served) -> Agent:
     shipped = _tools(_tool_names(terms, plan.tools), cwd, _others(terms, plan, cwd))
+    found = served(plan.servers, cwd)
     return Agent(
         model=plan.model or "",
         name=plan.name,
         system=plan.system if terms.system is None else terms.system,
-        tools=(*shipped, *(tools_of(plan.servers, cwd) if served is None else served)),
+        tools=(*shipped, *found.tools),
+        absent=found.absent,
         params=plan.params,
         policy=terms.policy(plan.policy),
     )
@@ -176,7 +181,7 @@ def _default_model(cwd: str, agent: str | None) -> str:
 # ── a session that goes on ───────────────────────────────────────────────────────────────────────
 
 
-def agree(session: Session, terms: Terms, served: Served = None) -> None:
+def agree(session: Session, terms: Terms, served: Served) -> None:
     """Writes into a session what is new; checks that its model can be asked at all."""
     if terms == Terms() and session.store.held(session.name) is not None:
         # Nothing was asked for, and whoever runs it works with what it began with.
@@ -191,6 +196,7 @@ def agree(session: Session, terms: Terms, served: Served = None) -> None:
     provider, model = _named(terms.model or _said(session, state))
     record = _for_model(_changed(session, state.context, terms), state, provider, model)
     check_askable(Meant(provider, model, record.params, terms.resume))
+    record = _with_servers(session, record, served)
     if (provider, model) != (state.provider, state.model):
         _check_free(session)
         session.append(ModelChange(model=model, provider=provider))
@@ -246,6 +252,32 @@ def _changed(session: Session, before: ContextRecord, terms: Terms) -> ContextRe
         )
         record = msgspec.structs.replace(record, system=system, sources=sources)
     return _with_policy(record, policy)
+
+
+def _absent(record: ContextRecord) -> list[Mapping[str, Any]]:
+    """The servers that could not be asked yet, as the log names them."""
+    values = record.environment.get(ABSENT)
+    named = values if isinstance(values, list | tuple) else ()
+    return [value for value in named if isinstance(value, Mapping) and isinstance(value.get("name"), str)]
+
+
+def _with_servers(session: Session, record: ContextRecord, served: Served) -> ContextRecord:
+    """A record with the tools of servers that were not there before and are now; the same record if there are none."""
+    absent = _absent(record)
+    found = served(absent, session.tree.card.cwd) if absent else Found()
+    if len(found.absent) == len(absent):
+        return record
+    blobs, redacts = session.store.blobs, policy_in_force(record).redact
+    before = declared_tools(blobs, record.tools)
+    names = {tool.get("name") for tool in before}
+    new: Any = [dict(told(tool)) for tool in found.tools if tool.name not in names]
+    told_now = [*before, *(redact_value(new)[0] if redacts else new)]
+    others = {key: value for key, value in record.environment.items() if key != ABSENT}
+    return msgspec.structs.replace(
+        record,
+        tools=blobs.put(canonical(told_now), "application/json") if told_now else None,
+        environment={**others, **absence(found.absent, redacts=redacts)},
+    )
 
 
 def _with_policy(record: ContextRecord, policy: Policy) -> ContextRecord:

@@ -17,6 +17,7 @@ from wakelog.cli.options import Asked, command, maybe_session_argument
 from wakelog.cli.output import put
 from wakelog.cli.places import Place
 from wakelog.cli.progress import watched
+from wakelog.cli.serving import OneLoop
 from wakelog.cli.together import Together, Woken
 from wakelog.errors import Conflict, UsageError
 from wakelog.people import has_failed
@@ -82,7 +83,8 @@ def _wake_one(asked: Asked, session: str, *, retrying: bool, quiet: bool) -> Non
 def wake_and_finish(asked: Asked, session: Session, *, quiet: bool = False, ref: str | None = None) -> None:
     """Lets one session go on, and ends the command as it ended."""
     damage = session.damage
-    ending = drive(asked, session, Manner(quiet=quiet, in_place=can_ask(asked)))
+    with OneLoop() as one_loop:
+        ending = drive(asked, session, Manner(quiet=quiet, in_place=can_ask(asked)), one_loop)
     name = ref or session.name
     if ending.untouched:
         note_damage(name, damage, brief=True)

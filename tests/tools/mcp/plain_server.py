@@ -4,7 +4,8 @@
 
 Manners: `old` dies of a greeting it does not know, `mute` never answers, `dead` says something and ends, `babble` puts
 a line that is no message before every answer, `endless` lists for ever, `deaf` ends neither with its input nor when it
-is asked to, `foreign` is as deaf and speaks a version that nobody knows. Its tools do what they are called; `hang` adds
+is asked to, `foreign` is as deaf and speaks a version that nobody knows, `malformed` lists some things that are no
+tools, `growing` has one tool more each time it lists them. Its tools do what they are called; `hang` adds
 a line to a file and never answers, `stall` answers if it finds one there already, `progress` tells nonsense on the way.
 """
 
@@ -18,6 +19,13 @@ PAGES = [
     ["add", "hang", "stall"],
     ["die", "environment", "flood", "folder"],
     ["garbage", "huge", "pids", "progress", "refuse"],
+]
+MALFORMED = [
+    {"name": "none", "inputSchema": None},
+    {"name": "list", "inputSchema": {"type": "array"}},
+    {"name": "die", "inputSchema": {"type": "object", "properties": []}},
+    {"name": 3, "inputSchema": {"type": "object"}},
+    "no tool",
 ]
 READS = ("add", "stall")
 DEAF = ("deaf", "foreign")
@@ -33,7 +41,10 @@ def page(params):
     if MANNER == "endless":
         return {"tools": [listed(f"t{number}")], "nextCursor": str(number + 1)}
     rest = {"nextCursor": str(number + 1)} if number + 1 < len(PAGES) else {}
-    return {"tools": [listed(name) for name in PAGES[number]], **rest}
+    if MANNER == "growing" and not rest:
+        PAGES[number].append(f"z{len(PAGES[number])}")
+    odd = MALFORMED if MANNER == "malformed" and number == 1 else []
+    return {"tools": [*odd, *(listed(name) for name in PAGES[number])], **rest}
 
 
 def touch(arguments):

@@ -107,6 +107,9 @@ def test_hostile_listings():
             _listed("large", schema={"type": "object", "description": "x" * 100_000}),
             _listed("deep", schema=deep),
             _listed("half \ud800"),
+            _listed("odd", schema={"type": "object", "properties": {"a": 3}}),
+            _listed("needs", schema={"type": "object", "required": "a"}),
+            Listed("unread", "", {}, fault="nobody can read it"),
             _listed("bare", schema={}),
             _listed("", ""),
         ],
@@ -116,7 +119,8 @@ def test_hostile_listings():
     assert told["fine"]["description"] == "Reads[2J a file.\nTwo lines."
     assert len(told["long"]["description"]) < 9_000
     assert told["bare"]["schema"] == {"type": "object", "properties": {}}
-    assert len(found.left_out) == 5
+    assert len(found.left_out) == 8
+    assert "the tool 'unread' of the MCP server files is left out: nobody can read it" in found.left_out
     assert all("of the MCP server files is left out: " in line and "\n" not in line for line in found.left_out)
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
+from wakelog.cli.behind import behind
 from wakelog.cli.chat.aside import Aside
-from wakelog.cli.chat.behind import behind
 from wakelog.cli.chat.channel import LogChannel
 from wakelog.cli.chat.commands import Do, Nothing, Say, as_typed, meaning
 from wakelog.cli.chat.completing import Completing
@@ -22,17 +22,18 @@ from wakelog.cli.chat.doing import do
 from wakelog.cli.chat.figures import Figures
 from wakelog.cli.chat.keys import bindings
 from wakelog.cli.chat.running import Runner
+from wakelog.cli.chat.shown import Unsaid
 from wakelog.cli.chat.view import Doing, View
-from wakelog.cli.configured import Meant, check_askable, is_slow, tools_listed
+from wakelog.cli.configured import Meant, check_askable, is_slow
 from wakelog.cli.faces import CHANNEL
 from wakelog.cli.failures import INTERRUPTED, NEEDS_ATTENTION
 from wakelog.cli.options import Asked
 from wakelog.cli.places import Place
 from wakelog.cli.run import Options
-from wakelog.cli.terms import Terms, agree, begin, checked, meant, servers_for
-from wakelog.errors import Conflict, WakelogError
+from wakelog.cli.serving import none_asked, tools_listed
+from wakelog.cli.terms import Served, Terms, agree, begin, checked, meant, servers_for
+from wakelog.errors import WakelogError
 from wakelog.log.content import Prompt, Text
-from wakelog.ports import Tool
 from wakelog.session import Session
 from wakelog.tools.clip import storable
 
@@ -54,6 +55,8 @@ class Room:
         """The terms of which it has been said that they wait."""
         self._work: set[asyncio.Task[None]] = set()
         self._connecting: asyncio.Task[None] | None = None
+        self._has_asked: set[str] = set()
+        """The sessions whose servers have been asked for their tools."""
         self._ready: set[str] = set()
         """The providers whose models have been found to be askable: they are loaded."""
         self.view = View(asked.color, Completing(self), self._doing)
@@ -68,14 +71,17 @@ class Room:
 
     # ── sitting ──────────────────────────────────────────────────────────────────────────────────
 
-    async def sit(self, session: Session | None) -> int:
-        """Runs the chat, in a session or before one, until the person leaves; gives the exit code."""
+    async def sit(self, session: Session | None, ahead: str = "") -> int:
+        """Runs the chat, in a session or before one, until the person leaves; gives the exit code.
+
+        Keys that were pressed `ahead` of it are pressed when it is there.
+        """
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._leave, _TERMINATED)
         for work in (self.runner.run(), self._look_on(session)):
             self._begin_work(work)
         try:
             with contextlib.redirect_stderr(Aside(self.view.overheard)):
-                return await self.view.screen.run()
+                return await self.view.screen.run(ahead)
         finally:
             self.farewell = self._last_words()
             for task in self._work:
@@ -206,36 +212,56 @@ class Room:
     def say(self, words: str, *, steer: bool) -> None:
         """A message, into the session or into a new one.
 
-        It waits until its model can be asked and, where a session begins, for the servers that it begins with.
+        It waits until its model can be asked and, where a session begins, for the servers that it begins with; those
+        that are sent meanwhile wait behind it.
         """
         if self._connecting is not None:
-            raise Conflict("your last message still waits", hint="send this one after it, or Esc takes that one back")
+            self.view.unsaid.append(Unsaid(words, steer))
+            self.view.screen.invalidate()
+            return
         terms = self._terms_now
         model = self._meant(terms)
-        servers = servers_for(terms, self.session, agent=self.options.agent, cwd=self._cwd)
+        servers = self._servers_to_ask(terms)
         if not servers and self._is_ready(model):
             self._say(words, steer=steer)
             return
         self.view.connecting = tuple(server["name"] for server in servers) or (model.spelled,)
-        self._connecting = self._begin_work(self._connect_and_say(model, servers, words, steer=steer))
+        self.view.unsaid.append(Unsaid(words, steer))
+        self._connecting = self._begin_work(self._connect_and_say(model, servers))
 
-    async def _connect_and_say(
-        self, model: Meant, servers: Sequence[Mapping[str, Any]], words: str, *, steer: bool
-    ) -> None:
+    def _servers_to_ask(self, terms: Terms) -> Sequence[Mapping[str, Any]]:
+        """Once in a chat for each session: one that is still not there would hold up every message."""
+        if self.session is not None and self.session.name in self._has_asked:
+            return ()
+        return servers_for(terms, self.session, agent=self.options.agent, cwd=self._cwd)
+
+    async def _connect_and_say(self, model: Meant, servers: Sequence[Mapping[str, Any]]) -> None:
         cwd = self._cwd if self.session is None else self.session.tree.card.cwd
         try:
             await self._be_ready(model)
-            self._say(words, steer=steer, served=await tools_listed(servers, cwd) if servers else ())
+            found = await tools_listed(self.runner.servers, servers, cwd)
+            self._say_all((lambda *_: found) if servers else none_asked)
         except WakelogError as error:
             self.view.tell(error)
-            self.view.screen.give_back(as_typed(words))
-        except asyncio.CancelledError:
-            self.view.screen.give_back(as_typed(words))
-            raise
         finally:
+            self._give_back()
             self._connecting, self.view.connecting, self.view.stopping = None, (), False
 
-    def _say(self, words: str, *, steer: bool, served: Sequence[Tool] = ()) -> None:
+    def _say_all(self, served: Served) -> None:
+        """Says what has waited, in the order in which it was sent; a session begins with the first of it."""
+        while self.view.unsaid:
+            waited = self.view.unsaid[0]
+            self._say(waited.text, steer=waited.steer, served=served)
+            del self.view.unsaid[0]
+            served = none_asked
+
+    def _give_back(self) -> None:
+        """What could not be said stands in the line again."""
+        if self.view.unsaid:
+            self.view.screen.give_back(as_typed("\n".join(waited.text for waited in self.view.unsaid)))
+            self.view.unsaid.clear()
+
+    def _say(self, words: str, *, steer: bool, served: Served = none_asked) -> None:
         session = self.session
         if session is None:
             agent, sender = self.options.agent, self.options.sender or "user"
@@ -244,6 +270,7 @@ class Room:
             self.terms = Terms()
         else:
             self._agree(session, served)
+        self._has_asked.add(session.name)
         session.say(Prompt(content=(Text(text=words),), channel=CHANNEL), mode="steer" if steer else "followUp")
         self.view.catch_up()
         self.runner.want(session.name)
@@ -254,7 +281,7 @@ class Room:
         held = self.session is not None and self.place.store.held(self.session.name) is not None
         return Terms() if held else self.terms
 
-    def _agree(self, session: Session, served: Sequence[Tool]) -> None:
+    def _agree(self, session: Session, served: Served) -> None:
         """Writes down what was asked for, or lets it wait for a message that finds the session at rest."""
         terms = self._terms_now
         agree(session, terms, served)

@@ -1,7 +1,7 @@
 """The session of a chat, run here: woken whenever there may be something to do, cancelled, left.
 
-Nothing is kept between two wakes. A session that somebody else runs is left to them: what a person says here is in
-its log, and whoever runs it finds it there.
+Nothing is kept between two wakes but the MCP servers, which live as long as the chat. A session that somebody else
+runs is left to them: what a person says here is in its log, and whoever runs it finds it there.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from wakelog.cli.configured import be_ready, world_for
 from wakelog.cli.places import Place
+from wakelog.cli.serving import heard_servers
 from wakelog.compacting import fold_now
 from wakelog.errors import Conflict, WakelogError
 from wakelog.people import cancel
@@ -23,7 +24,9 @@ class Runner:
     """Wakes one session at a time, as often as it takes."""
 
     def __init__(self, place: Place, channel: Channel, tell: Tell, rested: Callable[[], None]) -> None:
-        self._world = world_for(place.store, url=place.url, channels=[channel])
+        self.servers = heard_servers()
+        """Those of the chat: whoever lists their tools asks these."""
+        self._world = world_for(place.store, url=place.url, channels=[channel], servers=self.servers)
         self._tell = tell
         self._rested = rested
         self._wanted = asyncio.Event()
@@ -44,20 +47,24 @@ class Runner:
 
     async def run(self) -> None:
         """Wakes whatever is wanted, until it is stopped. One that was stopped is like one whose process was killed."""
-        while True:
-            await self._wanted.wait()
-            self._wanted.clear()
-            self.busy = True
-            try:
-                await self._once()
-            except Conflict as error:
-                if not self.elsewhere(self._name):
-                    self._tell(error)
-            except WakelogError as error:
+        async with self.servers:
+            while True:
+                await self._wanted.wait()
+                self._wanted.clear()
+                await self._woken()
+                self._rested()
+
+    async def _woken(self) -> None:
+        self.busy = True
+        try:
+            await self._once()
+        except Conflict as error:
+            if not self.elsewhere(self._name):
                 self._tell(error)
-            finally:
-                self.busy = False
-            self._rested()
+        except WakelogError as error:
+            self._tell(error)
+        finally:
+            self.busy = False
 
     async def _once(self) -> None:
         instructions, self._fold = self._fold, None

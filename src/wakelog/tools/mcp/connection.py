@@ -16,13 +16,15 @@ from typing import Any
 import anyio
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, Implementation
+from mcp.shared.message import SessionMessage
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, Implementation, JSONRPCResponse
 
 from wakelog.errors import UsageError
 from wakelog.ports import Outcome
 from wakelog.tools.mcp.declaring import Listed, one_line
 from wakelog.tools.mcp.failing import Failure, Stale
 from wakelog.tools.mcp.server import McpServer
+from wakelog.tools.mcp.sifting import is_page, sifted
 from wakelog.tools.mcp.telling import outcome_of, progress_line
 from wakelog.tools.mcp.transport import reached
 from wakelog.tools.mcp.words import LastWords
@@ -42,6 +44,8 @@ _LOST = (
     "Unexpected content type",
     "server answered a request with 202",
 )
+# What the SDK drops by itself, and says to nobody who could hear it.
+_DROPPED = "the headers that its schema asks for cannot be sent"
 # What the SDK has to say goes where the application sends its logs, and never to the terminal by itself.
 for _logger in ("mcp", "client"):
     logging.getLogger(_logger).addHandler(logging.NullHandler())
@@ -55,7 +59,10 @@ class Connection:
         self._words = LastWords()
         self._end = asyncio.Event()
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
-        self._listed: list[Listed] | None = None
+        self._waiting = 0
+        self._is_listed = False
+        self._offered: dict[str, str] = {}
+        """The tools of the pages that came, by name, and why they cannot be read."""
         self._scope = anyio.CancelScope()
         self._task = asyncio.create_task(self._live(), name=f"mcp:{server.name}")
 
@@ -63,6 +70,11 @@ class Connection:
     def is_over(self) -> bool:
         """Whether it can be asked no more."""
         return self._end.is_set() or self._task.done()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing of it is left to be ended."""
+        return self._task.done()
 
     async def close(self) -> None:
         """Ends the server and waits until it is gone."""
@@ -105,7 +117,7 @@ class Connection:
         """Starts the server and stays until the end; what kept it from starting, or ended it."""
         over = asyncio.Event()
         client = Client(
-            reached(self._server, self._words, over.set),  # type: ignore[arg-type]
+            reached(self._server, self._words, self._sift, over.set),  # type: ignore[arg-type]
             mode=mode,
             cache=None,
             client_info=Implementation(name="wakelog", version=VERSION),
@@ -127,19 +139,32 @@ class Connection:
         if isinstance(message, Exception):
             self._words.note("[it sent something that is no message of the protocol]")
 
+    def _sift(self, message: object) -> None:
+        """Takes off a page of tools what the SDK would refuse the whole page for."""
+        said = message.message if isinstance(message, SessionMessage) else None
+        if not self._ready.done() or not isinstance(said, JSONRPCResponse) or not is_page(said.result):
+            return
+        kept, faults = sifted(said.result, self._ready.result().protocol_version)
+        said.result["tools"] = kept
+        self._offered |= {tool["name"]: "" for tool in kept if _has_name(tool)} | dict(faults)
+
     # ── asking ───────────────────────────────────────────────────────────────────────────────────
 
     async def tools(self) -> list[Listed]:
-        """The tools it has, asked for once: what it changes later holds from the next start on."""
+        """The tools it has now, and those that nobody can read."""
         client = await self._client()
-        if self._listed is None:
-            async with self._asking("did not list its tools"):
-                self._listed = await _all_pages(client)
-        return self._listed
+        self._offered = {}
+        async with self._asking("did not list its tools"):
+            found = await _all_pages(client)
+        self._is_listed = True
+        names = {tool.name for tool in found}
+        lost = {name: why for name, why in self._offered.items() if why or name not in names}
+        return [*found, *(Listed(name, "", {}, fault=why or _DROPPED) for name, why in lost.items())]
 
     async def call(self, tool: str, arguments: Mapping[str, Any], show: Callable[[str], None]) -> Outcome:
         """Runs a tool. The SDK wants to know the listing, for headers and schemas: later would be too late."""
-        await self.tools()
+        if not self._is_listed:
+            await self.tools()
         client = await self._client()
         progress = _Progress(show)
         try:
@@ -152,12 +177,21 @@ class Connection:
         return outcome_of(result.model_dump(mode="json", by_alias=True, exclude_none=True))
 
     async def _client(self) -> Client:
+        self._waiting += 1
         try:
             async with asyncio.timeout(self._server.timeout_s):
                 return await asyncio.shield(self._ready)
         except TimeoutError:
             await self.close()
             raise Failure(self._with_words(f"did not start within {self._server.timeout_s:g} s")) from None
+        except asyncio.CancelledError:
+            if self._waiting == 1 and not self._ready.done():
+                # Nobody waits for it any more, and it may never greet: whoever needs it next has it begun anew.
+                self._end.set()
+                self._scope.cancel()
+            raise
+        finally:
+            self._waiting -= 1
 
     @contextlib.asynccontextmanager
     async def _asking(self, what: str, doubt: str = "") -> AsyncIterator[None]:
@@ -224,6 +258,10 @@ async def _all_pages(client: Client) -> list[Listed]:
         if not cursor:
             return found
     raise Failure(f"its list of tools has more than {_PAGES} pages")
+
+
+def _has_name(tool: object) -> bool:
+    return isinstance(tool, Mapping) and isinstance(tool.get("name"), str)
 
 
 def _listed(tool: Mapping[str, Any]) -> Listed:

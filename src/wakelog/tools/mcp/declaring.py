@@ -28,12 +28,16 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """A tool as its server lists it; `hints` are the annotations as JSON has them."""
+    """A tool as its server lists it; `hints` are the annotations as JSON has them.
+
+    `fault` says why nobody can read it, where that is so.
+    """
 
     name: str
     description: str
     schema: Mapping[str, Any]
     hints: Mapping[str, Any] = {}
+    fault: str = ""
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -73,6 +77,8 @@ def declare(server: McpServer, listed: Iterable[Listed]) -> Declarations:
 
 
 def _why_not(tool: Listed, name: str, taken: set[str]) -> str:
+    if tool.fault:
+        return tool.fault
     if len(taken) >= _TOOLS:
         return f"the server has more than {_TOOLS}"
     if name in taken:
@@ -81,11 +87,24 @@ def _why_not(tool: Listed, name: str, taken: set[str]) -> str:
         return "its name is no text"
     if tool.schema.get("type", "object") != "object":
         return "its arguments are no object"
+    if not _is_sound(tool.schema):
+        return "its schema is malformed"
     try:
         size = len(msgspec.json.encode(tool.schema))
     except (TypeError, ValueError, RecursionError):
         return "its schema cannot be written as JSON"
     return "its schema is too large" if size > _SCHEMA_BYTES else ""
+
+
+def _is_sound(schema: Mapping[str, Any]) -> bool:
+    """Whether a provider could read the outermost layer: one that cannot refuses the request, with all its tools."""
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    return (
+        isinstance(properties, Mapping)
+        and all(isinstance(each, Mapping | bool) for each in properties.values())
+        and isinstance(required, list | tuple)
+        and all(isinstance(each, str) for each in required)
+    )
 
 
 def _declared(server: McpServer, tool: Listed, name: str) -> dict[str, Any]:

@@ -1,5 +1,8 @@
-"""The servers of one wake: started when first asked, one process for equal values, ended when the wake is over.
+"""Servers that live together: started when first asked, one process for equal values, ended when nobody is left.
 
+Rule 1: whoever needs servers enters here and leaves again: a wake, its sub-agents, a chat around all its wakes. They
+are shared by all who are inside, and end with the last of them.
+Rule 2: one that has died is started anew by whoever asks it next, and by nobody else.
 Nothing here knows a protocol; that is `connection.py`, which is loaded with the SDK when the first server is needed.
 """
 
@@ -21,28 +24,37 @@ def _unheard(_: str) -> None:
 
 
 class Servers:
-    """Every server that is asked for inside `async with`.
+    """Every server that is asked for inside `async with`, which may be entered by many, and again and again.
 
-    `notice` is given a line for everything that a server offers and that cannot be used.
+    `notice` is given a line for everything that a server offers and that cannot be used, each line once.
     """
 
     def __init__(self, *, notice: Callable[[str], None] = _unheard) -> None:
-        self.notice = notice
-        self._open = False
+        self._notice = notice
+        self._noticed: set[str] = set()
+        self._inside = 0
         self._alive: dict[bytes, Any] = {}
         self._begun: list[Any] = []
 
     async def __aenter__(self) -> Self:
-        self._open = True
+        self._inside += 1
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._open = False
-        await _to_the_end(asyncio.gather(*(connection.close() for connection in self._begun)))
-        self._alive.clear()
-        self._begun.clear()
+        self._inside -= 1
+        if self._inside:
+            return
+        # Whoever enters while these end begins with none.
+        ending, self._begun, self._alive = self._begun, [], {}
+        await _to_the_end(asyncio.gather(*(connection.close() for connection in ending)))
+
+    def notice(self, line: str) -> None:
+        """Tells of something that cannot be used. The same log is read at every step, and says the same each time."""
+        if line not in self._noticed:
+            self._noticed.add(line)
+            self._notice(line)
 
     async def list_tools(self, server: McpServer, cwd: str = "") -> list[dict[str, Any]]:
         """The tools of a server as they are declared to a model and to the log.
@@ -54,6 +66,9 @@ class Servers:
         except Failure as failure:
             hint = "try its command by hand" if server.command else "see whether its url can be reached"
             raise UsageError(" ".join(str(failure).split()), hint=hint) from None
+        except asyncio.CancelledError:
+            await self._see_off(server.at(cwd))
+            raise
         for line in found.left_out:
             self.notice(line)
         return found.tools
@@ -85,14 +100,20 @@ class Servers:
                 continue
         raise Failure(f"The MCP server {server.name} forgets every connection at once")
 
+    async def _see_off(self, server: McpServer) -> None:
+        """Waits until a server is gone that is on its way out."""
+        found = self._alive.get(server.key)
+        if found is not None and found.is_over:
+            await _to_the_end(asyncio.ensure_future(found.close()))
+
     def _connection(self, server: McpServer) -> Any:
         """The server, alive: the one that is, or a new one."""
-        if not self._open:
+        if not self._inside:
             raise UsageError("MCP servers are used inside `async with Servers(…)`", hint="enter it around the wake")
         found = self._alive.get(server.key)
         if found is None or found.is_over:
             found = self._alive[server.key] = _sdk().Connection(server)
-            self._begun.append(found)
+            self._begun = [*(each for each in self._begun if not each.is_gone), found]
         return found
 
 

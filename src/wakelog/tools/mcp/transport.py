@@ -24,9 +24,12 @@ _CONNECT_S = 30.0
 
 @contextlib.asynccontextmanager
 async def reached(
-    server: McpServer, words: LastWords, over: Callable[[], None]
+    server: McpServer, words: LastWords, listen: Callable[[object], None], over: Callable[[], None]
 ) -> AsyncIterator[tuple[object, object]]:
-    """The two streams of a server, as the SDK wants them; `over` is called when the server will say no more."""
+    """The two streams of a server, as the SDK wants them.
+
+    `listen` hears each message before the SDK does; `over` is called when the server will say no more.
+    """
     async with contextlib.AsyncExitStack() as stack:
         if server.command:
             with words.pen() as pen:
@@ -36,14 +39,15 @@ async def reached(
             bounded = streamable_http_client(server.url, http_client=client, max_sse_event_size=guard.LINE_BYTES)
             streams = await stack.enter_async_context(bounded)
         incoming, outgoing = streams
-        yield _Heard(incoming, over), outgoing
+        yield _Heard(incoming, listen, over), outgoing
 
 
 class _Heard:
-    """The incoming stream, which tells when it has ended."""
+    """The incoming stream, which tells what comes, and when it has ended."""
 
-    def __init__(self, stream: object, over: Callable[[], None]) -> None:
+    def __init__(self, stream: object, listen: Callable[[object], None], over: Callable[[], None]) -> None:
         self._stream = stream
+        self._listen = listen
         self._over = over
 
     def __getattr__(self, name: str) -> object:
@@ -54,10 +58,12 @@ class _Heard:
 
     async def __anext__(self) -> object:
         try:
-            return await self._stream.__anext__()  # type: ignore[attr-defined]
+            message: object = await self._stream.__anext__()  # type: ignore[attr-defined]
         except StopAsyncIteration:
             self._over()
             raise
+        self._listen(message)
+        return message
 
     async def __aenter__(self) -> "_Heard":
         await self._stream.__aenter__()  # type: ignore[attr-defined]

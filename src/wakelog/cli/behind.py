@@ -1,0 +1,35 @@
+"""Work behind a command, in a thread that nobody waits for: whoever leaves has left at once, however long it takes."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+async def behind(work: Callable[[], T]) -> T:
+    """What comes of some work, beside everything else that goes on; raises what went wrong with it."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def run() -> None:
+        try:
+            settle = _giving(done, work())
+        except Exception as wrong:  # noqa: BLE001 - it is raised where it is waited for
+            settle = _raising(done, wrong)
+        # A loop that is closed has nobody left who waits.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(lambda: None if done.done() else settle())
+
+    threading.Thread(target=run, name="wakelog-behind", daemon=True).start()
+    return await done
+
+
+def _giving(done: "asyncio.Future[T]", found: T) -> Callable[[], None]:
+    return lambda: done.set_result(found)
+
+
+def _raising(done: "asyncio.Future[T]", error: Exception) -> Callable[[], None]:
+    return lambda: done.set_exception(error)

@@ -1,0 +1,241 @@
+"""How long servers live (RUN-7): shared by all who are inside, begun anew when they died, ended with the last one."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+
+from tests.faults.processes import PATIENCE_S
+from tests.kernel.watching import until
+from tests.tools.mcp.serving import asking, children, grandchildren, plain
+from tests.tools.mcp.waker import Place
+from tests.tools.test_shell import Watched
+from wakelog.live import live_world
+from wakelog.log.content import Prompt, ToolResult
+from wakelog.log.entry import Message
+from wakelog.ports import Outcome
+from wakelog.reading import read_log
+from wakelog.session import Session
+from wakelog.tools.mcp import McpServer, Servers, mcp_tools
+from wakelog.waking import wake
+
+
+async def _pids(servers, server=None):
+    return [int(word) for word in (await servers.call(server or plain(), "pids", {})).text.split()]
+
+
+# ── who is inside ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_all_who_are_inside_share_a_server_and_it_ends_with_the_last():
+    async def main():
+        servers = Servers()
+        async with servers:
+            first = await _pids(servers)
+            watched = Watched(first)
+            async with servers:
+                second = await _pids(servers)
+            third = await _pids(servers)
+        return first == second == third, watched.all_end(), await servers.call(plain(), "pids", {})
+
+    shared, ended, outside = asyncio.run(main())
+    assert (shared, ended, outside.is_error) == (True, True, True)
+
+
+def test_who_enters_while_servers_end_begins_with_none():
+    """One that is on its way out is nobody's server any more, and the new one is not ended with it."""
+
+    async def main():
+        servers = Servers()
+        await servers.__aenter__()
+        before = await _pids(servers, plain("deaf"))
+        leaving = asyncio.create_task(servers.__aexit__(None, None, None))
+        await asyncio.sleep(0)
+        async with servers:
+            after = await _pids(servers, plain("deaf"))
+            await leaving
+            return before, after, await _pids(servers, plain("deaf"))
+
+    before, after, still = asyncio.run(main())
+    assert before != after
+    assert after == still
+
+
+def test_one_set_of_servers_in_loop_after_loop():
+    servers = Servers()
+
+    async def main():
+        async with servers:
+            return await _pids(servers)
+
+    assert asyncio.run(main()) != asyncio.run(main())
+
+
+def test_wakes_inside_share_a_server(tmp_path):
+    """Whoever enters the servers of a world keeps them from wake to wake; one that was killed is begun anew."""
+    place = Place(tmp_path)
+    place.begin(plain(), "pids")
+    _script(tmp_path, 3)
+
+    async def main():
+        servers = Servers()
+        world = live_world(place.store, servers=servers)
+        async with servers:
+            await wake(world, "s")
+            await _again(world, place)
+            os.kill(_seen(place)[-1], signal.SIGKILL)
+            (connection,) = servers._alive.values()
+            await asyncio.wait([connection._task], timeout=PATIENCE_S)
+            await _again(world, place)
+            left = Watched([_seen(place)[-1]])
+        return left.all_end(), children(os.getpid())
+
+    before = children(os.getpid())
+    ended, after = asyncio.run(main())
+    first, second, third = _seen(place)
+    assert first == second != third
+    assert (ended, after - before) == (True, set())
+
+
+async def _again(world, place):
+    Session(place.store, "s").append(Message(message=Prompt(content="Look again.")))
+    await wake(world, "s")
+
+
+def _script(folder, turns):
+    """The model asks for the number of the server's process, turn after turn."""
+    call = {"toolCalls": [{"name": "mcp__plain__pids", "input": {}}]}
+    lines = [json.dumps(line) + "\n" for line in [call, {"text": "Seen."}] * turns]
+    (folder / "script.jsonl").write_text("".join(lines))
+
+
+def _seen(place):
+    values = [entry.value for entry in read_log(place.store, "s").entries]
+    said = [value.message for value in values if isinstance(value, Message)]
+    return [int(message.text.split()[0]) for message in said if isinstance(message, ToolResult)]
+
+
+# ── one that does not start ──────────────────────────────────────────────────────────────────────
+
+
+def test_one_that_nobody_waits_for_any_more_is_ended_although_others_live():
+    """It never greeted: nobody knows what it hangs on, and whoever needs it next has it begun anew."""
+
+    async def main():
+        before = children(os.getpid())
+        async with Servers() as servers:
+            kept = await _pids(servers)
+            mute = plain("mute")
+            waiting = [asyncio.create_task(servers.list_tools(mute)) for _ in range(2)]
+            (guarding,) = await asyncio.to_thread(until, lambda: children(os.getpid()) - before - set(kept))
+            first, second = waiting
+            first.cancel()
+            await asyncio.wait({first})
+            waited_for = guarding in children(os.getpid())
+            second.cancel()
+            await asyncio.wait({second})
+            return waited_for, guarding in children(os.getpid()), await _pids(servers) == kept
+
+    assert asyncio.run(main()) == (True, False, True)
+
+
+def test_a_call_is_cancelled_at_once_although_its_server_takes_its_time_to_go():
+    """RUN-12: a person who cancels waits for nobody; who takes back a listing sees its server go."""
+    stubborn = McpServer(name="stubborn", command=("/bin/sh", "-c", "trap '' TERM INT; while :; do sleep 1; done"))
+
+    async def cancelled(servers, asking):
+        task = asyncio.create_task(asking)
+        await asyncio.to_thread(until, lambda: grandchildren(os.getpid()))
+        (connection,) = servers._alive.values()
+        task.cancel()
+        await asyncio.wait({task})
+        return task.cancelled(), connection.is_over, connection.is_gone
+
+    async def main():
+        async with Servers() as servers:
+            called = await cancelled(servers, servers.call(stubborn, "t", {}))
+        async with servers:
+            return called, await cancelled(servers, servers.list_tools(stubborn))
+
+    assert asyncio.run(main()) == ((True, True, False), (True, True, True))
+
+
+# ── what is listed ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_tool_that_is_malformed_costs_itself_alone():
+    """Each is left out with a line; those beside it are listed and run, also one that shares its name."""
+    heard = []
+
+    async def main():
+        async with asking(plain("malformed"), notices=heard) as asked:
+            return list(asked.tools), await asked.run("add", a=1, b=1)
+
+    names, ran = asyncio.run(main())
+    assert (len(names), ran) == (12, Outcome("2"))
+    assert "mcp__plain__die" in names
+    left = "of the MCP server plain is left out: it is not described as the protocol asks"
+    assert heard == [
+        f"the tool 'die' {left} (inputSchema.properties)",
+        f"the tool 'list' {left} (inputSchema.type)",
+        f"the tool 'none' {left} (inputSchema)",
+        f"the tool 'without a name' {left}",
+    ]
+
+
+HEADERS = """
+from mcp.server.mcpserver import MCPServer
+server = MCPServer("odd", log_level="CRITICAL")
+server.add_tool(lambda a: a, name="good", description="")
+server.add_tool(lambda a: a, name="bad", description="")
+server._tool_manager._tools["bad"].parameters["properties"]["a"]["x-mcp-header"] = "not a header"
+server.run("stdio")
+"""
+
+
+def test_a_tool_that_the_sdk_drops_is_noticed():
+    """It drops those whose headers cannot be sent, and says so to nobody who listens."""
+    heard = []
+
+    async def main():
+        async with Servers(notice=heard.append) as servers:
+            return await servers.list_tools(McpServer(name="odd", command=(sys.executable, "-c", HEADERS)))
+
+    assert [tool["name"] for tool in asyncio.run(main())] == ["mcp__odd__good"]
+    assert heard == [
+        "the tool 'bad' of the MCP server odd is left out: the headers that its schema asks for cannot be sent"
+    ]
+
+
+def test_a_listing_is_asked_for_anew_by_each_session_that_begins():
+    """Servers outlive sessions: what one has changed meanwhile holds from the next that begins."""
+
+    async def main():
+        async with Servers() as servers:
+            counts = [len(await servers.list_tools(plain("growing"))) for _ in range(3)]
+            return counts, len(servers._begun)
+
+    (first, *others), begun = asyncio.run(main())
+    assert (others, begun) == ([first + 1, first + 2], 1)
+
+
+def test_the_same_is_noticed_once():
+    """The tools of a log are looked at in every step."""
+    heard = []
+    servers = Servers(notice=heard.append)
+    for _ in range(3):
+        mcp_tools([{"name": "t", "from": {"mcp": {"tool": "t", "name": "a"}}}], servers)
+    assert len(heard) == 1
+
+
+def test_those_that_are_gone_are_forgotten():
+    """A server that dies again and again in a long chat leaves nothing behind."""
+
+    async def main():
+        async with Servers() as servers:
+            for _ in range(5):
+                await servers.call(plain(), "die", {})
+            return len(servers._begun)
+
+    assert asyncio.run(main()) <= 2
