@@ -11,6 +11,7 @@ from wakelog.cli.safe import first_line, hostile, json_line, visible, visible_li
 
 OURS = re.compile("\x1b\\[(?:0|{})m".format("|".join(re.escape(code) for code in set(_SGR.values()))))
 ZERO = "2026-01-01T00:00:00.000Z"
+JOINED = ["👨\u200d👩\u200d👧", "👩🏽\u200d💻", "❤\ufe0f\u200d🔥", "🏳\ufe0f\u200d🌈"]
 
 
 def rest(text):
@@ -36,7 +37,9 @@ def test_there_are_enough_payloads():
     assert len(PAYLOADS) >= 60
 
 
-@pytest.mark.parametrize("text", ["plain", "Grüße, 日本語, ñ", "⚠️ sign", "é combining", "😀", "a  b", "", "tab\tbed"])
+@pytest.mark.parametrize(
+    "text", ["plain", "Grüße, 日本語, ñ", "⚠️ sign", "é combining", "😀", "a  b", "", "tab\tbed", *JOINED]
+)
 def test_ordinary_text_stays(text):
     assert visible(text) == text.replace("\t", "    ")
 
@@ -52,6 +55,12 @@ def test_ordinary_text_stays(text):
         ("\ud800", "⟨U+D800⟩"),
         ("\U000e0041", "⟨U+E0041⟩"),
         ("a\nb", "a␊b"),
+        # A joiner is seen where it makes one picture of two, and a sign everywhere else.
+        ("a\u200db", "a⟨U+200D⟩b"),
+        ("👨\u200d", "👨⟨U+200D⟩"),
+        ("\u200d👩", "⟨U+200D⟩👩"),
+        ("👨\u200d\u200d👩", "👨⟨U+200D⟩⟨U+200D⟩👩"),
+        ("a\ufe0f\u200d👩", "a\ufe0f⟨U+200D⟩👩"),
     ],
 )
 def test_signs(text, shown):

@@ -33,6 +33,7 @@ _HIDDEN = (
     (0x1D173, 0x1D17A),
     (0xE0000, 0xE0FFF),  # tags and variation selectors: a whole text can hide in them
 )
+_PICTURE = "[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f300-\U0001faff]"
 _TAB = "    "
 
 
@@ -41,7 +42,9 @@ def hostile() -> re.Pattern[str]:
     """What matches a character that does more, or less, than be seen."""
     signs = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in _HIDDEN)
     # One U+FE0E or U+FE0F behind a sign picks its picture, as emoji do; a row of them hides something.
-    return re.compile(f"[{signs}]|(?<=[\ufe00-\ufe0f])[\ufe0e\ufe0f]|^[\ufe0e\ufe0f]")
+    # One U+200D between two pictures makes one of them, which is seen; anywhere else it hides something.
+    joined = f"(?<={_PICTURE})\u200d(?={_PICTURE})|(?<={_PICTURE}\ufe0f)\u200d(?={_PICTURE})"
+    return re.compile(f"(?!{joined})[{signs}]|(?<=[\ufe00-\ufe0f])[\ufe0e\ufe0f]|^[\ufe0e\ufe0f]")
 
 
 def visible(text: str) -> str:

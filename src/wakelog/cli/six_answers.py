@@ -3,8 +3,9 @@
 import inspect
 from collections import Counter
 
+from wakelog.cli.draw import beginning
 from wakelog.cli.output import put
-from wakelog.cli.safe import visible
+from wakelog.cli.safe import first_line, visible
 from wakelog.cli.stage import Stage
 from wakelog.cli.times import plural, size
 from wakelog.log.content import BlobRef, ToolResult
@@ -109,5 +110,5 @@ def _in_a_word(entry: Entry) -> str:
     if isinstance(value, Message):
         said = value.message
         word = f" {said.settled}" if isinstance(said, ToolResult) else ""
-        return f"{said.__struct_config__.tag}{word}: {visible(said.text[:60].splitlines()[0] if said.text else '')}"
+        return f"{said.__struct_config__.tag}{word}: {beginning(first_line(said.text), 60)}"
     return entry.type

@@ -1,5 +1,6 @@
 """Chats on real terminals, in a store of their own. What they wrote can be replayed at the end (`shell`)."""
 
+import json
 import os
 
 import pytest
@@ -30,3 +31,18 @@ def chat(shell, tmp_path_factory):
 def gate(shell):
     """What a tool waits at."""
     return Gate(shell.folder / "gate")
+
+
+@pytest.fixture
+def mcp_servers(shell):
+    """Configures servers by their names, each by a line for the shell."""
+
+    def write(**commands):
+        tables = [
+            f"[mcp.{name}]\ncommand = {json.dumps(['/bin/sh', '-c', command])}\n" for name, command in commands.items()
+        ]
+        path = shell.folder / "config" / "wakelog" / "config.toml"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"[agents.agent]\nmcp = {json.dumps(list(commands))}\n\n" + "\n".join(tables))
+
+    return write

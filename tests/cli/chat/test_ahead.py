@@ -1,8 +1,11 @@
 """What is typed before a chat is there counts as typed into it, and the terminal is as it was when a chat is over."""
 
+import sys
+
 import pytest
 
 from tests.cli.chat.seeing import READY, kinds, prompts
+from tests.tools.mcp.serving import PLAIN
 from wakelog.cli.chat.ahead import as_keys
 
 
@@ -48,6 +51,34 @@ def test_nobody_approves_what_they_have_not_seen(shell, script, chat):
     pane.expect("command: touch ran", "» waits: y")
     assert "attention_resolved" not in kinds(shell)
     assert not (shell.folder / "ran").exists()
+
+
+def test_a_model_that_takes_its_time_hears_all_of_it(shell, chat, gate, mcp_servers):
+    """Two lines before there is anybody to say them to: both are said, in order, and half of a third one stays."""
+    mcp_servers(slow=f"cat {shell.folder}/gate >&2; exec {sys.executable} -I -S {PLAIN}")
+    pane = chat("--model", "demo", ahead=("hello there", "Enter", "list .", "Enter", "half a li"))
+    pane.expect("connecting to slow", "» waits: hello there", "» waits: list .", "› half a li")
+    gate.open()
+    pane.expect("✓ list .", "› half a li")
+    assert prompts(shell) == ["hello there", "list ."]
+
+
+def test_what_follows_the_choice_of_a_session_is_said_in_it(shell, script, chat):
+    """Also before there is a list to choose from, and in one burst behind the key that chooses."""
+    model = script(*({"text": f"Answer {number}."} for number in range(9)))
+    for prompt in ("the parser", "the lexer"):
+        assert shell.process("run", "--model", model, prompt, typed=b"").code == 0
+    early = chat("--pick", ahead=("pars", "Enter", "one", "Enter", "two", "Enter"))
+    early.expect("› the parser", "› one", "› two")
+    early.until(early.rests)
+    late = chat("--pick")
+    late.expect("the parser", "the lexer")
+    late.press("lex", "Enter", "three", "Enter", "four", "Enter")
+    late.expect("› the lexer", "› three", "› four")
+    late.until(late.rests)
+    assert prompts(shell) == ["the parser", "one", "two"]
+    assert prompts(shell, "agent_user_2") == ["the lexer", "three", "four"]
+    assert len(list(shell.store.glob("*.jsonl"))) == 2
 
 
 def test_a_list_is_typed_into_too(shell, script, chat):

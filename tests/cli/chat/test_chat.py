@@ -124,9 +124,35 @@ def test_once_always_and_no(shell, script, chat):
     pane.expect("✗ shell echo two >> ran · denied", "command: echo three >> ran")
     pane.say("a")
     pane.expect("✓ shell echo three >> ran", "✓ shell echo four >> ran", "Finished.")
+    pane.until(pane.rests)
+    decided = lines_of_decisions(pane.scrolled())
+    assert decided == [
+        "· decided: approve · shell echo one >> ran",
+        "· decided: deny · shell echo two >> ran",
+        "· context: shell runs unasked",
+        "· decided: approve · shell echo three >> ran",
+    ]
+    again = chat("agent_user_1")
+    again.expect(READY)
+    assert lines_of_decisions(again.scrolled()) == decided
     assert (shell.folder / "ran").read_text() == "one\nthree\nfour\n"
     decisions = [entry["decision"] for entry in entries(shell) if entry["type"] == "attention_resolved"]
     assert decisions == ["approve", "deny", "approve"]
+
+
+def lines_of_decisions(seen):
+    return [line.rstrip() for line in seen.splitlines() if line.startswith(("· decided", "· context"))]
+
+
+def test_what_was_decided_elsewhere_is_shown_too(shell, script, chat):
+    """The line is drawn from the log: it makes no difference who wrote it."""
+    pane = chat("--model", script({"toolCalls": [TOUCH]}, {"text": "Finished."}))
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("[y] once")
+    assert shell.process("attention", "agent_user_1", "--deny").code == 0
+    pane.expect("· decided: deny · shell touch ran")
+    assert not (shell.folder / "ran").exists()
 
 
 TOUCH = {"name": "shell", "input": {"command": "touch ran"}}

@@ -14,12 +14,12 @@ from wakelog.cli.chat.living import Moment, live_lines
 from wakelog.cli.chat.markdown import markdown_lines
 from wakelog.cli.chat.page import page_lines, shape_of
 from wakelog.cli.chat.picking import Page
-from wakelog.cli.chat.shown import Block, Notice, Prompted, Thought, Tool, Used
+from wakelog.cli.chat.shown import Block, Decided, Notice, Prompted, Thought, Tool, Used
 from wakelog.cli.chat.talk import Talk
 from wakelog.cli.draw import Look, cells
 from wakelog.cli.safe import hostile
 from wakelog.log.content import Prompt, ToolResult, Usage
-from wakelog.log.entry import Queued
+from wakelog.log.entry import AttentionResolved, Queued
 from wakelog.turn.deltas import TextDelta
 from wakelog.views.session_row import SessionRow
 
@@ -49,6 +49,7 @@ def everything(text):
         Block(f"![{text}](http://x/{text})\n\n> `{text}` **{text}**"),
         Thought(text),
         Notice(text),
+        Decided(AttentionResolved(attention_id="a", decision=text, result=text), text, {"command": text}),
         Used(text, {"command": text}, result(text)),
         Used(text, {text: text}, result(text, status="error")),
         Used("edit", {"path": text, "old": text, "new": text + "\n" + text, text: text}, result()),
@@ -169,6 +170,29 @@ def test_long_things_are_folded_with_a_count():
     write = Used("write", {"path": "x", "content": many}, result())
     assert (len(lines_of(write)), lines_of(write)[-1]) == (18, "  … 34 more lines")
     assert len(diff_lines(PLAIN, "write", {"path": "x", "content": many})) == 50
+
+
+def test_a_decision_is_one_dim_line():
+    approve = AttentionResolved(attention_id="a", decision="approve")
+    assert lines_of(Decided(approve, "shell", {"command": "ls -l"})) == ["· decided: approve · shell ls -l"]
+    assert lines_of(Decided(approve, "shell", {"command": "ls"}, inside=True)) == ["  · decided: approve · shell ls"]
+    assert lines_of(Decided(approve)) == ["· decided: approve"]
+    (long,) = lines_of(Decided(approve, "shell", {"command": "word " * 40}), BRIGHT)
+    assert long.startswith("\x1b[2m")
+    assert cells(COLOUR.sub("", long)) <= 60
+
+
+FAMILY = "👨\u200d👩\u200d👧"
+
+
+@given(st.lists(st.sampled_from([FAMILY, "🇩🇪", "👍🏽", "w", "日"]), min_size=1, max_size=40))
+def test_the_end_of_a_thought_is_cut_between_signs(said):
+    """As many of the last signs as have room, none of them torn."""
+    ends = ["".join(said[at:]) for at in range(len(said))]
+    for between in (" ", ""):
+        shown = live_thought(PLAIN, between.join(said))
+        assert shown.removeprefix("∴ thinking … ").replace(" ", "") in ends
+        assert cells(shown) <= 60
 
 
 def test_a_thought_is_one_line():

@@ -24,17 +24,19 @@ def slow(shell, gate):
     return {"PYTHONPATH": path, "ANTHROPIC_API_KEY": "sk-none"}
 
 
-def test_a_message_waits_and_comes_back(shell, chat, gate, slow):
+def test_a_message_waits_and_comes_back(shell, chat, slow):
     """What cannot be asked is a line, the words stand where they were typed, and nothing is written."""
     pane = chat("--model", "anthropic:m", columns=160, env=slow)
     pane.expect(READY, "a new session · anthropic:m")
     pane.say("precious words")
     pane.expect("connecting to anthropic:m")
     pane.say("and more")
-    pane.expect("your last message still waits", "› and more")
-    (shell.folder / "gate.open").touch()
-    gate.open()
-    pane.expect("anthropic models need an SDK that is not installed (it is broken)", "› precious words")
+    pane.expect("» waits: precious words", "» waits: and more")
+    with open(shell.folder / "gate", "w") as opened:
+        # The SDK stands at the gate by now; whoever comes after it finds it open.
+        (shell.folder / "gate.open").touch()
+        opened.write("open\n")
+    pane.expect("anthropic models need an SDK that is not installed (it is broken)", "› precious words\n  and more")
     pane.until(lambda seen: "connecting" not in seen)
     assert pane.scrolled().count("it is broken") == 1
     assert not list(shell.store.glob("*.jsonl"))

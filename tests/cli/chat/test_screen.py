@@ -11,6 +11,7 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import create_pipe_input
 
 from wakelog.cli.chat import screen as screens
+from wakelog.cli.chat.steady import Steady
 from wakelog.cli.draw import Look
 
 
@@ -18,7 +19,7 @@ from wakelog.cli.draw import Look
 def terminal(monkeypatch):
     """A terminal of 40 times 12 that keeps what is written to it."""
     written = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
-    monkeypatch.setattr(screens, "terminal", lambda: screens.Steady(written, lambda: Size(rows=12, columns=40)))
+    monkeypatch.setattr(screens, "terminal", lambda: Steady(written, lambda: Size(rows=12, columns=40)))
     return written
 
 

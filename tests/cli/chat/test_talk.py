@@ -7,13 +7,16 @@ from hypothesis import strategies as st
 
 from tests.cli.chat.test_blocks import blocks_of
 from wakelog.cli.chat.replies import Answer
-from wakelog.cli.chat.shown import Block, Notice, Prompted, Thought, Used
+from wakelog.cli.chat.shown import Block, Decided, Notice, Prompted, Thought, Used
 from wakelog.cli.chat.talk import Talk
 from wakelog.log.content import Prompt, Reply, Text, Thinking, ToolCall, ToolResult
 from wakelog.log.entry import (
+    Attention,
+    AttentionResolved,
     Call,
     Cancelled,
     Compaction,
+    ContextRecord,
     Entry,
     Failed,
     FaultReport,
@@ -230,3 +233,29 @@ def test_a_change_that_was_shown_before_it_was_approved_is_not_shown_again(told)
     told.talk.told.add((HERE, "r", "t"))
     result = ToolResult(tool_call_id="t", tool_name="edit", reply_id="r", status="ok")
     assert told(Message(message=result)) == [Used("edit", {}, result, told=True)]
+
+
+# ── decisions ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("session", "inside"), [(HERE, False), ("crab_user_1_sub", True)])
+def test_a_decision_is_shown_with_what_it_is_about(told, session, inside):
+    """RUN-12: read from the log, whoever decided, and wherever the call stands."""
+    told(reply(ToolCall(id="c", name="shell", input={"command": "ls"})), "r", session)
+    assert told(Attention(reason="approve", reply_id="r", tool_call_id="c"), "q", session) == []
+    (shown,) = told(AttentionResolved(attention_id="q", decision="deny"), session=session)
+    assert (shown.decision.decision, shown.name, shown.input) == ("deny", "shell", {"command": "ls"})
+    assert shown.inside is inside
+
+
+def test_a_decision_about_something_unknown_is_shown_too(told):
+    (shown,) = told(AttentionResolved(attention_id="q", decision="ran"))
+    assert isinstance(shown, Decided)
+    assert (shown.decision.decision, shown.name) == ("ran", "")
+
+
+def test_a_tool_that_runs_unasked_from_here_on_is_a_line(told):
+    """As the transcript says it; what a session begins with is no news."""
+    assert told(ContextRecord(policy={"approval": "ask"})) == []
+    changed = told(ContextRecord(policy={"approval": "ask", "approvals": {"shell": "auto"}}))
+    assert changed == [Notice("context: shell runs unasked")]

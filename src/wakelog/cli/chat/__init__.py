@@ -4,7 +4,7 @@ Law: everything a person does here is an entry in the log, as if another process
 read from the log and its journals; nothing stored reaches the terminal raw; nothing is kept between turns but the
 session's name. Pure parts first: blocks, commands, diffs, shown, replies, talk, figures, picking. Then how they
 look: markdown, drawing, living, page. Then the effects, each thin: history, typed, screen, keys, watching, channel,
-running, ahead, behind. `room` puts them together. This file is loaded with the list of commands, so it loads the
+running, ahead. `room` puts them together. This file is loaded with the list of commands, so it loads the
 rest only when somebody chats.
 """
 
@@ -65,16 +65,17 @@ def chat(asked: Asked, session: str | None, *, latest: bool, pick: bool, **said:
         raise UsageError("these are several sessions", hint="name one, or ask for -c, or --pick")
     options = Options(said)
     place = Place(asked.store_url)
+    ahead = ""
     if pick:
         _put_heading(asked, place)
-        session = load("wakelog.cli.chat.picker").pick(look(asked.color), place)
+        session, ahead = load("wakelog.cli.chat.picker").pick(look(asked.color), place)
         if session is None:
             return
     opened = _opened(asked, place, options, session, latest=latest)
     cwd = options.folder if opened is None else here()
     if not pick:
         _put_heading(asked, place)
-    _sit(load("wakelog.cli.chat.room").Room(asked, place, options, cwd), opened)
+    _sit(load("wakelog.cli.chat.room").Room(asked, place, options, cwd), opened, ahead)
 
 
 chat.params[2:2] = [param for param in run_command.params if param.name in _TERMS]
@@ -139,10 +140,10 @@ def _latest(place: Place, options: Options) -> Session:
 # ── the chat ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _sit(room: "Room", session: Session | None) -> None:
+def _sit(room: "Room", session: Session | None, ahead: str) -> None:
     if session is not None:
         note_damage(session.name, session.damage, brief=True)
-    code: int = load("asyncio").run(room.sit(session))
+    code: int = load("asyncio").run(room.sit(session, ahead))
     if room.session is not None:
         note(room.farewell)
     if code:

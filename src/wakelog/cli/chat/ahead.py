@@ -2,7 +2,8 @@
 
 Until a program takes the terminal, that edits lines by itself, and what was Enter is a line feed by the time it is
 read: in a chat that would be a new line of a message instead of its end. So what is there already is read before
-anybody else reads, and each line feed in it is Enter again.
+anybody else reads, and each line feed in it is Enter again. What was pressed in a list before the chat, behind the
+Enter that ended it, is kept for the chat likewise.
 """
 
 import contextlib
@@ -40,11 +41,16 @@ def as_keys(line: bytes) -> str:
     return line.decode(errors="replace").translate(_KEYS)
 
 
-def press(app: Application[Any], keys: str) -> None:
-    """Presses keys in a program that runs."""
-    pressed: list[KeyPress] = []
-    parser = Vt100Parser(pressed.append)
+def pressed(keys: str) -> list[KeyPress]:
+    """Keys, told apart."""
+    found: list[KeyPress] = []
+    parser = Vt100Parser(found.append)
     parser.feed(keys)
     parser.flush()
-    app.key_processor.feed_multiple(pressed)
+    return found
+
+
+def press(app: Application[Any], keys: list[KeyPress]) -> None:
+    """Presses keys in a program that runs."""
+    app.key_processor.feed_multiple(keys)
     app.key_processor.process_keys()

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from wakelog.cli.addresses import find, find_entry, short
+from wakelog.cli.addresses import find, find_entry
 from wakelog.cli.chat.commands import COMMANDS, usage_of
 from wakelog.cli.chat.seat import Seat
 from wakelog.cli.draw import pad, wrap
+from wakelog.cli.names import short
 from wakelog.cli.read import context_lines, spent_lines
+from wakelog.cli.serving import none_asked
 from wakelog.cli.terms import Terms, agree, ask_again, checked, unasked
 from wakelog.cli.trees import draw_tree
 from wakelog.cli.weighing import beside
@@ -123,7 +125,7 @@ def _model(room: Seat, given: str) -> None:
         room.terms = terms
     else:
         _at_rest(room)
-        agree(room.session, Terms(model=given))
+        agree(room.session, Terms(model=given), none_asked)
         # A model that the command line named, and that still waited for a message, is not meant any more.
         room.terms = msgspec.structs.replace(room.terms, model=None)
         room.view.catch_up()

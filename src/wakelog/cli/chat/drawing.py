@@ -11,8 +11,9 @@ import msgspec
 
 from wakelog.cli.chat.diffs import diff_of
 from wakelog.cli.chat.markdown import markdown_lines
-from wakelog.cli.chat.shown import Block, Lines, Notice, Prompted, Shown, Thought, Tool, Used
-from wakelog.cli.draw import Look, clip, wrap
+from wakelog.cli.chat.shown import Block, Decided, Lines, Notice, Prompted, Shown, Thought, Tool, Used
+from wakelog.cli.draw import Look, clip, ending, wrap
+from wakelog.cli.facts import fact_words
 from wakelog.cli.safe import first_line, visible, visible_lines
 from wakelog.cli.times import lasted, plural
 from wakelog.cli.transcripts import telling
@@ -23,7 +24,9 @@ _PROMPT_LINES = 12
 _DIFF_LINES = 16
 _ERROR_LINES = 4
 _NAME_ROOM = 24
+_SIGN_CHARS = 12
 _SIGNS = {"ok": ("✓", "v", "good"), "error": ("✗", "x", "bad"), "denied": ("✗", "x", "warn")}
+_CLOSE = (Used, Decided, Notice)
 _DIFF_STYLES = {"+": "good", "-": "bad"}
 
 
@@ -46,6 +49,8 @@ def draw(dress: Dress, shown: Shown) -> list[str]:
             return [look.paint("dim", _thought(look, text))]
         case Used() as used:
             return _used(look, used)
+        case Decided() as decided:
+            return [_decided(look, decided)]
         case Notice(text=text, style=style):
             pieces = wrap(f"{look.sign('·', '-')} {visible(text)}", look.columns)
             return [look.paint(style, piece) for piece in pieces]
@@ -66,7 +71,7 @@ def draw_all(dress: Dress, shown: Sequence[Shown], last: Shown | None) -> tuple[
 
 def _is_close(before: Shown | None, after: Shown) -> bool:
     """Whether one thing follows another without a blank line: notices and tools stand together."""
-    return before is None or (isinstance(before, Used | Notice) and isinstance(after, Used | Notice))
+    return before is None or (isinstance(before, _CLOSE) and isinstance(after, _CLOSE))
 
 
 def _prompted(look: Look, text: str) -> list[str]:
@@ -91,6 +96,14 @@ def _used(look: Look, used: Used) -> list[str]:
     line = f"{indent}{look.paint(style, look.sign(sign, plain))} {title}{look.paint('dim', tail)}"
     below = _errors(look, result) if result.settled == "error" else _change(look, used)
     return [line, *(f"{indent}  {piece}" for piece in below)]
+
+
+def _decided(look: Look, decided: Decided) -> str:
+    """One line that stays: the word of the log, and what it is about."""
+    dot, indent = look.sign("·", "-"), "  " if decided.inside else ""
+    words = f"{indent}{dot} decided: {fact_words(decided.decision)}"
+    title = tool_title(look, decided.name, decided.input) if decided.name else ""
+    return look.paint("dim", clip(look, f" {dot} ".join(filter(None, (words, title))), look.columns))
 
 
 def _tail(look: Look, result: ToolResult) -> str:
@@ -153,9 +166,17 @@ def live_tool(look: Look, tool: Tool, spinner: str, now: int) -> str:
     return indent + look.paint("tool", spinner or look.sign("•", "*")) + " " + clip(look, line, look.columns - 4)
 
 
+def _whole_words(words: str, width: int) -> str:
+    """The last words that have room; of a word that is too long by itself, its end."""
+    end = ending(words, width)
+    cut = end != words and not words[: len(words) - len(end)].endswith(" ")
+    space = end.find(" ") if cut else -1
+    return end[space + 1 :] if 0 <= space < 2 * width // 3 else end.lstrip(" ")
+
+
 def live_thought(look: Look, text: str) -> str:
     """The end of a thought under way, on one line."""
-    words = visible(" ".join(text[-look.columns * 2 :].split()))
-    # A little room is left for a last sign that is wide.
-    end = wrap(words[::-1], max(8, look.columns - 15))[0][::-1]
+    # The end of it is looked for where it must be: no sign that people use has more characters than this.
+    words = visible(" ".join(text[-look.columns * _SIGN_CHARS :].split()))
+    end = _whole_words(words, max(8, look.columns - 15))
     return look.paint("dim", f"{look.sign('∴', '~')} thinking {look.sign('…', '...')} {end}")

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from wakelog.cli.draw import Look, cells, clip
+from wakelog.cli.draw import Look, beginning, cells, clip
 from wakelog.cli.safe import first_line, visible
 from wakelog.cli.times import plural
 from wakelog.cli.weighing import beside
@@ -53,7 +53,7 @@ def status_line(look: Look, known: Figures, doing: str, waiting: int) -> str:
     limit = f"/{_short(known.compact_at)}" if known.compact_at else ""
     words = [
         (0, "bold", visible(known.name)),
-        (4, "dim", first_line(known.title)[:40]),
+        (4, "dim", beginning(first_line(known.title), 40)),
         (2, "dim", _ending(look, visible(known.model))),
         (3, "dim", f"context {_short(known.tokens)}{limit}" if known.calls or known.tokens else ""),
         (5, "dim", f"spent {_short(spent)}" if known.calls else ""),

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from wakelog.cli.chat.drawing import live_thought, live_tool
+from wakelog.cli.chat.shown import Unsaid
 from wakelog.cli.chat.talk import Key, Talk
 from wakelog.cli.draw import Look, clip, wrap
 from wakelog.cli.safe import first_line, visible
@@ -42,12 +43,17 @@ def live_lines(look: Look, talk: Talk, moment: Moment, asked: Collection[Key] = 
     lines += _more(look, len(tools) - _TOOLS, "more tools")
     if talk.summarising:
         lines.append(look.paint("dim", f"{spinner} folding".strip()))
-    queue = [queued for queued in talk.queue.values() if queued.message is not None]
-    for queued in queue[:_QUEUE]:
-        words = first_line(queued.message.text if queued.message is not None else "")
-        how = "next" if queued.mode == "steer" else "waits"
-        lines.append(look.paint("dim", clip(look, f"{look.sign('»', '>>')} {how}: {words}", look.columns)))
-    return lines + _more(look, len(queue) - _QUEUE, "more messages wait")
+    queue = [(queued.message, queued.mode) for queued in talk.queue.values()]
+    waiting = [Unsaid(message.text, mode == "steer") for message, mode in queue if message is not None]
+    return lines + unsaid_lines(look, waiting)
+
+
+def unsaid_lines(look: Look, waiting: Sequence[Unsaid]) -> list[str]:
+    """Messages that wait for their turn, or for whom they are said to."""
+    mark = look.sign("»", ">>")
+    lines = [f"{mark} {'next' if one.steer else 'waits'}: {first_line(one.text)}" for one in waiting[:_QUEUE]]
+    drawn = [look.paint("dim", clip(look, line, look.columns)) for line in lines]
+    return drawn + _more(look, len(waiting) - _QUEUE, "more messages wait")
 
 
 def connecting_line(look: Look, moment: Moment, names: Sequence[str], *, stopping: bool) -> str:

@@ -9,7 +9,7 @@ from wakelog.cli.chat.shown import Notice, Shown
 from wakelog.cli.chat.talk import Talk
 from wakelog.cli.times import plural
 from wakelog.log.content import Prompt
-from wakelog.log.entry import Entry, Head, Message, Queued
+from wakelog.log.entry import ContextRecord, Entry, Head, Message, Queued
 from wakelog.log.tree import Branch
 from wakelog.views.state import branch_state
 
@@ -21,6 +21,7 @@ _UNTOLD = (Queued, Head)
 def opened(talk: Talk, name: str, branch: Branch, messages: int) -> list[Shown]:
     """The last exchange of a branch; `messages` is how many there are in all."""
     entries = last_exchange(branch)
+    talk.context = _in_force_before(branch, entries)
     for queued in branch_state(branch).queue:
         if queued.message is not None and queued.mode in ("steer", "followUp"):
             talk.queue[queued.id] = queued
@@ -28,6 +29,12 @@ def opened(talk: Talk, name: str, branch: Branch, messages: int) -> list[Shown]:
     above = max(0, messages - sum(isinstance(entry.value, Message) for entry in entries))
     folded = max(0, len(shown) - _SHOWN_MAX)
     return [*_above(name, above, folded), *shown[-_SHOWN_MAX:]]
+
+
+def _in_force_before(branch: Branch, entries: list[Entry]) -> ContextRecord | None:
+    shown = {entry.id for entry in entries}
+    records = [link.value for link in branch.links if isinstance(link.value, ContextRecord)]
+    return next((record for record in reversed(records) if record.id not in shown), None)
 
 
 def _above(name: str, messages: int, folded: int) -> list[Shown]:

@@ -15,16 +15,17 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
-from prompt_toolkit.layout import FormattedTextControl, Layout, Window
+from prompt_toolkit.layout import FormattedTextControl, Layout
 from prompt_toolkit.output import ColorDepth
 
-from wakelog.cli.chat.ahead import press, typed_ahead
-from wakelog.cli.chat.behind import behind
+from wakelog.cli.behind import behind
+from wakelog.cli.chat.ahead import press, pressed, typed_ahead
 from wakelog.cli.chat.listing import Listed, read_rows
 from wakelog.cli.chat.page import ROWS_MAX, page_lines, shape_of
 from wakelog.cli.chat.picking import Picking, page_of
-from wakelog.cli.chat.screen import terminal
-from wakelog.cli.draw import Look
+from wakelog.cli.chat.standins import SignWindow
+from wakelog.cli.chat.steady import terminal
+from wakelog.cli.draw import Look, signs
 from wakelog.cli.places import Place
 from wakelog.cli.times import now_ms
 from wakelog.errors import WakelogError
@@ -43,11 +44,13 @@ _FAR = 1 << 40
 _KEY_S = 0.1
 
 
-def pick(look: Look, place: Place) -> str | None:
-    """The name of the session that was picked; None if none was."""
+def pick(look: Look, place: Place) -> tuple[str | None, str]:
+    """The name of the session that was picked, None if none was; and the keys that were pressed for the chat in it."""
     picker = _Picker(look, place, Picking(ROWS_MAX))
     with typed_ahead(picker.app.input.fileno()) as ahead:
-        return picker.run(ahead)
+        # Enter ends what was typed for the list, though it may be a while until there is something to open.
+        mine, enter, rest = ahead.partition("\r")
+        return picker.run(mine + enter), rest
 
 
 class _Picker:
@@ -59,7 +62,7 @@ class _Picker:
         self._picking = picking
         self._previews: dict[str, str] = {}
         self._output = terminal()
-        window = Window(FormattedTextControl(lambda: ANSI("\n".join(self._lines()))), wrap_lines=False)
+        window = SignWindow(FormattedTextControl(lambda: ANSI("\n".join(self._lines()))), wrap_lines=False)
         self.app: Application[str | None] = Application(
             layout=Layout(window),
             key_bindings=self._keys(),
@@ -73,7 +76,7 @@ class _Picker:
         """The list, with these keys pressed first, until a session is picked."""
 
         def begin() -> None:
-            press(self.app, ahead)
+            press(self.app, pressed(ahead))
             self.app.create_background_task(self._read())
 
         return self.app.run(pre_run=begin)
@@ -111,7 +114,8 @@ class _Picker:
         chosen = self._picking.row
         preview = self._preview(chosen) if chosen is not None and shape.preview else ""
         seen = msgspec.structs.replace(self._look, width=max(_NARROWEST, size.columns))
-        return list(page_lines(seen, page_of(self._picking), preview, now_ms(), shape))
+        lines = page_lines(seen, page_of(self._picking), preview, now_ms(), shape)
+        return list(map(SignWindow.stand_ins.put, lines))
 
     def _preview(self, row: SessionRow) -> str:
         if row.name not in self._previews:
@@ -140,7 +144,7 @@ class _Picker:
 
         @keys.add("backspace")
         def shorten(_: KeyPressEvent) -> None:
-            picking.type(picking.filter[:-1])
+            picking.type("".join(list(signs(picking.filter))[:-1]))
 
         @keys.add("c-u")
         def clear(_: KeyPressEvent) -> None:

@@ -6,11 +6,8 @@ scrolling, searching and copying are the terminal's own. What is typed is shown 
 a text that was pasted is as hostile as one that was stored.
 """
 
-import contextlib
-import os
 import select
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from prompt_toolkit.application import Application
@@ -22,7 +19,8 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, has_completions
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
 from prompt_toolkit.history import History
-from prompt_toolkit.key_binding import KeyBindingsBase
+from prompt_toolkit.input.typeahead import get_typeahead
+from prompt_toolkit.key_binding import KeyBindingsBase, KeyPress
 from prompt_toolkit.layout import (
     BufferControl,
     ConditionalContainer,
@@ -34,10 +32,12 @@ from prompt_toolkit.layout import (
 )
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.output import ColorDepth
-from prompt_toolkit.output.vt100 import Vt100_Output
-from prompt_toolkit.styles import Style
+from prompt_toolkit.styles import Style, default_ui_style, merge_styles
 
-from wakelog.cli.chat.ahead import press, typed_ahead
+from wakelog.cli.chat.ahead import press, pressed, typed_ahead
+from wakelog.cli.chat.reflow import Reflowing
+from wakelog.cli.chat.standins import SignWindow
+from wakelog.cli.chat.steady import terminal
 from wakelog.cli.chat.typed import Visible
 from wakelog.cli.draw import Look
 
@@ -77,13 +77,13 @@ class Screen:
             auto_suggest=DummyAutoSuggest(),
         )
         self._live, self._status = _Area(live), _Area(status)
-        self._ahead = ""
+        self._ahead: list[KeyPress] = []
         self.app: Application[int] = self._made()
 
     def _made(self) -> Application[int]:
         mark = self._look.sign("›", ">")
-        control = BufferControl(self.input, input_processors=[Visible()])
-        typing = Window(
+        control = BufferControl(self.input, input_processors=[Visible(SignWindow.stand_ins)])
+        typing = SignWindow(
             control,
             height=Dimension(min=1, max=_INPUT_LINES),
             dont_extend_height=True,
@@ -102,6 +102,7 @@ class Screen:
             before_render=lambda _: self._refresh(),
         )
         app.timeoutlen = app.ttimeoutlen = _KEY_S
+        app.renderer = Reflowing(merge_styles([default_ui_style(), _STYLE]), self._output)
         return app
 
     def bind(self, keys: KeyBindingsBase) -> None:
@@ -120,10 +121,12 @@ class Screen:
             return False
         return not select.select([self.app.input.fileno()], [], [], 0)[0]
 
-    async def run(self) -> int:
-        """Has the terminal until somebody leaves; gives the exit code."""
-        with typed_ahead(self.app.input.fileno()) as self._ahead:
-            if self._ahead:
+    async def run(self, ahead: str = "") -> int:
+        """Has the terminal until somebody leaves; gives the exit code. Keys that are known are pressed first."""
+        with typed_ahead(self.app.input.fileno()) as typed:
+            # What a list before this chat had been handed and has not used stands between the two.
+            self._ahead = [*pressed(ahead), *get_typeahead(self.app.input), *pressed(typed)]
+            if typed:
                 # Half a line of it may stand where the first frame is to be.
                 self._output.write_raw("\r")
                 self._output.erase_end_of_line()
@@ -131,7 +134,7 @@ class Screen:
 
     def press_ahead(self) -> None:
         """From here on keys mean something: those that were pressed before are pressed now."""
-        keys, self._ahead = self._ahead, ""
+        keys, self._ahead = self._ahead, []
         press(self.app, keys)
 
     def give_back(self, text: str) -> None:
@@ -166,35 +169,6 @@ class Screen:
         self._status.refresh()
 
 
-class Steady(Vt100_Output):
-    """The terminal's output. What belongs together is written at once: nobody sees a screen without its input."""
-
-    _held = False
-
-    @contextlib.contextmanager
-    def whole(self) -> Iterator[None]:
-        """Everything in here is written at its end."""
-        self._held = True
-        try:
-            yield
-        finally:
-            self._held = False
-            self.flush()
-
-    def flush(self) -> None:
-        """See `Output`."""
-        if not self._held:
-            super().flush()
-
-
-def terminal() -> Steady:
-    """The terminal of this process. Where its cursor stands is never asked: nothing is drawn above it."""
-    output = Steady.from_pty(sys.stdout, term=os.environ.get("TERM"))
-    assert isinstance(output, Steady)
-    output.enable_cpr = False
-    return output
-
-
 class _Area:
     """Lines that are drawn anew with every frame; no line at all where there is nothing to show."""
 
@@ -204,14 +178,14 @@ class _Area:
         self._count = 0
         # Where a terminal is too low for all of it, its end is what is shown.
         control = FormattedTextControl(self._shown, get_cursor_position=lambda: Point(0, self._count - 1))
-        shown = Window(control, height=self._height, dont_extend_height=True)
+        shown = SignWindow(control, height=self._height, dont_extend_height=True)
         self.window = ConditionalContainer(shown, Condition(lambda: self._count > 0))
 
     def refresh(self) -> None:
         """Asks for the lines."""
         lines = self._lines()
         self._count = len(lines)
-        self._text = ANSI("\n".join(lines))
+        self._text = ANSI("\n".join(map(SignWindow.stand_ins.put, lines)))
 
     def _height(self) -> Dimension:
         return Dimension(min=1, preferred=self._count, max=self._count)

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from wakelog.log.content import ToolResult
+from wakelog.log.entry import AttentionResolved
 
 
 class Prompted(msgspec.Struct, frozen=True):
@@ -41,6 +42,15 @@ class Used(msgspec.Struct, frozen=True):
     told: bool = False
 
 
+class Decided(msgspec.Struct, frozen=True):
+    """What a person has decided about a tool call, here or elsewhere."""
+
+    decision: AttentionResolved
+    name: str = ""
+    input: object = None
+    inside: bool = False
+
+
 class Notice(msgspec.Struct, frozen=True):
     """A line of our own about what happened, which may quote what was stored."""
 
@@ -54,7 +64,14 @@ class Lines(msgspec.Struct, frozen=True):
     lines: tuple[str, ...]
 
 
-Shown: TypeAlias = Prompted | Block | Thought | Used | Notice | Lines
+Shown: TypeAlias = Prompted | Block | Thought | Used | Decided | Notice | Lines
+
+
+class Unsaid(msgspec.Struct, frozen=True):
+    """A message that was sent and is not part of the talk yet."""
+
+    text: str
+    steer: bool = False
 
 
 class Tool(msgspec.Struct, frozen=True):

@@ -9,13 +9,16 @@ Rule 3: texts leave as they were stored: whoever draws them makes them visible.
 import msgspec
 
 from wakelog.cli.chat.replies import Answer
-from wakelog.cli.chat.shown import Notice, Prompted, Shown, Tool, Used
+from wakelog.cli.chat.shown import Decided, Notice, Prompted, Shown, Tool, Used
 from wakelog.cli.tries import Tries
 from wakelog.log.content import Note, Prompt, Reply, Said, ToolCall, ToolResult
 from wakelog.log.entry import (
+    Attention,
+    AttentionResolved,
     Call,
     Cancelled,
     Compaction,
+    ContextRecord,
     Entry,
     Failed,
     Head,
@@ -31,6 +34,7 @@ from wakelog.log.entry import (
 )
 from wakelog.providers import spelled
 from wakelog.turn.deltas import Spoken, TextDelta
+from wakelog.views.context_words import context_words
 
 _OUTPUT_CHARS = 400
 
@@ -47,6 +51,7 @@ class Talk:
         self._early: dict[str, list[Spoken]] = {}
         self._asked: dict[Key, ToolCall] = {}
         self._started: dict[str, Key] = {}
+        self._questions: dict[str, Key] = {}
         self._tries = Tries()
         self.tools: dict[Key, Tool] = {}
         self.queue: dict[str, Queued] = {}
@@ -56,6 +61,8 @@ class Talk:
         """The replies that have been shown to their end."""
         self.told: set[Key] = set()
         """The calls of which everything they are given has been shown, since a person was asked."""
+        self.context: ContextRecord | None = None
+        """What is in force."""
         self.expected: set[str] = set()
         """The moves of the head that nobody has to be told of: a command that means something else made them."""
 
@@ -112,6 +119,11 @@ class Talk:
                 return self._begin((session, reply_id, call_id), "agent", entry)
             case Message(message=ToolResult() as result):
                 return self._settle(session, result)
+            case Attention(reply_id=str() as reply_id, tool_call_id=str() as call_id):
+                self._questions[entry.id] = (session, reply_id, call_id)
+                return []
+            case AttentionResolved() as decision:
+                return [self._decided(session, decision)]
         return None
 
     def _begin(self, key: Key, name: str, entry: Entry) -> list[Shown]:
@@ -127,6 +139,11 @@ class Talk:
         self.tools.pop(key, None)
         inside = session != self._session
         return [Used(result.tool_name, call.input if call else None, result, inside, key in self.told)]
+
+    def _decided(self, session: str, decision: AttentionResolved) -> Decided:
+        call = self._asked.get(self._questions.pop(decision.attention_id, ("", "", "")))
+        name, given = (call.name, call.input) if call is not None else ("", None)
+        return Decided(decision, name, given, session != self._session)
 
     def _own_entry(self, entry: Entry) -> list[Shown]:
         tried = self._tries.hear(self._session, entry)
@@ -170,6 +187,9 @@ class Talk:
                 return [Notice(f"folded{sizes}", "dim")]
             case ModelChange(model=model, provider=provider):
                 return [Notice(f"from here on {spelled(provider, model)} answers", "dim")]
+            case ContextRecord() as record:
+                was, self.context = self.context, record
+                return [Notice(f"context: {context_words(record, was)}", "dim")] if was is not None else []
             case SessionRenamed(title=title):
                 return [Notice(f"now called {title}" if title else "has no title now", "dim")]
             case Head() if entry.id in self.expected:

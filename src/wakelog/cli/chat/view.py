@@ -15,19 +15,19 @@ from wakelog.cli.chat.asking import Asking, ask_lines, question_lines
 from wakelog.cli.chat.drawing import Dress, draw_all
 from wakelog.cli.chat.figures import Figures, figures, status_line
 from wakelog.cli.chat.history import TypedHistory, history_path
-from wakelog.cli.chat.living import Moment, connecting_line, doing_words, live_lines
+from wakelog.cli.chat.living import Moment, connecting_line, doing_words, live_lines, unsaid_lines
 from wakelog.cli.chat.opening import opened
 from wakelog.cli.chat.screen import Screen
-from wakelog.cli.chat.shown import Block, Lines, Notice, Shown
+from wakelog.cli.chat.shown import Block, Lines, Notice, Shown, Unsaid
 from wakelog.cli.chat.talk import Talk
 from wakelog.cli.chat.watching import Heard, Streamed, Watch
 from wakelog.cli.draw import Look, look
 from wakelog.cli.times import now_ms
 from wakelog.errors import WakelogError
 from wakelog.log.content import Reply
-from wakelog.log.entry import Message
+from wakelog.log.entry import ContextRecord, Message
 from wakelog.session import Session
-from wakelog.views.state import session_state
+from wakelog.views.state import branch_state, session_state
 
 
 class Doing(msgspec.Struct, frozen=True):
@@ -47,6 +47,8 @@ class View:
         self.asking = Asking()
         self.connecting: tuple[str, ...] = ()
         """The servers that are waited for before a session begins."""
+        self.unsaid: list[Unsaid] = []
+        """The messages that wait with them."""
         self.stopping = False
         """Whether they are not waited for any more, and are about to be gone."""
         self._doing = doing
@@ -67,6 +69,7 @@ class View:
     def attach(self, session: Session) -> None:
         """From here on this is the session."""
         self.session, self._talk, self.asking = session, Talk(session.name), Asking()
+        self._talk.context = _as_stored(branch_state(session.branch()).context)
         self.known = figures(session.name, session.tree)
         self._watch = Watch(session.store, session.name, session.last_seq)
 
@@ -193,6 +196,7 @@ class View:
         lines = ["", *live_lines(self.look, self._talk, self._moment, {asked.key for asked in self.asking.left})]
         if self.connecting:
             lines.append(connecting_line(self.look, self._moment, self.connecting, stopping=self.stopping))
+            lines += unsaid_lines(self.look, self.unsaid)
         asked = self.asking.now
         if asked is not None:
             if self.screen.is_untouched:
@@ -215,6 +219,14 @@ class View:
     @property
     def _moment(self) -> Moment:
         return Moment(now_ms(), moving=self._moving)
+
+
+def _as_stored(record: ContextRecord | None) -> ContextRecord | None:
+    """A record that may have been made just now, as it is read from the log: it is compared with such."""
+    if record is None:
+        return None
+    policy, params = (msgspec.json.decode(msgspec.json.encode(value)) for value in (record.policy, record.params))
+    return msgspec.structs.replace(record, policy=policy, params=params)
 
 
 def _words(error: WakelogError) -> str:

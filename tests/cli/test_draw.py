@@ -1,0 +1,53 @@
+"""Texts are measured and cut by signs as people see them: no cut falls within one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wakelog.cli.draw import Look, beginning, cells, clip, ending, signs, wrap
+
+FAMILY = "👨\u200d👩\u200d👧"
+SIGNS = [FAMILY, "👩🏽\u200d💻", "❤\ufe0f\u200d🔥", "🇩🇪", "👍🏽", "1\ufe0f\u20e3", "⚠\ufe0f", "日"]
+many = st.lists(st.sampled_from([*SIGNS, "a", "e\u0301", " "]), max_size=30)
+widths = st.integers(1, 20)
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+def test_a_sign_of_many_characters_is_one_and_two_columns_wide(sign):
+    assert list(signs(f"a{sign}b")) == ["a", sign, "b"]
+    assert cells(f"a{sign}b") == 4
+    assert clip(Look(), sign * 5, 6) == f"{sign}{sign}…"
+    assert wrap(sign * 5, 5) == [sign * 2, sign * 2, sign]
+
+
+def test_a_mark_belongs_to_its_letter():
+    assert list(signs("e\u0301\u0323a")) == ["e\u0301\u0323", "a"]
+    assert clip(Look(), "e\u0301" * 4, 3) == "e\u0301" * 2 + "…"
+
+
+@given(many, widths)
+def test_no_cut_falls_within_a_sign(given_signs, width):
+    """Beginning and ending are whole signs, as many as have room."""
+    text = "".join(given_signs)
+    whole = list(signs(text))
+    first, last = list(signs(beginning(text, width))), list(signs(ending(text, width)))
+    assert first == whole[: len(first)]
+    assert last == whole[len(whole) - len(last) :]
+    for part, following in ((first, whole[len(first) :][:1]), (last, whole[: len(whole) - len(last)][-1:])):
+        assert cells("".join(part)) <= width
+        assert not following or cells("".join(part)) + cells(following[0]) > width
+
+
+@given(many, widths)
+def test_no_line_is_broken_within_a_sign(given_signs, width):
+    text = "".join(given_signs)
+    lines = wrap(text, width)
+    assert [sign for line in lines for sign in signs(line) if sign != " "] == [s for s in signs(text) if s != " "]
+    assert all(cells(line) <= max(2, width) for line in lines)
+
+
+@given(many)
+def test_a_text_is_as_wide_as_its_signs(given_signs):
+    text = "".join(given_signs)
+    assert "".join(signs(text)) == text
+    assert cells(text) == sum(map(cells, signs(text)))
