@@ -1,7 +1,7 @@
 """The clean copy: what can be read is in it, in order, and it proves itself (LOG-9, laws 6, 9, 10)."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 
 from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, store_of, tell
 from wakelog.errors import NewerFormat
@@ -65,6 +65,7 @@ def test_the_copy_proves_itself(steps, hurts):
 
 @QUIET
 @given(STORIES, DAMAGE)
+@example([*[("user", 0)] * 9, ("queued", 0)], [("swap", 0)])
 def test_the_copy_tells_the_same_story(steps, hurts):
     """Laws 6 and 9: every branch of the damaged log reads the same in the copy, and no more calls may be run."""
     raw = damaged(bytes_of(tell(steps)), hurts)
@@ -77,7 +78,9 @@ def test_the_copy_tells_the_same_story(steps, hurts):
     assert copy.tree.head == old.tree.head or old.tree.head not in there
     for link in there:
         before, after = old.tree.branch(link), copy.tree.branch(link)
-        assert _said(before) == _said(after)
+        # Where the first line stood behind others, what hangs on it is found again with it.
+        regained = set() if copy.tree.root in _ids(before.links) else _ids(copy.tree.facts(copy.tree.root))
+        assert _said(before) == _said(after, without=regained)
         # With a first line made anew, a fold that keeps from there on finds it again, and what it keeps.
         if copy.tree.root in old.tree.links:
             assert _calls(before) == _calls(after)
@@ -110,9 +113,13 @@ def test_the_copy_of_a_copy_is_the_copy(steps, hurts):
     assert salvage(lines_of(made.content)).content == made.content
 
 
-def _said(branch):
-    rows = [(row.kind, row.text, row.name, row.status) for row in transcript(branch)]
-    return [row for row in rows if row[0] not in ("session", "unknown")]
+def _ids(entries):
+    return {entry.id for entry in entries}
+
+
+def _said(branch, without=()):
+    rows = [row for row in transcript(branch) if row.kind not in ("session", "unknown") and row.entry_id not in without]
+    return [(row.kind, row.text, row.name, row.status) for row in rows]
 
 
 def _calls(branch):

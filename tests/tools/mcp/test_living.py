@@ -8,7 +8,7 @@ import sys
 
 from tests.faults.processes import PATIENCE_S
 from tests.kernel.watching import until
-from tests.tools.mcp.serving import asking, children, grandchildren, plain
+from tests.tools.mcp.serving import asking, children, plain
 from tests.tools.mcp.waker import Place
 from tests.tools.test_shell import Watched
 from wakelog.live import live_world
@@ -140,13 +140,16 @@ def test_one_that_nobody_waits_for_any_more_is_ended_although_others_live():
     assert asyncio.run(main()) == (True, False, True)
 
 
-def test_a_call_is_cancelled_at_once_although_its_server_takes_its_time_to_go():
+def test_a_call_is_cancelled_at_once_although_its_server_takes_its_time_to_go(tmp_path):
     """RUN-12: a person who cancels waits for nobody; who takes back a listing sees its server go."""
-    stubborn = McpServer(name="stubborn", command=("/bin/sh", "-c", "trap '' TERM INT; while :; do sleep 1; done"))
+    begun = tmp_path / "begun"
+    words = f"trap '' TERM INT; touch '{begun}'; while :; do sleep 1; done"
+    stubborn = McpServer(name="stubborn", command=("/bin/sh", "-c", words))
 
     async def cancelled(servers, asking):
+        begun.unlink(missing_ok=True)
         task = asyncio.create_task(asking)
-        await asyncio.to_thread(until, lambda: grandchildren(os.getpid()))
+        await asyncio.to_thread(until, begun.exists)
         (connection,) = servers._alive.values()
         task.cancel()
         await asyncio.wait({task})
