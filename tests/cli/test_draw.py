@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wakelog.cli import draw
 from wakelog.cli.draw import Look, beginning, cells, clip, ending, signs, wrap
 
 FAMILY = "👨\u200d👩\u200d👧"
@@ -51,3 +52,21 @@ def test_a_text_is_as_wide_as_its_signs(given_signs):
     text = "".join(given_signs)
     assert "".join(signs(text)) == text
     assert cells(text) == sum(map(cells, signs(text)))
+
+
+def _plain_ones():
+    every = [chr(code) for code in range(0x20, 0x10000) if not 0xD800 <= code < 0xE000 and code != 0x7F]
+    return [sign for sign in every if draw._is_plain(sign)]
+
+
+def test_plain_characters_are_what_the_tables_say():
+    """What is counted without the tables is as wide as they say, each by itself."""
+    ones = _plain_ones()
+    assert len(ones) > 30_000
+    assert [one for one in ones if cells(one) != draw._width(one)] == []
+
+
+@given(st.text(st.sampled_from(_plain_ones()), max_size=40))
+def test_plain_characters_never_join(text):
+    assert list(signs(text)) == list(draw._tables().iter_graphemes(text))
+    assert cells(text) == draw._tables().wcswidth(text)

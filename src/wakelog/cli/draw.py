@@ -10,6 +10,7 @@ with its accents, a flag, a family held together by invisible joiners, a digit i
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
@@ -97,20 +98,42 @@ def _is_utf8(out: TextIO) -> bool:
 # ── widths ───────────────────────────────────────────────────────────────────────────────────────
 
 
+# Letters and marks of most languages: each is a sign by itself, wherever it stands. All others are looked up.
+_NARROW = (
+    "\u0020-\u007e\u00a1-\u00ac\u00ae-\u02ff\u0391-\u03c9\u0400-\u0481\u048a-\u052f"
+    "\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2190-\u21ff\u2200-\u22ff\u2500-\u25fc"
+)
+_WIDE = "\u3001-\u3029\u3041-\u3096\u30a1-\u30fa\u30fc-\u30ff\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60"
+
+
 @functools.cache
 def _tables() -> ModuleType:
-    """What knows which characters make a sign, and how wide it is: loaded with the first text beyond ASCII."""
+    """What knows which characters make a sign, and how wide it is: loaded with the first text that needs it."""
     return load("wcwidth")
+
+
+@functools.cache
+def _plain() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    return re.compile(f"[{_NARROW}{_WIDE}]*"), re.compile(f"[{_WIDE}]+")
+
+
+def _is_plain(text: str) -> bool:
+    """Whether each character is a sign."""
+    return text.isascii() or _plain()[0].fullmatch(text) is not None
 
 
 def signs(text: str) -> Iterator[str]:
     """The signs of a text, each with all of its characters."""
-    return iter(text) if text.isascii() else iter(_tables().iter_graphemes(text))
+    return iter(text) if _is_plain(text) else iter(_tables().iter_graphemes(text))
 
 
 def cells(text: str) -> int:
     """How many columns a text takes. Terminals differ in what they join: what one draws apart is wider there."""
-    return len(text) if text.isascii() else sum(map(_width, signs(text)))
+    if text.isascii():
+        return len(text)
+    if _is_plain(text):
+        return len(text) + sum(map(len, _plain()[1].findall(text)))
+    return sum(map(_width, signs(text)))
 
 
 @functools.lru_cache(4_096)
@@ -121,7 +144,10 @@ def _width(sign: str) -> int:
 
 def beginning(text: str, width: int) -> str:
     """As many signs from the beginning as have room."""
-    return text[:width] if text.isascii() else text[: _taken(signs(text), width)]
+    cut = text[:width]
+    # The one behind it could belong to the last.
+    is_whole = _is_plain(text[: width + 1]) and cells(cut) <= width
+    return cut if is_whole else text[: _taken(signs(text), width)]
 
 
 def ending(text: str, width: int) -> str:
