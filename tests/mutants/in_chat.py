@@ -218,10 +218,21 @@ IN_CHAT = (
         ("tests/cli/chat/test_reflow.py::test_narrowed_while_an_answer_comes",),
     ),
     Mutant(
+        "a character that joins others is taken for a sign",
+        "RUN-13",
+        "cli/draw.py",
+        '"\\u2010-\\u2027',
+        '"\\u0300-\\u036f\\u2010-\\u2027',
+        (
+            "tests/cli/test_draw.py::test_plain_characters_are_what_the_tables_say",
+            "tests/cli/test_draw.py::test_a_mark_belongs_to_its_letter",
+        ),
+    ),
+    Mutant(
         "a flag is cut in two",
         "RUN-13",
         "cli/draw.py",
-        "return iter(text) if text.isascii() else iter(_tables().iter_graphemes(text))",
+        "return iter(text) if _is_plain(text) else iter(_tables().iter_graphemes(text))",
         "return iter(text)",
         (
             "tests/cli/test_draw.py::test_a_sign_of_many_characters_is_one_and_two_columns_wide",
