@@ -36,7 +36,7 @@ async def ask(step: Step, decision: Ask) -> None:
 
 async def mend(step: Step, decision: Mend) -> None:
     """Asks the model again for a reply that was cut off."""
-    prior = Said(content=step.said_of(decision.reply_id)).text
+    prior = step.said_of(decision.reply_id)
     answer = _Answer(step, decision.reply_id, decision.window, prior=prior if decision.strategy == "resume" else "")
     step.write(Resumed(reply_id=decision.reply_id, strategy=decision.strategy, prior_chars=len(prior)))
     await answer.get()
@@ -98,7 +98,7 @@ class _Answer:
         asked = await unless_cancelled(self.step, self._stream(reply))
         if asked is not None:
             self._keep_partial()
-            end_turn(self.step, asked, self.draft.content)
+            end_turn(self.step, asked, Said(content=self.draft.content).text)
         elif isinstance(self.end, Finished):
             self._keep_reply(self.end)
         else:

@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from wakelog.acts.step import Step
-from wakelog.log.content import Content, Said, Text
+from wakelog.log.content import Text
 from wakelog.log.entry import Cancelled, Queued
 
 
@@ -30,10 +30,10 @@ async def unless_cancelled(step: Step, work: Coroutine[Any, Any, None]) -> Queue
             await stopped(watching)
 
 
-def end_turn(step: Step, asked: Queued, said: Content = ()) -> None:
+def end_turn(step: Step, asked: Queued, said: str = "") -> None:
     """Ends the turn because a person has asked for it."""
-    words = tuple(part for part in Said(content=said).parts if isinstance(part, Text) and part.text)
-    step.write(Cancelled(reason="asked by a person", queued_id=asked.id, content=words))
+    content = (Text(text=said),) if said else ()
+    step.write(Cancelled(reason="asked by a person", queued_id=asked.id, content=content))
 
 
 async def stopped(task: "asyncio.Future[Any]") -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from wakelog.acts.requests import declared_tools
-from wakelog.log.content import Content, Usage
+from wakelog.log.content import Said, Usage
 from wakelog.log.entry import AnyFact, AnyLink, Compaction, Entry, Link, Partial
 from wakelog.log.entry import Session as SessionEntry
 from wakelog.log.times import iso, parse_ms
@@ -80,10 +80,11 @@ class Step:
         price = self.policy.price
         return price.of(usage) if usage is not None and price is not None else usage
 
-    def said_of(self, reply_id: str) -> Content:
-        """What there is of a reply that was cut off."""
+    def said_of(self, reply_id: str) -> str:
+        """The words there are of a reply that was cut off."""
         sealed = [fact.value for fact in self.branch.facts if isinstance(fact.value, Partial)]
-        return next((partial.content for partial in reversed(sealed) if partial.reply_id == reply_id), ())
+        content = next((partial.content for partial in reversed(sealed) if partial.reply_id == reply_id), ())
+        return Said(content=content).text
 
     def now_ms(self) -> int:
         """The time."""

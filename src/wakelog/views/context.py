@@ -207,8 +207,8 @@ def _message(link: Entry) -> ContextMessage | None:
         return _with_content(_handed(Note(content=value.content)))
     if isinstance(value, Cancelled):
         # Nothing but words: nobody has signed a thought that was cut off, and nobody will answer a call.
-        said = tuple(part for part in Said(content=value.content).parts if isinstance(part, Text) and part.text)
-        return _with_content(ContextMessage(role="assistant", content=said))
+        said = Said(content=value.content).text
+        return ContextMessage(role="assistant", content=(Text(text=said),)) if said else None
     return None
 
 

@@ -3,9 +3,9 @@
 Law: everything a person does here is an entry in the log, as if another process had done it; everything shown is
 read from the log and its journals; nothing stored reaches the terminal raw; nothing is kept between turns but the
 session's name. Pure parts first: blocks, commands, diffs, shown, replies, talk, figures, picking. Then how they
-look: markdown, drawing, living, page. Then the effects, each thin: history, typed, screen, keys, watching, channel,
-running, ahead. `room` puts them together. This file is loaded with the list of commands, so it loads the
-rest only when somebody chats.
+look: markdown, drawing, living, page. Then the effects, each thin: history, steady, reflow, standins, typed, screen,
+keys, watching, channel, running, ahead. `room` puts them together. This file is loaded with the list of commands, so
+it loads the rest only when somebody chats.
 """
 
 import os
