@@ -20,6 +20,7 @@ from wakelog.log.content import AnyMessage, Prompt, Text
 from wakelog.log.digest import digest_of
 from wakelog.log.entry import (
     FORMAT_VERSION,
+    RULES,
     Activity,
     AnyFact,
     AnyLink,
@@ -65,8 +66,9 @@ class Session:
     An object of this class belongs to one thread; any number of them, anywhere, may share a session.
     """
 
-    def __init__(self, store: Store, session: str, *, clock: Clock | None = None) -> None:
+    def __init__(self, store: Store, session: str, *, clock: Clock | None = None, rules: int = RULES) -> None:
         self.store = store
+        self.rules = rules
         self.name = store.name(session)
         self.clock = clock or SystemClock()
         first = read_first(store, self.name)
@@ -247,7 +249,8 @@ class Session:
             held = self.store.held(self.name)
             if held is not None:
                 raise Conflict(f"{self.name} is being run by {held.holder}")
-            body = encode(self._stamped(Activity(holder=holder, channels=tuple(channels)), entry_id))
+            activity = Activity(holder=holder, channels=tuple(channels), rules=self.rules)
+            body = self._encode(self._stamped(activity, entry_id))
             with contextlib.suppress(Conflict):
                 after = self._log.next_seq - 1
                 return self.store.acquire(self.name, body, after=after, holder=holder, ttl_s=ttl_s)
@@ -279,7 +282,7 @@ class Session:
             try:
                 sealed = self.store.append(
                     self.name,
-                    unsealed(before.raw) if before else encode(value),
+                    unsealed(before.raw) if before else self._encode(value),
                     after=before.seq - 1 if before else self._log.next_seq - 1,
                     fence=lease.fence if lease else None,
                     durable=value.type not in UNSYNCED_TYPES,
@@ -318,7 +321,7 @@ class Session:
         again = msgspec.structs.replace(
             value, parent_id=stood.parent_id, timestamp=stood.timestamp, turn_id=stood.turn_id
         )
-        if encode(again) != unsealed(entry.raw):
+        if self._encode(again) != unsealed(entry.raw):
             raise Conflict(f"an entry with the id {value.id} but other content is already there")
         return entry
 
@@ -357,6 +360,9 @@ class Session:
         if (tree if in_tail else self._whole_tree()).children(parent):
             raise Conflict(f"another entry already follows {parent}", hint="ask for a fork, or read again")
 
+    def _encode(self, value: Known) -> bytes:
+        return encode(value, rules=self.rules)
+
     def _session_link(self) -> str:
         own = self._log.session
         return own.id if own is not None else self._log.tree.root or ""
@@ -367,7 +373,7 @@ class Session:
         if torn is None:
             return
         note = DamageNote(offset=torn.offset, bytes=len(torn.raw), digest=digest_of(torn.raw))
-        body = encode(self._stamped(note, self._new_id()))
+        body = self._encode(self._stamped(note, self._new_id()))
         with contextlib.suppress(Conflict):
             self.store.append(self.name, body, after=self._log.next_seq - 1, behind=len(torn.raw))
         self._catch_up()

@@ -62,7 +62,7 @@ async def wake(world: World, session_id: str, *, steps: int | None = None, patie
     A wait for a time is sat out if it is no longer than `patience_ms` (default: however long it is). A session that
     has nothing to do is not touched. `Conflict` if somebody else runs it.
     """
-    session = Session(world.store, session_id, clock=world.clock)
+    session = Session(world.store, session_id, clock=world.clock, rules=world.rules)
     verdict = _seen(world, session)
     drop_finished(session)
     if _is_idle(verdict.decision):

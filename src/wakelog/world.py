@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from wakelog.log.entry import ContextRecord, Queued
+from wakelog.log.entry import RULES, ContextRecord, Queued
 from wakelog.ports import Channel, Clock, Occasion, Outcome, Provider, Store, Tool
 from wakelog.session import Session
 from wakelog.tools.subagent import OtherAgent
@@ -73,6 +73,8 @@ class World(msgspec.Struct, frozen=True):
     """Whether what comes from outside is looked through for secrets; what comes from a log has been."""
     channels: Mapping[str, Channel] = {}
     lease_s: float = LEASE_S
+    rules: int = RULES
+    """The rules to decide and write by: today's, except in a replay of what an older version wrote."""
 
     @property
     def attached(self) -> frozenset[str]:

@@ -48,6 +48,11 @@ class Step:
         return self.verdict.sight.policy
 
     @property
+    def rules(self) -> int:
+        """The rules this worker decides and writes by."""
+        return self.verdict.sight.rules
+
+    @property
     def card(self) -> SessionEntry:
         """What the session's first line says of it."""
         return self.tree.card
@@ -118,7 +123,7 @@ class Step:
 
 def decided(world: World, session: Session) -> Verdict:
     """What is to be done in a session now."""
-    return decide(session.tree, world.clock.now_ms(), world.attached)
+    return decide(session.tree, world.clock.now_ms(), world.attached, world.rules)
 
 
 def elapsed_since(entry: Entry, now_ms: int) -> int:

@@ -15,7 +15,7 @@ import msgspec
 
 from wakelog.errors import UsageError
 from wakelog.log.content import AnyPart, JsonObject, Part
-from wakelog.log.entry import FACT_TYPES, FORMAT_VERSION, LINK_TYPES, Body, Known, Session, Unknown
+from wakelog.log.entry import FACT_TYPES, FORMAT_VERSION, LINK_TYPES, RULES, Body, Compaction, Known, Session, Unknown
 from wakelog.log.ids import ID, is_id
 
 LINE_MAX_BYTES = 16 * 1024 * 1024
@@ -30,6 +30,15 @@ _SHORT_BYTES = 2 * NESTING_MAX
 Upcaster: TypeAlias = Callable[[JsonObject], JsonObject]
 # Version n → n + 1, on the plain JSON object. Version 1 is the first, so there is nothing to lift yet.
 UPCASTERS: Mapping[int, Upcaster] = {}
+
+_LEFT_OUT_UNDER_RULES_1: Mapping[str, JsonObject] = {
+    "call": {"purpose": "reply", "strategy": "full"},
+    "resumed": {"strategy": "replace"},
+    "tool_started": {"replay": "never", "attempt": 1},
+    "queued": {"mode": "followUp"},
+    "activity": {"event": "attached"},
+    "compaction": {"trigger": "manual"},
+}
 
 _encoder = msgspec.json.Encoder()
 _plain = msgspec.json.Decoder()
@@ -69,10 +78,10 @@ class Undecodable(Exception):
         self.newer = newer
 
 
-def encode(value: Known) -> bytes:
-    """The line of a stamped body, without seq and h."""
+def encode(value: Known, *, rules: int = RULES) -> bytes:
+    """The line of a stamped body, without seq and h, as a worker under these rules writes it."""
     try:
-        line = _encoder.encode(value)
+        line = _encoder.encode(value if rules > 1 else _under_rules_1(value))
     except (UnicodeEncodeError, TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"a {value.type} entry cannot be written as JSON: {error}") from error
     if excess := _excess(line):
@@ -83,6 +92,24 @@ def encode(value: Known) -> bytes:
             hint="put large content into a blob and name it",
         )
     return line
+
+
+def _under_rules_1(value: Known) -> JsonObject:
+    """A body without the choices that lines of rules 1 left out where they equalled the default."""
+    body: JsonObject = msgspec.to_builtins(value)
+    _leave_out(body, _LEFT_OUT_UNDER_RULES_1.get(value.type, {}))
+    if isinstance(value, Session) and value.parent is not None:
+        _leave_out(body["parent"], {"kind": "fork"})
+    if isinstance(value, Compaction) and value.state is not None:
+        for queued in body["state"].get("queue", ()):
+            _leave_out(queued, _LEFT_OUT_UNDER_RULES_1["queued"])
+    return body
+
+
+def _leave_out(body: JsonObject, defaults: JsonObject) -> None:
+    for key, default in defaults.items():
+        if body.get(key) == default:
+            del body[key]
 
 
 def canonical(value: Any) -> bytes:

@@ -15,7 +15,17 @@ import msgspec
 from wakelog.log.content import AnyMessage, BlobRef, Content, JsonObject, Usage, Value
 
 FORMAT_VERSION = 1
+RULES = 2
+"""The rules by which this version decides and writes; `activity` records the number, so that replay can follow it."""
 Replay: TypeAlias = Literal["safe", "receipt", "never"]
+
+
+def always_written(default: Any) -> Any:
+    """A field that is written even where it equals its default: it records a choice that recovery depends on.
+
+    A line without it, from before rules 2, means the default given here; that default never changes.
+    """
+    return msgspec.field(default_factory=lambda: default)
 
 
 class Envelope(Value, frozen=True, kw_only=True, tag_field="type"):
@@ -56,7 +66,7 @@ class Origin(Value, frozen=True, kw_only=True):
     session: str
     entry: str
     h: str | None = None
-    kind: Literal["fork", "subagent", "import"] = "fork"
+    kind: Literal["fork", "subagent", "import"] = always_written("fork")
 
 
 class Session(Link, frozen=True, kw_only=True, tag="session"):
@@ -168,12 +178,12 @@ class Call(Fact, frozen=True, kw_only=True, tag="call"):
 
     call_id: str | None = None
     reply_id: str
-    purpose: Literal["reply", "compaction", "title", "rerun"] = "reply"
+    purpose: Literal["reply", "compaction", "title", "rerun"] = always_written("reply")
     queued_id: str | None = None
     context_id: str | None = None
     model: str | None = None
     provider: str | None = None
-    strategy: str = "full"
+    strategy: str = always_written("full")
     from_id: str | None = msgspec.field(default=None, name="from")
     to_id: str | None = msgspec.field(default=None, name="to")
     context_digest: str | None = None
@@ -202,7 +212,7 @@ class Resumed(Fact, frozen=True, kw_only=True, tag="resumed"):
     """How a cut reply is being made good."""
 
     reply_id: str
-    strategy: Literal["resume", "replace"] = "replace"
+    strategy: Literal["resume", "replace"] = always_written("replace")
     prior_chars: int = 0
 
 
@@ -216,8 +226,8 @@ class ToolStarted(Fact, frozen=True, kw_only=True, tag="tool_started"):
     tool_call_id: str
     name: str = ""
     input_digest: str | None = None
-    replay: Replay = "never"
-    attempt: int = 1
+    replay: Replay = always_written("never")
+    attempt: int = always_written(1)
     intent: JsonObject = {}
 
 
@@ -261,7 +271,7 @@ class Queued(Fact, frozen=True, kw_only=True, tag="queued"):
     """
 
     message: AnyMessage | None = None
-    mode: Literal["steer", "followUp", "cancel", "compact"] = "followUp"
+    mode: Literal["steer", "followUp", "cancel", "compact"] = always_written("followUp")
     keep: str | None = None
 
 
@@ -293,13 +303,14 @@ class Spawned(Fact, frozen=True, kw_only=True, tag="spawned"):
 class Activity(Fact, frozen=True, kw_only=True, tag="activity"):
     """A worker took the session up, or left it. The seq of the taking is the worker's fence.
 
-    `channels` are those the worker can deliver to while it has the session.
+    `channels` are those the worker can deliver to while it has the session; `rules` are those it decides and writes by.
     """
 
     holder: str = ""
-    event: Literal["attached", "left"] = "attached"
+    event: Literal["attached", "left"] = always_written("attached")
     fence: int | None = None
     channels: tuple[str, ...] = ()
+    rules: int = 1
 
 
 class DamageNote(Fact, frozen=True, kw_only=True, tag="damage"):
@@ -370,7 +381,7 @@ class Compaction(Link, frozen=True, kw_only=True, tag="compaction"):
     first_kept_entry_id: str | None = None
     tokens_before: int | None = None
     tokens_after: int | None = None
-    trigger: str = "manual"
+    trigger: str = always_written("manual")
     state: FoldState | None = None
     call_id: str | None = None
     usage: Usage | None = None

@@ -62,6 +62,7 @@ class Answers:
             inject=self._inject,
             redacts=False,
             channels={name: channels[name] for name in attached.channels},
+            rules=attached.rules,
         )
 
     # ── waiting ──────────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ import msgspec
 from wakelog.channels.held import Held
 from wakelog.errors import LeaseLost, WakelogError
 from wakelog.log.content import Reply
-from wakelog.log.entry import Activity, Entry, Message, Sent
+from wakelog.log.entry import RULES, Activity, Entry, Message, Sent
 from wakelog.ports import Store
 from wakelog.reading import read_first
 from wakelog.replaying.answers import Answers
@@ -67,6 +67,8 @@ async def replay(store: Store, session: str) -> Replayed:
 async def _work(again: ReplayedStore, attached: Entry, channels: dict[str, Held]) -> str:
     """One worker's time with the session, until it leaves or is gone."""
     assert isinstance(attached.value, Activity)
+    if not 1 <= attached.value.rules <= RULES:
+        return f"line {again.at + 1}: written under rules {attached.value.rules}; this wakelog knows 1 to {RULES}"
     answers, place = Answers(again), again.at
     waking = asyncio.ensure_future(wake(answers.world(attached.value, channels), again.replayed))
     gone = asyncio.ensure_future(answers.gone.wait())

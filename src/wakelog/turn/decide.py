@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from wakelog.log.entry import Call
+from wakelog.log.entry import RULES, Call
 from wakelog.log.tree import Tree
 from wakelog.turn import words
 from wakelog.turn.calls import judge_open_calls
@@ -47,9 +47,9 @@ class Verdict(msgspec.Struct, frozen=True):
     sight: Sight
 
 
-def decide(tree: Tree, now_ms: int, attached: frozenset[str] = frozenset()) -> Verdict:
+def decide(tree: Tree, now_ms: int, attached: frozenset[str] = frozenset(), rules: int = RULES) -> Verdict:
     """What is to be done at the head of a session."""
-    sight = look(tree, now_ms, attached)
+    sight = look(tree, now_ms, attached, rules)
     for row in ROWS:
         if row.judge is _open_calls:
             judged = judge_open_calls(sight)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from wakelog.log.entry import Queued
+from wakelog.log.entry import RULES, Queued
 from wakelog.log.tree import Branch, Tree
 from wakelog.turn.policy import Policy, policy_in_force
 from wakelog.views.pending import Pending, pending
@@ -19,17 +19,18 @@ class Sight(msgspec.Struct, frozen=True):
     policy: Policy
     now_ms: int
     attached: frozenset[str]
+    rules: int = RULES
 
 
-def look(tree: Tree, now_ms: int, attached: frozenset[str]) -> Sight:
-    """Looks at the head."""
+def look(tree: Tree, now_ms: int, attached: frozenset[str], rules: int = RULES) -> Sight:
+    """Takes a snapshot of the head branch for `decide()`."""
     branch = tree.branch()
     state = branch_state(branch)
     open_work = pending(branch, state)
     waiting = msgspec.structs.replace(
         open_work, queue=_not_said(tree, open_work.queue), cut=_not_followed(tree, branch, open_work.cut)
     )
-    return Sight(tree, branch, state, waiting, policy_in_force(state.context), now_ms, attached)
+    return Sight(tree, branch, state, waiting, policy_in_force(state.context), now_ms, attached, rules)
 
 
 def _not_followed(tree: Tree, branch: Branch, cut: str | None) -> str | None:

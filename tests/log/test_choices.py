@@ -1,0 +1,61 @@
+"""LOG-17: a choice that recovery depends on is in the line, never left to a default."""
+
+import json
+
+import msgspec
+import pytest
+
+from wakelog.log.codec import decode, encode
+from wakelog.log.entry import (
+    Activity,
+    Call,
+    Compaction,
+    FoldState,
+    Origin,
+    Queued,
+    Resumed,
+    Session,
+    ToolStarted,
+)
+
+WRITTEN = {
+    "call": (Call(id="c", reply_id="r"), {"purpose": "reply", "strategy": "full"}),
+    "resumed": (Resumed(id="c", reply_id="r"), {"strategy": "replace"}),
+    "tool_started": (ToolStarted(id="c", reply_id="r", tool_call_id="t"), {"replay": "never", "attempt": 1}),
+    "queued": (Queued(id="c"), {"mode": "followUp"}),
+    "activity": (Activity(id="c"), {"event": "attached"}),
+    "compaction": (Compaction(id="c", summary="so far"), {"trigger": "manual"}),
+}
+
+
+@pytest.mark.parametrize("tag", WRITTEN)
+def test_a_choice_is_written_where_it_is_the_default(tag):
+    """LOG-17, and the meaning of its absence in lines from before rules 2."""
+    value, choices = WRITTEN[tag]
+    line = json.loads(encode(value))
+    assert {key: line[key] for key in choices} == choices
+    before = json.loads(encode(value, rules=1))
+    assert not choices.keys() & before.keys()
+    assert decode(encode(value, rules=1)) == value == decode(encode(value))
+
+
+def test_the_kind_of_an_origin_is_written():
+    """LOG-17: a session header says what kind of beginning it has."""
+    header = Session(id="s", version=1, parent=Origin(session="p", entry="e"))
+    assert json.loads(encode(header))["parent"]["kind"] == "fork"
+    assert "kind" not in json.loads(encode(header, rules=1))["parent"]
+
+
+def test_what_a_compaction_carries_is_written_by_the_same_rule():
+    """LOG-17: a queued message inside the carried state says its mode."""
+    carried = FoldState(head="h", queue=(Queued(id="q"),))
+    fold = Compaction(id="c", summary="so far", state=carried)
+    assert json.loads(encode(fold))["state"]["queue"][0]["mode"] == "followUp"
+    assert "mode" not in json.loads(encode(fold, rules=1))["state"]["queue"][0]
+
+
+def test_other_values_are_written_under_all_rules():
+    """Law 11: rules 1 left out defaults only."""
+    started = ToolStarted(id="c", reply_id="r", tool_call_id="t", replay="safe", attempt=2)
+    assert encode(started, rules=1) == encode(started)
+    assert msgspec.json.decode(encode(started))["replay"] == "safe"
