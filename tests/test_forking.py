@@ -6,6 +6,8 @@ import pytest
 
 from wakelog.errors import NotFound
 from wakelog.forking import fork
+from wakelog.log.content import Reply, ToolCall
+from wakelog.log.entry import Message
 from wakelog.reading import read_log
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
@@ -86,10 +88,23 @@ def test_open_calls_are_settled(story):
     result = story.result(reply, "t1", "done")
     child = fork(story.session, reply.id)
     assert pending(child.branch()).open_calls == ()
-    copied, skipped = (entry.value.message for entry in child.read().entries[1:])
+    copied, unknown = (entry.value.message for entry in child.read().entries[1:])
     assert (copied.copied_from, copied.text, copied.settled) == (result.id, "done", "ok")
-    assert (skipped.tool_call_id, skipped.settled) == ("t2", "skipped")
+    assert (unknown.tool_call_id, unknown.settled) == ("t2", "unknown")
     assert len(pending(story.session.branch()).open_calls) == 1
+
+
+def test_only_a_log_that_proves_it_says_not_run(story):
+    """Law 6: a call of a reply that this runtime asked for and never started is skipped; any other is unknown."""
+    story.user("go")
+    call = story.call("made")
+    said = Reply(content=(ToolCall(id="t1", name="bash"),), call_id=call.id)
+    made = story.session.append(Message(id="made", message=said))
+    (skipped,) = (entry.value.message for entry in fork(story.session, made.id).read().entries[1:])
+    assert (skipped.settled, "Not run" in skipped.text) == ("skipped", True)
+    recorded = story.reply("", calls=[("t2", "bash", {})])
+    (unknown,) = (entry.value.message for entry in fork(story.session, recorded.id).read().entries[1:])
+    assert (unknown.settled, "Not run" in unknown.text) == ("unknown", False)
 
 
 def test_a_parent_that_is_gone(story):

@@ -3,19 +3,21 @@
 Rule 1: a fork writes one line, whatever the size of its parent, and reads no further back than the
 turn it leaves.
 Rule 2: a new session never runs its parent's calls. Those of the last reply that are still open are
-settled at once: with the parent's own result where it has one by now, else as interrupted or skipped, by whether
-the parent had begun them (law 6).
+settled at once: with the parent's own result where it has one by now, as interrupted where the parent had begun them,
+as skipped where its log proves that it had not, else as unknown (law 6).
 """
 
 import msgspec
 
 from wakelog.errors import Damaged
 from wakelog.log.content import Prompt, Reply, Text, ToolResult
-from wakelog.log.entry import Entry, Message, Origin, Spawned, ToolStarted
+from wakelog.log.entry import Call, Entry, Message, Origin, Spawned, ToolStarted
 from wakelog.log.seal import seal_of
 from wakelog.log.tree import Branch, Tree
 from wakelog.reading import read_log
 from wakelog.session import Session
+from wakelog.turn import words
+from wakelog.turn.calls import settled
 from wakelog.views.pending import OpenCall, open_calls
 
 _SKIPPED = "Not run: the session was forked before this tool was begun."
@@ -39,7 +41,7 @@ def fork(session: Session, at: str | None = None) -> Session:
         clock=session.clock,
     )
     for call in open_calls(Branch(_turn_before(tree, target))):
-        child.append(Message(message=_settled(call, session, begun=_was_begun(tree, call))))
+        child.append(Message(message=_settled(call, session, tree)))
     return child
 
 
@@ -76,17 +78,22 @@ def _was_begun(tree: Tree, call: OpenCall) -> bool:
     return False
 
 
-def _settled(call: OpenCall, parent: Session, *, begun: bool) -> ToolResult:
+def _is_proven_unstarted(tree: Tree, call: OpenCall) -> bool:
+    """Whether the parent's log would show a start: one of its model calls made the reply, and nothing is lost since."""
+    before = tree.parent(call.reply_id)
+    made = [fact.value for fact in tree.facts(before)] if before is not None else []
+    by_a_call = any(isinstance(it, Call) and it.reply_id == call.reply_id for it in made)
+    return by_a_call and tree.links[call.reply_id].offset >= tree.scar
+
+
+def _settled(call: OpenCall, parent: Session, tree: Tree) -> ToolResult:
     """The result of a call that was open where a fork begins."""
     for entry in parent.read().entries:
         match entry.value:
             case Message(message=ToolResult(reply_id=call.reply_id, tool_call_id=call.call.id) as result):
                 return msgspec.structs.replace(result, copied_from=entry.id)
-    return ToolResult(
-        tool_call_id=call.call.id,
-        tool_name=call.call.name,
-        reply_id=call.reply_id,
-        status="interrupted" if begun else "skipped",
-        is_error=True,
-        content=(Text(text=_BEGUN if begun else _SKIPPED),),
-    )
+    if _was_begun(tree, call):
+        return settled(call, "interrupted", (Text(text=_BEGUN),))
+    if _is_proven_unstarted(tree, call):
+        return settled(call, "skipped", (Text(text=_SKIPPED),))
+    return settled(call, "unknown", (Text(text=words.UNKNOWN_RECORDED),))

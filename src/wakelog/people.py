@@ -30,11 +30,13 @@ from wakelog.turn.policy import policy_in_force
 from wakelog.views.pending import OpenCall, pending
 from wakelog.views.state import branch_state
 
-DecisionWord: TypeAlias = Literal["approve", "deny", "ran", "did not run", "run again", "result"]
+DecisionWord: TypeAlias = Literal["approve", "deny", "ran", "did not run", "unknown", "run again", "result"]
 # What may be decided about each thing that is asked.
 CHOICES: dict[str, tuple[DecisionWord, ...]] = {
     "approve": ("approve", "deny"),
     "unknown": ("ran", "did not run", "run again", "result"),
+    # What a lost reply called cannot be run again: its input is lost.
+    "damage": ("ran", "did not run", "unknown", "result"),
 }
 
 

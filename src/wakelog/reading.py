@@ -1,7 +1,8 @@
 """From a store to a log: lines become entries, entries a tree, and damage a report. Nothing is written.
 
 `read_log` reads everything that ever happened; `read_active` only what the views of the head need,
-from the end. A session forked from another begins with that one's branch, read through by reference.
+from the end, and verifies the seals of what it reads. A session forked from another begins with that one's
+branch, read through by reference: damage in that history is damage of the fork too, and named with its session.
 """
 
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ from wakelog.errors import NewerFormat, WakelogError
 from wakelog.log.codec import Undecodable, decode
 from wakelog.log.entry import FORMAT_VERSION, Compaction, Entry, Head, Origin, Session
 from wakelog.log.lines import Damage, Reader, Torn
-from wakelog.log.seal import seal_of
+from wakelog.log.seal import SealCheck, follows, seal_of
 from wakelog.log.tail import read_tail, tree_of
 from wakelog.log.tree import Branch, Tree
 from wakelog.ports import Store
@@ -31,6 +32,8 @@ class Log(msgspec.Struct):
     noted: tuple[Damage, ...] = ()
     next_seq: int = 0
     torn: Torn | None = None
+    h: str | None = None
+    """The seal of the last entry; None where that has none."""
 
     @property
     def session(self) -> Entry | None:
@@ -43,21 +46,26 @@ class Log(msgspec.Struct):
         return self.session.id if self.session else self.name
 
 
-def read_log(store: Store, session: str) -> Log:
-    """The whole of a session."""
-    return _read_whole(store, session, ())
+def read_log(store: Store, session: str, *, verify: bool = False) -> Log:
+    """The whole of a session. With `verify` a line whose seal does not match counts as unreadable."""
+    return _read_whole(store, session, (), verify=verify)
 
 
 def read_active(store: Store, session: str) -> Log:
     """As much of a session as the views of its head need; the whole where its end cannot be trusted."""
     first = read_first(store, session)
     tail = read_tail(store.tail(session)) if first is not None else None
-    if tail is None or first is None:
-        return read_log(store, session)
-    name = store.name(session)
+    if tail is None or first is None or not _is_as_written(first):
+        return read_log(store, session, verify=True)
+    name, last = store.name(session), tail.entries[-1]
     if tail.fold is None:
-        return _log(store, name, tail.entries, Reader(next_seq=tail.entries[-1].seq + 1), (), whole=False)
-    return Log(name, (first, *tail.entries), tree_of(tail, first), next_seq=tail.entries[-1].seq + 1)
+        return _log(store, name, tail.entries, Reader(next_seq=last.seq + 1), (), whole=False, verify=True)
+    return Log(name, (first, *tail.entries), tree_of(tail, first), next_seq=last.seq + 1, h=seal_of(last.raw))
+
+
+def _is_as_written(first: Entry) -> bool:
+    """Whether the seal of a log's first line matches; one without a seal has nothing to verify."""
+    return seal_of(first.raw) is None or follows(first.raw, b"")
 
 
 def read_first(store: Store, session: str) -> Entry | None:
@@ -74,11 +82,11 @@ def read_first(store: Store, session: str) -> Entry | None:
     return Entry(first.raw, value, 0, 0, 1) if type(value) is Session else None
 
 
-def _read_whole(store: Store, session: str, children: tuple[str, ...]) -> Log:
-    reader = Reader()
+def _read_whole(store: Store, session: str, children: tuple[str, ...], *, verify: bool) -> Log:
+    reader = Reader(seals=SealCheck() if verify else None)
     entries = reader.feed_all(store.load(session))
     _check_version(reader, entries)
-    return _log(store, store.name(session), entries, reader, children)
+    return _log(store, store.name(session), entries, reader, children, verify=verify)
 
 
 def _log(
@@ -89,25 +97,36 @@ def _log(
     children: tuple[str, ...],
     *,
     whole: bool = True,
+    verify: bool = False,
 ) -> Log:
     entries = tuple(entries)
-    tree, damage = Tree(), list(reader.damage)
+    tree = Tree()
+    inherited: list[Damage] = []
     first = entries[0].value if entries else None
     if isinstance(first, Session) and first.parent is not None and first.parent.kind == "fork":
         # A head or a fold of the fork's own may reach further back than the parent's last fold.
         whole = whole or any(isinstance(entry.value, Head | Compaction) for entry in entries)
-        damage += inherit(store, tree, first.parent, (*children, first.id), whole=whole)
+        inherited = inherit(store, tree, first.parent, (*children, first.id), whole=whole, verify=verify)
     tree.add_all(entries)
     tree.mark_unreadable(reader.damage)
-    damage = sorted((*damage, *tree.damage), key=lambda hurt: hurt.offset)
-    return Log(name, entries, tree, tuple(damage), tuple(reader.noted), reader.next_seq, reader.torn)
+    own = sorted((*reader.damage, *tree.damage), key=lambda hurt: hurt.offset)
+    h = seal_of(entries[-1].raw) if entries else None
+    return Log(name, entries, tree, (*inherited, *own), tuple(reader.noted), reader.next_seq, reader.torn, h)
 
 
-def inherit(store: Store, tree: Tree, origin: Origin, children: tuple[str, ...], *, whole: bool = True) -> list[Damage]:
-    """Begins a fork with its parent's branch, or its tail. What is missing or has changed is reported like damage."""
+def inherit(
+    store: Store,
+    tree: Tree,
+    origin: Origin,
+    children: tuple[str, ...],
+    *,
+    whole: bool = True,
+    verify: bool = False,
+) -> list[Damage]:
+    """Begins a fork with its parent's branch, or its tail. Returns the damage in that history, and of the reference."""
     try:
         tail = None if whole else _tail_of_parent(store, origin)
-        branch, damage = (tail, []) if tail is not None else _branch_of_parent(store, origin, children)
+        branch, damage = (tail, []) if tail is not None else _branch_of_parent(store, origin, children, verify=verify)
     except WakelogError as error:
         return [_origin_damage(f"its parent session {origin.session} cannot be read: {error}")]
     tree.inherit(branch)
@@ -129,12 +148,24 @@ def _tail_of_parent(store: Store, origin: Origin) -> Branch | None:
     return tree_of(tail, first).branch(origin.entry) if tail is not None and tail.fold and first is not None else None
 
 
-def _branch_of_parent(store: Store, origin: Origin, children: tuple[str, ...]) -> tuple[Branch, list[Damage]]:
-    """The parent's whole branch, and what of its own origin could not be read."""
+def _branch_of_parent(
+    store: Store, origin: Origin, children: tuple[str, ...], *, verify: bool
+) -> tuple[Branch, list[Damage]]:
+    """The parent's whole branch as the fork inherited it, and the damage in that part of the parent's history."""
     if origin.session in children or len(children) > _ANCESTORS_MAX:
         raise WakelogError("it is its own ancestor, or has too many")
-    parent = _read_whole(store, origin.session, children)
-    return parent.tree.branch(origin.entry), [hurt for hurt in parent.damage if hurt.kind == "origin"]
+    parent = _read_whole(store, origin.session, children, verify=verify)
+    branch = parent.tree.branch(origin.entry)
+    assert branch.tip is not None
+    end = branch.tip.offset if parent.tree.find(origin.entry) in {link.id for link in parent.tree.own_links()} else -1
+    holes = _named([hole for hole in branch.holes if hole.session or hole.offset <= end], parent.name)
+    damage = _named([hurt for hurt in parent.damage if hurt.session or hurt.offset <= end], parent.name)
+    return msgspec.structs.replace(branch, holes=tuple(holes)), damage
+
+
+def _named(damage: Iterable[Damage], session: str) -> list[Damage]:
+    """Damage in another session's log, with the name of that session."""
+    return [hurt if hurt.session else msgspec.structs.replace(hurt, session=session) for hurt in damage]
 
 
 def _check_version(reader: Reader, entries: list[Entry]) -> None:

@@ -41,7 +41,7 @@ from wakelog.log.entry import (
 from wakelog.log.entry import Session as SessionEntry
 from wakelog.log.ids import checked_id, slug
 from wakelog.log.lines import Damage, Reader
-from wakelog.log.seal import unsealed
+from wakelog.log.seal import SealCheck, seal_of, unsealed
 from wakelog.log.tail import outgrows
 from wakelog.log.times import iso
 from wakelog.log.tree import Branch, Tree
@@ -125,8 +125,8 @@ class Session:
         return self._known
 
     def read(self) -> Log:
-        """Everything that ever happened, read afresh."""
-        return read_log(self.store, self.name)
+        """Everything that ever happened, read afresh and verified."""
+        return read_log(self.store, self.name, verify=True)
 
     @property
     def tree(self) -> Tree:
@@ -309,6 +309,8 @@ class Session:
         """New entries join the tree; a tail that they outgrow is read anew."""
         tree = self._log.tree.add_all(entries)
         self._log.next_seq = next_seq
+        if entries:
+            self._log.h = seal_of(entries[-1].raw)
         if tree.partial and any(outgrows(tree, entry) for entry in entries):
             self._known = read_active(self.store, self.name)
 
@@ -380,7 +382,8 @@ class Session:
 
     def _catch_up(self) -> None:
         """Takes in what was appended since, by whomever."""
-        reader = Reader(next_seq=self._log.next_seq)
+        seals = SealCheck(self._log.h, self._log.next_seq - 1) if self._log.h is not None else None
+        reader = Reader(next_seq=self._log.next_seq, seals=seals)
         entries = reader.feed_all(self.store.load(self.name, after=self._log.next_seq - 1))
         self._log.tree.mark_unreadable(reader.damage)
         self._grow(entries, reader.next_seq)

@@ -7,7 +7,8 @@ recovery: a session that was killed anywhere is woken like one that was never be
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -17,7 +18,7 @@ from wakelog.acts.folding import compact
 from wakelog.acts.interrupting import stopped
 from wakelog.acts.running import inquire, run
 from wakelog.acts.sealing import drop_finished, seal_journals
-from wakelog.acts.settling import ask_a_person, cancel, fail, settle, take_up
+from wakelog.acts.settling import ask_a_person, ask_about_damage, cancel, fail, settle, take_up, tell_damage
 from wakelog.acts.step import Step, decided
 from wakelog.errors import Conflict, LeaseLost
 from wakelog.log.content import Reply
@@ -27,6 +28,7 @@ from wakelog.session import Session
 from wakelog.turn.decide import Verdict
 from wakelog.turn.decisions import (
     Ask,
+    AskAboutDamage,
     Await,
     Cancel,
     Compact,
@@ -40,6 +42,7 @@ from wakelog.turn.decisions import (
     Run,
     Settle,
     TakeUp,
+    TellDamage,
 )
 from wakelog.views.pending import OpenCall
 from wakelog.world import World
@@ -107,30 +110,30 @@ async def step(world: World, session: Session, lease: Lease) -> Verdict:
 
 async def act(now: Step, decision: Decision) -> bool:
     """Does what was decided. False if nothing could be done: everybody concerned waits for somebody."""
-    match decision:
-        case Deliver():
-            await deliver(now, decision)
-        case Settle():
-            await settle(now, decision)
-        case Raise():
-            ask_a_person(now, decision)
-        case Run():
-            return await run(now, decision)
-        case Inquire():
-            await inquire(now, decision)
-        case Cancel():
-            cancel(now, decision)
-        case TakeUp():
-            take_up(now, decision)
-        case Ask():
-            await ask(now, decision)
-        case Mend():
-            await mend(now, decision)
-        case Compact():
-            await compact(now, decision)
-        case Fail():
-            fail(now, decision)
-    return True
+    if (write := _WRITES.get(type(decision))) is not None:
+        write(now, decision)
+        return True
+    work = _WORKS.get(type(decision))
+    return work is None or await work(now, decision) is not False
+
+
+_WRITES: Mapping[type[Decision], Callable[[Step, Any], None]] = {
+    Raise: ask_a_person,
+    Cancel: cancel,
+    TakeUp: take_up,
+    TellDamage: tell_damage,
+    AskAboutDamage: ask_about_damage,
+    Fail: fail,
+}
+_WORKS: Mapping[type[Decision], Callable[[Step, Any], Awaitable[bool | None]]] = {
+    Deliver: deliver,
+    Settle: settle,
+    Run: run,
+    Inquire: inquire,
+    Ask: ask,
+    Mend: mend,
+    Compact: compact,
+}
 
 
 def what_next(world: World, session: Session) -> Decision | None:

@@ -24,7 +24,7 @@ SAME = {"pwrite64": "pwrite", "linkat": "link", "symlinkat": "symlink", "renamea
 SAME |= {"replace": "rename", "unlinkat": "unlink", "remove": "unlink", "mkdirat": "mkdir", "utimensat": "utime"}
 
 
-def _run(*words, before=(), timeout=300):
+def _run(*words, before=(), timeout=1_800):
     command = [*before, INTERPRETER, "-m", "tests.kernel.sweep", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment(), check=False)
 

@@ -29,7 +29,7 @@ def _judged(log, now_ms, attached):
 def _compare(raw, now_ms, attached, seen):
     store = store_of(raw)
     try:
-        whole = read_log(store, "s")
+        whole = read_log(store, "s", verify=True)
     except WakelogError as error:
         seen[type(error).__name__] += 1
         return

@@ -30,7 +30,7 @@ def _views(log):
 def _compare(raw, seen):
     store = store_of(raw)
     try:
-        whole = read_log(store, "s")
+        whole = read_log(store, "s", verify=True)
     except WakelogError as error:
         seen[type(error).__name__] += 1
         return

@@ -42,9 +42,8 @@ class _Told:
         lines = [line.raw for line in self.story.store.load(self.session.id)]
         store = MemoryStore()
         store.replace("s", "crab_user_1", b"".join(line + b"\n" for line in (change(lines) if change else lines)))
-        whole, tail = (
-            judge_open_calls(look(read(store, "s").tree, 0, frozenset())) for read in (read_log, read_active)
-        )
+        logs = (read_log(store, "s", verify=True), read_active(store, "s"))
+        whole, tail = (judge_open_calls(look(log.tree, 0, frozenset())) for log in logs)
         assert whole == tail
         return whole
 

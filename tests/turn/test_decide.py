@@ -12,6 +12,7 @@ from wakelog.turn.calls import CALL_ROWS
 from wakelog.turn.decide import ROWS, decide
 from wakelog.turn.decisions import (
     Ask,
+    AskAboutDamage,
     Await,
     Cancel,
     Compact,
@@ -24,6 +25,7 @@ from wakelog.turn.decisions import (
     Run,
     Settle,
     TakeUp,
+    TellDamage,
 )
 
 CASES = sorted((Path(__file__).parent.parent / "cases").glob("*.jsonl"))
@@ -67,6 +69,11 @@ def shown(decision, now_ms):
             return _run(decision)
         case Deliver(reply, channel):
             return {"do": "Deliver", "reply": reply, "channel": channel}
+        case TellDamage(losses, answer):
+            found = {"do": "TellDamage", "tools": [tool.name for tool in losses.tools]}
+            return found if answer is None else {**found, "decided": answer.decision}
+        case AskAboutDamage(losses):
+            return {"do": "AskAboutDamage", "tools": [tool.name for tool in losses.tools]}
         case Raise(call, reason):
             return {"do": "Raise", "call": call.call.id, "reason": reason}
         case Inquire(call):

@@ -55,7 +55,9 @@ def _seal(session: Session, lease: Lease, tree: Tree, journal: str, pieces: tupl
     else:
         partial = Partial(reply_id=journal, content=from_journal(pieces, prior=_prior(tree, journal)))
     if partial.content:
-        session.append(partial, at=subject.value.parent_id if subject is not None else None, lease=lease)
+        parent = subject.value.parent_id if subject is not None else None
+        # The reply itself may be unreadable: what is left of its tool's output then hangs on the head.
+        session.append(partial, at=parent if parent in tree.links else None, lease=lease)
 
 
 def _is_told(tree: Tree, subject: Entry) -> bool:

@@ -1,14 +1,16 @@
-"""Acts that write one entry and touch next to nothing else: settle, raise, take up, cancel, fail."""
+"""Acts that write one entry and touch next to nothing else: settle, raise, tell damage, take up, cancel, fail."""
 
 import msgspec
 
 from wakelog.acts.interrupting import end_turn
 from wakelog.acts.step import Step
 from wakelog.log.content import Prompt, Text
-from wakelog.log.entry import Attention, Call, Failed, FaultReport, Message
+from wakelog.log.entry import Attention, Call, Custom, Failed, FaultReport, Message
 from wakelog.turn import words
 from wakelog.turn.calls import settled
-from wakelog.turn.decisions import Cancel, Fail, Raise, Settle, TakeUp
+from wakelog.turn.damage import DAMAGE, notice_text
+from wakelog.turn.decisions import AskAboutDamage, Cancel, Fail, Raise, Settle, TakeUp, TellDamage
+from wakelog.views.losses import DAMAGE_NOTICE, notice_data
 
 
 async def settle(step: Step, decision: Settle) -> None:
@@ -29,6 +31,24 @@ def ask_a_person(step: Step, decision: Raise) -> None:
     step.write(
         Attention(reason=decision.reason, reply_id=call.reply_id, tool_call_id=call.call.id), about=call.reply_id
     )
+
+
+def tell_damage(step: Step, decision: TellDamage) -> None:
+    """Writes the notice that tells the model what of the log is lost."""
+    text = notice_text(decision.losses, decision.answer)
+    step.write(
+        Custom(
+            custom_type=DAMAGE_NOTICE,
+            data=notice_data(decision.losses),
+            in_context=True,
+            content=(Text(text=text),),
+        )
+    )
+
+
+def ask_about_damage(step: Step, decision: AskAboutDamage) -> None:
+    """Asks a person what became of the tools that a lost reply may have started."""
+    step.write(Attention(reason=DAMAGE, refs=decision.losses.refs))
 
 
 def take_up(step: Step, decision: TakeUp) -> None:

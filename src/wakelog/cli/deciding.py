@@ -33,6 +33,7 @@ _DECISIONS: dict[str, DecisionWord] = {
     "deny": "deny",
     "ran": "ran",
     "did_not_run": "did not run",
+    "unknown": "unknown",
     "run_again": "run again",
 }
 # A damaged log may hold a question too: nobody knows before it is read.
@@ -82,6 +83,7 @@ def cancel(asked: Asked, session: str) -> None:
 @click.option("--deny", is_flag=True, help="It may not; the model is told so.")
 @click.option("--ran", is_flag=True, help="It ran before the crash.")
 @click.option("--did-not-run", is_flag=True, help="It did not run, and is not to run now.")
+@click.option("--unknown", is_flag=True, help="It cannot be told; the model is told so.")
 @click.option("--run-again", is_flag=True, help="It is to run, whether or not it has.")
 @click.option("--result", metavar="TEXT", help="Tell the model that this came of it.")
 @click.option("--wake", "go_on", is_flag=True, help="Then let the session go on.")

@@ -22,15 +22,25 @@ from wakelog.people import DecisionWord, Question, questions, resolve
 from wakelog.ports import Store
 from wakelog.reading import read_first
 from wakelog.session import Session
+from wakelog.turn.damage import DAMAGE, notice_text
+from wakelog.views.losses import losses
 from wakelog.views.pending import pending
 
-_WHY = {"approve": "wants to run", "unknown": "may or may not have run"}
+_WHY = {
+    "approve": "wants to run",
+    "unknown": "may or may not have run",
+    DAMAGE: "a reply is lost: the tools it called may or may not have run",
+}
 # How each thing is asked in one line, and what a key stands for.
 ANSWERS = {
     "approve": ("Run it? [y]es / [n]o / [a]lways in this session: ", {"y": "approve", "n": "deny", "a": "always"}),
     "unknown": (
         "Did it run? [y]es / [n]o / [r]un it again / [l]ater: ",
         {"y": "ran", "n": "did not run", "r": "run again", "l": "later"},
+    ),
+    DAMAGE: (
+        "Did they run? [y]es / [n]o / [u]nknown, tell the model so / [l]ater: ",
+        {"y": "ran", "n": "did not run", "u": "unknown", "l": "later"},
     ),
 }
 
@@ -101,9 +111,9 @@ def draw(look: Look, asked: Waiting, now: int) -> Iterator[str]:
     entry = asked.question.attention
     since = ago(entry.timestamp, now)
     place = f"{asked.session.name}:{entry.seq}"
-    tool = visible(asked.tool) or "something"
-    yield f"{look.paint('name', place)}  {look.paint('tool', tool)} {asked.why}  {look.paint('dim', since)}".rstrip()
-    for line in _input_lines(asked.input):
+    tool = f"{look.paint('tool', visible(asked.tool) or 'something')} " if entry.reason != DAMAGE else ""
+    yield f"{look.paint('name', place)}  {tool}{asked.why}  {look.paint('dim', since)}".rstrip()
+    for line in (*_input_lines(asked.input), *_lost_lines(asked)):
         for piece in wrap(line, max(20, look.width - 4) if look.width else 0):
             yield f"    {piece}"
     call = asked.question.call
@@ -111,6 +121,14 @@ def draw(look: Look, asked: Waiting, now: int) -> Iterator[str]:
         yield look.paint("dim", "    it had put out:")
         for line in visible_lines(call.shown.rstrip("\n")):
             yield f"    {look.sign('│', '|')} {line}"
+
+
+def _lost_lines(asked: Waiting) -> Iterator[str]:
+    """What the model will be told about the damage that a question is about."""
+    if asked.question.attention.reason != DAMAGE:
+        return
+    found = losses(asked.session.tree, asked.session.branch())
+    yield from visible_lines(notice_text(found)) if found is not None else ()
 
 
 def _input_lines(given: object) -> Iterator[str]:

@@ -12,11 +12,22 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from wakelog.log.codec import LINE_MAX_BYTES, Undecodable, decode
+from wakelog.log.digest import digest_of
 from wakelog.log.entry import Body, DamageNote, Entry
-from wakelog.log.seal import seal_of, seq_of
+from wakelog.log.seal import SEAL_BYTES, SealCheck, seal_of, seq_of
 
 DamageKind: TypeAlias = Literal[
-    "torn", "unreadable", "glued", "too long", "newer", "repeated", "bridged", "orphan", "origin"
+    "torn",
+    "unreadable",
+    "changed",
+    "missing",
+    "glued",
+    "too long",
+    "newer",
+    "repeated",
+    "bridged",
+    "orphan",
+    "origin",
 ]
 # Where a record may begin behind a fragment, and how many bytes may be tried in search of one.
 _RECORD_START = b'{"'
@@ -41,18 +52,24 @@ class Line(msgspec.Struct, frozen=True, gc=False):
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """Something in a log that is not as it should be: where, and why."""
+    """Something in a log that is not as it should be: where, and why.
+
+    `digest` is that of the damaged bytes; where lines are missing, that of the line behind the gap. `session` names
+    the session whose log this is about, if that is not the one being read but one it was forked from.
+    """
 
     kind: DamageKind
     line: int
     offset: int
     size: int
     reason: str
+    digest: str = ""
+    session: str = ""
 
     @property
     def hides(self) -> bool:
         """Whether an entry that was acknowledged may have stood here."""
-        return self.kind in ("unreadable", "too long", "newer")
+        return self.kind in ("unreadable", "changed", "missing", "too long", "newer")
 
 
 class Torn(msgspec.Struct, frozen=True):
@@ -124,10 +141,15 @@ def lines_after(lines: Iterable[Line], after: int) -> Iterator[Line]:
 
 
 class Reader:
-    """A fold over lines: entries come out, damage is collected. Feed it in the order of the log."""
+    """A fold over lines: entries come out, damage is collected. Feed it in the order of the log.
 
-    def __init__(self, *, next_seq: int = 0) -> None:
+    With `seals` every seal is verified, and a line whose seal shows that it was changed counts as unreadable.
+    """
+
+    def __init__(self, *, next_seq: int = 0, seals: SealCheck | None = None) -> None:
         self.next_seq = next_seq
+        self._seals = seals
+        self._proven_damage = 0
         self.damage: list[Damage] = []
         self.noted: list[Damage] = []
         self.torn: Torn | None = None
@@ -141,6 +163,8 @@ class Reader:
         found: list[Entry] = []
         for line in lines:
             raw = line.raw
+            if self._seals is not None and not self._passes(line, self._seals):
+                continue
             if not line.whole:
                 self._step_over(line)
                 continue
@@ -156,6 +180,21 @@ class Reader:
             else:
                 found.append(self._entry(value, raw, line.offset, line.number))
         return found
+
+    def _passes(self, line: Line, seals: SealCheck) -> bool:
+        """Verifies a line's seal. False for a line that decodes and is not what was written: it is not an entry."""
+        state = seals.check(line.raw, ended=line.ended, whole=line.whole)
+        if state == "right":
+            self._proven_damage = len(self.damage)
+        elif state == "changed" and _decodes(line.raw):
+            self._report(line, "changed", "the line was changed after it was written: its seal does not match")
+            self._count_unreadable(line.raw, acknowledged=True)
+            return False
+        elif state == "unproven" and not any(hurt.hides for hurt in self.damage[self._proven_damage :]):
+            # Something before this line is wrong, and nothing has been reported there.
+            reason = seals.missing_before(line.raw, self.next_seq)
+            self.damage.append(Damage("missing", line.number, line.offset, 0, reason, digest_of(line.raw)))
+        return True
 
     def _entry(self, value: Body, raw: bytes, offset: int, number: int) -> Entry:
         seq = value.seq
@@ -173,12 +212,13 @@ class Reader:
         self.damage = [hurt for hurt in self.damage if hurt not in known]
 
     def _step_over(self, line: Line) -> None:
-        size = len(line.raw)
+        size, last_slice = len(line.raw), digest_of(line.raw)
         if self.damage and self.damage[-1].kind == "too long" and self.damage[-1].line == line.number:
             before = self.damage.pop()
             line, size = Line(b"", before.offset, before.line), before.size + size
         reason = f"a line over {LINE_MAX_BYTES:,} bytes is not read"
-        self.damage.append(Damage("too long", line.number, line.offset, size, reason))
+        # Only the last slice is at hand: its digest, with the offset, still names this damage and no other.
+        self.damage.append(Damage("too long", line.number, line.offset, size, reason, last_slice))
 
     def _pieces(self, line: Line, error: Undecodable) -> list[Entry]:
         """What a line that is not one entry still holds."""
@@ -187,9 +227,9 @@ class Reader:
             return [self._entry(error.envelope, line.raw, line.offset, line.number)]
         found, fragment = glued_records(line.raw)
         if fragment:
-            kind: DamageKind = "unreadable" if line.ended or found else "torn"
+            kind: DamageKind = "torn" if not line.ended and not found and _may_be_torn(fragment) else "unreadable"
             what = "a line cut short" if kind == "torn" else error.reason
-            self.damage.append(Damage(kind, line.number, line.offset, len(fragment), what))
+            self.damage.append(Damage(kind, line.number, line.offset, len(fragment), what, digest_of(fragment)))
             self._count_unreadable(fragment, acknowledged=kind != "torn")
             if kind == "torn":
                 self.torn = Torn(line.offset, line.raw)
@@ -204,7 +244,7 @@ class Reader:
             self.next_seq = seq + 1
 
     def _report(self, line: Line, kind: DamageKind, reason: str) -> None:
-        self.damage.append(Damage(kind, line.number, line.offset, len(line.raw), reason))
+        self.damage.append(Damage(kind, line.number, line.offset, len(line.raw), reason, digest_of(line.raw)))
 
 
 def glued_records(raw: bytes) -> tuple[list[tuple[int, bytes, Body]], bytes]:
@@ -230,6 +270,22 @@ def _may_be_nested(raw: bytes, at: int, end: int) -> bool:
     """Whether the object at `at` stands where JSON wants a value. One with a seal of its own is a record anyway."""
     before = raw[max(0, at - 16) : at].rstrip()
     return before.endswith((b":", b",", b"[")) and seal_of(raw[at:end]) is None
+
+
+def _may_be_torn(fragment: bytes) -> bool:
+    """Whether bytes at the end of a log can be an append that was cut short: those begin like a line.
+
+    Other bytes may have been an acknowledged line before they were overwritten, unless they are too few for one.
+    """
+    return len(fragment) <= SEAL_BYTES or (fragment.startswith(b"{") and b"\0" not in fragment)
+
+
+def _decodes(raw: bytes) -> bool:
+    try:
+        decode(raw)
+    except Undecodable:
+        return False
+    return True
 
 
 def _record(raw: bytes) -> Body | None:

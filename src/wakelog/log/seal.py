@@ -7,8 +7,11 @@ torn fragments and lines added by hand are covered by the next seal. Sealing enc
 
 import hashlib
 import re
+from typing import Literal, TypeAlias
 
 from wakelog.log.entry import FORMAT_VERSION
+
+SealState: TypeAlias = Literal["right", "unproven", "changed", "none"]
 
 _OPENING = re.compile(rb'\{"v":[0-9]+,"seq":([0-9]{1,18}),')
 _SEAL = re.compile(rb',"h":"([0-9a-f]{64})"\}\Z')
@@ -46,6 +49,51 @@ class Chain:
         right = self._hash.hexdigest() == h
         self._go_on_from(h)
         return right
+
+
+class SealCheck:
+    """Verifies seals line by line, in the order of the log, and tells a changed line from one behind damage.
+
+    A seal covers every byte since the seal before it. Where it does not match and nothing is wrong with the bytes in
+    between, the line itself was `changed`. Where those bytes are damaged or lines are missing, the line is `unproven`:
+    it may be as it was written, but its seal cannot show it. `none`: the line has no seal to check.
+    """
+
+    def __init__(self, h: str = "", seq: int = -1) -> None:
+        self._chain = Chain(h)
+        self._seq = seq
+        self._in_doubt = False
+
+    def check(self, raw: bytes, *, ended: bool = True, whole: bool = True) -> SealState:
+        """The state of the next line (without its LF)."""
+        seq = seq_of(raw)
+        if not whole or seal_of(raw) is None:
+            self._chain.skip(raw + b"\n" if ended else raw)
+            self._in_doubt = True
+            # After the first seal every line of ours has one: this line had, and lost it.
+            return "changed" if seq is not None and whole and ended and self._chain.h else "none"
+        is_next, in_doubt = seq is None or seq == self._seq + 1, self._in_doubt
+        is_right = self._chain.accept(raw)
+        self._seq = self._seq + 1 if seq is None else seq
+        self._in_doubt = not is_right and is_next and not in_doubt
+        if is_right:
+            return "right"
+        return "changed" if self._in_doubt else "unproven"
+
+    def missing_before(self, raw: bytes, next_seq: int) -> str:
+        """Why an unproven line is unproven: which entries are missing before it, as far as its seq tells."""
+        seq = seq_of(raw)
+        if seq is None or seq <= next_seq:
+            return "bytes before this line were changed or removed"
+        return f"entries {next_seq} to {seq - 1} are missing before this line"
+
+
+def follows(raw: bytes, before: bytes, between: bytes = b"") -> bool:
+    """Whether a sealed line is, by its seal, what was written behind the line `before` and the bytes `between`."""
+    chain = Chain(seal_of(before) or "")
+    if between:
+        chain.skip(between)
+    return chain.accept(raw)
 
 
 def seal_of(raw: bytes) -> str | None:

@@ -1,9 +1,9 @@
 """Reading a log from its end: one pass backwards, so that time does not grow with the log.
 
 The pass finds the head, follows parents to the first compaction on that path which carries state,
-then on to its first kept entry. What it read is trusted only where every line is a sound entry and
-seq descends by one; anything else (damage nobody has noted, foreign lines, repeated lines, an open
-matter about a link further back) and the whole log is read instead. So for every log, each view of
+then on to its first kept entry. What it read is trusted only where every line is a sound entry, its seal
+matches and seq descends by one; anything else (damage that is not noted, foreign lines, repeated lines, an
+open matter about a link further back) and the whole log is read instead. So for every log, each view of
 the tail equals the view of the whole.
 """
 
@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from wakelog.log.codec import Undecodable, decode
-from wakelog.log.entry import Attention, Compaction, DamageNote, Entry, Head, Queued
+from wakelog.log.entry import Attention, Body, Compaction, DamageNote, Entry, Head, Queued
 from wakelog.log.lines import Line
+from wakelog.log.seal import follows, seal_of
 from wakelog.log.tree import Tree
 
 
@@ -32,14 +33,14 @@ def read_tail(backwards: Iterable[Line], *, at: str | None = None) -> Tail | Non
     """
     search = _Search(at)
     for entry in _sound(backwards):
-        if entry is None or search.is_stateless:
+        if entry is None:
+            return None
+        search.meet(entry)
+        if search.is_stateless:
             return None
         if search.is_over:
             return search.found()
-        search.meet(entry)
-    if search.is_stateless:
-        return None
-    return search.found() if search.is_over else Tail(search.entries())
+    return Tail(search.entries())
 
 
 def tree_of(tail: Tail, session: Entry) -> Tree:
@@ -132,23 +133,37 @@ class _Search:
 
 def _sound(backwards: Iterable[Line]) -> Iterator[Entry | None]:
     """Entries from the last to the first; None, and no more, at the first line that cannot be trusted."""
-    below: int | None = None
-    note: DamageNote | None = None
+    behind: Entry | None = None
+    torn = b""
     for line in backwards:
-        noted, note = note, None
-        if noted is not None and (line.offset, len(line.raw)) == (noted.offset, noted.bytes):
+        if behind is not None and _is_noted(line, behind.value):
+            torn = line.bytes
             continue
         entry = _entry(line)
         rootless = entry is not None and entry.is_link and entry.seq > 0 and entry.value.parent_id is None
-        if entry is None or rootless or (below is not None and entry.seq != below - 1):
+        if entry is None or rootless:
             yield None
             return
-        below = entry.seq
-        if isinstance(entry.value, DamageNote) and entry.value.reason == "torn":
-            note = entry.value
-        yield entry
-    if below != 0:
-        yield None
+        if behind is not None:
+            # An entry is trusted once the line before it is known: its seal covers both.
+            yield behind if behind.seq == entry.seq + 1 and _matches(behind.raw, entry.raw, torn) else None
+        behind, torn = entry, b""
+    if behind is not None:
+        yield behind if behind.seq == 0 and _matches(behind.raw, b"", b"") else None
+
+
+def _is_noted(line: Line, value: Body) -> bool:
+    """Whether a line is the torn fragment that the entry behind it has noted."""
+    if not isinstance(value, DamageNote) or value.reason != "torn":
+        return False
+    return (line.offset, len(line.raw)) == (value.offset, value.bytes)
+
+
+def _matches(raw: bytes, before: bytes, between: bytes) -> bool:
+    """Whether the seal of a line matches; a log without any seal has nothing to verify."""
+    if seal_of(raw) is None:
+        return seal_of(before) is None
+    return (not before or seal_of(before) is not None) and follows(raw, before, between)
 
 
 def _entry(line: Line) -> Entry | None:

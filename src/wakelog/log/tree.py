@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from wakelog.errors import NotFound
+from wakelog.log.content import ToolResult
+from wakelog.log.digest import digest_of
 from wakelog.log.entry import (
     AttentionResolved,
     Body,
@@ -41,8 +43,9 @@ class Branch(msgspec.Struct, frozen=True):
     """The path from the root to one link, and the facts of its links. What every view is a function of.
 
     The first `inherited` links belong to the session this one was forked from, and `inherited_facts`
-    are what that session says about them. `scar` is the offset of the last unreadable line: what
-    stands before it may have gone on in a way nobody can read any more. Where only the tail of a log
+    are what that session says about them. `holes` are the places since the last compaction where entries of
+    the log are lost: they may have been on this branch. `scar` is the offset of the last hole in the log: what
+    stands before it may have gone on in a way that cannot be read any more. Where only the tail of a log
     was read, the session entry is followed at once by what the last compaction kept.
     """
 
@@ -51,6 +54,7 @@ class Branch(msgspec.Struct, frozen=True):
     inherited: int = 0
     inherited_facts: tuple[Entry, ...] = ()
     scar: int = -1
+    holes: tuple[Damage, ...] = ()
 
     @property
     def tip(self) -> Entry | None:
@@ -68,7 +72,9 @@ class Tree:
         self.head: str | None = None
         self.last_seq = -1
         self.damage: list[Damage] = []
-        self.scar = -1
+        self._holes: dict[int, Damage] = {}
+        self._inherited_holes: tuple[Damage, ...] = ()
+        self._naming_lost: list[Entry] = []
         self._head_seq = -1
         self._gap_seq = -1
         self._parents: dict[str, str | None] = {}
@@ -113,16 +119,24 @@ class Tree:
         for fact in (*branch.inherited_facts, *branch.facts):
             self._join(fact, self._resolve(_subject(fact.value)) or self._resolve(fact.value.parent_id) or self.root)
         self._inherited = frozenset((*self.links, *self._speaks_of))
+        self._inherited_holes = branch.holes
 
     def mark_unreadable(self, damage: Iterable[Damage]) -> None:
-        """Remembers where entries may be missing."""
-        self.scar = max([self.scar, *(hurt.offset for hurt in damage if hurt.hides)])
+        """Remembers where entries are lost."""
+        self._holes.update((hurt.offset, hurt) for hurt in damage if hurt.hides)
+
+    @property
+    def scar(self) -> int:
+        """The offset of the last place where entries are lost; -1 where none are."""
+        return max(self._holes, default=-1)
 
     def set_head(self, link: str, seq: int) -> None:
         """The next link goes under this one, as the entry with that seq says."""
         self.head, self._head_seq = link, seq
 
     def _add_link(self, entry: Entry) -> None:
+        if self._names_a_lost_reply(entry.value):
+            self._naming_lost.append(entry)
         parent = self._parent_of(entry)
         head = self._head_after(entry, parent)
         self._place(entry, parent)
@@ -172,7 +186,20 @@ class Tree:
             self._move_head(entry, entry.value.target_id)
         elif type(entry.value) is DamageNote and entry.value.reason == "lost":
             # What stood here went missing before this copy was made: it hides as much as an unreadable line.
-            self.scar = max(self.scar, entry.offset)
+            lost = entry.value
+            reason = "lines were lost before this copy was made"
+            self.mark_unreadable([Damage("missing", entry.line, entry.offset, lost.bytes, reason, lost.digest)])
+        elif self._names_a_lost_reply(entry.value):
+            self._naming_lost.append(entry)
+
+    def _names_a_lost_reply(self, value: Body) -> bool:
+        """Whether an entry shows that there was a reply which is not in the log (any more)."""
+        match value:
+            case ToolStarted(reply_id=reply_id) | Spawned(reply_id=reply_id) | Sent(reply_id=reply_id):
+                return not self.partial and reply_id not in self.links
+            case Message(message=ToolResult(reply_id=str() as reply_id)):
+                return not self.partial and reply_id not in self.links
+        return False
 
     def _join(self, fact: Entry, link: str | None) -> None:
         """A fact about nothing that can be read is kept with the session itself."""
@@ -194,7 +221,8 @@ class Tree:
         return name if name in self.links else self._speaks_of.get(name) or None
 
     def _report(self, entry: Entry, kind: DamageKind, reason: str) -> None:
-        self.damage.append(Damage(kind, entry.line, entry.offset, len(entry.raw), reason))
+        digest = digest_of(entry.raw)
+        self.damage.append(Damage(kind, entry.line, entry.offset, len(entry.raw), reason, digest))
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────
 
@@ -223,7 +251,17 @@ class Tree:
             inherited=inherited,
             inherited_facts=tuple(fact for fact in facts if fact.id in self._inherited) if inherited else (),
             scar=self.scar,
+            holes=self._holes_on(path) if self._holes or self._inherited_holes or self._naming_lost else (),
         )
+
+    def _holes_on(self, path: list[str]) -> tuple[Damage, ...]:
+        """The places where entries of a branch may be lost: those since its last compaction."""
+        folds = [self.links[link] for link in path if link not in self._inherited]
+        last = next((link for link in reversed(folds) if isinstance(link.value, Compaction)), None)
+        start = last.offset if last is not None else -1
+        own = [*self._holes.values(), *(_lost_reply(entry) for entry in self._naming_lost)]
+        since = sorted((hole for hole in own if hole.offset > start), key=lambda hole: hole.offset)
+        return (*(self._inherited_holes if last is None else ()), *since)
 
     def _own(self, entries: list[Entry]) -> list[Entry]:
         return [entry for entry in entries if entry.id not in self._inherited] if self._inherited else entries
@@ -267,6 +305,12 @@ class Tree:
         while at is not None:
             yield at
             at = self._parents[at]
+
+
+def _lost_reply(entry: Entry) -> Damage:
+    """The hole that an entry proves by naming a reply which cannot be read."""
+    reason = f"this {entry.type} names a reply that cannot be read"
+    return Damage("orphan", entry.line, entry.offset, len(entry.raw), reason, digest_of(entry.raw))
 
 
 def _subject(value: Body) -> str | None:

@@ -15,6 +15,7 @@ from wakelog.log.entry import (
     Call,
     Cancelled,
     Compaction,
+    Custom,
     Entry,
     Failed,
     Message,
@@ -25,6 +26,7 @@ from wakelog.log.entry import (
     ToolStarted,
 )
 from wakelog.log.lines import Line, Reader
+from wakelog.views.losses import DAMAGE_NOTICE
 
 _RUNTIME = (Activity, Partial, Resumed, ToolStarted, Sent, Spawned, Failed, Cancelled)
 
@@ -78,6 +80,8 @@ def _is_the_runtimes(value: object, reruns: set[str]) -> bool:
             return queued_id is not None
         case Compaction(call_id=made_by):
             return made_by is not None
+        case Custom(custom_type=kind):
+            return kind == DAMAGE_NOTICE
     return isinstance(value, _RUNTIME)
 
 

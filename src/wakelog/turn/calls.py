@@ -68,7 +68,20 @@ def _not_ours(sight: Sight, call: OpenCall) -> Judgement:
         why = words.SKIPPED_OVERTAKEN
     else:
         return None
-    return _settle(call, "interrupted", words.INTERRUPTED) if call.begun else _settle(call, "skipped", why)
+    if call.started or call.child or (call.doubtful and sight.rules < 2):
+        return _settle(call, "interrupted", words.INTERRUPTED)
+    if sight.rules >= 2 and not _is_proven_unstarted(sight, call):
+        return _settle(call, "unknown", words.UNKNOWN_RECORDED if call.recorded else words.UNKNOWN)
+    return _settle(call, "skipped", why)
+
+
+def _is_proven_unstarted(sight: Sight, call: OpenCall) -> bool:
+    """Whether the log would show it if the tool had started: a model call in it made the reply, and nothing is lost."""
+    if call.recorded or call.doubtful:
+        return False
+    if sight.tree.is_inherited(call.reply_id):
+        return not any(hole.session for hole in sight.branch.holes)
+    return not _may_have_begun(sight, sight.tree.links[call.reply_id])
 
 
 def _result_elsewhere(sight: Sight, call: OpenCall) -> Judgement:
@@ -175,7 +188,7 @@ CALL_ROWS = (
     CallRow(
         "call not ours",
         "not made by a call of this session, or its turn was cancelled, or a later prompt stands after it",
-        "Settle: begun → interrupted, else skipped; it is never run",
+        "Settle: begun → interrupted; the log proves that it never began → skipped; else unknown. It is never run",
         _not_ours,
     ),
     CallRow(

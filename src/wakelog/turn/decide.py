@@ -16,6 +16,7 @@ from wakelog.log.tree import Tree
 from wakelog.turn import words
 from wakelog.turn.calls import judge_open_calls
 from wakelog.turn.compaction import fold_is_hopeless, is_kept_by_a_fold, plan_fold
+from wakelog.turn.damage import judge_damage
 from wakelog.turn.decisions import Ask, Await, Cancel, Compact, Decision, Deliver, Fail, Mend, Rest, TakeUp
 from wakelog.turn.faults import (
     faults_in_a_row,
@@ -161,6 +162,12 @@ ROWS = (
     ),
     Row("cancel", "is under way, and a person has asked to cancel", "Cancel the turn", _cancel_asked),
     Row("open calls", "has open calls", "judge each by the rows below", _open_calls),
+    Row(
+        "damage",
+        "has lost entries since its last compaction, and the model is to be asked",
+        "policy tell: tell the model, once; policy ask: attention first, then tell it what was decided",
+        judge_damage,
+    ),
     Row(
         "fold asked",
         "a person has asked for a fold, there is something to fold, and no call is to be made good first",

@@ -5,7 +5,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from wakelog.log.content import ToolResult
-from wakelog.log.entry import Queued
+from wakelog.log.entry import AttentionResolved, Queued
+from wakelog.views.losses import Losses
 from wakelog.views.pending import OpenCall
 
 
@@ -90,6 +91,20 @@ class Compact(msgspec.Struct, frozen=True, tag=True):
     queued_id: str | None = None
 
 
+class TellDamage(msgspec.Struct, frozen=True, tag=True):
+    """Tell the model which parts of the log are lost, and which tools a lost reply had started."""
+
+    losses: Losses
+    answer: AttentionResolved | None = None
+    """What a person decided about it, where one was asked."""
+
+
+class AskAboutDamage(msgspec.Struct, frozen=True, tag=True):
+    """Ask a person about the tools that a lost reply may have started."""
+
+    losses: Losses
+
+
 class Fail(msgspec.Struct, frozen=True, tag=True):
     """End the turn: it has met one of its bounds."""
 
@@ -98,5 +113,19 @@ class Fail(msgspec.Struct, frozen=True, tag=True):
 
 
 Decision: TypeAlias = (
-    Rest | Await | Deliver | Settle | Raise | Run | Inquire | Cancel | TakeUp | Ask | Mend | Compact | Fail
+    Rest
+    | Await
+    | Deliver
+    | Settle
+    | Raise
+    | Run
+    | Inquire
+    | Cancel
+    | TakeUp
+    | Ask
+    | Mend
+    | Compact
+    | TellDamage
+    | AskAboutDamage
+    | Fail
 )

@@ -12,6 +12,10 @@ UNKNOWN = (
     "Outcome unknown: the process stopped after this tool was begun and before its result was kept. "
     "It may or may not have run; it was not run again. Check before repeating it."
 )
+UNKNOWN_RECORDED = (
+    "Outcome unknown: the log has no result of this tool call and does not show whether it ran. "
+    "It was not run here. Check before repeating it."
+)
 TOO_OFTEN = "Given up: this tool was begun {attempts} times and never finished."
 DENIED = "Denied: this tool may not be run here."
 DENIED_BY_PERSON = "Denied: a person decided that this tool may not be run."
@@ -30,6 +34,17 @@ NO_OTHERS = "Not run: there is no other agent to send; leave `agent` out."
 CHILD_FAILED = "The sub-agent failed: {message}"
 CHILD_SILENT = "The sub-agent finished without a word."
 HOOK_FAILED = "[the hook {name} failed: {why}]"
+DAMAGE_HOLES = (
+    "Part of this session's log can no longer be read ({places} places). What it held is missing from this "
+    "conversation: messages, replies of yours, or tool results."
+)
+DAMAGE_TOOLS = "These tools were called by a reply of yours that is lost:"
+DAMAGE_NO_TRACE = "A reply that is lost may have called tools; the rest of the log does not name any."
+DAMAGE_SENT = "Replies of yours that are lost had been delivered: {count}."
+DAMAGE_RAN = "A person has checked: what the lost reply called did run. What it put out is not known."
+DAMAGE_DID_NOT_RUN = "A person has checked: what the lost reply called did not run, and it was not run again."
+DAMAGE_SAID = "A person has checked, and says:\n{said}"
+DAMAGE_CHECK = "Check before repeating anything that must not happen twice."
 STEPS = "the turn took {steps} replies without coming to an end"
 FAULTS = "{faults} calls in a row came to nothing"
 LAST_FAULT = "; the last: {why}"

@@ -50,6 +50,8 @@ class OpenCall(msgspec.Struct, frozen=True):
     """The session of the sub-agent that runs it."""
     rerun: bool = False
     """Whether a person had it called again: then only a person's word lets it run."""
+    recorded: bool = False
+    """Whether no model call in the log made the reply: another program ran it, and may have run its tools."""
 
     @property
     def begun(self) -> bool:
@@ -133,7 +135,12 @@ def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
         decided=decided,
         child=child,
         rerun=rerun,
+        recorded=not ours and not any(_is_call_for(fact, reply.id) for fact in branch.inherited_facts),
     )
+
+
+def _is_call_for(fact: Entry, reply_id: str) -> bool:
+    return isinstance(fact.value, Call) and fact.value.reply_id == reply_id
 
 
 def _is_beginning(fact: Entry, reply_id: str, call_id: str) -> bool:

@@ -1,0 +1,118 @@
+"""What damage has taken from a branch: the holes in its log, and the tools that ran for replies which are lost.
+
+A reply that cannot be read may have called tools. What the rest of the log still says about them (that they started,
+how they ended, that the reply was sent) is evidence, and goes to the model before it is asked again (law 6): otherwise
+it would call the same tools a second time. `DAMAGE_NOTICE` entries say which holes the model of a branch knows of.
+"""
+
+import msgspec
+
+from wakelog.log.content import JsonObject, Reply, ToolResult
+from wakelog.log.entry import Custom, Entry, Message, Sent, Spawned, ToolStarted
+from wakelog.log.lines import Damage
+from wakelog.log.tree import Branch, Tree
+
+DAMAGE_NOTICE = "wakelog.damage"
+"""The `customType` of the entry that tells the model about damage; its data names every hole."""
+
+
+class LostTool(msgspec.Struct, frozen=True):
+    """A tool call of a reply that cannot be read, as far as other entries name it."""
+
+    reply_id: str
+    tool_call_id: str
+    name: str = ""
+    started: bool = False
+    intent: JsonObject = {}
+    result: ToolResult | None = None
+
+
+class Losses(msgspec.Struct, frozen=True):
+    """Holes that the model of a branch has not been told of yet, and the tools of lost replies."""
+
+    holes: tuple[Damage, ...]
+    tools: tuple[LostTool, ...] = ()
+    sent: tuple[str, ...] = ()
+    """Replies that cannot be read and were delivered."""
+
+    @property
+    def refs(self) -> tuple[str, ...]:
+        """The holes, each as one word that names it: its session if that is another, its offset and its digest."""
+        return tuple(_ref(hole.session, hole.offset, hole.digest) for hole in self.holes)
+
+
+def losses(tree: Tree, branch: Branch) -> Losses | None:
+    """What the branch has lost since its last compaction and its model does not know of; None where that is nothing."""
+    if not branch.holes:
+        return None
+    told = _told(branch)
+    holes = tuple(hole for hole in branch.holes if _ref(hole.session, hole.offset, hole.digest) not in told)
+    if not holes:
+        return None
+    entries = tree.own()
+    return Losses(holes, _lost_tools(tree, entries), _lost_and_sent(tree, entries))
+
+
+def notice_data(found: Losses) -> JsonObject:
+    """What the notice's entry says of each hole, so that it is raised once."""
+    return {
+        "damage": [
+            {
+                **({"session": hole.session} if hole.session else {}),
+                "offset": hole.offset,
+                "bytes": hole.size,
+                "digest": hole.digest,
+                "kind": hole.kind,
+            }
+            for hole in found.holes
+        ]
+    }
+
+
+def _told(branch: Branch) -> set[str]:
+    """The holes that earlier notices of the branch name."""
+    notices = [link.value for link in branch.links if isinstance(link.value, Custom)]
+    return {ref for notice in notices if notice.custom_type == DAMAGE_NOTICE for ref in _refs_in(notice.data)}
+
+
+def _refs_in(data: object) -> list[str]:
+    """The holes that a notice names; a notice written by hand may hold anything."""
+    listed = data.get("damage") if isinstance(data, dict) else None
+    named = [hole for hole in listed if isinstance(hole, dict)] if isinstance(listed, list) else []
+    return [_ref(hole.get("session", ""), hole.get("offset"), hole.get("digest")) for hole in named]
+
+
+def _ref(session: object, offset: object, digest: object) -> str:
+    return f"{session}@{offset}@{digest}"
+
+
+def _is_lost(tree: Tree, reply_id: str | None) -> bool:
+    """Whether an id names a reply that cannot be read."""
+    link = tree.links.get(reply_id) if reply_id is not None else None
+    is_reply = link is not None and isinstance(link.value, Message) and isinstance(link.value.message, Reply)
+    return reply_id is not None and not is_reply
+
+
+def _lost_tools(tree: Tree, entries: list[Entry]) -> tuple[LostTool, ...]:
+    found: dict[tuple[str, str], LostTool] = {}
+    for entry in entries:
+        match entry.value:
+            case ToolStarted(reply_id=reply_id, tool_call_id=call_id, name=name, intent=intent):
+                tool = LostTool(reply_id, call_id, name, started=True, intent=intent)
+            case Spawned(reply_id=reply_id, tool_call_id=call_id):
+                tool = LostTool(reply_id, call_id, "subagent", started=True)
+            case Message(
+                message=ToolResult(reply_id=str() as reply_id, tool_call_id=call_id, tool_name=name) as result
+            ):
+                before = found.get((reply_id, call_id), LostTool(reply_id, call_id, name))
+                tool = msgspec.structs.replace(before, result=result)
+            case _:
+                continue
+        if _is_lost(tree, reply_id):
+            found[reply_id, call_id] = tool
+    return tuple(found.values())
+
+
+def _lost_and_sent(tree: Tree, entries: list[Entry]) -> tuple[str, ...]:
+    named = [entry.value.reply_id for entry in entries if isinstance(entry.value, Sent)]
+    return tuple(dict.fromkeys(reply_id for reply_id in named if _is_lost(tree, reply_id)))

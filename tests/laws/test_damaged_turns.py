@@ -1,0 +1,196 @@
+"""Law 6 under damage, with a model that repeats whatever it does not know it has done.
+
+The model calls `publish` for every request whose result it cannot see and of which it is not told that something is
+lost. A session is killed anywhere, one to three of its lines are overwritten, removed from the middle or flipped, and
+it is woken again, by a worker that may be killed too. A ledger outside of the log counts what was really published:
+no version may be published twice, although each new call has a new id. Only the removal of the end of a log escapes
+this: nothing in the log shows it (`verify --head` does).
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from random import Random
+
+import pytest
+
+from wakelog.agent import Agent
+from wakelog.errors import WakelogError
+from wakelog.live import live_world
+from wakelog.people import questions, resolve
+from wakelog.providers.scripted import ScriptedProvider
+from wakelog.session import Session
+from wakelog.stores.jsonl import JsonlStore
+from wakelog.stores.memory import MemoryStore
+from wakelog.testing.dying import Died, DyingStore
+from wakelog.tools import tool
+from wakelog.turn import damage
+from wakelog.turn.policy import Policy
+from wakelog.waking import wake
+
+SEEDS = 500
+SHARES = 5
+WARNING = "can no longer be read"
+
+
+class Forgetful:
+    """A model that calls `publish` for the newest prompt unless the messages behind it show that it did."""
+
+    name = "scripted"
+    can_resume = False
+
+    def stream(self, request):
+        script = ScriptedProvider([*({} for _ in range(request.answers)), self._reply(request)])
+        return script.stream(request)
+
+    def _reply(self, request):
+        version = 0
+        known = False
+        for message in request.messages:
+            text = "".join(getattr(part, "text", "") for part in message.content)
+            if message.role == "user" and text.startswith("publish "):
+                version, known = int(text.removeprefix("publish ")), False
+            known = known or message.role == "toolResult" or WARNING in text
+        if known or not version:
+            return {"text": f"Version {version} is dealt with."}
+        calls = [
+            {"name": "publish", "input": {"version": version}, "id": "p"},
+            {"name": "look", "input": {}, "id": "l"},
+        ]
+        return {"text": "On it.", "toolCalls": calls[:: 1 if version % 2 else -1]}
+
+
+class Machine:
+    """One store, a ledger outside of it, and workers that may die."""
+
+    def __init__(self, seed, store):
+        self.chance = Random(f"machine {seed}")
+        self.store = store
+        self.ledger = Counter()
+        self.dying = None
+        policy = Policy(unknown=("tell", "ask")[seed % 2])
+        self.tools = self._tools()
+        agent = Agent(model="scripted:x", tools=self.tools, policy=policy)
+        session = agent.begin(store)
+        self.name, self.id = session.name, session.id
+
+    def _tools(self):
+        @tool(replay="never")
+        def publish(version: int) -> str:
+            """Publishes a version."""
+            self.ledger[version] += 1
+            if self.dying is not None and self.chance.random() < 0.6:
+                # The worst moment: the effect is there, and its process is gone.
+                self.dying.life.end()
+            return f"version {version} is out"
+
+        @tool(replay="safe")
+        def look() -> str:
+            """Looks around."""
+            return "all quiet"
+
+        return (publish, look)
+
+    def work(self, *, dies):
+        """One worker, until the session rests or the worker dies."""
+        self.dying = DyingStore(self.store, dies_at=self.chance.randrange(4, 40)) if dies else None
+        world = live_world(self.dying or self.store, tools=self.tools, provider=lambda _, __: Forgetful(), lease_s=0.0)
+        with contextlib.suppress(Died, WakelogError):
+            return asyncio.run(wake(world, self.name))
+        return None
+
+    def say(self, version):
+        with contextlib.suppress(WakelogError):
+            Session(self.store, self.name).say(f"publish {version}")
+
+    def answer(self):
+        """A person who knows the ledger answers what is asked."""
+        session = Session(self.store, self.name)
+        for asked in questions(session):
+            lost = asked.attention.reason == damage.DAMAGE
+            resolve(session, asked.attention.id, self.chance.choice(("unknown", "ran") if lost else ("ran",)))
+
+    def damaged(self):
+        """The log with one to three lines overwritten, removed or flipped; its end stays."""
+        raw = b"".join(line.bytes for line in self.store.load(self.name))
+        lines = raw.split(b"\n")[:-1]
+        for _ in range(self.chance.randrange(1, 4)):
+            # Most accidents happen where they hurt: to the last reply that called a tool, or around it.
+            replies = [at for at, line in enumerate(lines) if b'"toolCall"' in line]
+            near = replies and self.chance.random() < 0.8
+            at = replies[-1] + self.chance.choice((0, 0, 0, 1, 2)) if near else self.chance.randrange(len(lines))
+            self._hurt(lines, min(at, len(lines) - 1))
+        return b"".join(line + b"\n" for line in lines)
+
+    def _hurt(self, lines, at):
+        line = lines[at]
+        match self.chance.choice(["overwrite", "remove", "flip"]):
+            case "overwrite":
+                lines[at] = self.chance.choice([b"\0", b"#", b" }"]) * len(line)
+            case "remove" if 0 < at < len(lines) - 1:
+                del lines[at]
+            case _ if line:
+                place = self.chance.randrange(len(line))
+                lines[at] = line[:place] + bytes([line[place] ^ 1 << self.chance.randrange(8)]) + line[place + 1 :]
+
+
+def _run(machine, put):
+    for version in (1, 2):
+        machine.say(version)
+        machine.work(dies=machine.chance.random() < 0.8)
+        if machine.chance.random() < 0.7:
+            put(machine, machine.damaged())
+        for _ in range(3):
+            machine.work(dies=machine.chance.random() < 0.3)
+            with contextlib.suppress(WakelogError):
+                machine.answer()
+        machine.work(dies=False)
+    return machine
+
+
+def _in_memory(seed):
+    return _run(Machine(seed, MemoryStore()), lambda machine, raw: machine.store.replace(machine.id, machine.name, raw))
+
+
+def _tally(seeds, run):
+    seen = Counter()
+    for seed in seeds:
+        machine = run(seed)
+        seen["published"] += len(machine.ledger)
+        twice = [version for version, count in machine.ledger.items() if count > 1]
+        seen["twice"] += bool(twice)
+        if twice:
+            seen[f"seed {seed}"] += 1
+        raw = b"".join(line.bytes for line in machine.store.load(machine.name))
+        seen["told"] += b'"wakelog.damage"' in raw
+        seen["asked"] += b'"reason":"damage"' in raw
+    return seen
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_nothing_is_published_twice(share):
+    """Law 6: a damaged turn is not repeated silently, whatever was damaged."""
+    each = SEEDS // SHARES
+    seen = _tally(range(share * each, (share + 1) * each), _in_memory)
+    assert seen["twice"] == 0, seen
+    assert seen["published"] > each / 2, seen
+    assert seen["told"] > each / 5, seen
+    assert seen["asked"] > 0, seen
+
+
+def test_nothing_is_published_twice_from_files(tmp_path):
+    """The same from files on a disk."""
+
+    def put(machine, raw):
+        with open(machine.store.folder.log_path(machine.name), "wb") as file:
+            file.write(raw)
+        machine.store = JsonlStore(machine.store.folder.path)
+
+    seen = _tally(range(1_000, 1_020), lambda seed: _run(Machine(seed, JsonlStore(str(tmp_path / str(seed)))), put))
+    assert (seen["twice"], seen["told"] > 0) == (0, True), seen
+
+
+def test_without_its_row_the_table_would_publish_twice(monkeypatch):
+    """The control: where the model is not told of damage, it publishes again."""
+    monkeypatch.setattr(damage, "losses", lambda tree, branch: None)
+    assert _tally(range(60), _in_memory)["twice"] > 0
