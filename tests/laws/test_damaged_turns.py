@@ -14,11 +14,11 @@ from random import Random
 
 import pytest
 
+from tests.laws.forgetful import Forgetful
 from wakelog.agent import Agent
 from wakelog.errors import WakelogError
 from wakelog.live import live_world
 from wakelog.people import questions, resolve
-from wakelog.providers.scripted import ScriptedProvider
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.memory import MemoryStore
@@ -30,34 +30,6 @@ from wakelog.waking import wake
 
 SEEDS = 500
 SHARES = 5
-WARNING = "can no longer be read"
-
-
-class Forgetful:
-    """A model that calls `publish` for the newest prompt unless the messages behind it show that it did."""
-
-    name = "scripted"
-    can_resume = False
-
-    def stream(self, request):
-        script = ScriptedProvider([*({} for _ in range(request.answers)), self._reply(request)])
-        return script.stream(request)
-
-    def _reply(self, request):
-        version = 0
-        known = False
-        for message in request.messages:
-            text = "".join(getattr(part, "text", "") for part in message.content)
-            if message.role == "user" and text.startswith("publish "):
-                version, known = int(text.removeprefix("publish ")), False
-            known = known or message.role == "toolResult" or WARNING in text
-        if known or not version:
-            return {"text": f"Version {version} is dealt with."}
-        calls = [
-            {"name": "publish", "input": {"version": version}, "id": "p"},
-            {"name": "look", "input": {}, "id": "l"},
-        ]
-        return {"text": "On it.", "toolCalls": calls[:: 1 if version % 2 else -1]}
 
 
 class Machine:

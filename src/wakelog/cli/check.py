@@ -56,7 +56,7 @@ class Verdict(msgspec.Struct, frozen=True):
 def verify(asked: Asked, session: str, kept: str | None) -> None:
     """Prove that nobody touched a log: every line readable, every seal right. Exit code 4 if not."""
     address = find(asked, session)
-    log = read_log(address.store, address.name)
+    log = read_log(address.store, address.name, verify=True)
     verdict = _judge(log, prove(address.store.load(address.name)), anchored=_anchored(address, kept))
     if asked.json:
         put_json(verdict)
@@ -90,7 +90,8 @@ def _verdict_lines(seen: Look, address: Address, verdict: Verdict) -> Iterator[s
     word = seen.paint("good", "ok") if verdict.ok else seen.paint("bad", "NOT OK")
     yield f"{visible(address.ref)}: {word}, {plural(verdict.entries, 'entry', 'entries')}"
     for hurt in verdict.damage:
-        yield f"  damage   line {hurt['line']}, byte {hurt['offset']}: {visible(str(hurt['reason']))}"
+        of = f"{visible(str(hurt['session']))}, " if "session" in hurt else ""
+        yield f"  damage   {of}line {hurt['line']}, byte {hurt['offset']}: {visible(str(hurt['reason']))}"
     for seal in verdict.broken:
         yield f"  broken   line {seal['line']}, byte {seal['offset']}: this line, or what stands before it, was changed"
     if verdict.unsealed:
@@ -129,7 +130,7 @@ def doctor(asked: Asked, session: str | None, salvage: str | None) -> None:
         _doctor_store(asked)
         return
     address = find(asked, session)
-    log = read_log(address.store, address.name)
+    log = read_log(address.store, address.name, verify=True)
     findings = list(find_harm(log, prove(address.store.load(address.name))))
     saved = _salvaged(address, log, salvage) if salvage is not None else None
     if asked.json:
@@ -165,7 +166,8 @@ def _doctor_lines(
         return
     for finding in findings:
         yield ""
-        where = f"line {finding['line']}, byte {finding['offset']}" if finding["line"] else "at the end"
+        of = f"in {visible(str(finding['session']))}, " if "session" in finding else ""
+        where = f"{of}line {finding['line']}, byte {finding['offset']}" if finding["line"] else "at the end"
         yield f"  {seen.paint('bad', str(finding['kind']))} {where}: {visible(str(finding['reason']))}"
         for text in (str(finding["meaning"]), str(finding["advice"])):
             yield from (f"    {line}" for line in wrap(text, seen.columns - 4))

@@ -35,7 +35,7 @@ def export(asked: Asked, session: str, shape: str, output: str | None, at: str |
     address = find(asked, session, at)
     if address.entry is not None and shape != "md":
         raise UsageError(f"--at goes with --format md; {shape} holds every branch", hint="leave the entry out")
-    log = read_log(address.store, address.name)
+    log = read_log(address.store, address.name, verify=True)
     content = _content(address, log, shape)
     if output is None or output == "-":
         put_bytes(content)
@@ -54,7 +54,7 @@ def _content(address: Address, log: Log, shape: str) -> bytes:
     if shape == "json":
         return json_document.document(log)
     if jsonl.is_fork(log):
-        return jsonl.standalone(address.store, log).content
+        return jsonl.standalone(address.store, log, verify=True).content
     return jsonl.exact(address.store.load(address.name))
 
 

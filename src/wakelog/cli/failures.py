@@ -87,7 +87,7 @@ def note_damage(session: str, damage: "Sequence[Damage]", *, brief: bool = False
     """Says on stderr what could not be read; where, unless it is to be brief."""
     for hurt in () if brief else damage[:_DAMAGE_SHOWN]:
         where = f"line {hurt.line}, byte {hurt.offset}" if hurt.line else f"byte {hurt.offset}"
-        note(f"{session}: {where}: {hurt.reason}")
+        note(f"{hurt.session or session}: {where}: {hurt.reason}")
     if damage:
         places = "a damaged place" if len(damage) == 1 else f"{len(damage)} damaged places"
         note(f"{session} has {places}, the rest is served; `wakelog doctor {session}` explains")

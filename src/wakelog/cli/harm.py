@@ -17,6 +17,14 @@ _MEANINGS: dict[DamageKind, str] = {
         These bytes are no entry, or none any more. If one stood here it is lost; the bytes stay where they are.
         Tool calls before this place count as begun, since nobody can tell.
     """,
+    "changed": """
+        This line was changed after it was written: its seal does not match its bytes. It is treated as unreadable; the
+        bytes stay where they are.
+    """,
+    "missing": """
+        Lines before this one were removed or changed after they were written: the seal of this line does not match.
+        Tool calls before this place count as begun.
+    """,
     "glued": """
         Several complete records stand on one line, as two writers without a lock leave them. All of them were read.
     """,
@@ -37,6 +45,8 @@ _MEANINGS: dict[DamageKind, str] = {
 _ADVICE: dict[DamageKind, str] = {
     "torn": "Nothing to do: the next append goes on a line of its own and notes this one.",
     "unreadable": "Look at the bytes if they matter. A copy made with --salvage leaves them out and says so.",
+    "changed": "Compare with a copy you trust. A copy made with --salvage keeps what the line says now, sealed anew.",
+    "missing": "Compare with a copy you trust. A copy made with --salvage says that lines are missing here.",
     "glued": "Nothing is lost. A copy made with --salvage has each on its own line.",
     "too long": "A copy made with --salvage leaves it out and says so.",
     "newer": "Upgrade wakelog.",
@@ -55,8 +65,9 @@ _LOOSE_ADVICE = "The next append seals them. If you did not add them by hand, fi
 
 
 def place(hurt: Damage) -> dict[str, object]:
-    """Where a damage is, and what it is."""
-    return {"line": hurt.line, "offset": hurt.offset, "reason": hurt.reason, "kind": hurt.kind}
+    """Where a damage is, and what it is; `session` where it is in the log of a session this one was forked from."""
+    inherited = {"session": hurt.session} if hurt.session else {}
+    return {**inherited, "line": hurt.line, "offset": hurt.offset, "reason": hurt.reason, "kind": hurt.kind}
 
 
 def noted(log: Log) -> list[dict[str, object]]:
@@ -79,7 +90,7 @@ def find_harm(log: Log, proof: Proof) -> Iterator[dict[str, object]]:
     """Everything that is wrong with a log, each thing once: where, what, what it means, what to do."""
     for hurt in log.damage:
         yield {**place(hurt), "size": hurt.size, **_told(_MEANINGS[hurt.kind], _ADVICE[hurt.kind])}
-    hurt_lines = {hurt.line for hurt in log.damage}
+    hurt_lines = {hurt.line for hurt in log.damage if not hurt.session}
     for line, offset in proof.broken:
         if line in hurt_lines:
             continue

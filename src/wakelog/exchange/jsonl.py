@@ -6,6 +6,8 @@ written out whole: the parent's branch, then its own entries, sealed anew as one
 
 from collections.abc import Iterable
 
+import msgspec
+
 from wakelog.errors import WakelogError
 from wakelog.log.entry import Origin, Session
 from wakelog.log.lines import Line
@@ -27,9 +29,12 @@ def exact(lines: Iterable[Line]) -> bytes:
     return b"".join(line.bytes for line in lines)
 
 
-def standalone(store: Store, log: Log) -> Salvaged:
-    """A clean copy of a log that needs no other: what can be read, a fork with its parent's branch."""
-    return salvage(store.load(log.name), _ancestry(store, log, ()))
+def standalone(store: Store, log: Log, *, verify: bool = False) -> Salvaged:
+    """A clean copy of a log that needs no other: what can be read, a fork with its parent's branch.
+
+    With `verify` lines whose seals do not match are left out; of the parent they always are.
+    """
+    return salvage(store.load(log.name), _ancestry(store, log, ()), verify=verify)
 
 
 def _origin(log: Log) -> Origin | None:
@@ -47,11 +52,15 @@ def _ancestry(store: Store, log: Log, children: tuple[str, ...]) -> Branch | Non
     if origin is None or log.id in children or len(children) > _ANCESTORS_MAX:
         return None
     try:
-        parent = read_log(store, origin.session)
+        parent = read_log(store, origin.session, verify=True)
         tree = Tree()
         above = _ancestry(store, parent, (*children, log.id))
         if above is not None:
             tree.inherit(above)
-        return tree.add_all(parent.entries).branch(origin.entry)
+        branch = tree.add_all(parent.entries).branch(origin.entry)
+        holes = parent.tree.branch(origin.entry).holes
+        end = branch.tip.offset if branch.tip is not None else -1
+        kept = tuple(hole for hole in holes if hole.session or hole.offset <= end)
+        return msgspec.structs.replace(branch, holes=kept)
     except WakelogError:
         return None

@@ -32,7 +32,7 @@ from wakelog.log.entry import (
 )
 from wakelog.log.ids import RANDOM_BYTES, is_id, new_id
 from wakelog.log.lines import Damage, DamageKind, Line, Reader
-from wakelog.log.seal import Chain, unsealed
+from wakelog.log.seal import Chain, SealCheck, unsealed
 from wakelog.log.times import parse_ms
 from wakelog.log.tree import Branch, Tree
 
@@ -56,9 +56,13 @@ class Salvaged(msgspec.Struct, frozen=True):
         return b"".join(line + b"\n" for line in self.lines)
 
 
-def salvage(lines: Iterable[Line], inherited: Branch | None = None) -> Salvaged:
-    """The clean copy of a log. `inherited` is the branch that a fork goes on from."""
-    found = _Found(lines)
+def salvage(lines: Iterable[Line], inherited: Branch | None = None, *, verify: bool = False) -> Salvaged:
+    """The clean copy of a log. `inherited` is the branch that a fork goes on from.
+
+    With `verify` a line whose seal does not match is left out like an unreadable one: the copy is sealed anew, and must
+    not vouch for what was changed.
+    """
+    found = _Found(lines, verify=verify)
     if not found.entries:
         return Salvaged(left_out=tuple(found.damage))
     old = Tree()
@@ -66,6 +70,8 @@ def salvage(lines: Iterable[Line], inherited: Branch | None = None) -> Salvaged:
         old.inherit(inherited)
     copy = _Copy(old.add_all(found.entries))
     copy.begin(found.entries, inherited.links if inherited is not None else ())
+    if inherited is not None and inherited.holes:
+        copy.note_lost(list(inherited.holes), b"")
     for entry, hidden in found.in_order():
         copy.keep(entry) if entry is not None else copy.note_lost(hidden, found.bytes_of(hidden))
     copy.set_head()
@@ -75,8 +81,8 @@ def salvage(lines: Iterable[Line], inherited: Branch | None = None) -> Salvaged:
 class _Found:
     """What reading a log gave: its entries, and the stretches between them that hide something."""
 
-    def __init__(self, lines: Iterable[Line]) -> None:
-        reader = Reader()
+    def __init__(self, lines: Iterable[Line], *, verify: bool) -> None:
+        reader = Reader(seals=SealCheck() if verify else None)
         self.entries: list[Entry] = []
         self._raw: dict[int, bytes] = {}
         for line in lines:
