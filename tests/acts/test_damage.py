@@ -122,6 +122,17 @@ def test_reply_and_beginning_lost(hurt):
     assert len(rig.notices()) == 1
 
 
+def test_reply_and_beginning_removed():
+    """Law 6: where both are gone without a trace, the seal of the line behind them shows it."""
+    rig = Rig()
+    Session(rig.store, rig.name).rename("something stands behind them")
+    rig.change(b'"On it."', _removed)
+    rig.change(b'"tool_started"', _removed)
+    rig.wake()
+    assert rig.published == 1
+    assert [hole["kind"] for hole in rig.notices()[0].data["damage"]] == ["missing"]
+
+
 def test_each_damage_is_raised_once():
     """Law 9: a later turn, and a later wake, do not tell of the same holes again."""
     rig = Rig()

@@ -75,7 +75,7 @@ IN_LOG = (
         "an unreadable line is passed over in silence",
         "LOG-11, law 9",
         "log/lines.py",
-        "self.damage.append(Damage(kind, line.number, line.offset, len(fragment), what))",
+        "self.damage.append(Damage(kind, line.number, line.offset, len(fragment), what, digest_of(fragment)))",
         "pass",
         (
             "tests/test_cases.py::test_damage_of_case",

@@ -97,8 +97,8 @@ IN_SESSION = (
         "active is everything",
         "VIEW-3",
         "reading.py",
-        "    if tail is None or first is None:\n        return read_log(store, session)\n",
-        "    if tail is not None or first is None or tail is None:\n        return read_log(store, session)\n",
+        "if tail is None or first is None or not _is_as_written(first):",
+        "if tail is not None or first is None or tail is None:",
         ("tests/test_reading.py::test_reading_the_tail_reads_the_tail",),
     ),
     Mutant(
