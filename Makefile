@@ -6,7 +6,7 @@ PEERS := .venv-peers
 NODE := .node
 PROCESSES ?= 2
 
-.PHONY: help demo test check fmt bench bench-peers mutants clean system
+.PHONY: help demo test quick check fmt bench bench-peers mutants clean system
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -39,6 +39,12 @@ demo: $(VENV)/.ready  ## an agent is killed twice and wakes (`wakelog demo --tou
 
 test: check system $(NODE)/.ready  ## everything CI runs
 	$(BIN)/pytest -n $(PROCESSES) --dist worksteal
+
+# The pure packages (log, views, turn) and the cases: no server, no process, nothing to install from the system.
+QUICK := tests/log tests/views tests/turn tests/test_cases.py tests/test_format.py tests/test_golden.py
+
+quick: check  ## the linters and the tests of the pure packages: under 40 s, for the inner loop
+	$(BIN)/pytest -q -n $(PROCESSES) $(QUICK)
 
 check: $(VENV)/.ready  ## format, lint, types, direction of imports
 	$(BIN)/ruff format --check .

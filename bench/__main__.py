@@ -29,24 +29,36 @@ from bench.steps import steps
 from bench.stores import files, postgres, sqlite, stores
 from bench.tails import wake
 
+
+class Sizes(msgspec.Struct, frozen=True):
+    """How much is measured, where the time that it takes makes a choice necessary."""
+
+    megabytes: tuple[int, ...] = (64,)
+    listed: tuple[int, ...] = (2_000,)
+    searched: tuple[int, ...] = (50_000,)
+    picked: int = 10_000
+
+
+USUAL = Sizes()
+LARGE = Sizes(megabytes=(64, 1_000), listed=(2_000, 10_000, 100_000), searched=(50_000, 1_000_000))
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 Concern = Callable[[str, Words], Iterator[Figure]]
 
 
-def concerns(*, full: bool) -> Iterator[tuple[str, Concern]]:
+def concerns(sizes: Sizes = USUAL) -> Iterator[tuple[str, Concern]]:
     """Everything that is measured, by name, in the order of the document."""
     yield "append", one_writer
     yield "writers", many_writers
     for opening in (files, sqlite, postgres):
         yield opening.__name__, partial(stores, opening=opening)
     yield "load", load
-    for megabytes in (64, 1_000) if full else (64,):
+    for megabytes in sizes.megabytes:
         yield "wake", partial(wake, megabytes=megabytes)
-    for sessions in (2_000, 10_000, 100_000) if full else (2_000,):
+    for sessions in sizes.listed:
         yield "ls", partial(listing, sessions=sessions)
-    for messages in (50_000, 1_000_000) if full else (50_000,):
+    for messages in sizes.searched:
         yield "search", partial(searching, messages=messages)
-    yield "pick", partial(picks, sessions=10_000)
+    yield "pick", partial(picks, sessions=sizes.picked)
     yield "startup", startup
     yield "step", steps
     yield "redaction", redaction
@@ -54,10 +66,10 @@ def concerns(*, full: bool) -> Iterator[tuple[str, Concern]]:
     yield "size", stored
 
 
-def measure(place: str, *, full: bool, only: str | None) -> list[Figure]:
+def measure(place: str, sizes: Sizes, *, only: str | None) -> list[Figure]:
     """Every figure, each concern in a folder of its own that is gone afterwards."""
     words, figures, group = Words(), [], ""
-    for number, (name, concern) in enumerate(concerns(full=full)):
+    for number, (name, concern) in enumerate(concerns(sizes)):
         if only not in (None, name):
             continue
         folder = os.path.join(place, str(number))
@@ -81,13 +93,13 @@ def cache_bytecode(folder: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--full", action="store_true", help="the large workloads too: minutes, and some gigabytes")
-    parser.add_argument("--only", choices=dict(concerns(full=False)), help="one concern; no document is written")
+    parser.add_argument("--only", choices=dict(concerns()), help="one concern; no document is written")
     asked = parser.parse_args()
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=ROOT) as place:
         cache_bytecode(os.path.join(place, "bytecode"))
         print(", ".join(f"{name} {value}" for name, value in machine(place).items()))
-        figures = measure(place, full=asked.full, only=asked.only)
+        figures = measure(place, LARGE if asked.full else USUAL, only=asked.only)
         if asked.only is None:
             write_page(os.path.join(ROOT, "docs", "performance.md"), page(figures, place, full=asked.full))
     missed = sum(figure.verdict == "missed" for figure in figures)

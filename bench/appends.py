@@ -17,6 +17,8 @@ from wakelog.stores.jsonl import JsonlStore
 GROUP = "Appending"
 SIZE = 1_000
 WRITERS = 64
+SYNCED_ROUNDS, UNSYNCED_ROUNDS = 400, 3_000
+RATES = 5
 # What an entry adds to its text: id, parent, time, seal.
 ENVELOPE = 320
 
@@ -84,7 +86,7 @@ def one_writer(folder: str, words: Words) -> Iterator[Figure]:
         (True, "≤ 1.2 ×", 1.2, "`os.write` + `os.fdatasync` of the same bytes"),
         (False, "≤ 8 ×", 8.0, "`os.write` of the same bytes"),
     ):
-        taken = writer.run(400 if durable else 3_000, durable=durable)
+        taken = writer.run(SYNCED_ROUNDS if durable else UNSYNCED_ROUNDS, durable=durable)
         for name, call in (("session", "Session.append"), ("store", "store.append")):
             yield Figure(
                 group=GROUP,
@@ -108,7 +110,7 @@ def many_writers(folder: str, words: Words) -> Iterator[Figure]:
     said = [lambda session=session: session.append(_reply(text)) for session in sessions]
     written = [lambda file=file: file.append(line, durable=True) for file in files]
     rates: dict[str, list[float]] = {"one": [], "many": [], "raw one": [], "raw many": []}
-    for _ in range(5):
+    for _ in range(RATES):
         rates["one"].append(_a_second(said[:1], each=60))
         rates["many"].append(_a_second(said, each=6))
         rates["raw one"].append(_a_second(written[:1], each=60))

@@ -16,6 +16,9 @@ from wakelog.stores.jsonl import JsonlStore
 GROUP = "Commands, cold processes"
 HERE = os.path.dirname(os.path.abspath(__file__))
 MESSAGES_A_SESSION = 1_000
+ROUNDS, ROUNDS_OF_MANY, SEARCHES = 15, 7, 11
+# The ranks of the words that are searched for.
+COMMON, RARE = 60, 3_000
 
 
 def listing(folder: str, words: Words, *, sessions: int) -> Iterator[Figure]:
@@ -30,7 +33,7 @@ def listing(folder: str, words: Words, *, sessions: int) -> Iterator[Figure]:
             "floor": python(os.path.join(HERE, "bare_ls.py"), store, table),
             "ls": process([COMMAND, "ls", "--json"], environment),
         },
-        rounds=15 if sessions <= 10_000 else 7,
+        rounds=ROUNDS if sessions <= 10_000 else ROUNDS_OF_MANY,
     )
     yield Figure(
         group=GROUP,
@@ -50,13 +53,13 @@ def searching(folder: str, words: Words, *, messages: int) -> Iterator[Figure]:
     write_store(store, words, sessions=messages // MESSAGES_A_SESSION, messages=MESSAGES_A_SESSION, size=300)
     first = _index(store, environment)
     database = _index_file(store, environment)
-    for kind, word in (("common", words.nth(60)), ("rare", words.nth(3_000))):
+    for kind, word in (("common", words.nth(COMMON)), ("rare", words.nth(RARE))):
         taken = take_turns(
             {
                 "floor": python(os.path.join(HERE, "bare_search.py"), database, word),
                 "search": process([COMMAND, "search", word, "--json"], environment),
             },
-            rounds=11,
+            rounds=SEARCHES,
         )
         hits = _count(database, word)
         yield Figure(

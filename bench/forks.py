@@ -13,6 +13,7 @@ from wakelog.stores.jsonl import JsonlStore
 
 GROUP = "Forking"
 SIZES = (100, 1_000, 10_000)
+ROUNDS = 9
 
 
 def forking(folder: str, words: Words) -> Iterator[Figure]:
@@ -23,7 +24,7 @@ def forking(folder: str, words: Words) -> Iterator[Figure]:
         name = f"fork{size}_user_1"
         write_log(folder, name, talk(f"fork{size}", words, messages=size, size=300))
         acts[str(size)] = partial(fork, Session(store, name))
-    taken = take_turns(acts, rounds=9)
+    taken = take_turns(acts, rounds=ROUNDS)
     children = [os.path.getsize(entry) for entry in os.scandir(folder) if entry.name.endswith(".jsonl")]
     times = ", ".join(f"{show(taken[str(size)].median)} at {size:,}" for size in SIZES)
     yield Figure(

@@ -14,6 +14,7 @@ from wakelog.stores.jsonl import JsonlStore
 
 GROUP = "Reading"
 MESSAGES = 10_000
+ROUNDS = 15
 
 
 def load(folder: str, words: Words) -> Iterator[Figure]:
@@ -38,7 +39,7 @@ def load(folder: str, words: Words) -> Iterator[Figure]:
             "reader": lambda: Reader().feed_all(split([raw])),
             "read_log": lambda: read_log(store, "load_user_1"),
         },
-        rounds=15,
+        rounds=ROUNDS,
     )
     for name, floor, what in (
         ("reader", "bare", "bytes to entries, `Reader.feed_all`"),

@@ -9,7 +9,6 @@ import select
 import shutil
 import signal
 import struct
-import sys
 import termios
 from collections.abc import Callable, Iterator, Mapping
 from fcntl import ioctl
@@ -21,6 +20,7 @@ GROUP = "Commands, cold processes"
 FEW, ROUNDS, PATIENCE_S = 10, 7, 60
 # What is drawn: the question, and under the rows the last words of the chosen one.
 LIST, ROW = b"Open which session?", b"agent: "
+_OUTPUT = 1
 _SIZE = struct.pack("HHHH", 30, 120, 0, 0)
 
 
@@ -76,8 +76,12 @@ def drawn(store: str, cache: str, awaited: bytes) -> Callable[[], None]:
 def _begin(command: list[str], environment: Mapping[str, str]) -> tuple[int, int]:
     child, terminal = pty.fork()
     if child == 0:
-        ioctl(sys.stdout.fileno(), termios.TIOCSWINSZ, _SIZE)
-        os.execve(command[0], command, environment)
+        try:
+            ioctl(_OUTPUT, termios.TIOCSWINSZ, _SIZE)
+            os.execve(command[0], command, environment)
+        finally:
+            # The copy of this process must not go on with what this process does.
+            os._exit(127)
     return child, terminal
 
 

@@ -17,6 +17,11 @@ from wakelog.turn.redaction import Redactor, redact
 
 GROUP = "Redaction"
 DELTA = 20
+ROUNDS = 15
+# Texts of one size, and how much slower than writing them `redact` may be: (characters, texts, times).
+TEXTS = ((1_000, 200, 2.0), (100_000, 10, 10.0))
+STREAMED = 20
+HOSTILE_SIZES = (50_000, 500_000)
 HOSTILE = "eyJ-"
 
 
@@ -24,9 +29,9 @@ def redaction(folder: str, words: Words) -> Iterator[Figure]:
     """Messages, outputs, deltas, and what is meant to hurt."""
     file = os.open(os.path.join(folder, "written"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
-        for size, count, goal in ((1_000, 200, 2.0), (100_000, 10, 10.0)):
+        for size, count, goal in TEXTS:
             yield _texts(file, _ordinary(words, size, count), goal)
-        yield _deltas(file, "".join(_ordinary(words, 1_000, 20)))
+        yield _deltas(file, "".join(_ordinary(words, 1_000, STREAMED)))
     finally:
         os.close(file)
     yield _hostile()
@@ -72,7 +77,7 @@ def _deltas(file: int, text: str) -> Figure:
 
 
 def _hostile() -> Figure:
-    short, long = (HOSTILE * (size // len(HOSTILE)) for size in (50_000, 500_000))
+    short, long = (HOSTILE * (size // len(HOSTILE)) for size in HOSTILE_SIZES)
     taken = take_turns({"short": lambda: redact(short), "long": lambda: redact(long)}, rounds=5)
     return Figure(
         group=GROUP,
@@ -89,7 +94,7 @@ def _hostile() -> Figure:
 def _figure(
     *, what: str, workload: str, floor: str, acts: tuple[Callable[[], object], Callable[[], object]], goal: float
 ) -> Figure:
-    taken = take_turns(dict(zip(("floor", "ours"), acts, strict=True)), rounds=15)
+    taken = take_turns(dict(zip(("floor", "ours"), acts, strict=True)), rounds=ROUNDS)
     return Figure(
         group=GROUP,
         what=what,

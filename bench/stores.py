@@ -30,6 +30,8 @@ SIZE = 1_000
 ROUNDS = 1_000
 MESSAGES = 10_000
 TAIL = 100
+RATES = 5
+LOADS, FINDS = 15, 25
 FOUND_SESSIONS = 200
 FOUND_MESSAGES = 100
 SHOWN = 50
@@ -153,7 +155,7 @@ def grouped(kind: Kind, words: Words) -> Iterator[Figure]:
     rates: dict[int, list[float]] = {1: [], 8: [], 64: []}
     alone: list[float] = []
     bare: list[tuple[float, float]] = []
-    for turn in range(5):
+    for turn in range(RATES):
         alone.append(_one_by_one(kind.store, sessions, texts))
         bare.append(_bare(kind.bare, sessions, texts, first=10 * turn))
         for count, rate in rates.items():
@@ -172,7 +174,7 @@ def grouped_by_filesystem(folder: str, words: Words) -> Figure:
     texts = [words.text(SIZE) for _ in range(64)]
     alone: list[float] = []
     rate: list[float] = []
-    for _ in range(5):
+    for _ in range(RATES):
         alone.append(_one_by_one(store, sessions, texts))
         rate.append(asyncio.run(_together(store, sessions, texts, 64, each=10)))
     store.close()
@@ -245,7 +247,7 @@ def reading(kind: Kind, words: Words) -> Iterator[Figure]:
             "bare tail": lambda: kind.bare.tail("long", TAIL),
             "tail": lambda: list(itertools.islice(kind.store.tail("long"), TAIL)),
         },
-        rounds=15,
+        rounds=LOADS,
     )
     for what, workload in (
         ("load", f"{MESSAGES:,} messages, {size:.1f} MB, as lines with their places"),
@@ -290,7 +292,7 @@ def finding(kind: Kind, words: Words) -> Iterator[Figure]:
             "bare search": lambda: kind.finder.search(word, SHOWN),
             "search": lambda: catalog.search(word, limit=SHOWN),
         },
-        rounds=25,
+        rounds=FINDS,
     )
     count = FOUND_SESSIONS * FOUND_MESSAGES
     hits = len(catalog.search(word, limit=count))

@@ -11,6 +11,7 @@ from wakelog.stores.jsonl import JsonlStore
 
 GROUP = "Reading"
 TAIL_TURNS = 10
+ROUNDS = 60
 _SCRIPT = """
 import sys
 from wakelog.reading import read_active
@@ -28,7 +29,7 @@ def wake(folder: str, words: Words, *, megabytes: int) -> Iterator[Figure]:
     store = JsonlStore(folder)
     acts = {name: lambda name=name: read_active(store, name) for name in sizes}
     acts |= {f"open {name}": lambda name=name: Session(store, name).branch() for name in sizes}
-    taken = take_turns(acts, rounds=60, warm_up=3)
+    taken = take_turns(acts, rounds=ROUNDS, warm_up=3)
     large = os.path.getsize(os.path.join(folder, "large_user_1.jsonl")) / 1e6
     for prefix, call in (("", "read_active"), ("open ", "Session(store, name).branch()")):
         floor, ours = taken[f"{prefix}small_user_1"], taken[f"{prefix}large_user_1"]

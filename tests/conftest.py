@@ -1,7 +1,7 @@
 """What holds for all tests: in CI the random ones draw the same examples every time; at home they explore.
 
 And every session that is woken in the process of a test is replayed when the test is over (law 11).
-Real servers come from `tests/servers/fixtures.py`.
+Real servers come from `tests/servers/fixtures.py`. Signals that the shell ignores are default in children of a test.
 """
 
 import os
@@ -10,10 +10,12 @@ import pytest
 from hypothesis import settings
 
 from tests.replays import Woken
+from tests.signals import let_children_begin_with_defaults
 from wakelog import waking
 
 pytest_plugins = ["tests.servers.fixtures"]
 
+let_children_begin_with_defaults()
 # Without deadlines: how long something takes is no matter of right or wrong, and other work may run beside it.
 settings.register_profile("ci", derandomize=True, print_blob=True, deadline=None)
 settings.register_profile("home", print_blob=True, deadline=None)

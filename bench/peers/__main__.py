@@ -1,7 +1,7 @@
 """`python -m bench.peers [--full] [--only NAME]`: measures the peers one by one.
 
 Unless `--only` is given, their section of `docs/performance.md` is written. Each is measured in a process of its own.
-One that does not work is a line of the table that says so.
+A library that does not work is a line of the table that says so; without wakelog and the floors there is no table.
 """
 
 import argparse
@@ -10,12 +10,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from bench.measure import show
-from bench.peers.one import Result
+from bench.peers.one import NOT_INSTALLED, Result
 from bench.peers.peer import FLOORS, ROWS, Row
 from bench.peers.server import durable_server, stop_amid, version_of
 from bench.peers.table import Stop, growth, lasting, section
@@ -25,16 +25,27 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 _PATIENCE_S = 900
 
 
-def measure(of: Row, folder: str, new_place: Callable[[], str], *, full: bool) -> Result | str:
+class Sizes(msgspec.Struct, frozen=True):
+    """How many messages a peer is given, and how often its writer is killed."""
+
+    count: int = 250
+    rounds: int = 2
+
+
+USUAL, LARGE = Sizes(), Sizes(count=1_000, rounds=10)
+
+
+def measure(of: Row, folder: str, new_place: Callable[[], str], sizes: Sizes) -> Result | str:
     """One peer in a process of its own: its figures, or why there are none."""
-    count, rounds = (1_000, 10) if full else (250, 2)
-    places = msgspec.json.encode([new_place() for _ in range(3 + rounds)]).decode()
+    places = msgspec.json.encode([new_place() for _ in range(3 + sizes.rounds)]).decode()
     out = os.path.join(folder, f"{of.name}.json")
-    command = [sys.executable, "-m", "bench.peers.one", of.name, places, out, str(count), str(rounds)]
+    command = [sys.executable, "-m", "bench.peers.one", of.name, places, out, str(sizes.count), str(sizes.rounds)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PATIENCE_S)
     except subprocess.TimeoutExpired:
         return f"not done after {_PATIENCE_S} s"
+    if done.returncode == NOT_INSTALLED:
+        return f"not installed: {done.stderr.strip()}"
     if done.returncode:
         return (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
     with open(out, "rb") as file:
@@ -56,17 +67,16 @@ def print_result(of: Row, result: Result | str, stop: Stop | None = None) -> Non
 
 
 def measure_all(
-    folder: str, only: str | None, *, full: bool
+    folder: str, rows: Sequence[Row], sizes: Sizes
 ) -> tuple[dict[Row, Result | str], Mapping[str, Stop], str]:
-    """Every peer, the floors before them; then the server is stopped under those that use it."""
-    rows = [row for row in (*FLOORS.values(), *ROWS) if only in (None, row.name)]
+    """Each of these peers; then the server is stopped under those that use it."""
     found: dict[Row, Result | str] = {}
     with durable_server() as server:
         for row in rows:
             if row.kind == "postgresql":
-                found[row] = measure(row, folder, server.new_database, full=full)
+                found[row] = measure(row, folder, server.new_database, sizes)
             else:
-                found[row] = measure(row, folder, lambda: tempfile.mkdtemp(dir=folder), full=full)
+                found[row] = measure(row, folder, lambda: tempfile.mkdtemp(dir=folder), sizes)
             print_result(row, found[row])
         working = [row for row, result in found.items() if row.kind == "postgresql" and isinstance(result, Result)]
         stops = stop_amid(server, working) if working else {}
@@ -84,8 +94,12 @@ def main() -> None:
     asked = parser.parse_args()
     start, load = time.monotonic(), os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=ROOT) as folder:
-        found, stops, version = measure_all(folder, asked.only, full=asked.full)
+        rows = [row for row in (*FLOORS.values(), *ROWS) if asked.only in (None, row.name)]
+        found, stops, version = measure_all(folder, rows, LARGE if asked.full else USUAL)
         facts = machine(folder) | {"PostgreSQL": version, "load before the run": f"{load:.1f}"}
+    failed = [f"{row.name} ({why})" for row, why in found.items() if row.is_ours and isinstance(why, str)]
+    if failed:
+        raise SystemExit(f"not measured, so nothing is written: {'; '.join(failed)}")
     if asked.only is None:
         write_section(section(found, stops, facts, full=asked.full))
     print(f"{len(found)} measured in {time.monotonic() - start:.0f} s")

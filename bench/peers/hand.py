@@ -82,6 +82,8 @@ class Writer:
         self._run.send_signal(signal.SIGKILL)
         for _ in self._heard():
             pass
+        if self._run.stdout is not None:
+            self._run.stdout.close()
         self._run.wait()
         return self.acknowledged
 

@@ -27,6 +27,8 @@ _LOADS = 15
 # So many acknowledgements at least before the kill, and up to so many more.
 _KILL_AFTER = 10
 _KILL_WITHIN = 30
+# The exit status when the peer's library is missing; its name is on standard error.
+NOT_INSTALLED = 69
 
 
 class Lasting(msgspec.Struct, frozen=True):
@@ -159,7 +161,11 @@ def _kill(of: Row, place: str) -> tuple[int, int]:
 
 if __name__ == "__main__":
     _, name, places, out, count, rounds = sys.argv
-    result = measure(row(name), msgspec.json.decode(places), int(count), int(rounds))
+    try:
+        result = measure(row(name), msgspec.json.decode(places), int(count), int(rounds))
+    except ModuleNotFoundError as missing:
+        print(missing.name, file=sys.stderr)
+        sys.exit(NOT_INSTALLED)
     with open(f"{out}.new", "wb") as file:
         file.write(msgspec.json.encode(result))
     os.rename(f"{out}.new", out)

@@ -58,6 +58,11 @@ class Row(msgspec.Struct, frozen=True):
     module: str
     maker: str
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is wakelog or a floor, which must work wherever the bench runs."""
+        return self.module in ("floors", "wakelog_session")
+
 
 ROWS = (
     Row("wakelog-files", "wakelog, files", "files", "wakelog_session", "OnFiles"),

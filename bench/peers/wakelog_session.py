@@ -4,7 +4,6 @@ import os
 from collections.abc import Sequence
 
 from bench.peers.floors import pragmas
-from wakelog.errors import UsageError
 from wakelog.forking import fork
 from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import Entry, Message
@@ -17,16 +16,12 @@ class _Session:
     call = "`Session.append`"
     objects = "typed entries in a tree (`Session.read`)"
     forks = "`fork`: a new session that names its parent"
-    module: str
 
     def __init__(self) -> None:
         self._ids: list[str] = []
 
     def open(self, place: str) -> None:
         self._store = open_store(self._url(place))
-        # An older wakelog takes every URL it does not know for the name of a folder.
-        if type(self._store).__module__ != self.module:
-            raise UsageError(f"this wakelog has no {self.module}")
         self._session = Session.create(self._store, session_id="bench", agent="bench")
 
     def append(self, text: str) -> None:
@@ -50,8 +45,6 @@ def _said(text: str) -> Message:
 
 
 class OnFiles(_Session):
-    module = "wakelog.stores.jsonl"
-
     def _url(self, place: str) -> str:
         return f"jsonl:{place}"
 
@@ -60,8 +53,6 @@ class OnFiles(_Session):
 
 
 class OnSqlite(_Session):
-    module = "wakelog.stores.sqlite"
-
     def _url(self, place: str) -> str:
         return f"sqlite:{os.path.join(place, 'wakelog.sqlite')}"
 
@@ -71,8 +62,6 @@ class OnSqlite(_Session):
 
 
 class OnPostgres(_Session):
-    module = "wakelog.stores.postgres"
-
     def _url(self, place: str) -> str:
         return place
 

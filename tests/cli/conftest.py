@@ -17,6 +17,7 @@ def shell(tmp_path, monkeypatch, request):
     """A command line with a store, a cache and a folder of its own. What it made can be replayed at the end."""
     made = Shell(tmp_path, monkeypatch)
     yield made
+    made.close()
     if made.store.is_dir() and request.node.get_closest_marker("meddled") is None:
         opened = JsonlStore(str(made.store))
         everything_replays(opened, [stat.name for stat in opened.sessions()])

@@ -48,6 +48,7 @@ class Shell:
     def __init__(self, folder, monkeypatch):
         self.folder = folder
         self.store = folder / "sessions"
+        self._started = []
         self.environment = {
             "WAKELOG_STORE": str(self.store),
             "XDG_CACHE_HOME": str(folder / "cache"),
@@ -84,8 +85,17 @@ class Shell:
         return Answer(done.returncode, done.stdout, done.stderr.decode())
 
     def start(self, *words, **more):
-        """A process that goes on running."""
-        return subprocess.Popen(self.command(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+        """A process that goes on running, at most until the end of the test."""
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self._started.append(subprocess.Popen(self.command(*words), **pipes, **more))
+        return self._started[-1]
+
+    def close(self):
+        """Kills the processes that still run: a test that fails leaves none behind."""
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
 
     def terminal(self, *words, columns=80, env=None):
         """Runs a command on a real terminal: stdin, stdout and stderr are one, as they are for people."""

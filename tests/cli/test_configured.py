@@ -10,7 +10,7 @@ import pytest
 from tests.faults.processes import PATIENCE_S
 from tests.kernel.watching import until
 from tests.loopback import Answer, Loopback, events
-from tests.tools.mcp.serving import grandchildren, plain
+from tests.tools.mcp.serving import plain, running_servers
 from tests.tools.test_shell import Watched
 
 
@@ -146,7 +146,7 @@ def test_ctrl_c_while_a_server_does_not_start(shell, mine):
     mine(f"[agents.agent]\nmcp = ['mute']\n[mcp.mute]\ncommand = {command}\ntimeout = 600\n")
     with shell.start("run", "Hi.", stdin=subprocess.DEVNULL) as running:
         try:
-            (server,) = until(lambda: grandchildren(running.pid))
+            (server,) = until(lambda: running_servers(running.pid))
             gone = Watched([server])
             running.send_signal(signal.SIGINT)
             assert running.wait(PATIENCE_S) == 130

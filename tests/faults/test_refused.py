@@ -147,7 +147,7 @@ def test_a_log_that_is_no_file_is_refused(place, kind):
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
-    asking.join(30)
+    asking.join(120)
     assert refused == [*WAYS_TO_READ, "append"]
     assert [each.name for each in store_of(place).sessions()] == [NAME]
 

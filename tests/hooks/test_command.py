@@ -13,7 +13,7 @@ from wakelog.ports import Occasion
 from wakelog.turn.policy import HookTerms
 
 
-def ran(code, *, cwd="", timeout_s=20.0, prompt="Hi."):
+def ran(code, *, cwd="", timeout_s=120.0, prompt="Hi."):
     hook = CommandHook("own", [sys.executable, "-c", code], timeout_s)
     return asyncio.run(hook.before_run(Occasion("crab_user_1", "u1", "crab", "me", str(cwd), prompt, 0)))
 
@@ -46,7 +46,7 @@ def test_too_much_is_cut_off():
 def test_what_fails_says_so(code, why):
     """Rule 3 of the room: the failure is an error here, and a line for the model where hooks are asked."""
     with pytest.raises((RuntimeError, TimeoutError), match=why):
-        ran(code, timeout_s=0.5 if "sleep" in code else 20.0)
+        ran(code, timeout_s=0.5 if "sleep" in code else 120.0)
 
 
 def test_nothing_is_left_behind():
@@ -68,7 +68,7 @@ def has_ended(pid):
     with open(process, closefd=True) as ending:
         poll = select.poll()
         poll.register(ending, select.POLLIN)
-        return bool(poll.poll(30_000))
+        return bool(poll.poll(120_000))
 
 
 def test_from_the_log():

@@ -17,7 +17,7 @@ def ask():
 
         def asking(server, body=None):
             place = server.url.removeprefix("http://")
-            connection = opened.enter_context(contextlib.closing(http.client.HTTPConnection(place, timeout=10)))
+            connection = opened.enter_context(contextlib.closing(http.client.HTTPConnection(place, timeout=120)))
             connection.request("POST", "/v1/x", json.dumps(body or {}), {"X-Key": "k"})
             return connection.getresponse()
 
@@ -39,7 +39,7 @@ def test_a_stream_is_held_and_cut(ask):
         server.play(Answer([b"one", Hold(gate, reached), b"two", CUT]))
         answer = ask(server)
         assert answer.read(3) == b"one"
-        assert reached.wait(10)
+        assert reached.wait(120)
         gate.set()
         assert answer.read(3) == b"two"
         with pytest.raises(http.client.IncompleteRead):

@@ -94,7 +94,7 @@ def test_a_person_cancels_what_is_silent(rig, server, is_begun):
     server.play(Answer([*(rig.half if is_begun else []), Hold(gate, reached)]), Answer(rig.whole))
 
     def person():
-        assert reached.wait(30)
+        assert reached.wait(120)
         Session(life.store, life.session.name).append(Queued(mode="cancel"))
 
     thread = threading.Thread(target=person)

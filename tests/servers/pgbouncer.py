@@ -9,7 +9,6 @@ import contextlib
 import os
 import select
 import shutil
-import signal
 import socket
 import subprocess
 import uuid
@@ -20,7 +19,7 @@ from tests.servers.place import Place, Unavailable, free_port
 
 POOL_SIZE = 2
 STARTS_MAX = 20
-PATIENCE_S = 10.0
+PATIENCE_S = 120.0
 SEARCHED = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 CONFIGURATION = """
 [databases]
@@ -33,7 +32,7 @@ auth_type = {auth}
 auth_file = {folder}/users
 pool_mode = transaction
 default_pool_size = {pool}
-query_wait_timeout = 20
+query_wait_timeout = 120
 pidfile = {folder}/pgbouncer.pid
 """
 
@@ -58,9 +57,9 @@ class Pgbouncer:
         return False
 
     def stop(self) -> None:
-        """Ends it at once."""
-        self.process.send_signal(signal.SIGQUIT)
-        self.process.wait(PATIENCE_S)
+        """Ends it at once. It keeps nothing, and SIGKILL is the one signal that it cannot have inherited as ignored."""
+        self.process.kill()
+        self.process.wait()
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from tests.servers import binaries
-from tests.servers.pgbouncer import POOL_SIZE
+from tests.servers.pgbouncer import POOL_SIZE, pooling
 from tests.servers.place import Place, Unavailable
 from tests.servers.postgres import name_of
 
@@ -60,7 +60,7 @@ def ended(pid: int) -> bool:
     except ProcessLookupError:
         return True
     try:
-        return bool(select.select([watch], [], [], 30)[0])
+        return bool(select.select([watch], [], [], 120)[0])
     finally:
         os.close(watch)
 
@@ -245,6 +245,17 @@ class TestPgbouncer:
             second.execute("SELECT 2")
             with pytest.raises(psycopg.errors.InvalidSqlStatementName):
                 first.execute("SELECT 1", prepare=True)
+
+    def test_it_ends_although_signals_are_ignored(self, servers, postgres):
+        """A shell without job control starts its jobs with SIGQUIT and SIGINT ignored, and servers inherit that."""
+        before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
+        try:
+            with pooling(servers, postgres.url()) as pool:
+                assert pool.answers()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        assert pool.process.returncode == -signal.SIGKILL
 
 
 class TestRun:

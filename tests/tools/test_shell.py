@@ -14,7 +14,7 @@ from wakelog.ports import Outcome
 from wakelog.tools import builtin_tools, command
 from wakelog.tools.output import KEPT_BYTES
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 # Prints the numbers of the shell and of a child of a child, and then waits for ever.
 FAMILY = "sh -c 'sleep 1000 & echo $!; wait' & echo $$; wait"
 # The same, but it takes more than a kind word to end it.
@@ -38,8 +38,20 @@ class Watched:
         try:
             return all(select.select([each], [], [], PATIENCE_S)[0] for each in self.descriptors)
         finally:
-            for each in self.descriptors:
-                os.close(each)
+            self._close()
+
+    def ended(self):
+        """Which of them have ended by now. One that has not is killed: no test leaves a process behind."""
+        found = [bool(select.select([each], [], [], 0)[0]) for each in self.descriptors]
+        for each, is_over in zip(self.descriptors, found, strict=True):
+            if not is_over:
+                signal.pidfd_send_signal(each, signal.SIGKILL)
+        self._close()
+        return found
+
+    def _close(self):
+        for each in self.descriptors:
+            os.close(each)
 
 
 class Numbers:

@@ -49,7 +49,7 @@ def test_a_worker_is_killed_in_a_reply(tmp_path, name):
     with Loopback() as server:
         server.play(Answer([*events(*WHOLE[:count]), Hold(gate, reached)], headers=STREAMED))
         with Watched(tmp_path, server.url, module="tests.providers.anthropic.living") as worker:
-            assert reached.wait(30)
+            assert reached.wait(120)
             until(lambda: _is_beginning(_shown(place), told))
             worker.kill()
         gate.set()

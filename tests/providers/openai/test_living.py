@@ -248,7 +248,7 @@ def test_a_person_cancels_a_slow_reply(wire, tmp_path):
 
 
 def _cancel(place, reached):
-    assert reached.wait(30)
+    assert reached.wait(120)
     until(lambda: _shown(place).startswith("So "))
     Session(place.store, SESSION).append(Queued(mode="cancel"))
 
@@ -265,7 +265,7 @@ def test_a_worker_is_killed_in_a_reply(wire, tmp_path):
         server.play(Answer([*wire.half(), Hold(gate, reached)]))
         # The worker has no hook at hand of its own but the same one, which says the same in its first run.
         with Watched(tmp_path, module="tests.providers.openai.living") as worker:
-            assert reached.wait(30)
+            assert reached.wait(120)
             until(lambda: _shown(place).startswith("So "))
             worker.kill()
         gate.set()

@@ -243,13 +243,13 @@ def test_all_connections_are_in_use(rig, monkeypatch):
     def hold(_):
         with connections.using():
             taken.release()
-            free.wait(30)
+            free.wait(120)
 
     taken, free = threading.Semaphore(0), threading.Event()
     with ThreadPoolExecutor(8) as pool:
         held = [pool.submit(hold, at) for at in range(8)]
         for _ in held:
-            assert taken.acquire(timeout=30)
+            assert taken.acquire(timeout=120)
         monkeypatch.setattr("wakelog.stores.postgres.pool._PATIENCE_S", 0.1)
         said = failure(lambda: stored(rig.store))
         free.set()

@@ -264,7 +264,7 @@ def test_a_forked_process_has_connections_of_its_own(direct):
     parents = backend(direct.store)
     child = multiprocessing.get_context("fork").Process(target=_append_in_child, args=(direct.store, parents))
     child.start()
-    child.join(30)
+    child.join(120)
     assert child.exitcode == 0
     assert backend(direct.store) == parents
     assert direct.store.append("s", body("parent"), after=1).seq == 2

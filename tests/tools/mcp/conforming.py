@@ -18,7 +18,7 @@ def _arguments(schema):
 
 async def main(url):
     async with Servers() as servers:
-        declared = await servers.list_tools(McpServer(name="suite", url=url, timeout_s=20))
+        declared = await servers.list_tools(McpServer(name="suite", url=url, timeout_s=120))
         for tool in mcp_tools(declared, servers).values():
             outcome = await tool.run(Invocation("reply-1", "call-1", _arguments(tool.schema)))
             print(tool.name, outcome)

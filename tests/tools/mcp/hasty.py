@@ -8,7 +8,7 @@ import os
 import sys
 
 from tests.kernel.watching import until
-from tests.tools.mcp.serving import grandchildren, plain
+from tests.tools.mcp.serving import plain, running_servers
 from wakelog.tools.mcp import Servers
 
 _MOMENT_S = 0.2
@@ -23,7 +23,7 @@ async def main(manner):
 
     async with Servers() as servers:
         asking = asyncio.create_task(servers.call(plain(manner), "add", {"a": 1, "b": 1}))
-        (server,) = await asyncio.to_thread(until, lambda: grandchildren(os.getpid()))
+        (server,) = await asyncio.to_thread(until, lambda: running_servers(os.getpid()))
         print(server, flush=True)
         if manner == "foreign":
             # It was found wanting, and is being ended.

@@ -10,7 +10,7 @@ import sys
 from tests.faults.processes import INTERPRETER, environment
 from tests.kernel.watching import until
 from wakelog.ports import Invocation
-from wakelog.tools.mcp import McpServer, Servers, mcp_tools
+from wakelog.tools.mcp import McpServer, Servers, guard, mcp_tools
 
 PLAIN = os.path.join(os.path.dirname(__file__), "plain_server.py")
 SDK = "tests.tools.mcp.sdk_server"
@@ -20,14 +20,29 @@ def children(number):
     """The processes that a process has, zombies included."""
     found = set()
     for path in glob.glob(f"/proc/{number}/task/*/children"):
-        with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(path, encoding="utf-8") as file:
             found |= {int(word) for word in file.read().split()}
     return found
 
 
-def grandchildren(number):
-    """The servers of a process: each is the child of a guard."""
-    return {server for guarding in children(number) for server in children(guarding)}
+def running_servers(number, without=()):
+    """The servers that run below a process: its descendants that are no guard, except those below `without`."""
+    guards = children(number) - set(without)
+    found = set()
+    while guards:
+        below = {each for guarding in guards for each in children(guarding)}
+        guards = {each for each in below if guard.__file__ in _command(each)}
+        found |= below - guards
+    return found
+
+
+def _command(number):
+    """The words that a process was started with; none if it has ended."""
+    try:
+        with open(f"/proc/{number}/cmdline", encoding="utf-8", errors="replace") as file:
+            return file.read().split("\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def plain(*manner, **more):

@@ -15,9 +15,13 @@ FAMILY = "sleep 1000 & echo $$ $!; wait"
 DEAF_FAMILY = f"trap '' TERM; {FAMILY}; while :; do sleep 1000; done"
 
 
+def _words(*command, parent=None):
+    return [INTERPRETER, "-I", "-S", guard.__file__, str(parent or os.getpid()), *command]
+
+
 def _guarded(*command, parent=None):
-    words = [INTERPRETER, "-I", "-S", guard.__file__, str(parent or os.getpid()), *command]
-    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(_words(*command, parent=parent), **pipes)
 
 
 def _heard(*command, said=b""):
@@ -88,6 +92,16 @@ def test_the_parent_is_killed(family):
         # A guard that does not see it would be here for ever.
         os.killpg(numbers[0], signal.SIGKILL)
     assert ended
+
+
+@pytest.mark.parametrize("family", [FAMILY, DEAF_FAMILY], ids=["kind", "deaf"])
+def test_the_guard_is_killed(family):
+    """RUN-7: SIGKILL for the process that was started here, and its group, ends the server all the same."""
+    words = _words("sh", "-c", family)
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as guarding:
+        watched = Watched([int(word) for word in guarding.stdout.readline().split()])
+        os.killpg(guarding.pid, signal.SIGKILL)
+        assert watched.all_end()
 
 
 def test_a_parent_that_is_gone_already():

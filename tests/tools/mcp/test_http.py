@@ -147,7 +147,7 @@ def test_an_answer_that_is_none(answer, says):
 
     async def main(url):
         async with Servers() as servers:
-            return await servers.call(_at(url, timeout_s=20), "add", {})
+            return await servers.call(_at(url, timeout_s=120), "add", {})
 
     with Loopback(Told(answer)) as server:
         told = asyncio.run(main(server.url))

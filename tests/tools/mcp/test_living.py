@@ -123,12 +123,13 @@ def test_one_that_nobody_waits_for_any_more_is_ended_although_others_live():
     """It never greeted: nobody knows what it hangs on, and whoever needs it next has it begun anew."""
 
     async def main():
-        before = children(os.getpid())
         async with Servers() as servers:
             kept = await _pids(servers)
+            before = children(os.getpid())
             mute = plain("mute")
             waiting = [asyncio.create_task(servers.list_tools(mute)) for _ in range(2)]
-            (guarding,) = await asyncio.to_thread(until, lambda: children(os.getpid()) - before - set(kept))
+            await asyncio.to_thread(until, lambda: any(each._waiting == 2 for each in servers._begun))
+            (guarding,) = await asyncio.to_thread(until, lambda: children(os.getpid()) - before)
             first, second = waiting
             first.cancel()
             await asyncio.wait({first})

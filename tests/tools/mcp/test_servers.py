@@ -13,7 +13,7 @@ import pytest
 
 from tests.faults.processes import INTERPRETER, PATIENCE_S, environment
 from tests.kernel.watching import until
-from tests.tools.mcp.serving import SDK, asking, children, outcome, plain
+from tests.tools.mcp.serving import SDK, asking, children, outcome, plain, running_servers
 from tests.tools.test_shell import Watched
 from wakelog.errors import UsageError
 from wakelog.ports import Invocation, Outcome
@@ -268,15 +268,30 @@ def test_an_answer_that_never_comes(tmp_path):
     async def main():
         async with asking(plain()) as asked:
             late = await _impatiently(asked, "hang", file=str(tmp_path / "f"))
-            garbage = await _impatiently(asked, "garbage")
             after = await asked.run("add", a=1, b=1)
-            return late, garbage, after, await asked.run("die"), len(asked.servers._begun)
+            return late, after, await asked.run("die"), len(asked.servers._begun)
 
-    late, garbage, after, died, begun = asyncio.run(main())
+    late, after, died, begun = asyncio.run(main())
     assert late == Outcome(f"The MCP server plain {UNKNOWN}: it took longer than 0.1 s", is_error=True)
-    assert "[it sent something that is no message of the protocol]" in garbage.text
     assert (after, begun) == (Outcome("2"), 1)
     assert "asked to stop" in died.text
+
+
+def test_an_answer_that_is_no_message():
+    """It is kept for the post-mortem, and the server goes on to serve."""
+    note = "[it sent something that is no message of the protocol]"
+
+    async def main():
+        async with asking(plain()) as asked:
+            waiting = asyncio.create_task(asked.run("garbage"))
+            await asyncio.to_thread(until, lambda: note in asked.servers._begun[0]._words.text())
+            waiting.cancel()
+            await asyncio.wait({waiting})
+            return await asked.run("add", a=1, b=1), await asked.run("die"), len(asked.servers._begun)
+
+    after, died, begun = asyncio.run(main())
+    assert (after, begun) == (Outcome("2"), 1)
+    assert note in died.text
 
 
 async def _impatiently(asked, name, **arguments):
@@ -362,13 +377,50 @@ def test_a_server_that_is_cancelled_while_it_starts():
         before = children(os.getpid())
         async with Servers() as servers:
             starting = asyncio.create_task(servers.call(plain("mute"), "add", {}))
-            (guarding,) = await asyncio.to_thread(until, lambda: children(os.getpid()) - before)
-            watched = Watched([guarding])
+            (server,) = await asyncio.to_thread(until, lambda: running_servers(os.getpid(), before))
+            watched = Watched([server])
             starting.cancel()
             await asyncio.wait({starting})
         return starting.cancelled(), watched.all_end(), children(os.getpid()) - before
 
     assert asyncio.run(main()) == (True, True, set())
+
+
+def test_servers_that_are_cancelled_while_their_processes_are_being_spawned():
+    """RUN-12: the event loop is held until all servers run although no spawn has been reported yet; none is left."""
+    count = 8
+
+    async def main():
+        before = children(os.getpid())
+        async with Servers() as servers:
+            calls = [servers.call(_stubborn(number), "add", {}) for number in range(count)]
+            starting = [asyncio.create_task(call) for call in calls]
+            await _begun(count, before)
+            until(lambda: len(running_servers(os.getpid(), before)) == count)
+            watched = Watched(running_servers(os.getpid(), before))
+            assert not any(each._ready.done() for each in servers._begun)
+            for each in starting:
+                each.cancel()
+            await asyncio.wait(starting)
+        return watched.ended(), children(os.getpid()) - before
+
+    assert asyncio.run(main()) == ([True] * count, set())
+
+
+def test_a_server_whose_task_is_cancelled_while_its_process_is_being_spawned():
+    """RUN-7: `asyncio.run` cancels all tasks at a second Ctrl-C, and that kills the guard: the server ends."""
+
+    async def main():
+        before = children(os.getpid())
+        async with Servers() as servers:
+            starting = asyncio.create_task(servers.call(_stubborn(0), "add", {}))
+            await _begun(1, before)
+            watched = Watched(until(lambda: running_servers(os.getpid(), before)))
+            servers._begun[0]._task.cancel()
+            await asyncio.wait({starting})
+        return watched.all_end()
+
+    assert asyncio.run(main())
 
 
 @pytest.mark.parametrize("manner", ["deaf", "foreign"])
@@ -382,6 +434,17 @@ def test_servers_end_although_somebody_is_in_a_hurry(manner):
             assert watched.all_end()
         finally:
             hasty.kill()
+
+
+async def _begun(count, before):
+    """Lets the loop run until so many child processes exist, and not one step further."""
+    while len(children(os.getpid()) - before) < count:  # noqa: ASYNC110 - no event tells of a spawn under way
+        await asyncio.sleep(0)
+
+
+def _stubborn(number):
+    """A server that ends neither with its input nor with SIGTERM: without its guard it would stay for ever."""
+    return McpServer(name=f"stubborn-{number}", command=("sh", "-c", "trap '' TERM; while :; do sleep 1000; done"))
 
 
 def _lines(path):

@@ -13,7 +13,6 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-import anyio
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
@@ -26,7 +25,7 @@ from wakelog.tools.mcp.failing import Failure, Stale
 from wakelog.tools.mcp.server import McpServer
 from wakelog.tools.mcp.sifting import is_page, sifted
 from wakelog.tools.mcp.telling import outcome_of, progress_line
-from wakelog.tools.mcp.transport import reached
+from wakelog.tools.mcp.transport import SpawnScope, reached
 from wakelog.tools.mcp.words import LastWords
 from wakelog.version import VERSION
 
@@ -63,7 +62,7 @@ class Connection:
         self._is_listed = False
         self._offered: dict[str, str] = {}
         """The tools of the pages that came, by name, and why they cannot be read."""
-        self._scope = anyio.CancelScope()
+        self._scope = SpawnScope()
         self._task = asyncio.create_task(self._live(), name=f"mcp:{server.name}")
 
     @property
@@ -89,7 +88,7 @@ class Connection:
 
     async def _live(self) -> None:
         try:
-            with self._scope:
+            with self._scope.scope:
                 await self._attempts()
         finally:
             self._end.set()
@@ -117,7 +116,7 @@ class Connection:
         """Starts the server and stays until the end; what kept it from starting, or ended it."""
         over = asyncio.Event()
         client = Client(
-            reached(self._server, self._words, self._sift, over.set),  # type: ignore[arg-type]
+            reached(self._server, self._words, self._scope, self._sift, over.set),  # type: ignore[arg-type]
             mode=mode,
             cache=None,
             client_info=Implementation(name="wakelog", version=VERSION),

@@ -7,6 +7,8 @@ the end of the server and not of the reader's memory.
 Rule 3: the server's group ends when the server does, when the guard gets SIGTERM, or when PARENT is gone, even if
 by SIGKILL: first SIGTERM, and SIGKILL when the grace is over.
 Rule 4: how it ended is the last thing on standard error, said before the output closes.
+Rule 5: there are two processes. The one that PARENT starts passes SIGTERM on and waits; its child, in a group of its
+own, runs the server. SIGKILL for the first (from `asyncio`, from the SDK) is seen by the second, which ends the server.
 """
 
 import contextlib
@@ -27,19 +29,51 @@ _INPUT, _OUTPUT, _ERROR = 0, 1, 2
 
 def main(parent: int, command: list[str]) -> int:
     """Runs the server to its end; gives the exit status."""
-    wakes = _wakes()
     try:
         parents_end = os.pidfd_open(parent)
     except ProcessLookupError:
         return 1
     if os.getppid() != parent:
         return 1
+    first = os.getpid()
+    # SIGTERM waits until each of the two processes can handle it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    guarding = os.fork()
+    return _wait_for(guarding) if guarding else _guard(first, parents_end, command)
+
+
+def _wait_for(guarding: int) -> int:
+    """The first process: passes SIGTERM on to the second until that one has ended; gives its exit status."""
+    descriptor = os.pidfd_open(guarding)
+
+    def pass_on(number: int, _frame: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(descriptor, number)
+
+    signal.signal(signal.SIGTERM, pass_on)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    _leave_input()
+    _, status = os.waitpid(guarding, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def _guard(first: int, parents_end: int, command: list[str]) -> int:
+    """The second process: starts the server and stays until the server has ended; gives the exit status."""
+    os.setpgid(0, 0)
+    wakes = _wakes()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    try:
+        firsts_end = os.pidfd_open(first)
+    except ProcessLookupError:
+        return 1
+    if os.getppid() != first:
+        return 1
     try:
         group, output = _begin(command)
     except OSError as error:
         _say(f"cannot start {command[0]}: {error.strerror}")
         return 127
-    why = _relay(group, output, wakes, parents_end)
+    why = _relay(group, output, wakes, [parents_end, firsts_end])
     _end(group)
     _say(why or _ending(group))
     return 0
@@ -67,19 +101,24 @@ def _begin(command: list[str]) -> tuple[int, int]:
         setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
     )
     os.close(outgoing)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, _INPUT)
-    os.close(nothing)
+    _leave_input()
     os.set_blocking(output, False)
     return group, output
 
 
-def _relay(group: int, output: int, wakes: int, parents_end: int) -> str:
+def _leave_input() -> None:
+    """Closes the input, which is the server's alone; the number stays taken."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, _INPUT)
+    os.close(nothing)
+
+
+def _relay(group: int, output: int, wakes: int, ends: list[int]) -> str:
     """Passes on what the server says until something ends it; what that was, unless it was the server itself."""
     line = 0
     while True:
-        ready, _, _ = select.select([output, wakes, parents_end], [], [])
-        if parents_end in ready or (wakes in ready and signal.SIGTERM in os.read(wakes, 512)):
+        ready, _, _ = select.select([output, wakes, *ends], [], [])
+        if any(each in ready for each in ends) or (wakes in ready and signal.SIGTERM in os.read(wakes, 512)):
             return "[ended]"
         exited = _exited(group)
         # Once it has ended its last words are in the pipe; nobody listens to a stranger who holds the other end.

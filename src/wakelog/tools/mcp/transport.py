@@ -3,13 +3,16 @@
 Rule 1: a server is given the few variables that every program needs and those that its value names. A variable that
 is named and not set is a mistake that is told before anything is started.
 Rule 2: nothing that a server sends grows without bound: a message has at most `guard.LINE_BYTES`.
+Rule 3: the spawn of a process is not cancelled. `asyncio` would kill the guard with SIGKILL, and neither the guard nor
+the SDK could end the server; a cancellation takes effect when the spawn is over and the SDK can end the process.
 """
 
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 
+import anyio
 import httpx2
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -22,17 +25,44 @@ from wakelog.tools.mcp.words import LastWords
 _CONNECT_S = 30.0
 
 
+class SpawnScope:
+    """A cancel scope whose cancellation is deferred while a process is being spawned inside it."""
+
+    def __init__(self) -> None:
+        self.scope = anyio.CancelScope()
+        self._spawning = False
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """Cancels what runs in the scope: at once, or when the spawn under way is over."""
+        self._cancelled = True
+        if not self._spawning:
+            self.scope.cancel()
+
+    @contextlib.contextmanager
+    def spawning(self) -> Iterator[None]:
+        """Defers cancellation. A cancel scope with a shield cannot do this: the SDK enters a scope and stays in it."""
+        self._spawning = True
+        try:
+            yield
+        finally:
+            self._spawning = False
+            if self._cancelled:
+                self.scope.cancel()
+
+
 @contextlib.asynccontextmanager
 async def reached(
-    server: McpServer, words: LastWords, listen: Callable[[object], None], over: Callable[[], None]
+    server: McpServer, words: LastWords, scope: SpawnScope, listen: Callable[[object], None], over: Callable[[], None]
 ) -> AsyncIterator[tuple[object, object]]:
     """The two streams of a server, as the SDK wants them.
 
-    `listen` hears each message before the SDK does; `over` is called when the server will say no more.
+    `scope` is the one that this runs in; `listen` hears each message before the SDK does; `over` is called when the
+    server will say no more.
     """
     async with contextlib.AsyncExitStack() as stack:
         if server.command:
-            with words.pen() as pen:
+            with words.pen() as pen, scope.spawning():
                 streams = await stack.enter_async_context(stdio_client(_process(server), pen))
         else:
             client = await stack.enter_async_context(_http(server, words))
