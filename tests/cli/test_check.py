@@ -160,7 +160,7 @@ def test_doctor_looks_the_store_over(shell, log):
     told = "\n".join(report["problems"])
     for word in ("notes.txt", ".new-1-x", "link.jsonl", "chmod 600", "chmod 700", "by-id/gone"):
         assert word in told
-    assert set(report) == {"store", "sessions", "bytes", "index", "indexBytes", "damaged", "problems"}
+    assert set(report) == {"store", "sessions", "bytes", "index", "indexBytes", "damaged", "problems", "relinked"}
     assert (report["sessions"], report["damaged"]) == (1, [])
 
 

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator
 
 from wakelog.errors import BadId, NotFound, StoreError
-from wakelog.log.ids import ID, is_id
+from wakelog.log import names
 from wakelog.log.lines import Line, split_backwards
 
 LOG_SUFFIX = ".jsonl"
@@ -107,7 +107,7 @@ class Folder:
                 entries = os.scandir(self.path)
             except FileNotFoundError:
                 return
-        fits, suffix = ID.fullmatch, len(LOG_SUFFIX)
+        fits, suffix = names.is_name, len(LOG_SUFFIX)
         with entries:
             for entry in entries:
                 name = entry.name
@@ -205,8 +205,19 @@ def no_follow(path: str, flags: int) -> int:
 
 def checked_name(name: str) -> str:
     """`name` itself if it may be a file name here, or `BadId`."""
-    if not is_id(name) or len(name) > 240 or ".." in name:
-        raise BadId(f"not a session name: {name[:60]!r}", hint="names are letters, digits, dot, dash and underscore")
+    if ".." in name:
+        raise BadId(f"not a session name: {name[:60]!r}", hint="two dots may not follow each other in a file name")
+    return encodable(names.checked_name(name))
+
+
+def encodable(name: str) -> str:
+    """`name` itself if the locale of this process can write it as a file name, or `StoreError`."""
+    if not name.isascii():
+        try:
+            os.fsencode(name)
+        except UnicodeEncodeError as error:
+            hint = "use a UTF-8 locale: set PYTHONUTF8=1, or LC_ALL=C.UTF-8"
+            raise StoreError(f"the locale cannot write the file name {name!a}", hint=hint) from error
     return name
 
 
