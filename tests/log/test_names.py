@@ -21,7 +21,8 @@ from wakelog.log.names import (
     stems,
     title_part,
 )
-from wakelog.testing.identity_suite import TEXTS
+from wakelog.testing.identity_suite import ALIKE, TEXTS
+
 
 def _folded(name):
     """What the least exact file systems compare: no case, no normalisation, no compatibility forms."""
@@ -34,6 +35,11 @@ def test_distinct_texts_have_distinct_parts(one, other):
     if one != other:
         assert name_part(one) != name_part(other)
         assert _folded(name_part(one)) != _folded(name_part(other))
+
+
+def test_no_file_system_takes_two_names_for_one():
+    """ST-2: texts that differ in case, normalisation or compatibility forms alone are told apart by their digests."""
+    assert len({_folded(name_part(text)) for text in ALIKE}) == len(ALIKE)
 
 
 @given(TEXTS, TEXTS, TEXTS, TEXTS)

@@ -121,7 +121,7 @@ class IdentitySuite:
         chat = Session.create(store, agent="bot", sender="one")
         said = chat.say("hello")
         for kind in ("subagent", "import"):
-            origin = Origin(session=chat.id, entry=said.id, kind=kind)  # type: ignore[arg-type]
+            origin = Origin(session=chat.id, entry=said.id, kind=kind)
             Session.create(store, agent="bot", sender="one", parent=origin).say("go")
         child = fork(chat)
         assert latest(store, "bot", "one") == chat.name

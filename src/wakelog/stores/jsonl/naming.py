@@ -116,13 +116,14 @@ class Naming:
 
     def _is_created(self, session: str, name: str, content: bytes) -> bool:
         """Writes a draft and links it to its name in one step; False if somebody has that name already."""
+        path = self._folder.log_path(name)
         draft = os.path.join(self._folder.path, f".new-{session}")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             write_all(descriptor, content)
             os.fsync(descriptor)
             self._point("by-id", session, name)
-            os.link(draft, self._folder.log_path(name))
+            os.link(draft, path)
         except FileExistsError:
             return False
         finally:
