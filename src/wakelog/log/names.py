@@ -23,7 +23,7 @@ _DIGEST_SIGN = "~"
 _DIGEST_CHARS = 8
 _NUMBER_MAX_DIGITS = 9
 _EMPTY = "x"
-_ASCII_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._~-]{{0,{NAME_MAX_BYTES - 1}}}")
+ASCII_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._~-]{{0,{NAME_MAX_BYTES - 1}}}")
 _SEPARATORS = "._~-"
 _HINT = "a name is letters and digits in lower case, dot, dash, underscore and tilde; `wakelog ls` lists them"
 # Letters and marks that are not visible (Unicode: Default_Ignorable_Code_Point). Other such characters are neither.
@@ -119,7 +119,7 @@ def _old_slug(text: str) -> str:
 def is_name(text: str) -> bool:
     """Whether `text` is within the grammar of names."""
     if text.isascii():
-        return _ASCII_NAME.fullmatch(text) is not None
+        return ASCII_NAME.fullmatch(text) is not None
     if len(text) > NAME_MAX_BYTES or not _is_letter(text[0]) or not unicodedata.is_normalized("NFC", text):
         return False
     before = ""

@@ -100,18 +100,22 @@ class Folder:
         """Where a session's file is."""
         return os.path.join(self.path, checked_name(name) + LOG_SUFFIX)
 
-    def log_names(self) -> Iterator[os.DirEntry[str]]:
-        """The session files of the folder. Links and names outside the grammar are none."""
+    def log_names(self, prefix: str = "") -> Iterator[os.DirEntry[str]]:
+        """The session files of the folder whose names begin so. Links and names outside the grammar are left out."""
         with storage(f"list {self.path}"):
             try:
                 entries = os.scandir(self.path)
             except FileNotFoundError:
                 return
-        fits, suffix = names.is_name, len(LOG_SUFFIX)
+        # A hundred thousand names pass here, and most are ASCII.
+        fits, suffix = names.ASCII_NAME.fullmatch, len(LOG_SUFFIX)
         with entries:
             for entry in entries:
                 name = entry.name
-                if name.endswith(LOG_SUFFIX) and fits(name[:-suffix]) and entry.is_file(follow_symlinks=False):
+                if not name.endswith(LOG_SUFFIX) or not name.startswith(prefix):
+                    continue
+                is_name = fits(name[:-suffix]) or names.is_name(name[:-suffix])
+                if is_name and entry.is_file(follow_symlinks=False):
                     yield entry
 
     # ── small files beside the logs ──────────────────────────────────────────────────────────────

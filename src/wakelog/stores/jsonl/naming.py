@@ -107,12 +107,11 @@ class Naming:
 
     def _numbers(self, stem: str) -> Iterator[tuple[int, str]]:
         """The number and the name of every log that is named `stem` and a number."""
-        for entry in self._folder.log_names():
-            if entry.name.startswith(stem):
-                name = entry.name.removesuffix(LOG_SUFFIX)
-                found, number = parted(name)
-                if found == stem and number is not None:
-                    yield number, name
+        for entry in self._folder.log_names(stem):
+            name = entry.name.removesuffix(LOG_SUFFIX)
+            found, number = parted(name)
+            if found == stem and number is not None:
+                yield number, name
 
     def _is_created(self, session: str, name: str, content: bytes) -> bool:
         """Writes a draft and links it to its name in one step; False if somebody has that name already."""
