@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from wakelog import Session, open_store
+from wakelog import Session, latest, open_store
 
 FOLDER = Path(__file__).parent.parent / "examples"
 EXAMPLES = sorted(FOLDER.glob("[0-9]*.py"))
@@ -102,6 +102,21 @@ def test_a_bot(example, tmp_path):
     assert again[-1] == "    9 to 18"
     assert sorted(path.name for path in (tmp_path / "sessions").glob("*.jsonl")) == ["bot_17_1.jsonl", "bot_18_1.jsonl"]
     assert len(list((tmp_path / "room").iterdir())) == 5
+
+
+def test_the_bot_mixes_nobody_up(example, tmp_path):
+    """ST-1: people whose ids look alike, or are in any script, have sessions of their own, in the next process too."""
+    people = ["tg:12345", "TG 12345", "tg-12345", "Иван", "Мария", "王小明", "李雷"]
+    for word in ("my PIN is", "once more, my PIN is"):
+        said(example(2, typed="".join(f"{person}: {word} 77{at}77\n" for at, person in enumerate(people))))
+    store = open_store(str(tmp_path / "sessions"))
+    logs = {stat.name: b"".join(line.bytes for line in store.load(stat.name)).decode() for stat in store.sessions()}
+    assert len(logs) == len(people)
+    for at, person in enumerate(people):
+        name = latest(store, "bot", person)
+        assert {other for other in range(len(people)) if f"77{other}77" in logs[name]} == {at}
+        assert logs[name].count('"role":"user"') == 2
+    store.close()
 
 
 def test_the_bot_delivers_what_it_owes(example, tmp_path):

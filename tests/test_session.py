@@ -5,7 +5,7 @@ import pytest
 from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, NotFound, StoreError, UsageError
 from wakelog.log.content import Prompt, Reply, Text
 from wakelog.log.entry import Call, Label, Message, Setting
-from wakelog.session import Session, latest
+from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.builders import FixedClock, Story
@@ -42,16 +42,6 @@ def test_creating_is_idempotent(store):
     one.say("hi")
     two = Session.create(store, session_id="fixed")
     assert (two.id, two.name, len(two.read().entries)) == ("fixed", one.name, 2)
-
-
-def test_latest(store):
-    """ST-1, RUN-17: a new chat increments and deletes nothing."""
-    assert latest(store, "crab", "user") is None
-    for _ in range(11):
-        made = Session.create(store, agent="crab", sender="user")
-    Session.create(store, agent="crab", sender="user2")
-    assert latest(store, "crab", "user") == made.name == "crab_user_11"
-    assert len(list(store.sessions())) == 12
 
 
 def test_turns(session):

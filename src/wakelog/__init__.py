@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from wakelog.agent import Agent
     from wakelog.errors import Conflict, LeaseLost, NotFound, StoreError, UsageError, WakelogError
     from wakelog.forking import fork
+    from wakelog.identity import latest
     from wakelog.live import live_world
     from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult
     from wakelog.log.entry import Entry, Message
     from wakelog.reading import read_log
     from wakelog.replaying.verifying import replay
-    from wakelog.session import Session, latest
+    from wakelog.session import Session
     from wakelog.stores import open_store
     from wakelog.tools import tool
     from wakelog.turn.policy import Policy
@@ -33,12 +34,13 @@ _ROOMS = {
     "agent": ("Agent",),
     "errors": ("Conflict", "LeaseLost", "NotFound", "StoreError", "UsageError", "WakelogError"),
     "forking": ("fork",),
+    "identity": ("latest",),
     "live": ("live_world",),
     "log.content": ("Prompt", "Reply", "Text", "ToolCall", "ToolResult"),
     "log.entry": ("Entry", "Message"),
     "reading": ("read_log",),
     "replaying.verifying": ("replay",),
-    "session": ("Session", "latest"),
+    "session": ("Session",),
     "stores": ("open_store",),
     "tools": ("tool",),
     "turn.policy": ("Policy",),

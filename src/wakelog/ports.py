@@ -30,6 +30,13 @@ class Stat(msgspec.Struct, frozen=True):
     changed: int
 
 
+class FirstLine(msgspec.Struct, frozen=True, gc=False):
+    """The name of a session and the bytes of its first line, without LF."""
+
+    name: str
+    raw: bytes
+
+
 class Sealed(msgspec.Struct, frozen=True, gc=False):
     """An acknowledged append: the place it got, and the line as stored."""
 
@@ -75,10 +82,18 @@ class Store(Protocol):
     """Keeps sessions as lines of bytes. A session is addressed by its id or its name."""
 
     def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
-        """Makes a session durable under the next free number of (agent, sender); gives its name.
+        """Makes a session durable under the next free number of the exact pair (agent, sender); gives its name.
 
         `first_line` gets that number and gives the encoded session entry. Two creators never share a
-        number. A session that exists already is left as it is (ST-7).
+        number. Numbers go on behind those of sessions that an earlier version named (`names.old_stem`). A
+        session that exists already is left as it is (ST-7).
+        """
+        ...
+
+    def first_lines(self, stem: str) -> Iterator[FirstLine]:
+        """The first lines of all sessions named `stem` and a number, the highest number first.
+
+        Each is read when it is asked for; no other session is read.
         """
         ...
 

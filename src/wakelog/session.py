@@ -39,7 +39,7 @@ from wakelog.log.entry import (
     Terminated,
 )
 from wakelog.log.entry import Session as SessionEntry
-from wakelog.log.ids import checked_id, slug
+from wakelog.log.ids import checked_id
 from wakelog.log.lines import Damage, Reader
 from wakelog.log.seal import SealCheck, seal_of, unsealed
 from wakelog.log.tail import outgrows
@@ -402,11 +402,3 @@ class Session:
 
     def _new_id(self) -> str:
         return self.clock.new_id()
-
-
-def latest(store: Store, agent: str, sender: str) -> str | None:
-    """The name of the newest session of (agent, sender): the one with the highest number."""
-    prefix = f"{slug(agent)}_{slug(sender)}_"
-    numbers = [stat.name.removeprefix(prefix) for stat in store.sessions() if stat.name.startswith(prefix)]
-    newest = max((int(number) for number in numbers if number.isdigit()), default=None)
-    return None if newest is None else f"{prefix}{newest}"

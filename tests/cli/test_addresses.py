@@ -67,6 +67,33 @@ def test_latest_is_the_first_of_the_list(shell):
     assert shell("show", "@latest", "--json").rows[0]["agent"] == "a"
 
 
+def test_latest_is_never_a_sub_agent(shell):
+    """ST-1: a sub-agent writes last of all while its parent waits, and is not what a person means."""
+    assert shell("run", "--yes", "--model", "demo", "ask an agent to list .").code == 0
+    newest, *_ = (row["name"] for row in shell("ls", "--json").rows)
+    assert newest == "agent_user_1"
+    assert shell("append", "agent_user_2", "wait").code == 0
+    assert shell("ls", "--json").rows[0]["name"] == "agent_user_2"
+    assert shell("show", "@latest", "--json").rows[0]["number"] == 1
+    os.unlink(shell.store / "agent_user_1.jsonl")
+    only = shell("show", "@latest")
+    assert (only.code, "no session but those of sub-agents" in only.err) == (3, True)
+
+
+def test_names_of_any_script_can_be_typed(shell):
+    """ST-2: whole, by a beginning, decomposed, as a path, with an entry; what is no name is refused in one line."""
+    name = shell("new", "--agent", "бот", "--sender", "ё-王").out.strip()
+    assert name == "бот_ё-王_1"
+    assert shell("append", name, "hello").code == 0
+    path = str(shell.store / f"{name}.jsonl")
+    for typed in (name, "бот", "бот_ё", "бот_\u0435\u0308-王_1", path, f"{name}:1"):
+        assert text_of(shell("show", typed, "--json")) == "hello"
+    assert shell("ls", "--sender", "ё-王", "--json").rows[0]["name"] == name
+    for typed in ("бот\u202e_1", "бот 1", "Бот_1", "ж" * 500):
+        refused = shell("show", typed)
+        assert (refused.code, refused.err.count("\n")) == (2, 1)
+
+
 def test_an_entry_by_id_number_label_and_beginning(shell, story):
     first = story.user("a")
     story.reply("b")

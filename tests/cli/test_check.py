@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import pytest
 
@@ -160,8 +161,34 @@ def test_doctor_looks_the_store_over(shell, log):
     told = "\n".join(report["problems"])
     for word in ("notes.txt", ".new-1-x", "link.jsonl", "chmod 600", "chmod 700", "by-id/gone"):
         assert word in told
-    assert set(report) == {"store", "sessions", "bytes", "index", "indexBytes", "damaged", "problems"}
+    assert set(report) == {"store", "sessions", "bytes", "index", "indexBytes", "damaged", "problems", "relinked"}
     assert (report["sessions"], report["damaged"]) == (1, [])
+
+
+def test_doctor_makes_missing_links(shell, log):
+    """ST-2: links that are gone are made anew from the logs, and it says so; a second look finds nothing to do."""
+    assert shell("rename", "crab_user_1", "修复 tests").code == 0
+    assert shell("doctor", "--json").json["relinked"] == []
+    for folder in ("by-id", "by-title"):
+        shutil.rmtree(shell.store / folder)
+    before = log.read_bytes()
+    told = shell("doctor")
+    assert told.code == 0
+    assert "relinked  by-title/修复-tests--crab_user_1.jsonl\n" in told.out
+    assert "relinked  by-id/" in told.out
+    assert os.path.islink(shell.store / "by-title" / "修复-tests--crab_user_1.jsonl")
+    assert shell("doctor", "--json").json["relinked"] == []
+    assert log.read_bytes() == before
+
+
+def test_doctor_says_what_it_cannot_link(shell, log):
+    """ST-2: where links cannot be made, the rest of the report is given all the same."""
+    shutil.rmtree(shell.store / "by-id")
+    (shell.store / "by-id").write_text("x")
+    report = shell("doctor", "--json")
+    assert report.code == 0
+    assert (report.json["relinked"], report.json["sessions"]) == ([], 1)
+    assert any("by-id is not a folder" in problem for problem in report.json["problems"])
 
 
 def test_doctor_names_damaged_sessions(shell, log):

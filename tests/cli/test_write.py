@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import pytest
 
@@ -11,8 +12,8 @@ from wakelog.log.entry import Activity
 def test_new_gives_id_and_name(shell):
     made = shell("new", "--agent", "Crab!", "--sender", "tg:12345", "--json").json
     assert set(made) == {"id", "name"}
-    assert made["name"] == "crab_tg-12345_1"
-    assert shell("new", "--agent", "crab", "--sender", "tg-12345").out == "crab_tg-12345_2\n"
+    assert re.fullmatch(r"crab~\w{8}_tg-12345~\w{8}_1", made["name"])
+    assert shell("new", "--agent", "crab", "--sender", "tg-12345").out == "crab_tg-12345_1\n"
 
 
 def test_new_says_who_where_and_what(shell):

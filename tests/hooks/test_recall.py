@@ -33,8 +33,8 @@ def talk(store, text, *, agent="crab", sender="me", cwd="/repo"):
     return session.name
 
 
-def recalled(catalog, prompt, *, session="new", cwd="/repo"):
-    return asyncio.run(Recall(catalog).before_run(Occasion(session, "u", "crab", "me", cwd, prompt, 0)))
+def recalled(catalog, prompt, *, session="new", cwd="/repo", agent="crab", sender="me"):
+    return asyncio.run(Recall(catalog).before_run(Occasion(session, "u", agent, sender, cwd, prompt, 0)))
 
 
 def test_what_shares_rare_words_comes_first(place):
@@ -61,6 +61,19 @@ def test_others_are_none_of_its_business(place):
     assert recalled(catalog, "scheduler?", cwd="") == ""
     talk(store, "The scheduler is nowhere", cwd="")
     assert recalled(catalog, "scheduler?", cwd="").count("\n- ") == 1
+
+
+@pytest.mark.parametrize(
+    ("sender", "other"),
+    [('a"b', "a b"), ("", "me"), ("a\0b", "a b"), (" ", "me"), ('"', "me"), ("x" * 3_000, "me"), ("TG 1", "tg 1")],
+)
+def test_only_the_exact_pair_is_recalled(place, sender, other):
+    """ST-1: a sender that a query cannot say exactly never gets what another one said."""
+    store, catalog = place
+    talk(store, "The scheduler is theirs", sender=other)
+    talk(store, "The scheduler is theirs", agent=other, sender="me")
+    assert recalled(catalog, "scheduler?", sender=sender) == ""
+    assert recalled(catalog, "scheduler?", agent=sender) == ""
 
 
 def test_the_loop_goes_on_while_it_looks(place):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakelog.errors import BadId
-from wakelog.log.ids import RANDOM_BYTES, checked_id, is_id, new_id, slug
+from wakelog.log.ids import RANDOM_BYTES, checked_id, is_id, new_id
 
 CHANCE = st.binary(min_size=RANDOM_BYTES, max_size=RANDOM_BYTES)
 DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -56,22 +56,3 @@ def test_ids_that_are_not(text):
     assert not is_id(text)
     with pytest.raises(BadId):
         checked_id(text)
-
-
-@given(st.text(max_size=200))
-def test_slugs_are_safe(text):
-    """ST-1, DESIGN 6: whatever a sender is called, the name is `[a-z0-9-]`, short and not empty."""
-    made = slug(text)
-    assert 0 < len(made) <= 48
-    assert set(made) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
-    assert not made.startswith("-")
-
-
-def test_slugs_say_who():
-    assert [slug(text) for text in ("user", "tg:12345", "A  B", "../../etc", "☃")] == [
-        "user",
-        "tg-12345",
-        "a-b",
-        "etc",
-        "x",
-    ]

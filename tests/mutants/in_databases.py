@@ -119,8 +119,8 @@ IN_DATABASES = (
         "an adopted session takes another's name",
         "ST-2",
         "stores/memory.py",
-        "        while name in self._logs:\n",
-        "        while False:\n",
+        " if name in self._logs else name\n",
+        " if not name else name\n",
         (f"{MEMORY}::test_a_name_that_is_taken",),
     ),
     Mutant(

@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 
 SESSION = "tests/test_session.py"
 FORKING = "tests/test_forking.py"
+SUITE = "tests/stores/jsonl/test_store.py::TestJsonlStore"
 WRITERS = "tests/faults/test_writers.py"
 
 IN_SESSION = (
@@ -78,12 +79,47 @@ IN_SESSION = (
         (f"{SESSION}::test_newer_logs_are_not_written_to",),
     ),
     Mutant(
-        "session 10 comes before session 9",
+        "the name says whose a session is",
         "ST-1",
-        "session.py",
-        "newest = max((int(number) for number in numbers if number.isdigit()), default=None)",
-        "newest = max((number for number in numbers if number.isdigit()), default=None)",
-        (f"{SESSION}::test_latest",),
+        "identity.py",
+        "    if header is None or not header.is_of(agent, sender):\n",
+        "    if header is None:\n",
+        (
+            f"{SUITE}::test_a_name_of_another_pair_is_not_believed",
+            f"{SUITE}::test_old_stores_keep_working",
+        ),
+    ),
+    Mutant(
+        "sub-agents and imports are the latest chat",
+        "ST-1",
+        "identity.py",
+        'return header.origin is None or (header.origin == "fork" and _is_spoken_in(store, name))',
+        'return header.origin != "fork" or _is_spoken_in(store, name)',
+        (f"{SUITE}::test_only_chats_are_the_latest",),
+    ),
+    Mutant(
+        "a fork in which no person has spoken is the latest chat",
+        "ST-1",
+        "identity.py",
+        "    for line in store.load(name):\n",
+        "    return True\n    for line in store.load(name):\n",
+        (f"{SUITE}::test_only_chats_are_the_latest",),
+    ),
+    Mutant(
+        "old sessions of a pair are not looked for",
+        "ST-1",
+        "identity.py",
+        "    for stem in stems(agent, sender):\n",
+        "    for stem in stems(agent, sender)[:1]:\n",
+        (f"{SUITE}::test_old_stores_keep_working",),
+    ),
+    Mutant(
+        "recall trusts a query with the identity",
+        "ST-1, VIEW-7",
+        "hooks/recall.py",
+        "(row.name, row.agent, row.sender) == wanted",
+        "row.name == wanted[0]",
+        ("tests/hooks/test_recall.py::test_only_the_exact_pair_is_recalled",),
     ),
     Mutant(
         "a compaction forgets the state",

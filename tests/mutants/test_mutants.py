@@ -38,6 +38,7 @@ def test_it_can_be_planted(mutant):
             text_of(SOURCE, "wakelog", "testing", suite)
             for suite in (
                 "log_suite.py",
+                "identity_suite.py",
                 "lease_suite.py",
                 "moving_suite.py",
                 "history_suite.py",

@@ -7,6 +7,7 @@ the shortest that can be typed for it.
 """
 
 import os
+import unicodedata
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,8 +16,9 @@ from wakelog.cli.names import Names, inherited_names
 from wakelog.cli.options import Asked
 from wakelog.cli.places import Place
 from wakelog.errors import BadId, NotFound, UsageError
+from wakelog.identity import read_header
 from wakelog.log.entry import Entry, Label
-from wakelog.log.ids import is_id
+from wakelog.log.names import is_name
 from wakelog.log.tree import Tree
 from wakelog.ports import Store
 from wakelog.reading import Log, read_active, read_log
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 LOG_SUFFIX = ".jsonl"
 _LISTED = 5
+_LOOKED_AT = 20
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -85,7 +88,7 @@ def _at_path(path: str) -> tuple[Store, str]:
         raise NotFound(f"there is no file {path[:200]}")
     if os.path.isdir(real):
         raise UsageError(f"{path[:200]} is a folder", hint="name a log file, or use --store for a folder of them")
-    if not file.endswith(LOG_SUFFIX) or not is_id(file):
+    if not file.endswith(LOG_SUFFIX) or not is_name(file.removesuffix(LOG_SUFFIX)):
         raise BadId(
             f"{file[:200]} is not the name of a log",
             hint="a log is named NAME.jsonl, of letters, digits, dot, dash and underscore",
@@ -95,16 +98,29 @@ def _at_path(path: str) -> tuple[Store, str]:
 
 def _name(place: Place, session: str) -> str:
     if session == "@latest":
-        newest = place.catalog.rows(limit=1)
-        if not newest:
-            raise NotFound("there is no session yet", hint="`wakelog chat` begins one")
-        return newest[0].name
-    if not is_id(session):
+        return _latest(place)
+    # Some keyboards and file managers give decomposed letters; names are composed.
+    session = unicodedata.normalize("NFC", session)
+    if not is_name(session):
         raise BadId(f"{session[:60]!r} is not a session", hint="see `wakelog ls`")
     try:
         return place.store.name(session)
     except NotFound:
         return _by_beginning(place, session)
+
+
+def _latest(place: Place) -> str:
+    """The session that changed last. Sub-agents are left out: their parents wait for them."""
+    after = None
+    while rows := place.catalog.rows(limit=_LOOKED_AT, after=after):
+        for row in rows:
+            header = read_header(place.store, row.name) if row.origin is not None else None
+            if header is None or header.origin != "subagent":
+                return row.name
+        after = rows[-1].cursor
+    if after is not None:
+        raise NotFound("there is no session but those of sub-agents", hint="`wakelog ls` lists them")
+    raise NotFound("there is no session yet", hint="`wakelog chat` begins one")
 
 
 def _by_beginning(place: Place, session: str) -> str:

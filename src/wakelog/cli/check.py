@@ -1,4 +1,4 @@
-"""Commands that look for harm: `verify` proves, `doctor` explains. Neither ever changes a log.
+"""Commands that look for harm: `verify` proves, `doctor` explains and makes missing links. Neither changes a log.
 
 `verify` says whether a log is what was written; `doctor` says what each fault means, what was kept and
 what to do, and can write a clean copy into a new file.
@@ -26,6 +26,8 @@ from wakelog.log.proof import Proof, prove
 from wakelog.log.salvage import Salvaged
 from wakelog.log.seal import seal_of
 from wakelog.reading import Log, read_log
+
+_RELINKED_SHOWN = 20
 
 # ── verify ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -188,7 +190,7 @@ def _saved_lines(saved: dict[str, object]) -> Iterator[str]:
 
 
 def _doctor_store(asked: Asked) -> None:
-    """The store itself: where it is, what lies in it, who may read it, and which sessions are damaged."""
+    """The store itself: where it is, what lies in it, who may read it, which sessions are damaged; links are made."""
     report = check_store(Place(asked.store_url))
     if asked.json:
         put_json(report)
@@ -198,6 +200,10 @@ def _doctor_store(asked: Asked) -> None:
     put(f"sessions  {report.sessions}, {size(report.bytes)}")
     if report.index:
         put(f"index     {visible(report.index)} ({size(report.index_bytes)}, may be deleted at any time)")
+    for link in report.relinked[:_RELINKED_SHOWN]:
+        put(f"relinked  {visible(link)}")
+    if len(report.relinked) > _RELINKED_SHOWN:
+        put(f"relinked  {len(report.relinked) - _RELINKED_SHOWN} more; --json lists all")
     for problem in report.problems:
         put(f"{seen.paint('warn', 'problem')}   {visible(problem)}")
     for name in report.damaged:

@@ -1,17 +1,18 @@
 """What lies in a store's folder, counted and looked over without opening a log. Used by `doctor` and `du`.
 
 A folder other than the default store's knows nothing of this: for a store that is no folder the answers
-are empty. Nothing here repairs: it says what a person may want to know.
+are empty. No log is changed. The only thing that is repaired are links, which are derived from the logs.
 """
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from wakelog.cli.places import Place
-from wakelog.log.ids import is_id
+from wakelog.errors import StoreError
+from wakelog.log.names import is_name
 from wakelog.stores.files import LOG_SUFFIX
 from wakelog.stores.jsonl import JsonlStore
 
@@ -29,6 +30,7 @@ class StoreReport(msgspec.Struct, frozen=True, rename="camel"):
     index_bytes: int
     damaged: list[str]
     problems: list[str]
+    relinked: list[str]
 
 
 def check_store(place: Place) -> StoreReport:
@@ -37,16 +39,28 @@ def check_store(place: Place) -> StoreReport:
     # A file where a folder should be is a finding, and nothing that can be listed.
     is_readable = folder is None or os.path.isdir(folder) or not os.path.lexists(folder)
     stats = list(place.store.sessions()) if is_readable else []
-    damaged = [row.name for row in place.catalog.rows(archived=None) if row.damage] if stats else []
+    rows = place.catalog.rows(archived=None) if stats else []
+    relinked, refused = relink(place, {row.name: row.title for row in rows if row.title}) if stats else ([], [])
     return StoreReport(
         store=folder or place.shown,
         sessions=len(stats),
         bytes=sum(found.size for found in stats),
         index=place.index_path,
         index_bytes=index_bytes(place),
-        damaged=damaged,
-        problems=list(_some(_problems(folder))) if folder else [],
+        damaged=[row.name for row in rows if row.damage],
+        problems=[*refused, *_some(_problems(folder))] if folder else [],
+        relinked=relinked,
     )
+
+
+def relink(place: Place, titles: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Makes the missing links of a store of files; gives those that were made, and why some could not be made."""
+    if not isinstance(place.store, JsonlStore):
+        return [], []
+    try:
+        return place.store.relink(titles), []
+    except StoreError as error:
+        return [], [str(error)]
 
 
 def folder_of(place: Place) -> str | None:
@@ -100,7 +114,7 @@ def _entry_problems(entry: os.DirEntry[str]) -> Iterator[str]:
         yield f"{entry.name} is left from a session that was being created; it may be removed"
     elif entry.is_symlink():
         yield f"{entry.name} is a link; links are not followed inside a store"
-    elif not entry.name.endswith(LOG_SUFFIX) or not is_id(entry.name) or not entry.is_file():
+    elif not entry.name.endswith(LOG_SUFFIX) or not is_name(entry.name.removesuffix(LOG_SUFFIX)) or not entry.is_file():
         yield f"{entry.name} is no log and is not looked at"
     else:
         yield from _mode_problems(entry.path, entry.name)

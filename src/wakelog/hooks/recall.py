@@ -16,6 +16,7 @@ _WORD = re.compile(r"[^\W\d_][\w-]{3,40}")
 _WORDS_MAX = 6
 _HITS_MAX = 5
 _EACH_MAX = 20
+_FIELD_MAX = 500
 
 OpenCatalog: TypeAlias = Callable[[], AbstractContextManager[Catalog]]
 """Opens a catalog for one look, in the thread that looks."""
@@ -39,7 +40,9 @@ class Recall:
     def _found(self, words: Sequence[str], occasion: Occasion) -> list[Sequence[Hit]]:
         with self._catalog() as catalog:
             catalog.refresh()
-            return [catalog.search(_query(word, occasion), limit=_EACH_MAX) for word in words]
+            found = [catalog.search(_query(word, occasion), limit=_EACH_MAX) for word in words]
+            ours = {name for name in _names(found) if _is_of(catalog, name, occasion)}
+        return [[hit for hit in hits if hit.name in ours] for hits in found]
 
 
 def words_of(prompt: str) -> list[str]:
@@ -61,15 +64,27 @@ def ranked(found: Sequence[Sequence[Hit]], *, own: str) -> list[Hit]:
     return sorted(hits.values(), key=lambda hit: -weights[hit.name, hit.entry])
 
 
+def _names(found: Sequence[Sequence[Hit]]) -> set[str]:
+    return {hit.name for hits in found for hit in hits}
+
+
+def _is_of(catalog: Catalog, name: str, occasion: Occasion) -> bool:
+    """Whether a session is of exactly this agent and sender. A query cannot say every text exactly."""
+    wanted = (name, occasion.agent, occasion.sender)
+    return any((row.name, row.agent, row.sender) == wanted for row in catalog.find(name))
+
+
 def _query(word: str, occasion: Occasion) -> str:
-    fields = {"agent": occasion.agent, "sender": occasion.sender, "cwd": occasion.cwd}
-    told = [f"{field}:{_quoted(value)}" for field, value in fields.items() if value]
+    # A pair that a query cannot say is left out of it; the sessions that are found are compared with it all the same.
+    pair = {"agent": _quoted(occasion.agent), "sender": _quoted(occasion.sender)}
+    told = [f"{field}:{value}" for field, value in pair.items() if value[1:-1].strip() and len(value) <= _FIELD_MAX]
+    told += [f"cwd:{_quoted(occasion.cwd)}"] if occasion.cwd else []
     # A session without a folder belongs to no project: it is told of others like it.
     return " ".join([f'"{word}"', *told, *(() if occasion.cwd else ('-cwd:"/"',))])
 
 
 def _quoted(value: str) -> str:
-    return '"' + value.replace('"', " ") + '"'
+    return '"' + value.replace('"', " ").replace("\0", " ") + '"'
 
 
 def _plain(excerpt: str) -> str:

@@ -68,6 +68,31 @@ class Envelope(msgspec.Struct, frozen=True, rename="camel"):
 _envelope = msgspec.json.Decoder(Envelope)
 
 
+class _Origin(msgspec.Struct, frozen=True):
+    kind: str = "fork"
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What the first line of a session says of its identity and origin, in any format version."""
+
+    type: str
+    agent: str = ""
+    sender: str = ""
+    parent: _Origin | None = None
+
+    @property
+    def origin(self) -> str | None:
+        """How the session was made from another one (`fork`, `subagent`, `import`); None if it was not."""
+        return self.parent.kind if self.parent is not None else None
+
+    def is_of(self, agent: str, sender: str) -> bool:
+        """Whether this is the exact identity of the session."""
+        return (self.agent, self.sender) == (agent, sender)
+
+
+_header = msgspec.json.Decoder(Header)
+
+
 class Undecodable(Exception):
     """A line that is not an entry, or one of which only the envelope could be read."""
 
@@ -128,6 +153,20 @@ def envelope_of(line: bytes) -> Envelope | None:
         return envelope_of(mended) if mended != line else None
     except RecursionError:
         return None
+
+
+def header_of(line: bytes) -> Header | None:
+    """The identity in the first line of a session; None if the line is not a readable session entry."""
+    try:
+        header = _header.decode(line)
+    except msgspec.ValidationError:
+        return None
+    except _NOT_JSON:
+        mended = _mended(line)
+        return header_of(mended) if mended != line else None
+    except RecursionError:
+        return None
+    return header if header.type == "session" else None
 
 
 def id_of(line: bytes) -> str | None:

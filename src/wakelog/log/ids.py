@@ -1,4 +1,4 @@
-"""Ids that sort by time, and the grammar of every id and name we accept.
+"""Ids that sort by time, and the grammar of every id we accept. Names have their own grammar, in `names.py`.
 
 Pure: the milliseconds and the random bytes are handed in. An id is a ULID in lower case: 48 bits of time and 80 of
 chance in 26 characters, of which none is mistaken for another. Any id of the strict grammar is read, whoever made
@@ -11,8 +11,6 @@ from wakelog.errors import BadId
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 RANDOM_BYTES = 10
-_NOT_SLUG = re.compile(r"[^a-z0-9]+")
-SLUG_MAX = 48
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 # Ten bits at a time: thirteen pairs of digits make an id.
 _PAIRS = [high + low for high in _DIGITS for low in _DIGITS]
@@ -40,13 +38,3 @@ def checked_id(text: str) -> str:
             hint="ids are letters, digits, dot, dash and underscore, at most 128",
         )
     return text
-
-
-def slug(text: str, *, empty: str = "x") -> str:
-    """`text` as it appears in file names: `[a-z0-9-]`, never empty, never long."""
-    return _NOT_SLUG.sub("-", text.lower()).strip("-")[:SLUG_MAX].strip("-") or empty
-
-
-def stem(name: str) -> str:
-    """A session's name without its number: what another number can be put behind."""
-    return f"{name.rpartition('_')[0]}_" if name.rpartition("_")[2].isdigit() else f"{name}_"

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator
 
 from wakelog.errors import BadId, NotFound, StoreError
-from wakelog.log.ids import ID, is_id
+from wakelog.log import names
 from wakelog.log.lines import Line, split_backwards
 
 LOG_SUFFIX = ".jsonl"
@@ -100,18 +100,22 @@ class Folder:
         """Where a session's file is."""
         return os.path.join(self.path, checked_name(name) + LOG_SUFFIX)
 
-    def log_names(self) -> Iterator[os.DirEntry[str]]:
-        """The session files of the folder. Links and names outside the grammar are none."""
+    def log_names(self, prefix: str = "") -> Iterator[os.DirEntry[str]]:
+        """The session files of the folder whose names begin so. Links and names outside the grammar are left out."""
         with storage(f"list {self.path}"):
             try:
                 entries = os.scandir(self.path)
             except FileNotFoundError:
                 return
-        fits, suffix = ID.fullmatch, len(LOG_SUFFIX)
+        # A hundred thousand names pass here, and most are ASCII.
+        fits, suffix = names.ASCII_NAME.fullmatch, len(LOG_SUFFIX)
         with entries:
             for entry in entries:
                 name = entry.name
-                if name.endswith(LOG_SUFFIX) and fits(name[:-suffix]) and entry.is_file(follow_symlinks=False):
+                if not name.endswith(LOG_SUFFIX) or not name.startswith(prefix):
+                    continue
+                is_name = fits(name[:-suffix]) or names.is_name(name[:-suffix])
+                if is_name and entry.is_file(follow_symlinks=False):
                     yield entry
 
     # ── small files beside the logs ──────────────────────────────────────────────────────────────
@@ -205,8 +209,19 @@ def no_follow(path: str, flags: int) -> int:
 
 def checked_name(name: str) -> str:
     """`name` itself if it may be a file name here, or `BadId`."""
-    if not is_id(name) or len(name) > 240 or ".." in name:
-        raise BadId(f"not a session name: {name[:60]!r}", hint="names are letters, digits, dot, dash and underscore")
+    if ".." in name:
+        raise BadId(f"not a session name: {name[:60]!r}", hint="two dots may not follow each other in a file name")
+    return encodable(names.checked_name(name))
+
+
+def encodable(name: str) -> str:
+    """`name` itself if the locale of this process can write it as a file name, or `StoreError`."""
+    if not name.isascii():
+        try:
+            os.fsencode(name)
+        except UnicodeEncodeError as error:
+            hint = "use a UTF-8 locale: set PYTHONUTF8=1, or LC_ALL=C.UTF-8"
+            raise StoreError(f"the locale cannot write the file name {name!a}", hint=hint) from error
     return name
 
 

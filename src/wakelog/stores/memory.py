@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from wakelog.errors import Conflict, LeaseLost, NotFound, WakelogError
+from wakelog.errors import BadId, Conflict, LeaseLost, NotFound, WakelogError
 from wakelog.log.end import End, already_there, check_place
-from wakelog.log.ids import checked_id, slug, stem
+from wakelog.log.ids import checked_id
 from wakelog.log.lines import Line, lines_after, split
-from wakelog.ports import Append, Lease, News, Piece, Sealed, Stat
+from wakelog.log.names import checked_name, is_name, name_stem, parted
+from wakelog.ports import Append, FirstLine, Lease, News, Piece, Sealed, Stat
 from wakelog.stores.memory_blobs import MemoryBlobs
+from wakelog.stores.numbering import last_old_number
 
 
 class _Log(msgspec.Struct):
@@ -42,17 +44,33 @@ class MemoryStore:
             for name, log in self._logs.items():
                 if log.id == session:
                     return name
-            name = self._free_name(f"{slug(agent)}_{slug(sender)}_1")
-            number = int(name.rpartition("_")[2])
+            stem = name_stem(agent, sender)
+            number = 1 + (self._last(stem) or last_old_number(self.first_lines, agent, sender))
+            name = f"{stem}{number}"
             self._logs[name] = _Log(session, bytearray(End().seal(first_line(number))), End())
             return name
+
+    def first_lines(self, stem: str) -> Iterator[FirstLine]:
+        """See `ports.Store`."""
+        for _, name in sorted(self._numbers(stem), reverse=True):
+            yield FirstLine(name, bytes(self._logs[name].data.partition(b"\n")[0]))
+
+    def _numbers(self, stem: str) -> Iterator[tuple[int, str]]:
+        """The number and the name of every session that is named `stem` and a number."""
+        for name in list(self._logs):
+            found, number = parted(name)
+            if found == stem and number is not None:
+                yield number, name
+
+    def _last(self, stem: str) -> int:
+        return max((number for number, _ in self._numbers(stem)), default=0)
 
     def adopt(self, session: str, name: str, raw: bytes, *, size: int = 0) -> str:
         """See `ports.Store`."""
         checked_id(session)
         with self._changed:
             if not size and all(log.id != session for log in self._logs.values()):
-                name = self._free_name(checked_id(name))
+                name = self._free_name(checked_name(name))
                 self._logs[name] = _Log(session, bytearray(), End())
             log = self._log(session)
             if len(log.data) != size:
@@ -62,11 +80,8 @@ class MemoryStore:
             return self.name(session)
 
     def _free_name(self, name: str) -> str:
-        number = 1
-        while name in self._logs:
-            name = f"{stem(name)}{number}"
-            number += 1
-        return name
+        stem, _ = parted(name)
+        return f"{stem}{self._last(stem) + 1}" if name in self._logs else name
 
     def replace(self, session: str, name: str, raw: bytes = b"") -> None:
         """Puts bytes in the place of a session's log, whatever stood there."""
@@ -152,6 +167,8 @@ class MemoryStore:
         by_id = {log.id: name for name, log in self._logs.items()}
         if session in by_id or session in self._logs:
             return by_id.get(session, session)
+        if not is_name(session):
+            raise BadId(f"not a session id or name: {session[:60]!r}")
         raise NotFound(f"no session {session}")
 
     def entitle(self, session: str, title: str) -> None:

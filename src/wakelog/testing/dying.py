@@ -12,7 +12,7 @@ from typing import TypeVar
 from wakelog.errors import WakelogError
 from wakelog.log.content import BlobRef
 from wakelog.log.lines import Line
-from wakelog.ports import Append, Blobs, Lease, News, Sealed, Stat, Store, StoredBlob
+from wakelog.ports import Append, Blobs, FirstLine, Lease, News, Sealed, Stat, Store, StoredBlob
 
 _Result = TypeVar("_Result")
 
@@ -117,6 +117,11 @@ class DyingStore:
         self.life.write(lambda: self._store.entitle(session, title))
 
     # ── reads ────────────────────────────────────────────────────────────────────────────────────
+
+    def first_lines(self, stem: str) -> Iterator[FirstLine]:
+        """See `ports.Store`."""
+        self.life.read()
+        return self._store.first_lines(stem)
 
     def load(self, session: str, *, after: int = -1) -> Iterator[Line]:
         """See `ports.Store`."""

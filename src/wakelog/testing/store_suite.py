@@ -14,6 +14,7 @@ import pytest
 
 from wakelog.ports import Store
 from wakelog.testing.history_suite import HistorySuite
+from wakelog.testing.identity_suite import IdentitySuite
 from wakelog.testing.lease_suite import LeaseSuite
 from wakelog.testing.log_suite import LogSuite
 from wakelog.testing.moving_suite import MovingSuite
@@ -22,7 +23,7 @@ from wakelog.testing.store_rig import Rig, body, make
 __all__ = ["StoreSuite", "body", "make"]
 
 
-class StoreSuite(LogSuite, LeaseSuite, MovingSuite, HistorySuite):
+class StoreSuite(LogSuite, IdentitySuite, LeaseSuite, MovingSuite, HistorySuite):
     """Subclass it and give it a `rig` fixture."""
 
     @pytest.fixture

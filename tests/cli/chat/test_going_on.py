@@ -201,6 +201,21 @@ def test_the_latest_here(shell, chat, monkeypatch):
     assert "`wakelog chat` begins one; `wakelog chat --pick` shows those there are" in seen
 
 
+def test_the_latest_here_is_of_exactly_this_pair(shell, chat):
+    """ST-1: neither a sender whose name looks alike, nor a fork in which no person has spoken, is gone on with."""
+    for sender, text in (("TG 1", "list ."), ("tg:1", "list src"), ("Иван", "list docs"), ("Мария", "list tests")):
+        assert shell.process("run", "--model", "demo", "--sender", sender, text, typed=b"").code == 0
+    chat("-c", "--sender", "TG 1").expect("› list .", READY)
+    chat("-c", "--sender", "Иван").expect("› list docs", READY)
+    chat("-c", "--sender", "tg-1").ended(3)
+    spoken = shell("ls", "--sender", "Иван", "--json").rows[0]["name"]
+    forked = shell("fork", spoken, "--new-session").out.strip()
+    assert shell("rename", forked, "later").code == 0
+    chat("-c", "--sender", "Иван").expect(spoken, READY)
+    assert shell("append", forked, "what now?").code == 0
+    chat("-c", "--sender", "Иван").expect(forked, READY)
+
+
 def test_an_unknown_outcome_is_asked_about(shell, script, chat, gate):
     """Killed while a tool ran that may not run twice: a person says whether it did (law 6)."""
     model = script({"toolCalls": [gate.call()]}, {"text": "Finished."})

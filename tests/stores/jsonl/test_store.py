@@ -2,11 +2,15 @@
 
 import errno
 import os
+import shutil
 import stat
+import subprocess
+import sys
 
 import pytest
 
 from wakelog.errors import Conflict, StoreError
+from wakelog.identity import latest
 from wakelog.log.lines import Reader
 from wakelog.ports import Append, Sealed
 from wakelog.stores.jsonl import JsonlStore
@@ -74,6 +78,94 @@ def test_titles_are_links(tmp_path):
     assert (tmp_path / "by-title" / "fix-the-tests--crab_user_1.jsonl").read_bytes() == b"".join(
         line.bytes for line in store.load("s")
     )
+
+
+@pytest.mark.parametrize(
+    ("title", "link"),
+    [("修复测试", "修复测试"), ("إصلاح الاختبار", "إصلاح-الاختبار"), ("🎉", "🎉"), ("A/../B\u202e", "a-b")],
+)
+def test_titles_of_any_script_are_links(tmp_path, title, link):
+    """ST-2: a title of any script can be read in the name of its link."""
+    store = JsonlStore(str(tmp_path))
+    make(store)
+    store.entitle("s", "another")
+    store.entitle("s", title)
+    assert os.listdir(tmp_path / "by-title") == [f"{link}--crab_user_1.jsonl"]
+    assert os.path.samefile(tmp_path / "by-title" / f"{link}--crab_user_1.jsonl", tmp_path / "crab_user_1.jsonl")
+
+
+def test_a_title_takes_no_link_of_another_log(tmp_path):
+    """ST-2: a log whose name ends like another log's name keeps its link."""
+    store = JsonlStore(str(tmp_path))
+    for name in ("b_c_1", "a--b_c_1"):
+        store.adopt(f"id-{name}", name, b'{"type":"session","id":"id-%s"}\n' % name.encode())
+    store.entitle("a--b_c_1", "One")
+    store.entitle("b_c_1", "Two")
+    assert sorted(os.listdir(tmp_path / "by-title")) == ["one--a--b_c_1.jsonl", "two--b_c_1.jsonl"]
+
+
+def test_missing_links_are_made(tmp_path):
+    """ST-2, law 2: links are derived; those that are gone are made anew, and the others are left as they are."""
+    store = JsonlStore(str(tmp_path))
+    for at, session in enumerate("abc", 1):
+        make(store, session)
+        store.entitle(session, f"Title {at}")
+    titles = {f"crab_user_{at}": f"Title {at}" for at in (1, 2, 3)}
+    assert store.relink(titles) == []
+    os.unlink(tmp_path / "by-id" / "b")
+    os.unlink(tmp_path / "by-title" / "title-2--crab_user_2.jsonl")
+    os.rename(tmp_path / "by-title" / "title-3--crab_user_3.jsonl", tmp_path / "by-title" / "x--crab_user_3.jsonl")
+    assert sorted(store.relink(titles)) == [
+        "by-id/b",
+        "by-title/title-2--crab_user_2.jsonl",
+        "by-title/title-3--crab_user_3.jsonl",
+    ]
+    assert sorted(os.listdir(tmp_path / "by-title")) == [f"title-{at}--crab_user_{at}.jsonl" for at in (1, 2, 3)]
+    for folder in ("by-id", "by-title"):
+        shutil.rmtree(tmp_path / folder)
+    assert len(JsonlStore(str(tmp_path)).relink(titles)) == 6
+    assert os.readlink(tmp_path / "by-id" / "b") == "../crab_user_2.jsonl"
+
+
+def test_two_logs_with_one_id_share_a_link(tmp_path):
+    """Law 2: a copy of a log in the same folder does not make the link change each time it is looked at."""
+    store = JsonlStore(str(tmp_path))
+    make(store, "a")
+    shutil.copy(tmp_path / "crab_user_1.jsonl", tmp_path / "copy.jsonl")
+    assert store.relink({}) == []
+    assert os.readlink(tmp_path / "by-id" / "a") == "../crab_user_1.jsonl"
+
+
+def test_a_first_line_of_any_length_says_whose_it_is(tmp_path):
+    """ST-1: also one that is longer than what is read at first, or begins with a byte order mark."""
+    store = JsonlStore(str(tmp_path))
+    for number, start in ((1, b""), (2, b"\xef\xbb\xbf")):
+        line = b'{"type":"session","id":"l%d","title":"%s","agent":"bot","sender":"X"}' % (number, b"t" * 300_000)
+        (tmp_path / f"bot_x_{number}.jsonl").write_bytes(start + line + b"\n")
+        assert latest(store, "bot", "X") == f"bot_x_{number}"
+    assert latest(store, "bot", "x") is None
+
+
+def test_a_locale_that_cannot_write_a_name_is_told(tmp_path):
+    """ST-2: one clear error that says what to do, and nothing is made."""
+    program = (
+        "import sys; from wakelog import Session, open_store\n"
+        "from wakelog.errors import StoreError\n"
+        "try: Session.create(open_store(sys.argv[1]), sender='\\u738b')\n"
+        "except StoreError as error: print(ascii(str(error)), error.hint)\n"
+    )
+    environment = {"PATH": os.environ["PATH"], "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "s")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    assert "cannot write the file name" in done.stdout
+    assert "UTF-8" in done.stdout
+    assert [path.name for path in (tmp_path / "s").rglob("*")] == ["by-id"]
 
 
 def test_by_id_is_only_a_hint(tmp_path):

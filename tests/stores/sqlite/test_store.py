@@ -19,6 +19,7 @@ from wakelog.stores.database.migrations import migrations, newest
 from wakelog.stores.database.tables import Addition, Row
 from wakelog.stores.sqlite import SqliteStore
 from wakelog.stores.sqlite.file import apply
+from wakelog.stores.sqlite.tables import _FIRST_ROWS
 from wakelog.testing.blob_suite import BlobSuite
 from wakelog.testing.store_suite import StoreSuite, body, make
 
@@ -308,3 +309,14 @@ def test_a_store_at_rest_is_one_file(path):
     other = os.path.join(folder, "copied.db")
     shutil.copyfile(path, other)
     assert len(list(SqliteStore(other).load("s"))) == 2
+
+
+def test_first_lines_are_found_by_an_index(tmp_path):
+    """ST-1: `latest` looks at the sessions of one stem, however many others there are."""
+    store = SqliteStore(str(tmp_path / "store.db"))
+    make(store)
+    with store.file.reading() as db:
+        plan = [row[-1] for row in db.execute(f"EXPLAIN QUERY PLAN {_FIRST_ROWS}", ("crab_user_", 9, "", 1))]
+    assert any(re.match(r"SEARCH logs USING INDEX logs_by_number \(stem=\? AND number", step) for step in plan)
+    assert not any(step.startswith("SCAN") for step in plan)
+    store.close()

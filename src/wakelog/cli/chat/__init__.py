@@ -21,7 +21,6 @@ from wakelog.cli.failures import note, note_damage
 from wakelog.cli.options import Asked, command, maybe_session_argument
 from wakelog.cli.output import put
 from wakelog.cli.places import Place
-from wakelog.cli.questions import first_of
 from wakelog.cli.run import Options
 from wakelog.cli.run import run as run_command
 from wakelog.cli.safe import visible
@@ -29,6 +28,7 @@ from wakelog.cli.terms import checked
 from wakelog.cli.write import here
 from wakelog.config import load_config, plan_of
 from wakelog.errors import NotFound, UsageError
+from wakelog.identity import is_chat_of, read_header
 from wakelog.session import Session
 from wakelog.version import APP
 from wakelog.views.state import session_state
@@ -123,14 +123,16 @@ def _refuse_given(options: Options) -> None:
 
 
 def _latest(place: Place, options: Options) -> Session:
-    """The session of this agent and sender in this folder that changed last; sub-agents are not meant."""
+    """The chat of this agent and sender in this folder that changed last. What counts as a chat: see `identity`."""
     cwd, sender = options.folder, options.sender or "user"
     config = load_config(cwd, os.environ).sound()
     agent = plan_of(config, options.agent or config.agent).name
     after = None
     while rows := place.catalog.rows(limit=_LOOKED_AT, after=after, agent=agent, sender=sender, cwd=cwd):
         for row in rows:
-            if row.state != "terminated" and first_of(place.store, row.name) == row.name:
+            if row.state != "terminated" and is_chat_of(
+                place.store, row.name, read_header(place.store, row.name), agent, sender
+            ):
                 return Session(place.store, row.name)
         after = rows[-1].cursor
     elsewhere = "; `wakelog chat --pick` shows those there are" if place.catalog.count() else ""

@@ -11,17 +11,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from wakelog.errors import BadId, Conflict, LeaseLost, NotFound, WakelogError
 from wakelog.log.end import End, already_there, check_place
-from wakelog.log.ids import checked_id, is_id, slug, stem
+from wakelog.log.ids import checked_id, is_id
 from wakelog.log.lines import Line, lines_after, split, split_backwards
+from wakelog.log.names import checked_name, is_name, name_stem, parted
 from wakelog.log.seal import seal_of, seq_of, unsealed
-from wakelog.ports import Append, Blobs, Lease, News, Sealed, Stat
+from wakelog.ports import Append, Blobs, FirstLine, Lease, News, Sealed, Stat
 from wakelog.stores.database.draft import Draft, first_row
 from wakelog.stores.database.reading_on import ReadingOn
 from wakelog.stores.database.rows import rows_of
 from wakelog.stores.database.tables import Addition, Known, LeaseRow, Row, StoredRow, Tables
 from wakelog.stores.holding import this_process
+from wakelog.stores.numbering import NUMBERS_MAX, last_old_number
 
-_NUMBERS_MAX = 1_000_000
 _TRIES_MAX = 100
 # Mostly the first line of a log, or its last few, are all that is wanted.
 _FIRST_BYTES = 64 * 1024
@@ -44,26 +45,36 @@ class RowStore:
         known = self._tables.known(checked_id(session))
         if known is not None and known.id == session:
             return known.name
-        prefix = f"{slug(agent)}_{slug(sender)}_"
-        name, _ = self._made(session, prefix, lambda number: first_row(first_line(number)))
+        stem = name_stem(agent, sender)
+        last = self._tables.last_number(stem) or last_old_number(self.first_lines, agent, sender)
+        name, _ = self._made(session, stem, last, lambda number: first_row(first_line(number)))
         return name
 
-    def _made(self, session: str, prefix: str, rows: Callable[[int], Sequence[Row]]) -> tuple[str, bool]:
-        """A session under the next free number; or its name, if somebody else has made it at the same time."""
-        for number in range(self._tables.last_number(prefix) + 1, _NUMBERS_MAX):
-            name = f"{prefix}{number}"
-            if self._tables.make(session, name, prefix, number, rows(number)):
+    def _made(self, session: str, stem: str, last: int, rows: Callable[[int], Sequence[Row]]) -> tuple[str, bool]:
+        """A session under the next free number; or its name, if another process made it at the same time."""
+        for number in range(last + 1, NUMBERS_MAX):
+            name = f"{stem}{number}"
+            if self._tables.make(session, name, stem, number, rows(number)):
                 return name, True
             known = self._tables.known(session)
             if known is not None and known.id == session:
                 return known.name, False
-        raise Conflict(f"{prefix}N has no free number left")
+        raise Conflict(f"{stem}N has no free number left")
+
+    def first_lines(self, stem: str) -> Iterator[FirstLine]:
+        """See `ports.Store`."""
+        below: tuple[int, str] | None = None
+        while rows := self._tables.first_rows(stem, below=below):
+            for row in rows:
+                if parted(row.name) == (stem, row.number):
+                    yield FirstLine(row.name, row.raw.partition(b"\n")[0])
+            below = rows[-1].number, rows[-1].name
 
     def adopt(self, session: str, name: str, raw: bytes, *, size: int = 0) -> str:
         """See `ports.Store`."""
         known = self._tables.known(checked_id(session))
         if size == 0 and (known is None or known.id != session):
-            return self._adopted(session, checked_id(name), tuple(rows_of(raw, last_seq=-1)))
+            return self._adopted(session, checked_name(name), tuple(rows_of(raw, last_seq=-1)))
         known = self._find(session)
         end = self._ends.pop(known.id, None)
         if end is None or end.size != size or end.ragged:
@@ -76,11 +87,10 @@ class RowStore:
         return known.name
 
     def _adopted(self, session: str, name: str, rows: Sequence[Row]) -> str:
-        prefix = stem(name)
-        number = name.removeprefix(prefix)
-        if self._tables.make(session, name, prefix, int(number) if number.isdigit() else 0, rows):
+        stem, number = parted(name)
+        if self._tables.make(session, name, stem, number or 0, rows):
             return name
-        name, is_ours = self._made(session, prefix, lambda _: rows)
+        name, is_ours = self._made(session, stem, self._tables.last_number(stem), lambda _: rows)
         if not is_ours:
             raise Conflict(f"{name} has just been made by somebody else")
         return name
@@ -99,7 +109,7 @@ class RowStore:
     def _find(self, session: str) -> Known:
         known = self._known.get(session)
         if known is None:
-            if not is_id(session):
+            if not is_name(session):
                 raise BadId(f"not a session id or name: {session[:60]!r}")
             known = self._tables.known(session)
             if known is None:

@@ -68,6 +68,14 @@ class LeaseRow(msgspec.Struct, frozen=True):
     process: Holder
 
 
+class FirstRow(msgspec.Struct, frozen=True):
+    """The first row of a log, with the name and the number of its session. Empty if the row was removed."""
+
+    name: str
+    number: int
+    raw: bytes
+
+
 class JournalRow(msgspec.Struct, frozen=True):
     """A piece of a journal. Keys grow; that of a piece that was dropped may be given to another."""
 
@@ -91,6 +99,13 @@ class Tables(Protocol):
 
     def last_number(self, stem: str) -> int:
         """The highest number in use behind `stem`, or 0."""
+        ...
+
+    def first_rows(self, stem: str, *, below: tuple[int, str] | None) -> Sequence[FirstRow]:
+        """Some first rows of sessions with this stem: the highest (number, name) first, below the one given.
+
+        None means that there are no more. Only sessions with this stem are looked at.
+        """
         ...
 
     def make(self, session: str, name: str, stem: str, number: int, rows: Sequence[Row]) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import BinaryIO, NamedTuple
 
 from wakelog.errors import UsageError
-from wakelog.log.ids import is_id
+from wakelog.log.ids import checked_id, is_id
 from wakelog.ports import Piece
 from wakelog.stores.files import Folder, checked_name, no_follow, storage, write_all
 
@@ -35,7 +35,7 @@ class JournalFiles:
         """Adds a piece to a reply's journal."""
         if b"\n" in piece:
             raise UsageError("a journal piece is one line")
-        path = os.path.join(self._folder.make(_FOLDER, name), checked_name(reply_id))
+        path = os.path.join(self._folder.make(_FOLDER, name), checked_name(checked_id(reply_id)))
         with storage(f"write the journal of {reply_id}"):
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(path, flags, 0o600)
@@ -79,7 +79,7 @@ class JournalFiles:
 
     def drop(self, name: str, reply_id: str) -> None:
         """Removes a journal; one that is not there is removed already."""
-        path = os.path.join(self._folder.inside(_FOLDER, name), checked_name(reply_id))
+        path = os.path.join(self._folder.inside(_FOLDER, name), checked_name(checked_id(reply_id)))
         with storage("drop a journal"), contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 

@@ -11,14 +11,17 @@ never followed; only the name in them is used, and only if it is one of this fol
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from wakelog.errors import BadId, Conflict, NotFound
-from wakelog.log.codec import id_of
-from wakelog.log.ids import checked_id, is_id, slug, stem
-from wakelog.stores.files import LOG_SUFFIX, Folder, checked_name, storage, sync_folder, write_all
+from wakelog.log.codec import LINE_MAX_BYTES, id_of
+from wakelog.log.ids import checked_id, is_id
+from wakelog.log.lines import split
+from wakelog.log.names import is_name, name_stem, parted, title_part
+from wakelog.ports import FirstLine
+from wakelog.stores.files import LOG_SUFFIX, Folder, blocks, checked_name, encodable, storage, sync_folder, write_all
+from wakelog.stores.numbering import NUMBERS_MAX, last_old_number
 
-_NUMBERS_MAX = 1_000_000
 _FIRST_LINE_BYTES = 64 * 1024
 _BOM = b"\xef\xbb\xbf"
 
@@ -42,7 +45,9 @@ class Naming:
                 # Nobody knows whether whoever made it came as far as to sync the folders.
                 self._sync()
                 return name
-            return self._numbered(session, f"{slug(agent)}_{slug(sender)}_", first_line)
+            stem = name_stem(agent, sender)
+            last = self._last(stem) or last_old_number(self.first_lines, agent, sender)
+            return self._numbered(session, stem, last, first_line)
 
     def adopt(self, session: str, name: str, content: bytes) -> str | None:
         """A durable file for a session kept elsewhere, under its name or the next free number; None if it is here."""
@@ -52,16 +57,19 @@ class Naming:
             with contextlib.suppress(NotFound):
                 self._linked_name(session)
                 return None
+            stem, _ = parted(name)
             if self._is_created(session, name, content):
+                # Its number may be higher than the last one that was given.
+                self._last_number.pop(stem, None)
                 return name
-            return self._numbered(session, stem(name), lambda _: content)
+            return self._numbered(session, stem, self._last(stem), lambda _: content)
 
-    def _numbered(self, session: str, prefix: str, first_line: Callable[[int], bytes]) -> str:
-        for number in range(self._next_number(prefix), _NUMBERS_MAX):
-            if self._is_created(session, f"{prefix}{number}", first_line(number)):
-                self._last_number[prefix] = number
-                return f"{prefix}{number}"
-        raise Conflict(f"{prefix}N has no free number left")
+    def _numbered(self, session: str, stem: str, last: int, first_line: Callable[[int], bytes]) -> str:
+        for number in range(last + 1, NUMBERS_MAX):
+            if self._is_created(session, f"{stem}{number}", first_line(number)):
+                self._last_number[stem] = number
+                return f"{stem}{number}"
+        raise Conflict(f"{stem}N has no free number left")
 
     @contextlib.contextmanager
     def _creating(self) -> Iterator[None]:
@@ -80,29 +88,41 @@ class Naming:
 
     def _link_all(self) -> None:
         """Makes the links of every log anew, after somebody has removed them all: ids that are taken stay taken."""
+        for session, name in self._ids():
+            self._point("by-id", session, name)
+
+    def _ids(self, without: Collection[str | None] = ()) -> Iterator[tuple[str, str]]:
+        """The id in the first line of every log, and the name of the log; the logs named in `without` are not read."""
         for entry in self._folder.log_names():
             name = entry.name.removesuffix(LOG_SUFFIX)
-            session = self._id_of(name)
+            session = self._id_of(name) if name not in without else None
             if session is not None and is_id(session):
-                self._point("by-id", session, name)
+                yield session, name
 
-    def _next_number(self, prefix: str) -> int:
-        """One more than the highest in use. What others took since we last looked is met when linking."""
-        if prefix in self._last_number:
-            return self._last_number[prefix] + 1
-        names = (entry.name for entry in self._folder.log_names() if entry.name.startswith(prefix))
-        numbers = (name[len(prefix) : -len(LOG_SUFFIX)] for name in names)
-        return 1 + max((int(number) for number in numbers if number.isdigit()), default=0)
+    def _last(self, stem: str) -> int:
+        """The highest number in use, or 0. A number that another process took since the last look fails at linking."""
+        if stem in self._last_number:
+            return self._last_number[stem]
+        return max((number for number, _ in self._numbers(stem)), default=0)
+
+    def _numbers(self, stem: str) -> Iterator[tuple[int, str]]:
+        """The number and the name of every log that is named `stem` and a number."""
+        for entry in self._folder.log_names(stem):
+            name = entry.name.removesuffix(LOG_SUFFIX)
+            found, number = parted(name)
+            if found == stem and number is not None:
+                yield number, name
 
     def _is_created(self, session: str, name: str, content: bytes) -> bool:
         """Writes a draft and links it to its name in one step; False if somebody has that name already."""
+        path = self._folder.log_path(name)
         draft = os.path.join(self._folder.path, f".new-{session}")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             write_all(descriptor, content)
             os.fsync(descriptor)
             self._point("by-id", session, name)
-            os.link(draft, self._folder.log_path(name))
+            os.link(draft, path)
         except FileExistsError:
             return False
         finally:
@@ -128,21 +148,73 @@ class Naming:
     def entitle(self, name: str, title: str) -> None:
         """Keeps `by-title/` in step: one link, named after the last title."""
         with storage("link the title"):
-            folder = self._folder.make("by-title")
-            ending = f"--{name}{LOG_SUFFIX}"
-            for old in os.listdir(folder):
-                if old.endswith(ending):
-                    os.unlink(os.path.join(folder, old))
-            if title:
-                self._point("by-title", slug(title) + ending, name)
+            self._folder.make("by-title")
+            self._retitle(name, title, self._title_links(name).get(name, []))
+
+    def _retitle(self, name: str, title: str, links: list[str]) -> None:
+        for link in links:
+            os.unlink(os.path.join(self._folder.path, "by-title", link))
+        if title:
+            self._point("by-title", _title_link(title, name), name)
+
+    def _title_links(self, name: str = "") -> dict[str, list[str]]:
+        """The links in `by-title/` by the name of the log they point at; only those of one log, if it is named."""
+        folder, found = self._folder.inside("by-title"), dict[str, list[str]]()
+        for link in os.listdir(folder):
+            target = _target(os.path.join(folder, link)) if link.endswith(f"{name}{LOG_SUFFIX}") else None
+            if target is not None:
+                found.setdefault(target, []).append(link)
+        return found
+
+    # ── mending ──────────────────────────────────────────────────────────────────────────────────
+
+    def relink(self, titles: Mapping[str, str]) -> list[str]:
+        """Makes the links that are missing, given titles by name; gives the paths of the links that were made."""
+        with storage("make the missing links"):
+            return [*self._relink_ids(), *self._relink_titles(titles)]
+
+    def _relink_ids(self) -> Iterator[str]:
+        folder = self._folder.inside("by-id")
+        links = os.listdir(folder) if os.path.isdir(folder) else []
+        linked = {_target(os.path.join(folder, link)) for link in links}
+        missing = list(self._ids(without=linked))
+        if not missing:
+            return
+        with self._creating():
+            for session, name in missing:
+                target = _target(os.path.join(folder, session))
+                # Of two logs with one id only one can be linked.
+                if target is None or target == name or self._id_of(target) != session:
+                    self._point("by-id", session, name)
+                    yield os.path.join("by-id", session)
+
+    def _relink_titles(self, titles: Mapping[str, str]) -> Iterator[str]:
+        if not titles:
+            return
+        self._folder.make("by-title")
+        links = self._title_links()
+        for name, title in titles.items():
+            link = _title_link(title, name)
+            if title and link not in links.get(name, []):
+                self._retitle(name, title, links.get(name, []))
+                yield os.path.join("by-title", link)
 
     # ── finding ──────────────────────────────────────────────────────────────────────────────────
+
+    def first_lines(self, stem: str) -> Iterator[FirstLine]:
+        """See `ports.Store`."""
+        for _, name in sorted(self._numbers(stem), reverse=True):
+            try:
+                first = FirstLine(name, self._first_line(name))
+            except NotFound:
+                continue
+            yield first
 
     def name(self, session: str) -> str:
         """The name of a session: by `by-id`, as a name, or by reading the first line of every log."""
         if session in self._names:
             return self._names[session]
-        if not is_id(session):
+        if not is_name(session):
             raise BadId(f"not a session id or name: {session[:60]!r}")
         for way in (self._linked_name, self._plain_name, self._searched_name):
             # An id may be one that no file can be named after.
@@ -158,12 +230,8 @@ class Naming:
         self._names.clear()
 
     def _linked_name(self, session: str) -> str:
-        try:
-            target = os.readlink(os.path.join(self._folder.path, "by-id", session))
-        except OSError:
-            raise NotFound(session) from None
-        name = target.removeprefix("../").removesuffix(LOG_SUFFIX)
-        if target != f"../{name}{LOG_SUFFIX}" or not is_id(name) or self._id_of(name) not in (session, None):
+        name = _target(os.path.join(self._folder.path, "by-id", session))
+        if name is None or self._id_of(name) not in (session, None):
             raise NotFound(session)
         return self._plain_name(name)
 
@@ -181,10 +249,31 @@ class Naming:
     def _id_of(self, name: str) -> str | None:
         """The session id in a log's first line; None where that cannot be read."""
         try:
-            log = self._folder.open_log(name)
+            return id_of(self._first_line(name))
         except NotFound:
             return None
+
+    def _first_line(self, name: str) -> bytes:
+        """The first line of a log, without LF and byte order mark."""
+        log = self._folder.open_log(name)
         try:
-            return id_of(os.pread(log, _FIRST_LINE_BYTES, 0).partition(b"\n")[0].removeprefix(_BOM))
+            first = os.pread(log, _FIRST_LINE_BYTES, 0)
+            if b"\n" not in first and len(first) == _FIRST_LINE_BYTES:
+                first = next(line.raw for line in split(blocks(log, 0, LINE_MAX_BYTES)))
+            return first.partition(b"\n")[0].removeprefix(_BOM)
         finally:
             os.close(log)
+
+
+def _title_link(title: str, name: str) -> str:
+    return encodable(f"{title_part(title)}--{name}{LOG_SUFFIX}")
+
+
+def _target(link: str) -> str | None:
+    """The name of the log that a link of this folder points at; None if there is no such link."""
+    try:
+        target = os.readlink(link)
+    except OSError:
+        return None
+    name = target.removeprefix("../").removesuffix(LOG_SUFFIX)
+    return name if target == f"../{name}{LOG_SUFFIX}" and is_name(name) else None

@@ -24,7 +24,7 @@ from wakelog.errors import Conflict, LeaseLost, WakelogError
 from wakelog.log.end import End, already_there, check_place
 from wakelog.log.lines import Line, lines_after, split
 from wakelog.log.seal import seal_of, seq_of
-from wakelog.ports import Append, Lease, News, Sealed, Stat
+from wakelog.ports import Append, FirstLine, Lease, News, Sealed, Stat
 from wakelog.stores import load
 from wakelog.stores.files import LOG_SUFFIX, Folder, blocks, lines_backwards, storage, storage_error, write_all
 from wakelog.stores.jsonl.blob_files import BlobFiles
@@ -75,9 +75,17 @@ class JsonlStore:
         """See `ports.Store`."""
         return self._naming.name(session)
 
+    def first_lines(self, stem: str) -> Iterator[FirstLine]:
+        """See `ports.Store`."""
+        return self._naming.first_lines(stem)
+
     def entitle(self, session: str, title: str) -> None:
         """See `ports.Store`."""
         self._naming.entitle(self.name(session), title)
+
+    def relink(self, titles: Mapping[str, str]) -> list[str]:
+        """Makes the links in `by-id/` and `by-title/` that are missing, given titles by name; gives their paths."""
+        return self._naming.relink(titles)
 
     def sessions(self) -> Iterator[Stat]:
         """See `ports.Store`."""

@@ -12,7 +12,7 @@ from psycopg.errors import UniqueViolation
 
 from wakelog.errors import StoreError
 from wakelog.ports import Stat
-from wakelog.stores.database.tables import Addition, JournalRow, Known, LeaseRow, Row, StoredRow
+from wakelog.stores.database.tables import Addition, FirstRow, JournalRow, Known, LeaseRow, Row, StoredRow
 from wakelog.stores.holding import Holder
 from wakelog.stores.postgres.adding import ADD, ADD_MANY, MAKE, TAKE, made, many, one
 from wakelog.stores.postgres.blobs import PostgresBlobs
@@ -23,6 +23,7 @@ _ROWS_MAX = 1_000
 # Few lines are shorter than this, seal and all.
 _ROW_BYTES = 512
 _LISTED_MAX = 10_000
+_FIRST_ROWS_MAX = 500
 _BIGINT_MAX = (1 << 63) - 1
 
 _KNOWN = """
@@ -34,6 +35,16 @@ SELECT session, name, size, rows FROM wakelog.directory JOIN wakelog.logs USING 
 WHERE session > %(after)s ORDER BY session LIMIT %(most)s
 """
 _LAST_NUMBER = "SELECT coalesce(max(number), 0) FROM wakelog.directory WHERE stem = %(stem)s"
+# The lines are looked up by key for each of the few sessions of a page, whatever the planner knows of their number.
+_FIRST_ROWS = """
+SELECT page.name, page.number, coalesce(first.bytes, ''::bytea) FROM (
+  SELECT session, name, number FROM wakelog.directory
+  WHERE stem = %(stem)s AND number <= %(number)s AND (number < %(number)s OR name < %(name)s)
+  ORDER BY number DESC, name DESC LIMIT %(most)s) AS page
+LEFT JOIN LATERAL (
+  SELECT bytes FROM wakelog.lines WHERE session = page.session AND number = 1 LIMIT 1) AS first ON true
+ORDER BY page.number DESC, page.name DESC
+"""
 _LAST = """
 SELECT number, size, bytes FROM wakelog.lines WHERE session = %(session)s ORDER BY number DESC LIMIT 1
 """
@@ -122,6 +133,12 @@ class PostgresTables:
         """See `Tables`."""
         found = self._database.read(_LAST_NUMBER, {"stem": stem})
         return int(found[0][0]) if found else 0
+
+    def first_rows(self, stem: str, *, below: tuple[int, str] | None) -> Sequence[FirstRow]:
+        """See `Tables`. The first page is one row: most callers need no other."""
+        number, name = below or (_BIGINT_MAX, "")
+        given = {"stem": stem, "number": number, "name": name, "most": _FIRST_ROWS_MAX if below else 1}
+        return [FirstRow(*row) for row in self._database.read(_FIRST_ROWS, given)]
 
     def make(self, session: str, name: str, stem: str, number: int, rows: Sequence[Row]) -> bool:
         """See `Tables`."""

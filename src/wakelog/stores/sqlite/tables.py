@@ -10,15 +10,23 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from wakelog.ports import Stat
-from wakelog.stores.database.tables import Addition, JournalRow, Known, LeaseRow, Row, StoredRow
+from wakelog.stores.database.tables import Addition, FirstRow, JournalRow, Known, LeaseRow, Row, StoredRow
 from wakelog.stores.holding import Holder, boot_id, seconds_since_boot
 from wakelog.stores.sqlite.blobs import SqliteBlobs
 from wakelog.stores.sqlite.file import SqliteFile
 
 _POLL_S = 0.02
+_FIRST_ROWS_MAX = 500
+_NUMBER_MAX = (1 << 63) - 1
 
 _KNOWN = "SELECT id, name FROM logs WHERE id = ?1 UNION ALL SELECT id, name FROM logs WHERE name = ?1 LIMIT 1"
 _LAST_NUMBER = "SELECT coalesce(max(number), 0) FROM logs WHERE stem = ?"
+_FIRST_ROWS = """
+SELECT logs.name, logs.number, coalesce(first.bytes, x'') FROM logs LEFT JOIN lines AS first
+  ON first.session = logs.key AND first.number = 1
+WHERE logs.stem = ?1 AND logs.number <= ?2 AND (logs.number < ?2 OR logs.name < ?3)
+ORDER BY logs.number DESC, logs.name DESC LIMIT ?4
+"""
 _MAKE = "INSERT INTO logs (id, name, stem, number) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING key"
 # The last line says where a log ends. Where it ends elsewhere, the fence is not current or the key is another's, a
 # column that must not be is NULL, and the row is left out. (An INSERT that selects its row would keep a copy of every
@@ -115,6 +123,13 @@ class SqliteTables:
         """See `Tables`."""
         with self._file.reading() as db:
             return int(db.execute(_LAST_NUMBER, (stem,)).fetchone()[0])
+
+    def first_rows(self, stem: str, *, below: tuple[int, str] | None) -> Sequence[FirstRow]:
+        """See `Tables`. The first page is one row: most callers need no other."""
+        number, name = below or (_NUMBER_MAX, "")
+        with self._file.reading() as db:
+            rows = db.execute(_FIRST_ROWS, (stem, number, name, _FIRST_ROWS_MAX if below else 1)).fetchall()
+        return [FirstRow(*row) for row in rows]
 
     def make(self, session: str, name: str, stem: str, number: int, rows: Sequence[Row]) -> bool:
         """See `Tables`."""

@@ -1,0 +1,50 @@
+"""Whose a session is: the exact pair (agent, sender) in its first line, and which one is the latest chat of a pair.
+
+Rule: names only narrow the search (`log/names.py`). Whether a session is of a pair is decided by its first line, so
+that two different pairs never share a session, whatever their names look like.
+"""
+
+from wakelog.log.codec import Header, header_of
+from wakelog.log.content import Prompt
+from wakelog.log.entry import Message, Queued
+from wakelog.log.lines import Reader
+from wakelog.log.names import stems
+from wakelog.ports import Store
+
+
+def latest(store: Store, agent: str, sender: str) -> str | None:
+    """The name of the newest chat of exactly this agent and sender: the one with the highest number.
+
+    Sub-agents, imported sessions and forks in which no person has spoken yet are left out. Sessions that an earlier
+    version named come before those of this one. Only first lines under the names of the pair are read, and the log of
+    a fork up to the first thing that a person said.
+    """
+    for stem in stems(agent, sender):
+        for first in store.first_lines(stem):
+            if is_chat_of(store, first.name, header_of(first.raw), agent, sender):
+                return first.name
+    return None
+
+
+def read_header(store: Store, name: str) -> Header | None:
+    """What the first line of a session says of its identity and origin; None if it cannot be read."""
+    first = next(iter(store.load(name)), None)
+    return header_of(first.raw) if first is not None and first.whole else None
+
+
+def is_chat_of(store: Store, name: str, header: Header | None, agent: str, sender: str) -> bool:
+    """Whether a session is of exactly this pair and people talk in it."""
+    if header is None or not header.is_of(agent, sender):
+        return False
+    return header.origin is None or (header.origin == "fork" and _is_spoken_in(store, name))
+
+
+def _is_spoken_in(store: Store, name: str) -> bool:
+    """Whether a log holds a message of a person, in its own lines."""
+    reader = Reader()
+    for line in store.load(name):
+        for entry in reader.feed(line):
+            match entry.value:
+                case Message(message=Prompt()) | Queued(message=Prompt(), mode="steer" | "followUp"):
+                    return True
+    return False

@@ -1,0 +1,25 @@
+"""The number of the last session of an identity, for stores that are about to create the next one."""
+
+from collections.abc import Callable, Iterator
+
+from wakelog.log.codec import header_of
+from wakelog.log.names import name_stem, old_stem, parted
+from wakelog.ports import FirstLine
+
+NUMBERS_MAX = 1_000_000
+
+
+def last_old_number(first_lines: Callable[[str], Iterator[FirstLine]], agent: str, sender: str) -> int:
+    """The highest number of this exact pair under the stem of earlier versions, or 0.
+
+    Asked only while the pair has no session under its current stem: numbers go on from here. Other pairs may share
+    the old stem, so that first lines are compared.
+    """
+    old = old_stem(agent, sender)
+    if old == name_stem(agent, sender):
+        return 0
+    for first in first_lines(old):
+        header = header_of(first.raw)
+        if header is not None and header.is_of(agent, sender):
+            return parted(first.name)[1] or 0
+    return 0
