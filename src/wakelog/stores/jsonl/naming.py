@@ -13,7 +13,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 
-from wakelog.errors import BadId, Conflict, NotFound
+from wakelog.errors import BadId, Conflict, NoAccess, NotFound
 from wakelog.log.codec import id_of
 from wakelog.log.ids import checked_id, is_id, slug, stem
 from wakelog.stores.files import LOG_SUFFIX, Folder, checked_name, storage, sync_folder, write_all
@@ -179,10 +179,10 @@ class Naming:
         raise NotFound(session)
 
     def _id_of(self, name: str) -> str | None:
-        """The session id in a log's first line; None where that cannot be read."""
+        """The session id in a log's first line; None where that cannot be read, or not by this user."""
         try:
             log = self._folder.open_log(name)
-        except NotFound:
+        except (NotFound, NoAccess):
             return None
         try:
             return id_of(os.pread(log, _FIRST_LINE_BYTES, 0).partition(b"\n")[0].removeprefix(_BOM))
