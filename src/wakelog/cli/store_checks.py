@@ -1,7 +1,8 @@
-"""What lies in a store's folder, counted and looked over without opening a log. Used by `doctor` and `du`.
+"""What lies in a store, counted and looked over. Used by `doctor` and `du`.
 
-A folder other than the default store's knows nothing of this: for a store that is no folder the answers
-are empty. Nothing here repairs: it says what a person may want to know.
+What is said of folders and files is empty for a store that is no folder. Logs are read for the blobs they name, and
+those are looked for in a listing; their bytes are not read. Nothing here repairs: it says what a person may want to
+know.
 """
 
 import os
@@ -11,12 +12,23 @@ from collections.abc import Iterator
 import msgspec
 
 from wakelog.cli.places import Place
+from wakelog.cli.progress import watched
+from wakelog.errors import NoAccess, WakelogError
 from wakelog.log.ids import is_id
-from wakelog.stores.files import LOG_SUFFIX
+from wakelog.log.needs import Needs
+from wakelog.ports import Store
+from wakelog.stores.files import LOG_SUFFIX, storage
 from wakelog.stores.jsonl import JsonlStore
 
 _OURS = frozenset({"by-id", "by-title", ".locks", ".journals", ".blobs"})
 _PROBLEMS_MAX = 20
+
+
+class LostBlobs(msgspec.Struct, frozen=True):
+    """A session, and how many blobs it names that are not there or have another size."""
+
+    name: str
+    blobs: int
 
 
 class StoreReport(msgspec.Struct, frozen=True, rename="camel"):
@@ -28,7 +40,14 @@ class StoreReport(msgspec.Struct, frozen=True, rename="camel"):
     index: str
     index_bytes: int
     damaged: list[str]
+    lost: list[LostBlobs]
+    inaccessible: list[str]
     problems: list[str]
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether something that was kept cannot be had."""
+        return bool(self.damaged or self.lost or self.inaccessible)
 
 
 def check_store(place: Place) -> StoreReport:
@@ -38,6 +57,7 @@ def check_store(place: Place) -> StoreReport:
     is_readable = folder is None or os.path.isdir(folder) or not os.path.lexists(folder)
     stats = list(place.store.sessions()) if is_readable else []
     damaged = [row.name for row in place.catalog.rows(archived=None) if row.damage] if stats else []
+    lost, inaccessible = _lost_blobs(place.store, [found.name for found in stats])
     return StoreReport(
         store=folder or place.shown,
         sessions=len(stats),
@@ -45,8 +65,40 @@ def check_store(place: Place) -> StoreReport:
         index=place.index_path,
         index_bytes=index_bytes(place),
         damaged=damaged,
+        lost=lost,
+        inaccessible=inaccessible,
         problems=list(_some(_problems(folder))) if folder else [],
     )
+
+
+def _lost_blobs(store: Store, names: list[str]) -> tuple[list[LostBlobs], list[str]]:
+    """The logs that name blobs which cannot be had, and what this user may not read."""
+    lost: list[LostBlobs] = []
+    inaccessible: list[str] = []
+    try:
+        sizes = {blob.digest: blob.bytes for blob in store.blobs.stored()} if names else {}
+    except NoAccess:
+        return [], ["the blobs"]
+    with watched("Reading logs") as progress:
+        for at, name in enumerate(names):
+            try:
+                missing = [digest for digest, size in _named_blobs(store, name).items() if sizes.get(digest) != size]
+                lost += [LostBlobs(name, len(missing))] if missing else []
+            except NoAccess:
+                inaccessible.append(name)
+            except WakelogError:
+                # The catalog could not read it either, and calls it damaged.
+                continue
+            if progress is not None:
+                progress(at + 1, len(names))
+    return lost, inaccessible
+
+
+def _named_blobs(store: Store, name: str) -> dict[str, int]:
+    needs = Needs()
+    for line in store.load(name):
+        needs.take(line)
+    return needs.blobs
 
 
 def folder_of(place: Place) -> str | None:
@@ -86,7 +138,7 @@ def _problems(folder: str) -> Iterator[str]:
         yield f"{folder} is no folder" if there else f"{folder} is not there yet; `wakelog new` makes it"
         return
     yield from _mode_problems(folder, folder)
-    with os.scandir(folder) as entries:
+    with storage(f"list {folder}"), os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             yield from _entry_problems(entry)
     yield from _dangling(os.path.join(folder, "by-id"))
