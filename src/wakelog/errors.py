@@ -9,6 +9,7 @@
     │   └── LeaseLost       another worker runs this session now
     └── StoreError          the storage itself failed or is damaged
         ├── Damaged         what is stored cannot be what was written
+        ├── NoAccess        the system, or a server, does not let this user read or write it
         └── NewerFormat     written by a newer wakelog than this one
 
 Failures of the outside world (a model, a tool, a network) are entries in the log and never
@@ -74,6 +75,12 @@ class Damaged(StoreError):
     """What is stored cannot be what was written."""
 
     kind = "damaged"
+
+
+class NoAccess(StoreError):
+    """This user may not read or write a file, a folder or a table. What is stored may be in perfect order."""
+
+    kind = "no_access"
 
 
 class NewerFormat(StoreError):

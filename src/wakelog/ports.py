@@ -217,6 +217,10 @@ class Blobs(Protocol):
         """The bytes, checked against the digest: `NotFound` or `Damaged` otherwise."""
         ...
 
+    def check(self, ref: BlobRef) -> None:
+        """Raises what `get` would raise, without handing out, or holding in memory, more than it must."""
+        ...
+
     def stored(self) -> Iterator[StoredBlob]:
         """Every blob there is, in no particular order."""
         ...
@@ -291,6 +295,10 @@ class Catalog(Protocol):
 
     def is_damaged(self, name: str) -> bool:
         """Whether something in the session of that name could not be read."""
+        ...
+
+    def inaccessible(self) -> Sequence[str]:
+        """The names of the sessions that this user was not let read when the catalog was last brought up to date."""
         ...
 
     def search(self, query: str, *, limit: int = 50, after: str | None = None) -> Sequence[Hit]:

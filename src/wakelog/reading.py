@@ -41,6 +41,12 @@ class Log(msgspec.Struct):
         return next((entry for entry in self.entries if type(entry.value) is Session), None)
 
     @property
+    def history(self) -> tuple[Entry, ...]:
+        """The entries of this session, behind those it inherited from the session it was forked from."""
+        links = [link for link in self.tree.links.values() if self.tree.is_inherited(link.id)]
+        return (*links, *self.entries)
+
+    @property
     def id(self) -> str:
         """The session's id; its name where the first line cannot be read."""
         return self.session.id if self.session else self.name

@@ -6,6 +6,8 @@ import shutil
 
 import pytest
 
+from wakelog.log.content import ToolResult
+from wakelog.log.entry import Message
 from wakelog.log.lines import Line
 from wakelog.log.proof import prove
 
@@ -36,8 +38,11 @@ def test_verify_of_a_sound_log(shell, log):
         "broken": [],
         "unsealed": 0,
         "noted": [],
+        "blobs": 0,
+        "lost": [],
         "head": prove([Line(line) for line in log.read_bytes().splitlines()]).head,
         "anchored": None,
+        "since": None,
     }
     assert "crab_user_1: ok, 5 entries" in shell("verify", "crab_user_1").out
 
@@ -107,42 +112,138 @@ def test_salvage_of_nothing(shell, log):
     assert not os.path.exists("x.jsonl")
 
 
+# ── a digest that was kept ───────────────────────────────────────────────────────────────────────
+
+
+def head_of(shell, session):
+    return shell("verify", session, "--json").json["head"]
+
+
 def test_a_digest_kept_elsewhere_finds_a_cut_tail(shell, log):
-    """DESIGN 3: a log cut at a line's end looks sound, unless somebody kept its head."""
-    head = shell("verify", "crab_user_1", "--json").json["head"]
+    """LOG-9: a log cut at a line's end looks sound, unless its head was kept elsewhere."""
+    head = head_of(shell, "crab_user_1")
+    same = shell("verify", "crab_user_1", "--head", head, "--json")
+    assert (same.code, same.json["anchored"], same.json["since"]) == (0, True, 0)
     shell("append", "crab_user_1", "more")
+    shell("append", "crab_user_1", "and more")
     grown = shell("verify", "crab_user_1", "--head", head, "--json")
-    assert (grown.code, grown.json["anchored"]) == (0, True)
-    rewrite(log, lambda lines: lines[:-2])
+    assert (grown.code, grown.json["anchored"], grown.json["since"]) == (0, True, 2)
+    assert "has gone on since: 2 entries later" in shell("verify", "crab_user_1", "--head", head).out
+    rewrite(log, lambda lines: lines[:-3])
     assert shell("verify", "crab_user_1").code == 0
     cut = shell("verify", "crab_user_1", "--head", head, "--json")
-    assert (cut.code, cut.json["ok"], cut.json["anchored"]) == (4, False, False)
-    assert "NOT in the chain" in shell("verify", "crab_user_1", "--head", head).out
+    assert (cut.code, cut.json["ok"], cut.json["anchored"], cut.json["since"]) == (4, False, False, None)
+
+
+def test_verify_and_doctor_do_not_contradict_each_other(shell, log):
+    """Law 9: a digest that is not in the log may be another log's; `doctor` has nothing to explain then."""
+    answer = shell("verify", "crab_user_1", "--head", "0" * 64)
+    assert answer.code == 4
+    assert "it is the digest of another log, or this log was cut or rewritten before it" in answer.out
+    assert "explains" not in answer.out
+    told = shell("doctor", "crab_user_1")
+    assert (told.code, "leave no trace" in told.out) == (0, True)
+
+
+@pytest.mark.parametrize("kept", ["garbage", "", "0" * 63, "0" * 65, "A" * 64, "sha256:" + "0" * 64, "é" * 64])
+def test_what_is_no_digest_is_a_usage_error(shell, log, kept):
+    """Bad input: what cannot be a digest says nothing about a log; one line says what a digest is."""
+    answer = shell("verify", "crab_user_1", "--head", kept)
+    assert (answer.code, answer.out) == (2, "")
+    assert "64 hex digits" in answer.err
+    assert len(answer.err.splitlines()) == 1
+
+
+def test_a_digest_of_another_session_is_told_from_a_cut_log(shell, log):
+    """Law 9: this digest never belonged to this log, and that can be shown."""
+    shell("new", "--agent", "other")
+    shell("append", "other_user_1", "hi")
+    lines = (shell.store / "other_user_1.jsonl").read_text().splitlines()
+    for kept in (json.loads(line)["h"] for line in lines):
+        answer = shell("verify", "crab_user_1", "--head", kept)
+        assert (answer.code, answer.out) == (2, "")
+        assert "this digest is one of other_user_1, not of crab_user_1" in answer.err
+
+
+def test_a_longer_copy_of_the_same_log_shows_that_it_was_cut(shell, log):
+    """Law 9: another log that goes on from this one's head to the digest proves the cut."""
+    head = head_of(shell, "crab_user_1")
+    (shell.store / "backup_user_1.jsonl").write_bytes(log.read_bytes())
+    rewrite(log, lambda lines: lines[:-1])
+    answer = shell("verify", str(log), "--head", head)
+    assert answer.code == 4
+    assert "this log was cut: backup_user_1 is the same log" in answer.out
 
 
 def test_a_healthy_session(shell, log):
     answer = shell("doctor", "crab_user_1")
-    assert (answer.code, answer.out) == (0, "crab_user_1: healthy, 5 entries read\n")
+    assert (answer.code, answer.out.splitlines()[0]) == (0, "crab_user_1: healthy, 5 entries read")
+    assert "wakelog verify crab_user_1 --head DIGEST" in answer.out
 
 
-def test_every_command_that_reads_one_session_says_that_it_is_damaged(shell, log):
-    """DESIGN 8: exit code 4, and the output is still given."""
-    rewrite(log, lambda lines: [*lines[:4], b"rubbish\n", lines[4]])
-    for words in (
-        ("show", "crab_user_1"),
-        ("show", "crab_user_1", "--json"),
-        ("tree", "crab_user_1"),
-        ("context", "crab_user_1", "--json"),
-        ("export", "crab_user_1", "-f", "md"),
-        ("export", "crab_user_1", "-f", "jsonl"),
-        ("usage", "crab_user_1", "--json"),
-        ("tail", "crab_user_1", "-n", "2", "--json"),
-        ("head", "crab_user_1"),
-    ):
-        answer = shell(*words)
-        assert answer.code == 4, words
-        assert answer.raw
-        assert "line 5" in answer.err
+# ── blobs ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def output(shell, story):
+    """A session whose entry 3 is the result of a tool with its output in a blob; gives the blob's file."""
+    story.user("go")
+    reply = story.reply("yes", calls=[("t1", "grep", {})])
+    ref = story.store.blobs.put(b"all of the output")
+    result = ToolResult(tool_call_id="t1", tool_name="gr\x1bep", reply_id=reply.id, content="all", blob=ref)
+    story.session.append(Message(message=result))
+    name = ref.digest.removeprefix("sha256:")
+    return shell.store / ".blobs" / name[:2] / name
+
+
+LOSSES = {
+    "removed": (lambda path: path.unlink(), "missing blob"),
+    "changed": (lambda path: path.write_bytes(b"ALL of the output"), "damaged blob"),
+    "cut": (lambda path: path.write_bytes(b"all of"), "damaged blob"),
+}
+
+
+@pytest.mark.parametrize("how", LOSSES)
+def test_a_lost_blob_is_found_and_explained(shell, output, how):
+    """LOG-16, law 9: `verify` ends with 4; `doctor` says which entry, by number and kind, loses what."""
+    sound = shell("verify", "crab_user_1", "--json")
+    assert (sound.code, sound.json["blobs"], sound.json["lost"]) == (0, 1, [])
+    assert "ok, 4 entries, 1 blob" in shell("verify", "crab_user_1").out
+    lose, kind = LOSSES[how]
+    lose(output)
+    answer = shell("verify", "crab_user_1", "--json")
+    assert (answer.code, answer.json["ok"], answer.json["damage"]) == (4, False, [])
+    (lost,) = answer.json["lost"]
+    assert (lost["kind"], lost["digest"], lost["bytes"]) == (kind, f"sha256:{output.name}", 17)
+    (entry,) = lost["entries"]
+    assert (entry["seq"], entry["type"], entry["line"]) == (3, "message", 4)
+    told = shell("doctor", "crab_user_1", "--json")
+    (finding,) = told.json["findings"]
+    assert (told.code, finding["kind"], finding["line"], finding["entries"]) == (4, kind, 4, lost["entries"])
+    assert "Entry 3 (message) loses the whole output of the tool" in finding["meaning"]
+    assert finding["advice"]
+    drawn = " ".join(shell("doctor", "crab_user_1").out.split())
+    assert "Entry 3 (message) loses the whole output of the tool gr␛ep" in drawn
+    assert f"sha256:{output.name}" in shell("verify", "crab_user_1").out
+
+
+def test_a_damaged_line_and_a_lost_blob_are_both_told(shell, output):
+    """Law 9: one fault does not hide another."""
+    output.unlink()
+    log = shell.store / "crab_user_1.jsonl"
+    log.write_bytes(log.read_bytes() + b"rubbish\n")
+    found = shell("verify", "crab_user_1", "--json").json
+    assert [len(found[what]) for what in ("damage", "lost")] == [1, 1]
+
+
+def test_doctor_of_the_store_finds_lost_blobs(shell, output):
+    """LOG-16: a session that names a blob which is not there is found without being asked about."""
+    assert (shell("doctor").code, shell("doctor", "--json").json["lost"]) == (0, [])
+    output.write_bytes(b"cut")
+    answer = shell("doctor", "--json")
+    assert (answer.code, answer.json["lost"]) == (4, [{"name": "crab_user_1", "blobs": 1}])
+    drawn = shell("doctor")
+    assert (drawn.code, "crab_user_1: 1 blob missing" in drawn.out) == (4, True)
 
 
 # ── the store ────────────────────────────────────────────────────────────────────────────────────
@@ -161,8 +262,9 @@ def test_doctor_looks_the_store_over(shell, log):
     told = "\n".join(report["problems"])
     for word in ("notes.txt", ".new-1-x", "link.jsonl", "chmod 600", "chmod 700", "by-id/gone"):
         assert word in told
-    assert set(report) == {"store", "sessions", "bytes", "index", "indexBytes", "damaged", "problems", "relinked"}
-    assert (report["sessions"], report["damaged"]) == (1, [])
+    lists = {"damaged": [], "lost": [], "inaccessible": []}
+    assert set(report) == {"store", "sessions", "bytes", "index", "indexBytes", "problems", "relinked", *lists}
+    assert (report["sessions"], {name: report[name] for name in lists}) == (1, lists)
 
 
 def test_doctor_makes_missing_links(shell, log):
@@ -192,9 +294,13 @@ def test_doctor_says_what_it_cannot_link(shell, log):
 
 
 def test_doctor_names_damaged_sessions(shell, log):
+    """DESIGN 8: a store with a damaged session is not sound, and the exit code says so."""
     log.write_bytes(log.read_bytes() + b"rubbish\n")
-    assert shell("doctor", "--json").json["damaged"] == ["crab_user_1"]
-    assert "wakelog doctor crab_user_1" in shell("doctor").out
+    answer = shell("doctor", "--json")
+    assert (answer.code, answer.json["damaged"]) == (4, ["crab_user_1"])
+    drawn = shell("doctor")
+    assert drawn.code == 4
+    assert "wakelog doctor crab_user_1" in drawn.out
 
 
 def test_doctor_makes_no_store(shell):

@@ -84,6 +84,7 @@ def test_as_json(shell, talk, target):
         "session": talk.session.id,
         "name": "crab_user_1",
         "bytes": size,
+        "damage": [],
         "lost": [],
         "journals": 0,
         "neededBy": None,

@@ -9,7 +9,9 @@ import pytest
 from wakelog.cli import ALIASES, COMMANDS, SECTIONS
 from wakelog.cli.group import wakelog
 from wakelog.forking import fork
-from wakelog.log.content import Usage
+from wakelog.log.content import BlobRef, ToolResult, Usage
+from wakelog.log.digest import digest_of
+from wakelog.log.entry import Message
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 SHARED = {"--store", "--color", "--pager", "--no-pager", "--json", "--help", "-h"}
@@ -60,7 +62,7 @@ def described(name):
 
 # What a list or object holds that the page describes elsewhere.
 ELSEWHERE = re.compile(
-    r"messages\[\]\.content|tools\[\]\.schema\.|params\.|^input\.|^entry\.|^runs\[\]\.|noted\[\]|leftOut\[\]|entries\[\]\.(?!id|parentId|type|seq|timestamp|link|role|text|inherited)"
+    r"messages\[\]\.content|tools\[\]\.schema\.|params\.|^input\.|^entry\.|^runs\[\]\.|noted\[\]|leftOut\[\]|findings\[\]\.entries\[\]|entries\[\]\.(?!id|parentId|type|seq|timestamp|link|role|text|inherited)"
     r"|branches\[\]\.(?:alone\.)?(?:calls|input|output|cacheRead|cacheWrite|cost)"
 )
 
@@ -109,6 +111,8 @@ def answers(shell, story, of_runs, of_config):
     story.result(reply, "t1", status="error")
     story.session.label(first.id, "x")
     story.store.blobs.put(b"a blob that no log names")
+    output = BlobRef(digest=digest_of(b"nobody has this"), bytes=15)
+    story.session.append(Message(message=ToolResult(tool_call_id="t1", reply_id=reply.id, blob=output)))
     fork(story.session).say("more")
     log = shell.store / "crab_user_1.jsonl"
     fork_words = ("fork", "crab_user_1", "--new-session", "--json")

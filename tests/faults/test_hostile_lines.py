@@ -77,7 +77,8 @@ HOSTILE: dict[str, tuple[bytes, bool, str | None]] = {
     "a lone surrogate in a key": (custom("x", '{"\\udc00":1}'), True, None),
     "100,000 levels of lists": (custom("x", "[" * DEEP + "]" * DEEP), False, "unreadable"),
     "100,000 levels of objects": (custom("x", '{"a":' * DEEP + "1" + "}" * DEEP), False, "unreadable"),
-    "1e999": (custom("x", "1e999"), False, "unreadable"),
+    "1e999": (custom("x", "1e999"), True, None),
+    "a version below the first": (line("x", '"v":0'), True, "unreadable"),
     "NaN": (custom("x", "NaN"), False, "unreadable"),
     "no id": (b'{"type":"message","message":{"role":"user","content":"x"}}', False, "unreadable"),
     "no type": (b'{"id":"x","message":{"role":"user","content":"x"}}', False, "unreadable"),
@@ -106,6 +107,8 @@ HUGE: dict[str, tuple[Callable[[], bytes], bool, str | None]] = {
     "600 KB of lone surrogates": (lambda: line("x")[:-3] + b"\\udead" * 100_000 + b'"}}', True, None),
     "300 KB of records": (lambda: b'{"type":"y","id":"e3"}' * 14_000, True, "glued repeated"),
     "15 MB of empty lists": (lambda: custom("x", "[" + "[]," * 5_000_000 + "0]"), False, "unreadable"),
+    "120 KB of numbers too large": (lambda: custom("x", "[" + "1e999," * 20_000 + "0]"), True, None),
+    "15 MB of opened numbers": (lambda: b'{"a":1e999,' * 1_400_000, False, "unreadable"),
     "15 MB of text": (lambda: line("x", text="a" * 15_000_000), True, None),
 }
 NEVER_APPENDED = {"a newer version"}

@@ -5,11 +5,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.laws.values import IDS, JSON, values_of
-from wakelog.log.codec import decode, encode
+from tests.laws.values import IDS, JSON, ODD_JSON, values_of
+from wakelog.copying import copy
+from wakelog.exchange.json_document import document
+from wakelog.exchange.jsonl import exact, standalone
+from wakelog.forking import fork
+from wakelog.log.codec import Undecodable, amended, canonical, decode, encode, plain
 from wakelog.log.entry import FACT_TYPES, LINK_TYPES, Fact, Link, Unknown
 from wakelog.log.lines import Reader, split
 from wakelog.log.seal import Chain, seq_of, unsealed
+from wakelog.reading import read_log
+from wakelog.session import Session as OpenSession
+from wakelog.stores.memory import MemoryStore
 
 TYPES = sorted([*Link.__subclasses__(), *Fact.__subclasses__()], key=lambda cls: cls.__name__)
 
@@ -59,6 +66,84 @@ def test_unknown_parts_are_kept():
     value = decode(line)
     assert value.message.text == "hi"
     assert value.message.parts[0].part == {"type": "video", "url": "x"}
+
+
+# Where JSON that this version does not understand may stand, and what the line is read as.
+UNKNOWN_PLACES = {
+    "unknown type": b'{"type":"from_the_future","id":"odd","parentId":"s","x":%b}',
+    "unknown part": b'{"type":"message","id":"odd","parentId":"s","message":{"role":"user","content":'
+    b'[{"type":"video","x":%b},{"type":"text","text":"hi"}]}}',
+    "unknown key": b'{"type":"label","id":"odd","parentId":"s","x":%b,"targetId":"s","label":"here"}',
+    "known type": b'{"type":"setting","id":"odd","parentId":"s","key":"k","value":%b}',
+    "malformed type": b'{"type":"label","id":"odd","parentId":"s","targetId":["no"],"label":%b}',
+    "malformed message": b'{"type":"message","id":"odd","parentId":"s","message":{"role":"wizard","content":%b}}',
+}
+
+
+@pytest.mark.parametrize("place", UNKNOWN_PLACES)
+@given(odd=ODD_JSON)
+def test_valid_json_survives_wherever_it_stands(place, odd):
+    """Law 10, LOG-8: numbers no double holds and lone surrogates do not make a line unreadable, wherever they stand."""
+    line = UNKNOWN_PLACES[place] % odd
+    entry, damage = read_line(line)
+    assert (entry.raw, entry.id) == (line, "odd")
+    if place.startswith("malformed"):
+        # What is wrong with it is said, and is not that it is no JSON.
+        assert [(hurt.kind, "not JSON" in hurt.reason) for hurt in damage] == [("unreadable", False)]
+        assert isinstance(entry.value, Unknown)
+    else:
+        assert damage == []
+        assert isinstance(entry.value, Unknown) == (place == "unknown type")
+        assert msgspec.json.decode(msgspec.json.encode(plain(entry.value)))
+        assert msgspec.json.decode(canonical(entry.value))
+
+
+def read_line(line):
+    reader = Reader()
+    (entry,) = reader.feed_all(split([line + b"\n"]))
+    return entry, reader.damage
+
+
+@pytest.mark.parametrize("place", UNKNOWN_PLACES)
+@given(odd=ODD_JSON)
+def test_valid_json_leaves_byte_for_byte(place, odd):
+    """Law 10: such a line goes out by copy, as jsonl, in a JSON document and in a fork's export as it was stored."""
+    line, store, target = UNKNOWN_PLACES[place] % odd, MemoryStore(), MemoryStore()
+    first = b'{"type":"session","id":"s","version":1}\n'
+    store.replace("s", "crab_user_1", first + line + b"\n")
+    log = read_log(store, "s")
+    assert exact(store.load("s")) == first + line + b"\n"
+    assert line in document(log)
+    (copied,) = copy(store, target, ["s"])
+    assert (copied.status, exact(target.load("s"))) == ("copied", first + line + b"\n")
+    if not place.startswith("malformed") and log.tree.head == "odd":
+        forked = read_log(store, fork(OpenSession(store, "s")).name)
+        hung = line.replace(b'"parentId":"s"', b'"parentId":"%b"' % forked.id.encode())
+        assert hung in [unsealed(kept) for kept in standalone(store, forked).lines]
+
+
+@given(odd=ODD_JSON)
+def test_a_changed_line_keeps_every_other_value_byte_for_byte(odd):
+    """Law 10: an export that must change a key writes the others as they stood, in their order."""
+    line = b'{ "v":1, "x" :%b,"parentId":"a","\\ud800":%b,"type":"x","id":"z"}' % (odd, odd)
+    changed = amended(line, {"parentId": "b", "new": [1]}, without=("v",))
+    assert changed == b'{"x":%b,"parentId":"b","\\ud800":%b,"type":"x","id":"z","new":[1]}' % (odd, odd)
+
+
+def test_a_changed_key_that_stands_twice_is_changed_twice():
+    """The last of two equal keys counts, so neither may keep the old value."""
+    assert amended(b'{"a":1,"b":2,"\\u0061":3}', {"a": 9}) == b'{"a":9,"b":2,"\\u0061":9}'
+    assert amended(b"{}", {"a": "x"}) == b'{"a":"x"}'
+    assert amended(b'{"a":{"b":[1,{"a":2}]},"c":"}"}', {}, without=("c",)) == b'{"a":{"b":[1,{"a":2}]}}'
+
+
+@pytest.mark.parametrize(
+    "line", [b'{"type":"x","id":"z","a":1e}', rb'{"type":"x","id":"z","a":"\u12"}', b'{"id":1e400']
+)
+def test_what_is_no_json_stays_so(line):
+    """Law 9: only valid JSON is made readable."""
+    with pytest.raises(Undecodable, match="not JSON"):
+        decode(line)
 
 
 def test_links_and_facts_share_no_type():

@@ -16,6 +16,37 @@ JSON = st.recursive(
     max_leaves=6,
 )
 
+# JSON as text, with what a JSON library refuses or changes although it is valid: numbers that no double holds, integers
+# of thousands of digits, lone surrogate escapes (in keys too), the same key twice, escapes that need not be.
+_ODD_NUMBERS = st.sampled_from(
+    ["1e400", "-1e400", "1E+400", "2.5e999999999999999999999", "-0.0", "1e-400", "1.0e2", "9" * 400, "-" + "7" * 5_000]
+)
+_ODD_STRINGS = st.sampled_from(
+    [
+        r'"\ud800"',
+        r'"\uDFFF x"',
+        r'"\\ud800\ud800"',
+        r'"\ud83e\udd80"',
+        r'"\u0061"',
+        '"1e400"',
+        r'"\"}\u0000"',
+        '"\u2028"',
+    ]
+)
+
+
+def _objects(inner):
+    return st.lists(st.tuples(_ODD_STRINGS, inner), max_size=3).map(
+        lambda pairs: "{{{}}}".format(", ".join(f"{key} :{value}" for key, value in pairs))
+    )
+
+
+ODD_JSON = st.recursive(
+    st.sampled_from(["null", "true"]) | _ODD_NUMBERS | _ODD_STRINGS,
+    lambda inner: st.lists(inner, max_size=3).map(lambda values: "[{}]".format(",".join(values))) | _objects(inner),
+    max_leaves=6,
+).map(str.encode)
+
 
 def values_of(cls):
     """A strategy for one struct type, with an id that is within the grammar."""

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from wakelog.errors import UsageError
-from wakelog.log.codec import Undecodable, canonical, decode, decode_patiently, encode, id_of
+from wakelog.log.codec import UPCASTERS, Undecodable, canonical, decode, encode, id_of
 from wakelog.log.content import Prompt, Text
-from wakelog.log.entry import Custom, Label, Message, Session, Setting, Unknown
+from wakelog.log.entry import FORMAT_VERSION, Custom, Label, Message, Session, Setting, Unknown
 
 PROMPT = b'{"type":"message","id":"m1","message":{"role":"user","content":"hi"}}'
 
@@ -25,7 +25,7 @@ PROMPT = b'{"type":"message","id":"m1","message":{"role":"user","content":"hi"}}
         (b'{"type":5,"id":"m1"}', "not an entry"),
         (b'{"type":"label","id":"../../etc"}', "outside the grammar"),
         (b'{"type":"label","id":""}', "outside the grammar"),
-        (b'{"type":"x","id":"m1","seq":1e999}', "not JSON"),
+        (b'{"type":"x","id":"m1","seq":1e999}', "not an entry"),
         (b'{"type":"x","id":"m1","seq":NaN}', "not JSON"),
         (b'{"type":"x","id":"m1","a":' + b"[" * 100_000, "nested"),
         (b'{"type":"x","id":"m1"}{"type":"x","id":"m2"}', "not JSON"),
@@ -105,11 +105,77 @@ def test_newer_lines_say_both_versions():
         assert "up to 1" in caught.value.reason
 
 
-def test_older_lines_are_lifted():
-    """LOG-7: older versions are upcast in the value, step by step; the bytes are not touched."""
-    line = b'{"v":0,"type":"label","id":"m1","target":"x"}'
-    lifted = decode_patiently(line, {0: lambda old: {**old, "targetId": old["target"]}})
-    assert lifted == Label(id="m1", v=0, target_id="x")
+def renamed_target(old):
+    """A fake step from format 1 to format 2: `target` became `targetId`."""
+    return {key: value for key, value in old.items() if key != "target"} | {"targetId": old["target"]}
+
+
+# A format that does not exist yet, so that the rules for older lines can be tried.
+FORMAT_2 = {"newest": 2, "upcasters": {1: renamed_target}}
+
+
+@pytest.mark.parametrize("said", [b'"v":1,', b""])
+def test_older_lines_are_lifted(said):
+    """LOG-7: older lines are lifted in the value, step by step; a line that does not say is of the first format."""
+    line = b'{%b"type":"label","id":"m1","target":"x"}' % said
+    assert decode(line, **FORMAT_2) == Label(id="m1", v=1 if said else None, target_id="x")
+
+
+@pytest.mark.parametrize("said", [b'"v":1,', b""])
+def test_an_older_line_that_decodes_as_it_is_is_lifted_too(said):
+    """LOG-7: the meaning of a key may change while its shape stays, so no old line is read as a new one."""
+    line = b'{%b"type":"label","id":"m1","targetId":"x","label":"l"}' % said
+    lifted = decode(line, 2, {1: lambda old: {**old, "label": old["label"] + " as of 1"}})
+    assert lifted.label == "l as of 1"
+
+
+def test_lines_of_today_are_not_lifted():
+    """LOG-7: a step is for older lines only."""
+    line = b'{"v":2,"type":"label","id":"m1","targetId":"x"}'
+    assert decode(line, **FORMAT_2) == Label(id="m1", v=2, target_id="x")
+    assert decode(b'{"v":2,"type":"session","id":"s","version":2}', **FORMAT_2) == Session(id="s", v=2, version=2)
+
+
+def test_every_step_between_formats_is_there():
+    """LOG-7: a line of any older format can be lifted to today's."""
+    assert sorted(UPCASTERS) == list(range(1, FORMAT_VERSION))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"v":0,"type":"label","id":"m1","targetId":"x"}',
+        b'{"v":-1,"type":"label","id":"m1","targetId":"x"}',
+        b'{"v":0,"type":"hologram","id":"m1"}',
+        b'{"v":1,"type":"session","id":"m1","version":0}',
+        b'{"v":0,"type":"session","id":"m1","version":1}',
+        b'{"type":"session","id":"m1","version":-7}',
+    ],
+)
+def test_formats_below_the_first_are_refused(line):
+    """LOG-7: a version that never existed is damage with a reason; the entry keeps its place in the tree."""
+    for more in ({}, FORMAT_2):
+        with pytest.raises(Undecodable, match="never existed: the first one is 1") as caught:
+            decode(line, **more)
+        assert (caught.value.envelope.id, caught.value.newer) == ("m1", None)
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (b"1e400", 1.7976931348623157e308),
+        (b"-1e400", -1.7976931348623157e308),
+        (b"9" * 4301, 1.7976931348623157e308),
+        (b"-" + b"9" * 4300, -1.7976931348623157e308),
+        (b"1e400,1e-400", 0.0),
+    ],
+)
+def test_numbers_that_are_too_large(number, shown):
+    """Law 10: a number that no double holds is shown as the largest one, in the value only; others are exact."""
+    value = decode(b'{"type":"setting","id":"x","key":"k","value":[%b,%b]}' % (b"9" * 4300, number)).value
+    assert value[0] == int("9" * 4300)
+    assert value[-1] == shown
+    assert msgspec.json.decode(canonical(value[-1])) == shown
 
 
 def test_unknown_types():

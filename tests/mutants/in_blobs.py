@@ -49,8 +49,8 @@ IN_BLOBS = (
         "a blob is believed without its digest",
         "LOG-12, law 9",
         "stores/jsonl/blob_files.py",
-        "        if not whole or digest_of(content) != ref.digest:\n",
-        "        if not whole:\n",
+        "        if digest_of(content) != ref.digest:\n",
+        "        if False:\n",
         (f"{SUITE}::test_every_flipped_bit_is_noticed",),
     ),
     Mutant(
@@ -116,5 +116,24 @@ IN_BLOBS = (
         '        before = b"" if line.ended else raw[1 - DIGEST_CHARS :]\n',
         "",
         (f"{COLLECTING}::test_a_name_across_the_slices_of_a_line_that_is_too_long",),
+    ),
+    Mutant(
+        "a check believes the size",
+        "LOG-16, law 9",
+        "stores/jsonl/blob_files.py",
+        "        if _TAG + digest.hexdigest() != ref.digest:\n",
+        "        if False:\n",
+        (
+            f"{SUITE}::test_every_flipped_bit_is_noticed",
+            "tests/cli/test_check.py::test_a_lost_blob_is_found_and_explained",
+        ),
+    ),
+    Mutant(
+        "a blob that an unknown type names is not checked",
+        "LOG-16, law 10",
+        "log/references.py",
+        "    for (digest, size), what in (unknown | known).items():\n",
+        "    for (digest, size), what in known.items():\n",
+        ("tests/test_auditing.py::test_what_every_entry_loses",),
     ),
 )

@@ -8,6 +8,9 @@ WAKE = "tests/cli/test_wake.py"
 TERMS = "tests/cli/test_terms.py"
 NAMES = "tests/cli/test_names.py"
 LISTING = "tests/cli/test_listing.py"
+CHECK = "tests/cli/test_check.py"
+TOLD = "tests/cli/test_damage_told.py"
+ACCESS = "tests/cli/test_access.py"
 
 IN_CLI = (
     Mutant(
@@ -129,5 +132,95 @@ IN_CLI = (
         "    if more and asked.json:\n",
         "    if more:\n",
         (f"{LISTING}::test_people_are_told_a_number_and_programs_a_cursor",),
+    ),
+    Mutant(
+        "the tree of runs is silent about damage",
+        "law 9",
+        "cli/trees.py",
+        "    if code := room.note_harm(found, as_json=asked.json):\n",
+        "    if code := 0:\n",
+        (f"{TOLD}::test_reading_a_damaged_session_says_where_and_why",),
+    ),
+    Mutant(
+        "a copy is silent about damage",
+        "law 9",
+        "copying/logs.py",
+        "            reader.feed(line)\n",
+        "",
+        (
+            f"{TOLD}::test_a_copy_reports_the_damage_of_each_session_and_copies_it",
+            f"{TOLD}::test_reading_a_damaged_session_says_where_and_why",
+        ),
+    ),
+    Mutant(
+        "attention is silent about damage",
+        "law 9",
+        "cli/deciding.py",
+        "    damage = opened.damage\n    found = [Waiting(",
+        "    damage = ()\n    found = [Waiting(",
+        (f"{TOLD}::test_reading_a_damaged_session_says_where_and_why",),
+    ),
+    Mutant(
+        "a lost blob is no matter of verify",
+        "LOG-16, law 9",
+        "cli/check.py",
+        "proof.unsealed or blobs.losses or anchored",
+        "proof.unsealed or anchored",
+        (f"{CHECK}::test_a_lost_blob_is_found_and_explained",),
+    ),
+    Mutant(
+        "a digest of another log is taken for a cut",
+        "law 9",
+        "cli/anchors.py",
+        "    other = _other_log(address, kept)\n",
+        "    other = None\n",
+        (
+            f"{CHECK}::test_a_digest_of_another_session_is_told_from_a_cut_log",
+            f"{CHECK}::test_a_longer_copy_of_the_same_log_shows_that_it_was_cut",
+        ),
+    ),
+    Mutant(
+        "any text is taken for a digest",
+        "LOG-16",
+        "cli/anchors.py",
+        "    if not _DIGEST.fullmatch(kept):\n",
+        "    if False:\n",
+        (f"{CHECK}::test_what_is_no_digest_is_a_usage_error",),
+    ),
+    Mutant(
+        "a damaged session leaves the store healthy",
+        "LOG-16, law 9",
+        "cli/store_checks.py",
+        "return bool(self.damaged or self.lost or self.inaccessible)",
+        "return False",
+        (
+            f"{CHECK}::test_doctor_names_damaged_sessions",
+            f"{CHECK}::test_doctor_of_the_store_finds_lost_blobs",
+            f"{ACCESS}::test_doctor_of_a_store",
+        ),
+    ),
+    Mutant(
+        "a log that may not be read is called damaged",
+        "LOG-16",
+        "stores/catalog/indexing.py",
+        "        if isinstance(error, NoAccess):\n",
+        "        if False:\n",
+        (f"{ACCESS}::test_lists_go_on_with_the_other_sessions",),
+    ),
+    Mutant(
+        "a file in a closed folder is not there",
+        "LOG-16",
+        "cli/addresses.py",
+        "    except PermissionError as error:\n",
+        "    except ZeroDivisionError as error:\n",
+        (f"{ACCESS}::test_a_log_in_a_folder_that_may_not_be_searched",),
+    ),
+    Mutant(
+        "a database that may not be read is an empty one",
+        "LOG-16",
+        "stores/sqlite/file.py",
+        "            except (FileNotFoundError, NotADirectoryError):\n                return False\n",
+        "            except OSError:\n                return False\n",
+        (f"{ACCESS}::test_a_sqlite_file_that_may_not_be_read",),
     ),
 )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from wakelog.cli import load
 from wakelog.cli.names import Names, inherited_names
 from wakelog.cli.options import Asked
 from wakelog.cli.places import Place
@@ -84,8 +85,12 @@ def _at_path(path: str) -> tuple[Store, str]:
     """The store in a log file's folder, and the file's name there. Links are resolved first."""
     real = os.path.realpath(path)
     folder, file = os.path.split(real)
-    if not os.path.lexists(real):
-        raise NotFound(f"there is no file {path[:200]}")
+    try:
+        os.lstat(real)
+    except PermissionError as error:
+        raise load("wakelog.stores.files").storage_error(f"look for {path[:200]}", error) from error
+    except OSError:
+        raise NotFound(f"there is no file {path[:200]}") from None
     if os.path.isdir(real):
         raise UsageError(f"{path[:200]} is a folder", hint="name a log file, or use --store for a folder of them")
     if not file.endswith(LOG_SUFFIX) or not is_name(file.removesuffix(LOG_SUFFIX)):

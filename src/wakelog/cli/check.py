@@ -1,7 +1,7 @@
 """Commands that look for harm: `verify` proves, `doctor` explains and makes missing links. Neither changes a log.
 
-`verify` says whether a log is what was written; `doctor` says what each fault means, what was kept and
-what to do, and can write a clean copy into a new file.
+`verify` says whether a log, and the blobs it names, are what was written; `doctor` says what each fault means, what
+was kept and what to do, and can write a clean copy into a new file.
 """
 
 from collections.abc import Iterator
@@ -9,22 +9,23 @@ from collections.abc import Iterator
 import click
 import msgspec
 
+from wakelog.auditing import Audit, audit
 from wakelog.cli.addresses import Address, find
+from wakelog.cli.anchors import Anchor, find_anchor
 from wakelog.cli.draw import Look, look, wrap
 from wakelog.cli.export import write_new
-from wakelog.cli.failures import DAMAGED, note
-from wakelog.cli.harm import find_harm, noted, place
+from wakelog.cli.failures import DAMAGED, FAILED, note
+from wakelog.cli.harm import find_harm, losing, noted, place
 from wakelog.cli.options import Asked, command, session_argument
 from wakelog.cli.output import put, put_json, put_text
 from wakelog.cli.places import Place
 from wakelog.cli.safe import visible
-from wakelog.cli.store_checks import check_store
+from wakelog.cli.store_checks import StoreReport, check_store
 from wakelog.cli.times import plural, size
 from wakelog.errors import UsageError
 from wakelog.exchange.jsonl import standalone
 from wakelog.log.proof import Proof, prove
 from wakelog.log.salvage import Salvaged
-from wakelog.log.seal import seal_of
 from wakelog.reading import Log, read_log
 
 _RELINKED_SHOWN = 20
@@ -41,8 +42,16 @@ class Verdict(msgspec.Struct, frozen=True):
     broken: list[dict[str, object]]
     unsealed: int
     noted: list[dict[str, object]]
+    blobs: int
+    lost: list[dict[str, object]]
     head: str
     anchored: bool | None
+    since: int | None
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether `doctor` has something to say about it. A digest that is not there is no finding in the log."""
+        return bool(self.damage or self.broken or self.unsealed or self.lost)
 
 
 @command(
@@ -56,41 +65,46 @@ class Verdict(msgspec.Struct, frozen=True):
 @session_argument
 @click.option("--head", "kept", metavar="DIGEST", help="A digest that was kept: it must still be in the chain.")
 def verify(asked: Asked, session: str, kept: str | None) -> None:
-    """Prove that nobody touched a log: every line readable, every seal right. Exit code 4 if not."""
+    """Prove that nobody touched a log: every line readable, every seal right, every blob there. Exit code 4 if not."""
     address = find(asked, session)
-    log = read_log(address.store, address.name, verify=True)
-    verdict = _judge(log, prove(address.store.load(address.name)), anchored=_anchored(address, kept))
+    log, proof = read_log(address.store, address.name, verify=True), prove(address.store.load(address.name))
+    anchor = find_anchor(address, kept, proof.head) if kept is not None else None
+    blobs = audit(address.store.blobs, log.history)
+    verdict = _judge(log, proof, blobs, anchor)
     if asked.json:
         put_json(verdict)
     else:
-        put_text(_verdict_lines(look(asked.color), address, verdict))
+        put_text(_verdict_lines(look(asked.color), address, verdict, anchor))
     if not verdict.ok:
-        raise click.exceptions.Exit(DAMAGED)
+        raise click.exceptions.Exit(_exit_code(blobs))
 
 
-def _anchored(address: Address, kept: str | None) -> bool | None:
-    """Whether a digest that was kept elsewhere is one of the chain's."""
-    if kept is None:
-        return None
-    return any(seal_of(line.raw) == kept for line in address.store.load(address.name) if line.whole)
+def _exit_code(blobs: Audit) -> int:
+    """What this user may not read is not known to be damaged, and nothing is proved of it."""
+    return FAILED if any(loss.kind == "inaccessible blob" for loss in blobs.losses) else DAMAGED
 
 
-def _judge(log: Log, proof: Proof, *, anchored: bool | None) -> Verdict:
+def _judge(log: Log, proof: Proof, blobs: Audit, anchor: Anchor | None) -> Verdict:
+    anchored = anchor.since is not None if anchor is not None else None
     return Verdict(
-        ok=not (log.damage or proof.broken or proof.unsealed or anchored is False),
+        ok=not (log.damage or proof.broken or proof.unsealed or blobs.losses or anchored is False),
         entries=len(log.entries),
         damage=[place(hurt) for hurt in log.damage],
         broken=[{"line": line, "offset": offset} for line, offset in proof.broken],
         unsealed=proof.unsealed,
         noted=noted(log),
+        blobs=blobs.blobs,
+        lost=[losing(loss) for loss in blobs.losses],
         head=proof.head,
         anchored=anchored,
+        since=anchor.since if anchor is not None else None,
     )
 
 
-def _verdict_lines(seen: Look, address: Address, verdict: Verdict) -> Iterator[str]:
+def _verdict_lines(seen: Look, address: Address, verdict: Verdict, anchor: Anchor | None) -> Iterator[str]:
     word = seen.paint("good", "ok") if verdict.ok else seen.paint("bad", "NOT OK")
-    yield f"{visible(address.ref)}: {word}, {plural(verdict.entries, 'entry', 'entries')}"
+    blobs = f", {plural(verdict.blobs, 'blob')}" if verdict.blobs else ""
+    yield f"{visible(address.ref)}: {word}, {plural(verdict.entries, 'entry', 'entries')}{blobs}"
     for hurt in verdict.damage:
         of = f"{visible(str(hurt['session']))}, " if "session" in hurt else ""
         yield f"  damage   {of}line {hurt['line']}, byte {hurt['offset']}: {visible(str(hurt['reason']))}"
@@ -100,15 +114,30 @@ def _verdict_lines(seen: Look, address: Address, verdict: Verdict) -> Iterator[s
         yield f"  unsealed {plural(verdict.unsealed, 'line')} at the end without a seal"
     for hurt in verdict.noted:
         yield seen.paint("dim", f"  known    line {hurt['line']}, byte {hurt['offset']}: {hurt['reason']}")
-    if verdict.anchored is not None:
-        found = "is in the chain" if verdict.anchored else "is NOT in the chain: the log was cut or rewritten"
-        yield f"  anchor   the digest you kept {found}"
+    for loss in verdict.lost:
+        yield f"  {str(loss['kind']).removesuffix(' blob'):<8} {visible(str(loss['reason']))}"
+    if anchor is not None:
+        yield f"  anchor   {visible(_anchor_words(anchor))}"
     if verdict.head:
         yield seen.paint("dim", f"  head     {verdict.head}")
     else:
         yield seen.paint("dim", "  head     no line has a seal: there is nothing to prove yet")
-    if not verdict.ok:
+    if verdict.is_explained:
         yield f"  `wakelog doctor {visible(address.ref)}` explains"
+
+
+def _anchor_words(anchor: Anchor) -> str:
+    if anchor.since == 0:
+        return "the digest you kept is the head of this log"
+    if anchor.since is not None:
+        gone_on = plural(anchor.since, "entry", "entries")
+        return f"the digest you kept is in the chain; the log has gone on since: {gone_on} later"
+    if anchor.longer is not None:
+        return f"this log was cut: {anchor.longer} is the same log, and goes on to the digest you kept"
+    return (
+        "the digest you kept is NOT in the chain: it is the digest of another log, "
+        "or this log was cut or rewritten before it"
+    )
 
 
 # ── doctor ───────────────────────────────────────────────────────────────────────────────────────
@@ -133,14 +162,15 @@ def doctor(asked: Asked, session: str | None, salvage: str | None) -> None:
         return
     address = find(asked, session)
     log = read_log(address.store, address.name, verify=True)
-    findings = list(find_harm(log, prove(address.store.load(address.name))))
+    blobs = audit(address.store.blobs, log.history)
+    findings = list(find_harm(log, prove(address.store.load(address.name)), blobs.losses))
     saved = _salvaged(address, log, salvage) if salvage is not None else None
     if asked.json:
         put_json({"session": log.id, "name": log.name, "ok": not findings, "findings": findings, "salvage": saved})
     else:
         put_text(_doctor_lines(look(asked.color), address, log, findings, saved))
     if findings:
-        raise click.exceptions.Exit(DAMAGED)
+        raise click.exceptions.Exit(_exit_code(blobs))
 
 
 def _salvaged(address: Address, log: Log, path: str) -> dict[str, object]:
@@ -172,12 +202,15 @@ def _doctor_lines(
         where = f"{of}line {finding['line']}, byte {finding['offset']}" if finding["line"] else "at the end"
         yield f"  {seen.paint('bad', str(finding['kind']))} {where}: {visible(str(finding['reason']))}"
         for text in (str(finding["meaning"]), str(finding["advice"])):
-            yield from (f"    {line}" for line in wrap(text, seen.columns - 4))
+            yield from (f"    {line}" for line in wrap(visible(text), seen.columns - 4))
     for hurt in noted(log):
         yield seen.paint("dim", f"  known: line {hurt['line']}, byte {hurt['offset']}: {hurt['reason']}")
     if findings:
         yield ""
         yield f"  The log itself is never changed. A clean copy: wakelog doctor {ref} --salvage FILE"
+    else:
+        yield seen.paint("dim", "  Lines that were cut off at its end leave no trace in a log. A digest kept elsewhere")
+        yield seen.paint("dim", f"  finds that: wakelog verify {ref} --head DIGEST")
 
 
 def _saved_lines(saved: dict[str, object]) -> Iterator[str]:
@@ -194,8 +227,13 @@ def _doctor_store(asked: Asked) -> None:
     report = check_store(Place(asked.store_url))
     if asked.json:
         put_json(report)
-        return
-    seen = look(asked.color)
+    else:
+        _put_report(look(asked.color), report)
+    if report.is_bad:
+        raise click.exceptions.Exit(FAILED if report.inaccessible else DAMAGED)
+
+
+def _put_report(seen: Look, report: StoreReport) -> None:
     put(f"store     {visible(report.store)}")
     put(f"sessions  {report.sessions}, {size(report.bytes)}")
     if report.index:
@@ -208,7 +246,12 @@ def _doctor_store(asked: Asked) -> None:
         put(f"{seen.paint('warn', 'problem')}   {visible(problem)}")
     for name in report.damaged:
         put(f"{seen.paint('bad', 'damaged')}   {visible(name)}; see `wakelog doctor {visible(name)}`")
-    if not report.problems and not report.damaged:
+    for found in report.lost:
+        name, lost = visible(found.name), f"{plural(found.blobs, 'blob')} missing, or of another size"
+        put(f"{seen.paint('bad', 'lost')}      {name}: {lost}; see `wakelog doctor {name}`")
+    for name in report.inaccessible:
+        put(f"{seen.paint('bad', 'no access')} {visible(name)}; check who owns it and its permissions")
+    if not report.problems and not report.is_bad:
         put(seen.paint("good", "nothing to complain about"))
     elif report.damaged:
         note(f"{plural(len(report.damaged), 'damaged session')}")

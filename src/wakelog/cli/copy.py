@@ -12,7 +12,8 @@ import msgspec
 
 from wakelog.cli.addresses import find
 from wakelog.cli.draw import look
-from wakelog.cli.failures import CONFLICT, DAMAGED, FAILED, note, report
+from wakelog.cli.failures import CONFLICT, DAMAGED, FAILED, note, note_damage, report
+from wakelog.cli.harm import place as place_of
 from wakelog.cli.options import Asked, command, sessions_argument
 from wakelog.cli.output import put, put_json
 from wakelog.cli.places import Place
@@ -151,7 +152,7 @@ class _Telling:
     @property
     def code(self) -> int:
         """The exit code of the worst."""
-        codes = {_CODES.get(done.status, DAMAGED if done.lost else 0) for done in self._done}
+        codes = {_CODES.get(done.status, DAMAGED if done.damage or done.lost else 0) for done in self._done}
         return next((code for code in _BY_WEIGHT if code in codes), 0)
 
     def _show(self, done: Copied) -> None:
@@ -162,6 +163,7 @@ class _Telling:
             put(f"{status}  {size(done.copied):>8}  {visible(_said(done))}")
         if done.error is not None:
             report(done.error, as_json=self._json)
+        note_damage(done.name, done.damage, rest=f"and is {self._verb} as it is")
         for lost in done.lost:
             note(f"{done.name}: {lost.reason}; the rest is {self._verb}")
         if done.journals and done.status in ("copied", "pending"):
@@ -200,6 +202,7 @@ def _row(done: Copied) -> dict[str, object]:
         "copied": done.copied,
         "blobs": done.blobs,
         "blobBytes": done.blob_bytes,
+        "damage": [place_of(hurt) for hurt in done.damage],
         "lost": [{"what": lost.what, "reason": lost.reason} for lost in done.lost],
         "journals": done.journals,
         "neededBy": done.needed_by,

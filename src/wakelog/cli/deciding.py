@@ -3,13 +3,14 @@
 None of them needs the session to be run, or not to be: whoever runs it, now or later, finds the entry in the log.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import click
 
 from wakelog.cli.addresses import Address, find, find_entry
 from wakelog.cli.draw import Cell, Column, Look, look, table
-from wakelog.cli.failures import NEEDS_ATTENTION, note, note_written
+from wakelog.cli.failures import DAMAGED, NEEDS_ATTENTION, note, note_damage, note_written, report
+from wakelog.cli.listing import note_inaccessible
 from wakelog.cli.names import short
 from wakelog.cli.options import Asked, command, maybe_session_argument, session_argument
 from wakelog.cli.output import put_bytes, put_text
@@ -21,7 +22,7 @@ from wakelog.cli.times import ago, now_ms, plural
 from wakelog.cli.transcripts import telling
 from wakelog.cli.wake import wake_and_finish
 from wakelog.cli.write import put_entry
-from wakelog.errors import NotFound, UsageError
+from wakelog.errors import NotFound, UsageError, WakelogError
 from wakelog.log.entry import Entry
 from wakelog.people import DecisionWord, questions, resolve
 from wakelog.people import cancel as cancel_turn
@@ -95,7 +96,7 @@ def attention(asked: Asked, session: str | None, result: str | None, *, go_on: b
     if not words:
         if go_on:
             raise UsageError("nothing is decided", hint="decide something, or `wakelog wake` the session")
-        _list(asked, session)
+        _list(asked) if session is None else _list_one(asked, find(asked, session))
         return
     if session is None:
         raise UsageError("a decision is about one session", hint="`wakelog attention` lists what waits")
@@ -104,40 +105,60 @@ def attention(asked: Asked, session: str | None, result: str | None, *, go_on: b
     _decide(asked, find(asked, session), words[0], result, go_on=go_on)
 
 
-def _list(asked: Asked, session: str | None) -> None:
-    if session is None:
-        found = list(_everywhere(Place(asked.store_url)))
-    else:
-        address = find(asked, session)
-        found = _in_session(address)
-    if asked.json:
-        put_bytes(b"".join(json_line(_plain(item)) for item in found))
-    elif session is None:
-        put_text(_table(look(asked.color), found))
-    else:
-        seen, now = look(asked.color), now_ms()
-        for item in found:
-            put_text([*draw(seen, item, now), seen.paint("dim", f"    decide: {_options(item)}")])
-    if not found:
-        note("nothing waits for a person")
-        return
-    raise click.exceptions.Exit(NEEDS_ATTENTION)
+def _list(asked: Asked) -> None:
+    """What waits in all sessions. As for other lists, damage is reported and does not change the exit code."""
+    place = Place(asked.store_url)
+    opened = list(_opened(asked, place))
+    found = [Waiting(session, question) for session in opened for question in questions(session)]
+    _put(asked, found, lambda: _table(look(asked.color), found))
+    for session in opened:
+        note_damage(session.name, session.damage, brief=True)
+    note_inaccessible(place.catalog.inaccessible())
+    if found:
+        raise click.exceptions.Exit(NEEDS_ATTENTION)
 
 
-def _everywhere(place: Place) -> Iterator[Waiting]:
+def _opened(asked: Asked, place: Place) -> Iterator[Session]:
+    """The sessions in which something may wait. One that cannot be read is reported, and the others are still read."""
     rows = [row for row in place.catalog.rows(archived=None) if row.state in _MAY_WAIT]
     with watched("Reading sessions") as progress:
         for at, row in enumerate(rows):
-            opened = Session(place.store, row.name)
-            yield from (Waiting(opened, question) for question in questions(opened))
+            try:
+                opened = Session(place.store, row.name)
+                questions(opened)
+                yield opened
+            except WakelogError as error:
+                report(error, as_json=asked.json)
             if progress is not None:
                 progress(at + 1, len(rows))
 
 
-def _in_session(address: Address) -> list[Waiting]:
+def _list_one(asked: Asked, address: Address) -> None:
+    """What waits in one session, in full."""
     opened = Session(address.store, address.name)
+    damage = opened.damage
     found = [Waiting(opened, question) for question in questions(opened)]
-    return [_one(address, opened)] if address.entry is not None else found
+    found = [_one(address, opened)] if address.entry is not None else found
+    _put(asked, found, lambda: _in_full(look(asked.color), found))
+    note_damage(address.ref, damage)
+    if found or damage:
+        raise click.exceptions.Exit(NEEDS_ATTENTION if found else DAMAGED)
+
+
+def _put(asked: Asked, found: Sequence[Waiting], drawn: Callable[[], Iterable[str]]) -> None:
+    if asked.json:
+        put_bytes(b"".join(json_line(_plain(item)) for item in found))
+    else:
+        put_text(drawn())
+    if not found:
+        note("nothing waits for a person")
+
+
+def _in_full(seen: Look, found: Sequence[Waiting]) -> Iterator[str]:
+    now = now_ms()
+    for item in found:
+        yield from draw(seen, item, now)
+        yield seen.paint("dim", f"    decide: {_options(item)}")
 
 
 def _one(address: Address, opened: Session) -> Waiting:

@@ -71,7 +71,8 @@ def _words(error: BaseException) -> tuple[str, str, str]:
         return "error", error.format_message(), ""
     if isinstance(error, OSError):
         what = os.strerror(error.errno) if error.errno else str(error)
-        return "store", f"{error.filename}: {what}" if error.filename else what, ""
+        kind = "no_access" if isinstance(error, PermissionError) else "store"
+        return kind, f"{error.filename}: {what}" if error.filename else what, ""
     if isinstance(error, MemoryError | RecursionError):
         return "error", f"this is too large for one process ({type(error).__name__})", ""
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -83,14 +84,16 @@ def note(text: str) -> None:
     _write(f"wakelog: {visible(text)}\n")
 
 
-def note_damage(session: str, damage: "Sequence[Damage]", *, brief: bool = False) -> None:
-    """Says on stderr what could not be read; where, unless it is to be brief."""
+def note_damage(
+    session: str, damage: "Sequence[Damage]", *, brief: bool = False, rest: str = "the rest is served"
+) -> None:
+    """Says on stderr what could not be read; where, unless it is to be brief. `rest`: what became of the log."""
     for hurt in () if brief else damage[:_DAMAGE_SHOWN]:
         where = f"line {hurt.line}, byte {hurt.offset}" if hurt.line else f"byte {hurt.offset}"
         note(f"{hurt.session or session}: {where}: {hurt.reason}")
     if damage:
         places = "a damaged place" if len(damage) == 1 else f"{len(damage)} damaged places"
-        note(f"{session} has {places}, the rest is served; `wakelog doctor {session}` explains")
+        note(f"{session} has {places}, {rest}; `wakelog doctor {session}` explains")
 
 
 def note_written(session: str, damage: "Sequence[Damage]") -> None:

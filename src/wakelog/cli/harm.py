@@ -1,7 +1,8 @@
 """What each kind of damage means, in words, and what to do about it. `doctor` says it; nothing here decides."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from wakelog.auditing import Loss, LossKind
 from wakelog.cli.times import plural
 from wakelog.log.entry import DamageNote
 from wakelog.log.lines import Damage, DamageKind
@@ -60,6 +61,12 @@ _BROKEN = """
     or put in after it was written.
 """
 _BROKEN_ADVICE = "Compare with a copy you trust. A copy made with --salvage keeps what can be read, sealed anew."
+_BLOBS: dict[LossKind, str] = {
+    "missing blob": "A blob that the log names is not there.",
+    "damaged blob": "A blob that the log names does not hold the bytes that were put.",
+    "inaccessible blob": "This user may not read a blob that the log names, so that nothing is known about it.",
+}
+_ENTRIES_SHOWN = 5
 _LOOSE = "Lines at the end carry no seal: something other than wakelog wrote them."
 _LOOSE_ADVICE = "The next append seals them. If you did not add them by hand, find out who did."
 
@@ -86,7 +93,25 @@ def noted(log: Log) -> list[dict[str, object]]:
     return [*torn, *lost]
 
 
-def find_harm(log: Log, proof: Proof) -> Iterator[dict[str, object]]:
+def losing(loss: Loss) -> dict[str, object]:
+    """A blob that cannot be had, and what each entry that names it loses."""
+    return {
+        "kind": loss.kind,
+        "digest": loss.digest,
+        "bytes": loss.bytes,
+        "reason": loss.reason,
+        "entries": _entries(loss),
+    }
+
+
+def _entries(loss: Loss) -> list[dict[str, object]]:
+    return [
+        {"seq": named.entry.seq, "type": named.entry.type, "line": named.entry.line, "what": named.what}
+        for named in loss.references
+    ]
+
+
+def find_harm(log: Log, proof: Proof, losses: Sequence[Loss]) -> Iterator[dict[str, object]]:
     """Everything that is wrong with a log, each thing once: where, what, what it means, what to do."""
     for hurt in log.damage:
         yield {**place(hurt), "size": hurt.size, **_told(_MEANINGS[hurt.kind], _ADVICE[hurt.kind])}
@@ -101,6 +126,17 @@ def find_harm(log: Log, proof: Proof) -> Iterator[dict[str, object]]:
         reason = f"{plural(loose_lines, 'line')} without a seal"
         loose = {"line": 0, "offset": 0, "reason": reason, "kind": "unsealed", "size": 0}
         yield {**loose, **_told(_LOOSE, _LOOSE_ADVICE)}
+    yield from map(_blob_finding, losses)
+
+
+def _blob_finding(loss: Loss) -> dict[str, object]:
+    first = loss.references[0].entry
+    where = {"line": first.line, "offset": first.offset, "reason": loss.reason, "kind": loss.kind, "size": loss.bytes}
+    shown = loss.references[:_ENTRIES_SHOWN]
+    lines = [f"Entry {named.entry.seq} ({named.entry.type}) loses {named.what}." for named in shown]
+    if more := len(loss.references) - len(shown):
+        lines.append(f"So do {more:,} more.")
+    return {**where, **_told(" ".join((_BLOBS[loss.kind], *lines)), loss.hint), "entries": _entries(loss)}
 
 
 def _told(meaning: str, advice: str) -> dict[str, object]:

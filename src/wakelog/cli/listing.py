@@ -29,7 +29,16 @@ from wakelog.views.session_row import SessionRow
 
 _SHOWN_ON_TERMINAL = 30
 _TIMES = 10
-_STATES = {"running": "mark", "owes": "warn", "waiting": "warn", "failed": "bad", "damaged": "bad"}
+_STATES = {
+    "running": "mark",
+    "owes": "warn",
+    "waiting": "warn",
+    "failed": "bad",
+    "damaged": "bad",
+    "inaccessible": "bad",
+}
+# In these states a session may not be run, or its log cannot say whether it is.
+_SETTLED = ("terminated", "damaged", "inaccessible")
 
 # ── ls ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -106,7 +115,7 @@ def _next_page(command: str, options: Mapping[str, object], cursor: str, query: 
 
 def _with_state(store: Store, row: SessionRow) -> SessionRow:
     """A row with what only the store knows: that somebody runs the session."""
-    if not row.attached or row.state in ("terminated", "damaged") or store.held(row.name) is None:
+    if not row.attached or row.state in _SETTLED or store.held(row.name) is None:
         return row
     return msgspec.structs.replace(row, state="running")
 
@@ -143,6 +152,7 @@ def _say_the_rest(place: Place, rows: Sequence[SessionRow], filters: dict[str, A
     elif not rows:
         note(f"{_why_nothing(place, filters)} (in {place.shown})")
     _note_damaged(row.name for row in rows if row.damage)
+    note_inaccessible(place.catalog.inaccessible())
 
 
 def _why_nothing(place: Place, filters: dict[str, Any]) -> str:
@@ -157,6 +167,14 @@ def _note_damaged(names: Iterable[str]) -> None:
     if damaged:
         listed = ", ".join(damaged[:3]) + (", …" if len(damaged) > 3 else "")
         note(f"{plural(len(damaged), 'damaged session')}: {listed}; `wakelog doctor {damaged[0]}` explains")
+
+
+def note_inaccessible(names: Sequence[str]) -> None:
+    """Says on stderr which sessions this user may not read: what is listed or found is without them."""
+    if names:
+        listed = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+        sessions = plural(len(names), "session")
+        note(f"no access to {sessions}: {listed}; check who owns the logs and their permissions")
 
 
 # ── search ───────────────────────────────────────────────────────────────────────────────────────
@@ -198,6 +216,7 @@ def search(asked: Asked, query: tuple[str, ...], limit: int, after: str | None, 
     if len(found) > len(hits):
         note(_more_hits(asked, query, {"limit": limit, "names": names}, hits[-1]))
     _note_damaged(filter(place.catalog.is_damaged, dict.fromkeys(hit.name for hit in hits)))
+    note_inaccessible(place.catalog.inaccessible())
 
 
 def _more_hits(asked: Asked, query: Sequence[str], options: Mapping[str, int], last: Hit) -> str:

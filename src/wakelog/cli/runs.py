@@ -1,7 +1,7 @@
 """The tree of runs: a session, the sub-agents it sent out, theirs, and in which state each is (`tree --runs`).
 
 A sub-agent is found by the `spawned` fact of the session that sent it, never by looking through the store. One that
-was named and never came to be is shown as such.
+was named and never came to be is shown as such. What of their logs cannot be read is told like that of one session.
 """
 
 from collections.abc import Iterator
@@ -11,16 +11,19 @@ import msgspec
 
 from wakelog.cli.addresses import Address
 from wakelog.cli.draw import Look, cells, clip
+from wakelog.cli.failures import DAMAGED, FAILED, note_damage, report
 from wakelog.cli.safe import first_line, visible
-from wakelog.errors import NotFound, WakelogError
+from wakelog.errors import NoAccess, NotFound, WakelogError
 from wakelog.log.content import Prompt
 from wakelog.log.entry import Message, Spawned
+from wakelog.log.lines import Damage
 from wakelog.ports import Store
 from wakelog.reading import read_log
 from wakelog.views.overview import overview
 
 _DEPTH_MAX = 64
-_STYLES = {"running": "mark", "owes": "warn", "waiting": "warn", "failed": "bad", "damaged": "bad", "unborn": "warn"}
+_STYLES = {"running": "mark", "owes": "warn", "waiting": "warn", "failed": "bad", "unborn": "warn"}
+_STYLES |= dict.fromkeys(("damaged", "inaccessible"), "bad")
 _WORDS = {"unborn": "not begun yet"}
 
 
@@ -34,6 +37,9 @@ class Run(msgspec.Struct, frozen=True):
     entry: str | None = None
     """The reply that asked for it."""
     runs: tuple["Run", ...] = ()
+    damage: tuple[Damage, ...] = ()
+    error: WakelogError | None = None
+    """Why its log could not be read at all."""
 
 
 def runs_of(address: Address) -> Run:
@@ -46,8 +52,9 @@ def _run(store: Store, session: str, entry: str | None, above: frozenset[str]) -
         log = read_log(store, session)
     except NotFound:
         return Run(session, session, "unborn", entry=entry)
-    except WakelogError:
-        return Run(session, session, "damaged", entry=entry)
+    except WakelogError as error:
+        state = "inaccessible" if isinstance(error, NoAccess) else "damaged"
+        return Run(session, session, state, entry=entry, error=error)
     above = above | {log.id}
     state = overview(log.tree, held=store.held(log.name) is not None, damaged=bool(log.damage)).state
     spawned = [fact.value for fact in log.entries if isinstance(fact.value, Spawned)]
@@ -56,7 +63,17 @@ def _run(store: Store, session: str, entry: str | None, above: frozenset[str]) -
     runs = tuple(_run(store, fact.child_session, fact.reply_id, above) for fact in below)
     said = [entry.value.message for entry in log.entries if isinstance(entry.value, Message)]
     prompt = next((message.text for message in said if isinstance(message, Prompt)), "")
-    return Run(log.id, log.name, state, first_line(prompt), entry, runs)
+    return Run(log.id, log.name, state, first_line(prompt), entry, runs, log.damage)
+
+
+def note_harm(run: Run, *, as_json: bool) -> int:
+    """Says on stderr what of a run, and of those it sent out, cannot be read; gives the exit code."""
+    codes = [note_harm(below, as_json=as_json) for below in run.runs]
+    note_damage(run.name, run.damage)
+    if run.error is not None:
+        codes.append(report(run.error, as_json=as_json))
+    codes.append(DAMAGED if run.damage else 0)
+    return next((code for code in (FAILED, DAMAGED) if code in codes), 0)
 
 
 def plain(run: Run) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""What lies in a store's folder, counted and looked over without opening a log. Used by `doctor` and `du`.
+"""What lies in a store, counted and looked over. Used by `doctor` and `du`.
 
-A folder other than the default store's knows nothing of this: for a store that is no folder the answers
-are empty. No log is changed. The only thing that is repaired are links, which are derived from the logs.
+What is said of folders and files is empty for a store that is no folder. Logs are read for the blobs they name, and
+those are looked for in a listing; their bytes are not read. No log is changed: the only thing that is repaired are
+links, which are derived from the logs.
 """
 
 import os
@@ -11,13 +12,23 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from wakelog.cli.places import Place
-from wakelog.errors import StoreError
+from wakelog.cli.progress import watched
+from wakelog.errors import NoAccess, StoreError, WakelogError
 from wakelog.log.names import is_name
-from wakelog.stores.files import LOG_SUFFIX
+from wakelog.log.needs import Needs
+from wakelog.ports import Store
+from wakelog.stores.files import LOG_SUFFIX, storage
 from wakelog.stores.jsonl import JsonlStore
 
 _OURS = frozenset({"by-id", "by-title", ".locks", ".journals", ".blobs"})
 _PROBLEMS_MAX = 20
+
+
+class LostBlobs(msgspec.Struct, frozen=True):
+    """A session, and how many blobs it names that are not there or have another size."""
+
+    name: str
+    blobs: int
 
 
 class StoreReport(msgspec.Struct, frozen=True, rename="camel"):
@@ -29,8 +40,15 @@ class StoreReport(msgspec.Struct, frozen=True, rename="camel"):
     index: str
     index_bytes: int
     damaged: list[str]
+    lost: list[LostBlobs]
+    inaccessible: list[str]
     problems: list[str]
     relinked: list[str]
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether something that was kept cannot be had."""
+        return bool(self.damaged or self.lost or self.inaccessible)
 
 
 def check_store(place: Place) -> StoreReport:
@@ -41,6 +59,7 @@ def check_store(place: Place) -> StoreReport:
     stats = list(place.store.sessions()) if is_readable else []
     rows = place.catalog.rows(archived=None) if stats else []
     relinked, refused = relink(place, {row.name: row.title for row in rows if row.title}) if stats else ([], [])
+    lost, inaccessible = _lost_blobs(place.store, [found.name for found in stats])
     return StoreReport(
         store=folder or place.shown,
         sessions=len(stats),
@@ -48,6 +67,8 @@ def check_store(place: Place) -> StoreReport:
         index=place.index_path,
         index_bytes=index_bytes(place),
         damaged=[row.name for row in rows if row.damage],
+        lost=lost,
+        inaccessible=inaccessible,
         problems=[*refused, *_some(_problems(folder))] if folder else [],
         relinked=relinked,
     )
@@ -61,6 +82,36 @@ def relink(place: Place, titles: Mapping[str, str]) -> tuple[list[str], list[str
         return place.store.relink(titles), []
     except StoreError as error:
         return [], [str(error)]
+
+
+def _lost_blobs(store: Store, names: list[str]) -> tuple[list[LostBlobs], list[str]]:
+    """The logs that name blobs which cannot be had, and what this user may not read."""
+    lost: list[LostBlobs] = []
+    inaccessible: list[str] = []
+    try:
+        sizes = {blob.digest: blob.bytes for blob in store.blobs.stored()} if names else {}
+    except NoAccess:
+        return [], ["the blobs"]
+    with watched("Reading logs") as progress:
+        for at, name in enumerate(names):
+            try:
+                missing = [digest for digest, size in _named_blobs(store, name).items() if sizes.get(digest) != size]
+                lost += [LostBlobs(name, len(missing))] if missing else []
+            except NoAccess:
+                inaccessible.append(name)
+            except WakelogError:
+                # The catalog could not read it either, and calls it damaged.
+                continue
+            if progress is not None:
+                progress(at + 1, len(names))
+    return lost, inaccessible
+
+
+def _named_blobs(store: Store, name: str) -> dict[str, int]:
+    needs = Needs()
+    for line in store.load(name):
+        needs.take(line)
+    return needs.blobs
 
 
 def folder_of(place: Place) -> str | None:
@@ -100,7 +151,7 @@ def _problems(folder: str) -> Iterator[str]:
         yield f"{folder} is no folder" if there else f"{folder} is not there yet; `wakelog new` makes it"
         return
     yield from _mode_problems(folder, folder)
-    with os.scandir(folder) as entries:
+    with storage(f"list {folder}"), os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             yield from _entry_problems(entry)
     yield from _dangling(os.path.join(folder, "by-id"))

@@ -64,6 +64,8 @@ def _show_runs(asked: Asked, address: Address) -> None:
     room = load("wakelog.cli.runs")
     found = room.runs_of(address)
     put_json(room.plain(found)) if asked.json else put_pages(asked, room.draw(look(asked.color), found))
+    if code := room.note_harm(found, as_json=asked.json):
+        raise click.exceptions.Exit(code)
 
 
 # ── as JSON ──────────────────────────────────────────────────────────────────────────────────────

@@ -25,8 +25,8 @@ from wakelog.people import retry as retry_turn
 from wakelog.session import Session
 from wakelog.views.session_row import SessionRow
 
-# What may owe something. A damaged log may too: nobody knows before it is read.
-_MAY_OWE = ("owes", "waiting", "damaged")
+# What may owe something. A log that is damaged, or that this user may not read, may too.
+_MAY_OWE = ("owes", "waiting", "damaged", "inaccessible")
 _SPOKEN = {
     "rest": "rest",
     "waiting": "waiting",

@@ -21,6 +21,7 @@ from wakelog.copying.seen import Lost, Seen, Unreadable
 from wakelog.errors import BadId, Conflict, Damaged, NotFound, UsageError, WakelogError
 from wakelog.log.codec import envelope_of
 from wakelog.log.ids import is_id
+from wakelog.log.lines import Damage
 from wakelog.ports import Store
 
 __all__ = ["Copied", "Lost", "Progress", "Status", "copy"]
@@ -33,6 +34,7 @@ _OWN = (Conflict, Damaged, BadId, NotFound, Unreadable)
 class Copied(msgspec.Struct, frozen=True):
     """What became of one session. `to` is its name there, `copied` how many of its bytes went over, or would have.
 
+    `damage` is what of its lines cannot be read, here and, since bytes are copied as they are, there.
     `needed_by` is the session for whose sake it was copied, if nobody asked for it.
     """
 
@@ -44,6 +46,7 @@ class Copied(msgspec.Struct, frozen=True):
     copied: int = 0
     blobs: int = 0
     blob_bytes: int = 0
+    damage: tuple[Damage, ...] = ()
     lost: tuple[Lost, ...] = ()
     journals: int = 0
     needed_by: str | None = None
@@ -168,6 +171,7 @@ class _Copying:
             copied=seen.size - seen.there,
             blobs=len(blobs),
             blob_bytes=sum(blobs),
+            damage=seen.damage,
             lost=tuple(seen.lost),
             journals=seen.journals,
             needed_by=seen.needed_by,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from wakelog.copying.meter import Meter
 from wakelog.copying.seen import Seen, Unreadable
 from wakelog.errors import BadId, Conflict, Damaged, NotFound, StoreError
-from wakelog.log.lines import Line
+from wakelog.log.lines import Line, Reader
 from wakelog.log.needs import Needs
 from wakelog.ports import Store
 
@@ -40,7 +40,9 @@ class LogCopy:
 
     def see(self, session: str, name: str, *, needed_by: str | None) -> Seen:
         """Reads a log, and beside it what the target has of it. What went on there, and not here, is a `Conflict`."""
-        if self._source.name(name) != name:
+        with _troubles_of_its_own():
+            found = self._source.name(name)
+        if found != name:
             raise Unreadable(StoreError(f"{name} is the id of another session, so its log cannot be told apart"))
         before = -1
         while True:
@@ -54,12 +56,13 @@ class LogCopy:
             before = seen.size
 
     def _read(self, session: str, name: str, needed_by: str | None, beside: "_Beside") -> Seen:
-        digest, needs = hashlib.sha256(), Needs()
+        digest, needs, reader = hashlib.sha256(), Needs(), Reader()
         for line in self.lines(name):
             raw = line.bytes
             beside.take(raw)
             digest.update(raw)
             needs.take(line)
+            reader.feed(line)
             self._meter.step(name, len(raw))
         with _troubles_of_its_own():
             journals = len(self._source.journals(name))
@@ -73,6 +76,7 @@ class LogCopy:
             needed_by=needed_by,
             there=beside.size,
             to=beside.name,
+            damage=tuple(reader.damage),
         )
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────

@@ -3,6 +3,7 @@
 import msgspec
 
 from wakelog.errors import StoreError
+from wakelog.log.lines import Damage
 from wakelog.log.needs import Needs
 
 
@@ -14,7 +15,10 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 class Seen(msgspec.Struct):
-    """A session as it was first read: how far it went, and how far it had come at the target, under which name."""
+    """A session as it was first read: how far it went, and how far it had come at the target, under which name.
+
+    `damage` is what of its lines cannot be read; they go over as they are.
+    """
 
     id: str
     name: str
@@ -25,6 +29,7 @@ class Seen(msgspec.Struct):
     needed_by: str | None
     there: int
     to: str | None
+    damage: tuple[Damage, ...] = ()
     lost: list[Lost] = []
 
 

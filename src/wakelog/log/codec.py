@@ -17,6 +17,7 @@ from wakelog.errors import UsageError
 from wakelog.log.content import AnyPart, JsonObject, Part
 from wakelog.log.entry import FACT_TYPES, FORMAT_VERSION, LINK_TYPES, RULES, Body, Compaction, Known, Session, Unknown
 from wakelog.log.ids import ID, is_id
+from wakelog.log.mending import members, mended
 
 LINE_MAX_BYTES = 16 * 1024 * 1024
 # How deep a line may be nested. The JSON library's own limit is what is left of the stack, so without this one
@@ -27,8 +28,9 @@ BRACKETS_MAX = 250_000
 _LARGE_BYTES = 1024 * 1024
 # A line shorter than this cannot be nested too deep.
 _SHORT_BYTES = 2 * NESTING_MAX
+_FIRST_VERSION = 1
 Upcaster: TypeAlias = Callable[[JsonObject], JsonObject]
-# Version n → n + 1, on the plain JSON object. Version 1 is the first, so there is nothing to lift yet.
+# By version n: what makes a line of version n + 1 of one, on the plain JSON object. Version 1 is the newest yet.
 UPCASTERS: Mapping[int, Upcaster] = {}
 
 _LEFT_OUT_UNDER_RULES_1: Mapping[str, JsonObject] = {
@@ -49,11 +51,8 @@ _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError)
 # A bracket, or a string whose escapes have been taken out; one that never ends is taken to the end of the line.
 _TOKEN = re.compile(rb'[\[\]{}]|"[^"]*"?')
 _STEP = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
-_BOM = b"\xef\xbb\xbf"
-# Every escape is matched, so that an escaped backslash before a `u` is never taken for one.
-_ESCAPE = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
-)
+# What the JSON library says of a number that is valid JSON and too large for it.
+_OUT_OF_RANGE = "out of range"
 
 
 class Envelope(msgspec.Struct, frozen=True, rename="camel"):
@@ -148,9 +147,9 @@ def envelope_of(line: bytes) -> Envelope | None:
         return _envelope.decode(line)
     except msgspec.ValidationError:
         return None
-    except _NOT_JSON:
-        mended = _mended(line)
-        return envelope_of(mended) if mended != line else None
+    except _NOT_JSON as error:
+        readable = _mended(line, error)
+        return envelope_of(readable) if readable != line else None
     except RecursionError:
         return None
 
@@ -161,9 +160,9 @@ def header_of(line: bytes) -> Header | None:
         header = _header.decode(line)
     except msgspec.ValidationError:
         return None
-    except _NOT_JSON:
-        mended = _mended(line)
-        return header_of(mended) if mended != line else None
+    except _NOT_JSON as error:
+        readable = _mended(line, error)
+        return header_of(readable) if readable != line else None
     except RecursionError:
         return None
     return header if header.type == "session" else None
@@ -181,9 +180,17 @@ def plain(value: Any) -> Any:
 
 
 def amended(raw: bytes, changes: JsonObject, *, without: tuple[str, ...] = ()) -> bytes:
-    """A line with some of its keys changed or taken away; keys that nobody here knows stay, in their order."""
-    line = {key: value for key, value in _object(_mended(raw)).items() if key not in without}
-    return _encoder.encode({**line, **changes})
+    """A line with some of its keys changed or taken away. All others stay in their order, each value byte for byte."""
+    written = {key: _encoder.encode(value) for key, value in changes.items()}
+    line: dict[bytes, bytes] = {}
+    met = set()
+    for key, value in members(raw):
+        name = _plain.decode(mended(key, numbers=False))
+        met.add(name)
+        if name not in without:
+            line[key] = written.get(name, value)
+    line |= {_encoder.encode(name): value for name, value in written.items() if name not in met}
+    return b"{%b}" % b",".join(b"%b:%b" % member for member in line.items())
 
 
 @functools.cache
@@ -192,34 +199,29 @@ def _known() -> Callable[[bytes], Known]:
     return msgspec.json.Decoder(Known).decode
 
 
-def decode(raw: bytes) -> Body:
-    """The typed value of one line (without its LF), or `Undecodable`."""
+def decode(raw: bytes, newest: int = FORMAT_VERSION, upcasters: Mapping[int, Upcaster] = UPCASTERS) -> Body:
+    """The typed value of one line (without its LF), or `Undecodable`. `newest` is the format that is written now."""
     if len(raw) > _LARGE_BYTES and (excess := _excess(raw)):
         # Decoding would already have taken the memory that the check is there to save.
         raise Undecodable(excess)
     try:
         value = _known()(raw)
-    except msgspec.ValidationError:
-        return decode_patiently(raw)
-    except _NOT_JSON as error:
-        mended = _mended(raw)
-        if mended == raw:
-            raise Undecodable(f"not JSON: {error}") from None
-        return decode_patiently(mended)
+    except _NOT_JSON:
+        return decode_patiently(raw, newest, upcasters)
     except RecursionError:
         raise Undecodable("nested too deep") from None
     # Ten thousand lines pass here: what is plainly ours goes by with one look at each thing.
     if (
         _fits(value.id) is None
-        or (value.v != FORMAT_VERSION and value.v is not None)
+        or (value.v != newest and (value.v is not None or newest != _FIRST_VERSION))
         or (_holds_many_brackets(raw) and _excess(raw))
-        or (type(value) is Session and value.version not in (None, FORMAT_VERSION))
+        or (type(value) is Session and value.version not in (None, newest))
     ):
-        return decode_patiently(raw)
+        return decode_patiently(raw, newest, upcasters)
     return value
 
 
-def decode_patiently(raw: bytes, upcasters: Mapping[int, Upcaster] = UPCASTERS) -> Body:
+def decode_patiently(raw: bytes, newest: int, upcasters: Mapping[int, Upcaster]) -> Body:
     """The slow way, for lines that are not plainly ours: step by step, with a reason for each no."""
     line = _object(raw)
     try:
@@ -229,12 +231,11 @@ def decode_patiently(raw: bytes, upcasters: Mapping[int, Upcaster] = UPCASTERS) 
     if not is_id(envelope.id):
         raise Undecodable("not an entry: its id is outside the grammar")
     version = _version(line, envelope)
-    if version > FORMAT_VERSION:
-        reason = f"written in format {version}; this wakelog reads up to {FORMAT_VERSION}"
+    if version > newest:
+        reason = f"written in format {version}; this wakelog reads up to {newest}"
         raise Undecodable(reason, envelope, newer=version)
-    for lift in range(version, FORMAT_VERSION):
-        if lift in upcasters:
-            line = upcasters[lift](line)
+    for older in range(version, newest):
+        line = upcasters[older](line)
     if line["type"] not in LINK_TYPES and line["type"] not in FACT_TYPES:
         return envelope
     try:
@@ -249,7 +250,10 @@ def _object(raw: bytes) -> JsonObject:
     try:
         line = _plain.decode(raw)
     except _NOT_JSON as error:
-        raise Undecodable(f"not JSON: {error}") from None
+        readable = _mended(raw, error)
+        if readable == raw:
+            raise Undecodable(f"not JSON: {error}") from None
+        return _object(readable)
     except RecursionError:
         raise Undecodable("nested too deep") from None
     if not isinstance(line, dict):
@@ -281,21 +285,18 @@ def _holds_many_brackets(raw: bytes) -> bool:
 
 
 def _version(line: JsonObject, envelope: Unknown) -> int:
+    """The format that a line is written in: the first where the line does not say. `Undecodable` below the first."""
     said = line.get("version") if envelope.type == "session" else None
-    return max(envelope.v if envelope.v is not None else FORMAT_VERSION, said if isinstance(said, int) else 0)
+    versions = [_FIRST_VERSION if envelope.v is None else envelope.v, *([said] if isinstance(said, int) else [])]
+    if min(versions) < _FIRST_VERSION:
+        reason = f"written in format {min(versions)}, which never existed: the first one is {_FIRST_VERSION}"
+        raise Undecodable(reason, envelope)
+    return max(versions)
 
 
-def _mended(raw: bytes) -> bytes:
-    """`raw` without a byte order mark, and with lone surrogate escapes shown as U+FFFD."""
-    raw = raw.removeprefix(_BOM)
-    if b"\\ud" not in raw and b"\\uD" not in raw:
-        return raw
-    # Both escapes have the same length, so they are put in place one by one: a line of nothing else costs one copy.
-    mended = bytearray(raw)
-    for found in _ESCAPE.finditer(raw):
-        if found[1]:
-            mended[found.start() : found.end()] = b"\\ufffd"
-    return bytes(mended)
+def _mended(raw: bytes, error: Exception) -> bytes:
+    """`raw` with what the JSON library refuses in valid JSON replaced; `raw` itself where there is nothing of that."""
+    return mended(raw, numbers=_OUT_OF_RANGE in str(error))
 
 
 def _with_unknown_parts(line: JsonObject) -> JsonObject:

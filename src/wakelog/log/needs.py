@@ -42,8 +42,8 @@ class Needs:
         if b"sha256:" in raw:
             for digest in digests_in(raw):
                 self.named.setdefault(digest, self.size)
-            for digest, size in _REFERENCE.findall(raw):
-                self.blobs.setdefault(digest.decode(), int(size))
+            for digest, size in references_in(raw):
+                self.blobs.setdefault(digest, size)
         # A line that is too long to be held comes in slices, and what is looked for may lie across two of them.
         self._before = b"" if line.ended else raw[-_REFERENCE_BYTES:]
         if is_first or (line.whole and any(word in raw for word in _TELLING)):
@@ -59,3 +59,8 @@ class Needs:
                     self.title = title
                 case Spawned(child_session=child) if is_id(child) and child not in self.children:
                     self.children.append(child)
+
+
+def references_in(raw: bytes) -> list[tuple[str, int]]:
+    """Every reference to a blob that stands in some bytes: its digest and the size it must have."""
+    return [(digest.decode(), int(size)) for digest, size in _REFERENCE.findall(raw)]

@@ -3,7 +3,7 @@
 Rule 1: every name is checked against the grammar and opened relative to the folder's descriptor
 without following links, so no name on the way in or out can leave the folder.
 Rule 2: files are 0600 in folders 0700; a folder that belongs to somebody else is not written to.
-Rule 3: what the system refuses becomes one `StoreError` that says what to do.
+Rule 3: what the system refuses becomes one `StoreError` that says what to do; refused permissions are `NoAccess`.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ import os
 import stat
 from collections.abc import Iterator
 
-from wakelog.errors import BadId, NotFound, StoreError
+from wakelog.errors import BadId, NoAccess, NotFound, StoreError
 from wakelog.log import names
 from wakelog.log.lines import Line, split_backwards
 
@@ -27,8 +27,8 @@ _HINTS = {
     errno.EDQUOT: "the quota is used up: free some space and try again",
     errno.EFBIG: "the file may not grow any further: raise the limit",
     errno.EROFS: "the file system is read-only",
-    errno.EACCES: "check who owns the folder and its permissions",
-    errno.EPERM: "check who owns the folder and its permissions",
+    errno.EACCES: "check who owns it and its permissions, and those of the folders above it",
+    errno.EPERM: "check who owns it and its permissions, and those of the folders above it",
     errno.EIO: "the disk reported an error; what was acknowledged before is kept",
     errno.ELOOP: "symbolic links are not followed inside a store",
     errno.ENOTDIR: "the store must be a folder",
@@ -48,7 +48,12 @@ def storage(what: str) -> Iterator[None]:
 def storage_error(what: str, error: OSError) -> StoreError:
     """What the system refused, said in our words: what was being done, and what to do now."""
     reason = os.strerror(error.errno) if error.errno else str(error)
-    return StoreError(f"cannot {what}: {reason}", hint=_HINTS.get(error.errno or 0, ""))
+    is_denied = isinstance(error, PermissionError)
+    # Who is to change permissions must know of what.
+    path = os.fsdecode(error.filename) if is_denied and error.filename else ""
+    place = f" ({path})" if not f"{what} ".endswith(f"{path} ") else ""
+    kind = NoAccess if is_denied else StoreError
+    return kind(f"cannot {what}: {reason}{place}", hint=_HINTS.get(error.errno or 0, ""))
 
 
 class Folder:
@@ -89,8 +94,7 @@ class Folder:
         except FileNotFoundError:
             raise NotFound(f"no session {name} in {self.path}") from None
         except OSError as error:
-            hint = _HINTS.get(error.errno or 0, "")
-            raise StoreError(f"cannot open {path}: {os.strerror(error.errno or 0)}", hint=hint) from error
+            raise storage_error(f"open {path}", error) from error
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise StoreError(f"{path} is not a file", hint="a session is a regular file")

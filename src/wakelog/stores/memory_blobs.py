@@ -44,6 +44,10 @@ class MemoryBlobs:
             raise Damaged(f"the blob {ref.digest} holds other bytes than its digest says", hint="put the bytes again")
         return kept.content
 
+    def check(self, ref: BlobRef) -> None:
+        """See `ports.Blobs`."""
+        self.get(ref)
+
     def stored(self) -> Iterator[StoredBlob]:
         """See `ports.Blobs`."""
         with self._lock:

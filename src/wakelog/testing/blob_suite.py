@@ -73,6 +73,7 @@ class BlobSuite:
     def test_what_is_put_is_got(self, rig: BlobRig) -> None:
         """LOG-12: the reference holds digest, size and kind, and whoever has it gets the bytes."""
         ref = rig.blobs.put(b"some bytes", "text/plain")
+        rig.blobs.check(ref)
         assert ref == BlobRef(digest=digest_of(b"some bytes"), bytes=10, media_type="text/plain")
         assert rig.blobs.get(ref) == rig.again().get(ref) == b"some bytes"
         assert rig.blobs.get(BlobRef(digest=ref.digest, bytes=10)) == b"some bytes"
@@ -122,8 +123,9 @@ class BlobSuite:
 
     def test_nothing_there(self, rig: BlobRig) -> None:
         """Bad input: a blob that is not there is `NotFound`, and asking makes nothing."""
-        with pytest.raises(NotFound):
-            rig.blobs.get(BlobRef(digest=digest_of(b"x"), bytes=1))
+        for look in (rig.blobs.get, rig.blobs.check):
+            with pytest.raises(NotFound):
+                look(BlobRef(digest=digest_of(b"x"), bytes=1))
         assert digests(rig.blobs) == []
         assert not rig.blobs.remove(digest_of(b"x"), older_than_s=0)
         assert rig.blobs.tidy(older_than_s=0) == 0
@@ -132,8 +134,9 @@ class BlobSuite:
     def test_digests_outside_the_grammar(self, rig: BlobRig, digest: str) -> None:
         """Law 13: a reference comes out of a log, and may say anything; what could be a path finds nothing."""
         rig.blobs.put(b"x")
-        with pytest.raises(NotFound):
-            rig.blobs.get(BlobRef(digest=digest, bytes=1))
+        for look in (rig.blobs.get, rig.blobs.check):
+            with pytest.raises(NotFound):
+                look(BlobRef(digest=digest, bytes=1))
         assert not rig.blobs.remove(digest, older_than_s=0)
         assert len(digests(rig.blobs)) == 1
 
@@ -145,8 +148,9 @@ class BlobSuite:
             flipped = bytearray(content)
             flipped[at] ^= 1 << bit
             rig.replace(ref.digest, bytes(flipped))
-            with pytest.raises(Damaged) as caught:
-                rig.blobs.get(ref)
+            for look in (rig.blobs.get, rig.blobs.check):
+                with pytest.raises(Damaged) as caught:
+                    look(ref)
         assert ref.digest in caught.value.message
         assert caught.value.hint
         assert digests(rig.blobs) == [ref.digest]
@@ -156,15 +160,17 @@ class BlobSuite:
         """Law 9, LOG-12: neither a cut blob nor a grown one is handed out."""
         ref = rig.blobs.put(b"whole content")
         rig.replace(ref.digest, content)
-        with pytest.raises(Damaged):
-            rig.blobs.get(ref)
+        for look in (rig.blobs.get, rig.blobs.check):
+            with pytest.raises(Damaged):
+                look(ref)
 
     @pytest.mark.parametrize("size", [-1, 0, 12, 14, 10**15])
     def test_a_reference_that_is_wrong_about_the_size(self, rig: BlobRig, size: int) -> None:
         """Law 13: who trusts the size in a log to decide what to load is not given more, or less."""
         ref = rig.blobs.put(b"whole content")
-        with pytest.raises(Damaged):
-            rig.blobs.get(BlobRef(digest=ref.digest, bytes=size))
+        for look in (rig.blobs.get, rig.blobs.check):
+            with pytest.raises(Damaged):
+                look(BlobRef(digest=ref.digest, bytes=size))
 
     @pytest.mark.parametrize("damaged", [b"", b"WHOLE content", b"whole content and more"])
     def test_putting_again_repairs(self, rig: BlobRig, damaged: bytes) -> None:
@@ -204,6 +210,7 @@ class BlobSuite:
         ref = rig.blobs.put(b"content")
         rig.age(ref.digest, 3 * DAY_S)
         assert rig.blobs.get(ref) == b"content"
+        rig.blobs.check(ref)
         assert age_of(rig.blobs, ref.digest) >= 3 * DAY_S
         assert rig.blobs.remove(ref.digest, older_than_s=3 * DAY_S)
 

@@ -185,6 +185,11 @@ class _DyingBlobs:
         self._life.read()
         return self._blobs.get(ref)
 
+    def check(self, ref: BlobRef) -> None:
+        """See `ports.Blobs`."""
+        self._life.read()
+        self._blobs.check(ref)
+
     def stored(self) -> Iterator[StoredBlob]:
         """See `ports.Blobs`."""
         self._life.read()

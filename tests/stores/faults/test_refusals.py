@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from tests.faults.processes import PATIENCE_S, environment, run
+from tests.permissions import bound
 from tests.servers.postgres import Server
 from tests.stores.faults.children import LITTLE_BYTES, MODULE, cli
 from tests.stores.faults.logs import body, check_kept, made, make
@@ -185,11 +186,6 @@ def test_a_lost_server(own_postgres: Server):
     check_kept(url, "s", [("before", 1), ("after", 2)])
 
 
-def bound() -> list[str]:
-    """How to start a child that permissions bind: a superuser keeps the name and loses the powers."""
-    return [] if os.geteuid() else ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
-
-
 @pytest.mark.parametrize("locked", ["file", "folder"])
 def test_a_sqlite_file_that_may_not_be_written(sqlite_url, tmp_path, locked):
     """ST-5, law 9: a read-only file, or one in a read-only folder, is read as ever; a write is refused."""
@@ -222,7 +218,7 @@ def check_only_read(url: str, place: str, mode: int) -> None:
     seen, *errors = map(json.loads, tried.stdout.splitlines())
     assert (seen, len(errors)) == (1, 2)
     for error in errors:
-        assert error["error"] == "StoreError"
+        assert error["error"] == "NoAccess"
         check_lines(url, error["message"], error["hint"])
     check_kept(url, "s", [])
 

@@ -3,6 +3,7 @@
 import os
 import stat
 import time
+import tracemalloc
 
 import pytest
 
@@ -221,3 +222,14 @@ def test_a_blob_that_vanishes_while_it_is_listed(folder, blobs, monkeypatch):
     for digest in (DIGEST, digest_of(b"other")):
         assert blobs.remove(digest, older_than_s=0)
     assert len([*seen, *(blob.digest for blob in listing)]) <= 2
+
+
+def test_a_large_blob_is_checked_piece_by_piece(tmp_path):
+    """LOG-16: to check a blob takes no more memory than a piece of it."""
+    blobs = BlobFiles(Folder(str(tmp_path / "sessions")))
+    ref = blobs.put(bytes(32 * 1024 * 1024))
+    tracemalloc.start()
+    blobs.check(ref)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 * 1024 * 1024

@@ -66,6 +66,7 @@ class Index:
         self._store = store
         self._tables = tables
         self._now_ms = now_ms
+        self._inaccessible: list[str] = []
 
     def close(self) -> None:
         """See `ports.Catalog`."""
@@ -109,6 +110,10 @@ class Index:
         """See `ports.Catalog`."""
         return self._ask(lambda tables: tables.is_damaged(as_text(name)))
 
+    def inaccessible(self) -> list[str]:
+        """See `ports.Catalog`."""
+        return list(self._inaccessible)
+
     def search(self, query: str, *, limit: int = 50, after: str | None = None) -> list[Hit]:
         """See `ports.Catalog`."""
         wanted, mark = parse(query), query_mark(query)
@@ -141,6 +146,7 @@ class Index:
     def _refresh(self, progress: Callable[[int, int], None] | None) -> None:
         with self._tables.refreshing():
             work, gone = self._tables.changes(self._store)
+            self._inaccessible = []
             if work or gone:
                 indexing: Indexing = load("wakelog.stores.catalog.indexing").Indexing(
                     self._store, self._tables, work, gone
@@ -148,6 +154,7 @@ class Index:
                 while indexing.is_due:
                     with self._tables.writing():
                         indexing.run(self._tables.batch_bytes, progress)
+                self._inaccessible = sorted(indexing.inaccessible)
 
     def _rebuild(self) -> None:
         try:

@@ -11,13 +11,14 @@ from itertools import islice
 
 import msgspec
 
-from wakelog.errors import NotFound, WakelogError
+from wakelog.errors import NoAccess, NotFound, WakelogError
 from wakelog.log.entry import Entry
 from wakelog.log.times import parse_ms
 from wakelog.ports import Stat, Store
 from wakelog.stores.catalog.searchable import searchable
 from wakelog.stores.catalog.summary import Bookmark, LogFold, Rewritten
 from wakelog.stores.catalog.tables import Batch, CatalogTables, Change, Due, Kept, Seen, Worded
+from wakelog.views.session_row import SessionRow
 
 # How many logs are asked about at once, at first and at most, and what the row of one takes up beside its words.
 _ASKED_FIRST = 16
@@ -41,6 +42,7 @@ class Indexing:
         # Whose forks may be other than they were: all of them, or only those that missed something.
         self._changed: list[str] = []
         self._grown: list[str] = []
+        self.inaccessible: list[str] = []
 
     @property
     def is_due(self) -> bool:
@@ -102,7 +104,7 @@ class Indexing:
         reading = _Reading(self._store, LogFold(due.stat, bookmark), due.stat.name, after=bookmark.after)
         try:
             places = self._take(reading, seen, seen.places)
-            if not reading.has_failed:
+            if reading.error is None:
                 self._keep(due, reading, places)
                 return True
         except (Rewritten, WakelogError):
@@ -144,14 +146,21 @@ class Indexing:
 
     def _keep(self, due: Due, reading: "_Reading", places: int) -> str:
         row, mark = reading.fold.summary(self._store)
-        if reading.has_failed:
+        if reading.error is not None:
             # It is opened again every time: what kept it from being read need not show in its size or time.
-            row, mark = msgspec.structs.replace(row, damage=row.damage + 1, state="damaged"), None
+            row, mark = self._unread(row, reading.error), None
             due = Due(Stat(row.name, -1, -1), due.before)
         bookmark = msgspec.json.encode(mark) if mark is not None else None
         self._change(row.name).kept = Kept(due, row, parse_ms(row.updated) or 0, places, bookmark)
         self._batch_bytes += _ROW_BYTES + len(bookmark or b"")
         return row.id
+
+    def _unread(self, row: SessionRow, error: WakelogError) -> SessionRow:
+        """The row of a log that could not be read to its end. One that this user may not open need not be damaged."""
+        if isinstance(error, NoAccess):
+            self.inaccessible.append(row.name)
+            return msgspec.structs.replace(row, state="inaccessible")
+        return msgspec.structs.replace(row, damage=row.damage + 1, state="damaged")
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
@@ -186,7 +195,7 @@ class _Reading:
     def __init__(self, store: Store, fold: LogFold, name: str, *, after: int = -1) -> None:
         self.fold = fold
         self.name = name
-        self.has_failed = False
+        self.error: WakelogError | None = None
         self._store = store
         self._after = after
 
@@ -197,8 +206,8 @@ class _Reading:
                 yield from self.fold.feed(line)
         except NotFound:
             raise
-        except WakelogError:
-            self.has_failed = True
+        except WakelogError as error:
+            self.error = error
 
 
 def _worded(entries: Iterable[Entry], start: int) -> Iterator[Worded]:

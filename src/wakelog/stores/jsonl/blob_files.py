@@ -10,6 +10,7 @@ Rule 3: reading takes no lock and makes nothing, and believes no file before it 
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import re
 import stat
@@ -79,22 +80,41 @@ class BlobFiles:
 
     def get(self, ref: BlobRef) -> bytes:
         """See `ports.Blobs`."""
+        with self._opened(ref) as descriptor, open(descriptor, "rb", closefd=False) as file:
+            content = file.read(ref.bytes)
+        if digest_of(content) != ref.digest:
+            raise self._damaged(ref, "holds other bytes than its digest says")
+        return content
+
+    def check(self, ref: BlobRef) -> None:
+        """See `ports.Blobs`."""
+        digest = hashlib.sha256()
+        with self._opened(ref) as descriptor:
+            for block in blocks(descriptor, 0, ref.bytes):
+                digest.update(block)
+        if _TAG + digest.hexdigest() != ref.digest:
+            raise self._damaged(ref, "holds other bytes than its digest says")
+
+    @contextlib.contextmanager
+    def _opened(self, ref: BlobRef) -> Iterator[int]:
+        """A descriptor of a blob that has the size it should have. Nothing is read to learn that it has another."""
         path = self._path(ref.digest)
         with storage(f"read the blob {ref.digest}"):
             try:
-                with open(path, "rb", opener=no_follow) as file:
-                    # Nobody needs a gigabyte in memory to learn that it is not the kilobyte asked for.
-                    whole = _size(file.fileno()) == ref.bytes
-                    content = file.read(ref.bytes) if whole else b""
+                descriptor = no_follow(path, os.O_RDONLY)
             except (FileNotFoundError, NotADirectoryError):
-                raise NotFound(
-                    f"no blob {ref.digest} in {self._folder.path}", hint="bring .blobs back from a copy of the store"
-                ) from None
-        if not whole or digest_of(content) != ref.digest:
-            what = "holds other bytes than its digest says" if whole else f"is not {ref.bytes} bytes long"
-            hint = f"bring {path} back from a copy of the store, or put the same bytes again"
-            raise Damaged(f"the blob {ref.digest} {what}", hint=hint)
-        return content
+                hint = "bring .blobs back from a copy of the store"
+                raise NotFound(f"no blob {ref.digest} in {self._folder.path}", hint=hint) from None
+            try:
+                if _size(descriptor) != ref.bytes:
+                    raise self._damaged(ref, f"is not {ref.bytes} bytes long")
+                yield descriptor
+            finally:
+                os.close(descriptor)
+
+    def _damaged(self, ref: BlobRef, what: str) -> Damaged:
+        hint = f"bring {self._path(ref.digest)} back from a copy of the store, or put the same bytes again"
+        return Damaged(f"the blob {ref.digest} {what}", hint=hint)
 
     def _path(self, digest: str) -> str:
         """Where a blob is, if it is anywhere."""

@@ -13,7 +13,7 @@ import fcntl
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from wakelog.errors import BadId, Conflict, NotFound
+from wakelog.errors import BadId, Conflict, NoAccess, NotFound
 from wakelog.log.codec import LINE_MAX_BYTES, id_of
 from wakelog.log.ids import checked_id, is_id
 from wakelog.log.lines import split
@@ -247,10 +247,10 @@ class Naming:
         raise NotFound(session)
 
     def _id_of(self, name: str) -> str | None:
-        """The session id in a log's first line; None where that cannot be read."""
+        """The session id in a log's first line; None where that cannot be read, or not by this user."""
         try:
             return id_of(self._first_line(name))
-        except NotFound:
+        except (NotFound, NoAccess):
             return None
 
     def _first_line(self, name: str) -> bytes:

@@ -5,6 +5,7 @@ that would repair it, and a remover judges the age of the newest version: what w
 """
 
 from collections.abc import Iterator
+from typing import Any, LiteralString
 
 from wakelog.errors import Damaged, NotFound
 from wakelog.log.content import BlobRef
@@ -13,6 +14,7 @@ from wakelog.ports import StoredBlob
 from wakelog.stores.postgres.database import Database, committing
 
 _LISTED_MAX = 10_000
+_BRING_BACK = "copy the session again from a store that has the blob, or restore it from a backup"
 # Bytes that are right are left where they are: to write them again would only make the table grow.
 _PUT = committing("""
 INSERT INTO wakelog.blobs AS b (digest, put, bytes) VALUES (%(digest)s, clock_timestamp(), %(bytes)s)
@@ -23,6 +25,11 @@ RETURNING <commit>
 # What has another size than it should is not worth the way.
 _GET = """
 SELECT CASE WHEN octet_length(bytes) = %(size)s THEN bytes END FROM wakelog.blobs WHERE digest = %(digest)s
+"""
+# The server takes the digest itself: the bytes stay where they are.
+_CHECK = """
+SELECT octet_length(bytes) = %(size)s AND digest = 'sha256:' || encode(sha256(bytes), 'hex')
+FROM wakelog.blobs WHERE digest = %(digest)s
 """
 _STORED = """
 SELECT digest, octet_length(bytes), extract(epoch FROM clock_timestamp() - put)::float8
@@ -49,14 +56,23 @@ class PostgresBlobs:
 
     def get(self, ref: BlobRef) -> bytes:
         """See `ports.Blobs`."""
-        size = ref.bytes if 0 <= ref.bytes < 1 << 31 else -1
-        found = self._database.read(_GET, {"digest": ref.digest, "size": size}) if is_digest(ref.digest) else []
-        if not found:
-            raise NotFound(f"no blob {ref.digest[:80]!r} in {self._database.url}")
-        content: bytes | None = found[0][0]
+        content: bytes | None = self._asked(_GET, ref)
         if content is None or digest_of(content) != ref.digest:
-            raise Damaged(f"the blob {ref.digest} holds other bytes than its digest says", hint="put the bytes again")
+            raise _damaged(ref)
         return content
+
+    def check(self, ref: BlobRef) -> None:
+        """See `ports.Blobs`."""
+        if not self._asked(_CHECK, ref):
+            raise _damaged(ref)
+
+    def _asked(self, question: LiteralString, ref: BlobRef) -> Any:
+        """What the server says of one blob, or `NotFound`."""
+        size = ref.bytes if 0 <= ref.bytes < 1 << 31 else -1
+        found = self._database.read(question, {"digest": ref.digest, "size": size}) if is_digest(ref.digest) else []
+        if not found:
+            raise NotFound(f"no blob {ref.digest[:80]!r} in {self._database.url}", hint=_BRING_BACK)
+        return found[0][0]
 
     def stored(self) -> Iterator[StoredBlob]:
         """See `ports.Blobs`."""
@@ -75,3 +91,7 @@ class PostgresBlobs:
     def tidy(self, *, older_than_s: float, dry_run: bool = False) -> int:  # noqa: ARG002 - a transaction leaves nothing
         """See `ports.Blobs`; what a transaction did not finish was never there."""
         return 0
+
+
+def _damaged(ref: BlobRef) -> Damaged:
+    return Damaged(f"the blob {ref.digest} holds other bytes than its digest says", hint="put the bytes again")

@@ -8,7 +8,7 @@ import re
 
 import psycopg
 
-from wakelog.errors import Damaged, StoreError
+from wakelog.errors import Damaged, NoAccess, StoreError
 from wakelog.stores.postgres.url import PostgresUrl
 
 _GRANTS = "GRANT USAGE ON SCHEMA wakelog, and ALL ON ALL TABLES and ALL SEQUENCES IN SCHEMA wakelog, TO that role"
@@ -32,6 +32,7 @@ _SAID: dict[str, tuple[str, str]] = {
     "42P01": ("the tables of wakelog are not there, or not all of them", "restore them from a backup"),
 }
 _DAMAGE = ("XX001", "XX002")
+_NO_ACCESS = ("28P01", "28000", "42501")
 # How a connection that was refused says what the code would be.
 _MEANT: tuple[tuple[str, str], ...] = (
     (r"password authentication failed|no password supplied|SASL authentication failed", "28P01"),
@@ -53,8 +54,7 @@ def explained(error: psycopg.Error, url: PostgresUrl) -> StoreError:
         return Damaged(f"{url} finds its own files damaged: {_line(said)}", hint="restore them from a backup")
     if code not in _SAID:
         return StoreError(f"{url} says: {_line(said)}", hint="the server's log may say more")
-    what, hint = _SAID[code]
-    return StoreError(f"{url}: {what} ({_line(said)})", hint=hint)
+    return _known(code, url, _line(said))
 
 
 def refused(error: psycopg.Error, url: PostgresUrl) -> StoreError:
@@ -64,13 +64,18 @@ def refused(error: psycopg.Error, url: PostgresUrl) -> StoreError:
         return StoreError(f"{url} is a pooler", hint="add pooler=transaction to the URL: …?pooler=transaction")
     for pattern, code in _MEANT:
         if re.search(pattern, text):
-            what, hint = _SAID[code]
-            return StoreError(f"{url}: {what} (user {url.user}, database {url.database})", hint=hint)
+            return _known(code, url, f"user {url.user}, database {url.database}")
     reasons = _REASON.findall(text)
     return StoreError(
         f"cannot connect to {url}: {_line(reasons[-1] if reasons else text)}",
         hint="check host and port in the URL, and that the server runs",
     )
+
+
+def _known(code: str, url: PostgresUrl, about: str) -> StoreError:
+    what, hint = _SAID[code]
+    kind = NoAccess if code in _NO_ACCESS else StoreError
+    return kind(f"{url}: {what} ({about})", hint=hint)
 
 
 def lost(url: PostgresUrl, *, is_doubtful: bool) -> StoreError:

@@ -40,11 +40,16 @@ class SqliteBlobs:
         with self._file.reading() as db:
             found = db.execute(_GET, (ref.digest,)).fetchone()
         if found is None:
-            raise NotFound(f"no blob {ref.digest[:80]!r} in {self._file.path}")
+            hint = "copy the session again from a store that has the blob, or restore it from a backup"
+            raise NotFound(f"no blob {ref.digest[:80]!r} in {self._file.path}", hint=hint)
         content: bytes = found[0]
         if len(content) != ref.bytes or digest_of(content) != ref.digest:
             raise Damaged(f"the blob {ref.digest} holds other bytes than its digest says", hint="put the bytes again")
         return content
+
+    def check(self, ref: BlobRef) -> None:
+        """See `ports.Blobs`."""
+        self.get(ref)
 
     def stored(self) -> Iterator[StoredBlob]:
         """See `ports.Blobs`."""

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Literal, TypeAlias
 from urllib.parse import quote
 
-from wakelog.errors import Damaged, NewerFormat, StoreError
+from wakelog.errors import Damaged, NewerFormat, NoAccess, StoreError
 from wakelog.stores.database.migrations import Migration, migrations, newest
 from wakelog.stores.files import storage, storage_error, sync_folder
 
@@ -68,8 +68,17 @@ class SqliteFile:
 
     def _is_begun(self) -> bool:
         """Whether there is a schema to read from: whoever makes the file may not have come so far."""
-        self._has_schema = self._has_schema or (os.path.exists(self.path) and _version(self._connection("read")) > 0)
+        self._has_schema = self._has_schema or (self._is_there() and _version(self._connection("read")) > 0)
         return self._has_schema
+
+    def _is_there(self) -> bool:
+        """Whether there is a file. One that this user may not look for is not taken for none."""
+        with storage(f"read {self.path}"):
+            try:
+                os.stat(self.path)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+        return True
 
     @contextlib.contextmanager
     def writing(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
@@ -108,7 +117,7 @@ class SqliteFile:
         fcntl.flock(self._lock, fcntl.LOCK_UN)
         self._writing.release()
         if isinstance(error, sqlite3.Error):
-            raise store_error(f"cannot write to {self.path}", error) from error
+            raise self._write_error(error) from error
 
     def sync(self) -> None:
         """Syncs what was committed without one. A commit that changes nothing would not: SQLite then writes nothing."""
@@ -160,17 +169,21 @@ class SqliteFile:
 
     def _opened(self, use: _Use) -> sqlite3.Connection:
         if use != "read":
-            if not os.access(self.path, os.W_OK):
-                # SQLite would open it all the same, to read, and leave files beside it.
-                with storage(f"write to {self.path}"):
-                    raise PermissionError(errno.EACCES, "")
+            # SQLite would open it all the same, to read, and leave files beside it.
+            self._check_access(os.W_OK, "write to")
             return _connected(self.path, "rw")
+        self._check_access(os.R_OK, "read")
         for mode in self._ways_to_read():
             with contextlib.suppress(sqlite3.OperationalError):
                 connection = _connected(self.path, mode)
                 connection.execute("SELECT 1 FROM sqlite_master").fetchone()
                 return connection
         return _connected(self.path, "ro")
+
+    def _check_access(self, how: int, doing: str) -> None:
+        """Opening the file to find out would let go of SQLite's locks on it when it is closed again."""
+        if os.path.exists(self.path) and not os.access(self.path, how):
+            raise storage_error(f"{doing} {self.path}", PermissionError(errno.EACCES, ""))
 
     def _ways_to_read(self) -> tuple[str, ...]:
         """How the file may be opened. Where we may not write, SQLite's files beside it would be in others' way.
@@ -246,6 +259,13 @@ class SqliteFile:
         except sqlite3.Error as error:
             self._drop(use)
             raise store_error(f"cannot {doing} {self.path}", error) from error
+
+    def _write_error(self, error: sqlite3.Error) -> StoreError:
+        """What SQLite said of a write. It does not tell a folder that it may not write to from other trouble."""
+        folder = os.path.dirname(self.path)
+        if _code(error) in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN) and not os.access(folder, os.W_OK):
+            return storage_error(f"write to {self.path}", PermissionError(errno.EACCES, "", folder))
+        return store_error(f"cannot write to {self.path}", error)
 
     def _drop(self, use: _Use) -> None:
         connection = self._connections.pop(use, None)
@@ -349,9 +369,19 @@ _HINTS = {
 }
 
 
+_KINDS: dict[int, type[StoreError]] = {
+    sqlite3.SQLITE_NOTADB: Damaged,
+    sqlite3.SQLITE_CORRUPT: Damaged,
+    sqlite3.SQLITE_PERM: NoAccess,
+}
+
+
 def store_error(what: str, error: sqlite3.Error) -> StoreError:
     """What SQLite said, in one line, with what to do now."""
-    # The lower byte is the kind; what is above it tells which call failed.
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    kind = Damaged if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT) else StoreError
-    return kind(f"{what}: {error}", hint=_HINTS.get(code, ""))
+    code = _code(error)
+    return _KINDS.get(code, StoreError)(f"{what}: {error}", hint=_HINTS.get(code, ""))
+
+
+def _code(error: sqlite3.Error) -> int:
+    """The kind of an error: the lower byte of its code. What is above it tells which call failed."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF

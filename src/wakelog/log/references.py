@@ -1,0 +1,69 @@
+"""References to blobs in entries: which blob, named by which entry, for what. Pure.
+
+A reference is an object with a digest and a size (`BlobRef`), wherever it stands: in a field of a known type, in a part
+or a value that this version does not know, or in an entry of an unknown type.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from wakelog.log.content import BlobRef, Image, ToolResult
+from wakelog.log.digest import is_digest
+from wakelog.log.entry import Entry
+from wakelog.log.needs import references_in
+
+_UNKNOWN = "something that this version of wakelog does not know"
+_MEANT = {
+    "system": "the instructions of the model",
+    "tools": "the declarations of the tools",
+    "injected": "a text that was added to the request",
+}
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """One place where an entry names a blob. `what` says what the entry loses if the blob is lost."""
+
+    entry: Entry
+    digest: str
+    bytes: int
+    what: str
+
+
+def references(entries: Iterable[Entry]) -> Iterator[Reference]:
+    """Every reference of these entries, each once for an entry."""
+    for entry in entries:
+        if b"sha256:" in entry.raw:
+            yield from _of_entry(entry)
+
+
+def _of_entry(entry: Entry) -> Iterator[Reference]:
+    known = {(ref.digest, ref.bytes): what for ref, what in _found(entry.value, "", None)}
+    # What the typed value left out stands in the bytes all the same.
+    unknown = dict.fromkeys(references_in(entry.raw), _UNKNOWN)
+    for (digest, size), what in (unknown | known).items():
+        yield Reference(entry, digest, size, what)
+
+
+def _found(value: Any, key: str, owner: Any) -> Iterator[tuple[BlobRef, str]]:
+    """The references inside a value, each with what it is for. `key` and `owner` are where the value stands."""
+    match value:
+        case BlobRef():
+            if is_digest(value.digest):
+                yield value, _meant(key, owner)
+        case msgspec.Struct():
+            for field in value.__struct_fields__:
+                yield from _found(getattr(value, field), field, value)
+        case dict():
+            for name, inner in value.items():
+                yield from _found(inner, name, value)
+        case list() | tuple():
+            for inner in value:
+                yield from _found(inner, key, owner)
+
+
+def _meant(key: str, owner: Any) -> str:
+    if isinstance(owner, ToolResult):
+        return f"the whole output of the tool {owner.tool_name}, of which the entry itself holds a part"
+    return "an image" if isinstance(owner, Image) else _MEANT.get(key, _UNKNOWN)

@@ -1,0 +1,202 @@
+"""What this user may not read is an access error that names the path: not damage, not "there is no file" (LOG-16).
+
+Permissions bind no superuser, so the commands here run in a process of their own that has lost those powers.
+"""
+
+import os
+import subprocess
+
+import pytest
+
+from tests.cli.running import Answer
+from tests.permissions import bound
+from wakelog.log.content import Image, Prompt
+from wakelog.log.entry import Message
+from wakelog.session import Session
+
+
+@pytest.fixture
+def asked(shell):
+    """Runs a command as a user whom permissions bind."""
+
+    def run(*words):
+        done = subprocess.run([*bound(), *shell.command(*words)], capture_output=True, check=False)
+        return Answer(done.returncode, done.stdout, done.stderr.decode())
+
+    return run
+
+
+@pytest.fixture
+def locked():
+    """Takes all permissions from a file or folder, until the test is over."""
+    before = []
+
+    def lock(path):
+        before.append((path, os.stat(path).st_mode))
+        os.chmod(path, 0)
+
+    yield lock
+    for path, mode in reversed(before):
+        os.chmod(path, mode)
+
+
+@pytest.fixture
+def two(shell, store):
+    """Two sessions, each with an image; gives the log of the first and the path of its image."""
+    for agent in ("crab", "whale"):
+        session = Session.create(store, agent=agent)
+        session.say("one")
+        ref = store.blobs.put(agent.encode())
+        session.append(Message(message=Prompt(content=(Image(blob=ref),))))
+        name = ref.digest.removeprefix("sha256:")
+        if agent == "crab":
+            image = shell.store / ".blobs" / name[:2] / name
+    return shell.store / "crab_user_1.jsonl", image
+
+
+def check_no_access(answer, path):
+    """One line that names the path and what to do, and the code of a failure."""
+    assert (answer.code, answer.out) == (1, ""), answer.err
+    (line,) = answer.err.splitlines()
+    assert "Permission denied" in line
+    assert str(path) in line
+    assert "permissions" in line
+    assert "damage" not in line
+    assert "no file" not in line
+
+
+READING = ("show", "tree", "context", "tail", "usage", "export", "verify", "doctor", "replay", "head", "attention")
+
+
+@pytest.mark.parametrize("command", READING)
+def test_a_log_that_may_not_be_read(asked, locked, two, command):
+    """LOG-16: by name and by path, one line says what may not be read."""
+    log, _ = two
+    locked(log)
+    check_no_access(asked(command, "crab_user_1"), log)
+    check_no_access(asked(command, str(log)), log)
+
+
+def test_a_log_in_a_folder_that_may_not_be_searched(asked, locked, two, shell):
+    """LOG-16: whether there is a file cannot be said, and is not."""
+    log, _ = two
+    locked(shell.store)
+    check_no_access(asked("show", str(log)), log)
+    check_no_access(asked("show", "crab_user_1"), shell.store)
+    for command in ("ls", "doctor"):
+        check_no_access(asked(command), shell.store)
+
+
+def test_the_kind_of_the_error(asked, locked, two):
+    """DESIGN 8: programs tell an access error by its kind."""
+    log, _ = two
+    locked(log)
+    assert asked("show", "crab_user_1", "--json").error["kind"] == "no_access"
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_lists_go_on_with_the_other_sessions(asked, locked, two, known):
+    """LOG-16: one session that may not be read is reported as such, and the others are listed and found."""
+    log, _ = two
+    locked(log)
+    if known:
+        assert asked("ls").code == 0
+    for words in (("ls",), ("search", "one"), ("attention",)):
+        answer = asked(*words)
+        assert answer.code == 0, answer.err
+        assert "no access to 1 session: crab_user_1" in answer.err
+        assert "damaged" not in answer.err
+        assert ("whale_user_1" in answer.out) == (words[0] != "attention")
+    states = {row["name"]: (row["state"], row["damage"]) for row in asked("ls", "--json").rows}
+    assert states["crab_user_1"] == ("inaccessible", 0)
+
+
+def test_a_list_after_access_is_given_back(asked, two):
+    """Law 2: what the index knew of a log that it could not read is forgotten when it can."""
+    log, _ = two
+    os.chmod(log, 0)
+    assert "no access" in asked("ls").err
+    os.chmod(log, 0o600)
+    answer = asked("ls", "--json")
+    assert answer.err == ""
+    assert [row["entries"] for row in answer.rows] == [3, 3]
+
+
+def test_doctor_of_a_store(asked, locked, two):
+    """LOG-16: `doctor` names the session that may not be read, and does not call it damaged."""
+    log, _ = two
+    locked(log)
+    answer = asked("doctor", "--json")
+    assert answer.code == 1
+    assert (answer.json["inaccessible"], answer.json["damaged"], answer.json["sessions"]) == (["crab_user_1"], [], 2)
+    assert "no access crab_user_1" in asked("doctor").out
+
+
+def test_a_session_by_its_id_among_others_that_may_not_be_read(asked, locked, two, shell):
+    """LOG-16: a log of another user does not keep anybody from finding their own."""
+    log, _ = two
+    (session,) = [row["id"] for row in shell("ls", "--agent", "whale", "--json").rows]
+    for link in (shell.store / "by-id").iterdir():
+        link.unlink()
+    locked(log)
+    assert asked("show", session).code == 0
+    assert asked("show", "nothing").code == 3
+
+
+def test_waking_all_reports_it_and_goes_on(asked, locked, two):
+    """LOG-16: a session that may not be read fails by itself."""
+    log, _ = two
+    locked(log)
+    answer = asked("wake", "--all")
+    assert answer.code == 1
+    assert f"cannot open {log}: Permission denied" in answer.err
+    assert "whale_user_1" in answer.out
+
+
+def test_a_copy_reports_it_and_goes_on(asked, locked, two):
+    """LOG-16: a session that may not be read is not copied, and the others are."""
+    log, _ = two
+    locked(log)
+    answer = asked("copy", "--all", "--to", "elsewhere", "--json")
+    assert answer.code == 1
+    assert {row["name"]: row["status"] for row in answer.rows} == {"crab_user_1": "failed", "whale_user_1": "copied"}
+    assert '"kind":"no_access"' in answer.err
+
+
+def test_a_blob_that_may_not_be_read(asked, locked, two):
+    """LOG-16: nothing is proved of such a blob, and it is not called damaged."""
+    _, image = two
+    locked(image)
+    answer = asked("verify", "crab_user_1", "--json")
+    assert (answer.code, answer.json["ok"], [loss["kind"] for loss in answer.json["lost"]]) == (
+        1,
+        False,
+        ["inaccessible blob"],
+    )
+    assert str(image) in answer.json["lost"][0]["reason"]
+    told = asked("doctor", "crab_user_1")
+    assert (told.code, "inaccessible blob" in told.out, "Permission denied" in told.out) == (1, True, True)
+
+
+def test_a_folder_of_blobs_that_may_not_be_read(asked, locked, two, shell):
+    """LOG-16: `doctor` still looks the logs over, and says that it could not look for the blobs."""
+    locked(shell.store / ".blobs")
+    answer = asked("doctor", "--json")
+    assert (answer.code, answer.json["inaccessible"], answer.json["lost"]) == (1, ["the blobs"], [])
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_a_sqlite_file_that_may_not_be_read(asked, locked, shell, what):
+    """LOG-16: a database that may not be read is not taken for an empty one."""
+    folder = shell.folder / "kept"
+    url = f"sqlite:{folder}/sessions.db"
+    assert shell("new", "--store", url).code == 0
+    locked(folder if what == "folder" else folder / "sessions.db")
+    for words in (("ls",), ("show", "agent_user_1"), ("doctor",), ("search", "x"), ("verify", "agent_user_1")):
+        check_no_access(asked(*words, "--store", url), folder / "sessions.db")
+
+
+def test_a_usual_mistake_stays_not_found(asked, two):
+    """A file that is not there is not there."""
+    assert asked("show", "./nothing.jsonl").code == 3
+    assert asked("show", "nothing").code == 3

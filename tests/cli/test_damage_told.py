@@ -1,0 +1,166 @@
+"""No command is silent about damage (law 9, DESIGN 8): every command there is meets a damaged session here.
+
+The commands and their flags are taken from the program itself. A new command that takes a session, and a new flag of an
+old one, is expected to read the session and to report what it cannot read, unless it is put into one of the tables.
+"""
+
+import click
+import pytest
+
+from wakelog.cli import COMMANDS
+from wakelog.cli.group import wakelog
+from wakelog.testing.builders import Story
+
+pytestmark = pytest.mark.meddled
+
+# Commands that read no log, or all of its bytes without asking what they mean.
+READS_NO_ENTRIES = {"service", "new", "config", "demo", "completions", "du", "gc"}
+# Commands that list: they name the damaged session, and end with 0. Words behind the command.
+LISTS = {"ls": [], "search": ["three"], "attention": []}
+# Commands that write: they say that the session is damaged, and end with 0.
+WRITES = {
+    "append": ["crab_user_1", "hi"],
+    "compact": ["crab_user_1", "--summary", "all of it"],
+    "rename": ["crab_user_1", "title"],
+    "label": ["crab_user_1", "1", "name"],
+    "archive": ["crab_user_1"],
+    "fork": ["crab_user_1", "--new-session"],
+    "cancel": ["crab_user_1"],
+    "rerun": ["crab_user_1:3"],
+}
+# Commands that run an agent. `chat` needs a terminal; its tests are elsewhere.
+RUNS = {"chat", "run", "wake"}
+# What a command needs besides the session.
+MORE = {"copy": ["--to", "elsewhere"]}
+# Flags that do not read the session, or make the command wait.
+NOT_TRIED = {("tail", "--follow"), ("copy", "--all"), ("context", "--exact")}
+NOT_TRIED |= {
+    ("attention", flag) for flag in ("--approve", "--deny", "--ran", "--did-not-run", "--run-again", "--wake")
+}
+SHARED = {"--help", "--pager"}
+
+
+def command_of(name):
+    return wakelog.get_command(click.Context(wakelog), name)
+
+
+def takes_a_session(name):
+    return any(param.name in ("session", "sessions") for param in command_of(name).params)
+
+
+def ways_to_read():
+    """Every command that reads a session, as it is and with each of its flags."""
+    for name in sorted(set(COMMANDS) - READS_NO_ENTRIES - set(WRITES) - RUNS):
+        if not takes_a_session(name):
+            continue
+        words = [name, "crab_user_1", *MORE.get(name, [])]
+        yield words
+        flags = {
+            param.opts[-1] for param in command_of(name).params if isinstance(param, click.Option) and param.is_flag
+        }
+        yield from ([*words, flag] for flag in sorted(flags - SHARED) if (name, flag) not in NOT_TRIED)
+
+
+@pytest.fixture
+def hurt(store):
+    """A session of five entries whose fifth line cannot be read; gives where that line begins."""
+    story = Story(store)
+    story.user("one")
+    reply = story.reply("two", calls=[("t1", "grep", {})])
+    story.result(reply, "t1")
+    story.user("three")
+    path = store.folder.log_path("crab_user_1")
+    with open(path, "rb") as file:
+        lines = file.read().splitlines(keepends=True)
+    with open(path, "wb") as file:
+        file.write(b"".join([*lines[:4], b"\x00" * 30 + b"\n", *lines[4:]]))
+    return sum(map(len, lines[:4]))
+
+
+@pytest.mark.parametrize("words", list(ways_to_read()), ids=" ".join)
+def test_reading_a_damaged_session_says_where_and_why(shell, hurt, words):
+    """Law 9, DESIGN 8: line, byte and reason, exit code 4, and the output is still given."""
+    answer = shell(*words)
+    told = answer.out + answer.err if words[0] in ("verify", "doctor") else answer.err
+    assert answer.code == 4, told
+    assert f"{hurt}" in told
+    assert "not JSON" in told
+    assert "line 5" in told or '"line":5' in told
+    assert "crab_user_1" in told or "--json" in words
+    assert answer.raw or words[0] in ("attention", "replay", "show")
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_names_the_damaged_session(shell, hurt, name):
+    """DESIGN 8: a list is given, the damaged session is named on stderr, and the exit code is 0."""
+    answer = shell(name, *LISTS[name])
+    assert answer.code == 0
+    assert "damaged" in answer.err
+    assert "wakelog doctor crab_user_1" in answer.err
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_writing_to_a_damaged_session_says_so(shell, hurt, name):
+    """DESIGN 8: what was asked for is written, the damage is reported, and the exit code is 0."""
+    answer = shell(name, *WRITES[name])
+    assert answer.code == 0, answer.err
+    assert "crab_user_1 has a damaged place" in answer.err
+
+
+def test_waking_a_damaged_session_says_so(shell, hurt):
+    """DESIGN 8: whoever lets a damaged session go on is told that it is damaged."""
+    for words in (("run", "-s", "crab_user_1", "--model", "demo", "hi"), ("wake", "crab_user_1")):
+        answer = shell(*words, typed="")
+        assert answer.code == 0, answer.err
+        assert "crab_user_1 has a damaged place" in answer.err
+
+
+def test_every_command_is_in_one_place():
+    """A new command is met here: it reads a session, or it is named in a table."""
+    named = [*READS_NO_ENTRIES, *LISTS, *WRITES, *RUNS]
+    assert set(named) <= set(COMMANDS)
+    reading = {words[0] for words in ways_to_read()}
+    assert set(COMMANDS) == reading | set(named)
+    assert ["tree", "crab_user_1", "--runs"] in list(ways_to_read())
+
+
+# ── more than one session ────────────────────────────────────────────────────────────────────────
+
+
+def test_a_damaged_sub_agent_is_reported_by_the_tree_of_runs(shell, script, store):
+    """Law 9: the tree of runs reads every session in it, and tells which one is damaged, and where."""
+    asks = {"toolCalls": [{"name": "agent", "input": {"prompt": "hi"}}]}
+    shell("run", "--yes", "--model", script(asks, {"text": "done"}), "go", typed="")
+    assert shell("tree", "agent_user_1", "--runs").code == 0
+    (child,) = [run["name"] for run in shell("tree", "agent_user_1", "--runs", "--json").json["runs"]]
+    with open(store.folder.log_path(child), "ab") as file:
+        file.write(b"rubbish\n")
+    answer = shell("tree", "agent_user_1", "--runs")
+    assert answer.code == 4
+    assert f"{child}: line" in answer.err
+    assert "not JSON" in answer.err
+
+
+def test_attention_goes_on_behind_a_session_that_cannot_be_read(shell, script, store, hurt):
+    """Law 9: what waits in other sessions is listed, and the one that cannot be read is reported."""
+    asks = {"toolCalls": [{"name": "shell", "input": {"command": "true"}}]}
+    assert shell("run", "--model", script(asks), "go", typed="").code == 6
+    with open(store.folder.log_path("crab_user_1"), "wb") as file:
+        file.write(b'{"v":99,"type":"session","id":"s","version":99}\n')
+    answer = shell("attention")
+    assert (answer.code, "agent_user_1" in answer.out) == (6, True)
+    assert "format 99" in answer.err
+
+
+def test_a_copy_reports_the_damage_of_each_session_and_copies_it(shell, hurt, store):
+    """Law 9: damage goes over byte for byte, and is told; again with every copy, as long as it is there."""
+    for status in ("copied", "unchanged"):
+        answer = shell("copy", "--all", "--to", "elsewhere", "--json")
+        assert (answer.code, answer.json["status"]) == (4, status)
+        assert [(found["line"], found["offset"], found["kind"]) for found in answer.json["damage"]] == [
+            (5, hurt, "unreadable")
+        ]
+        assert f"crab_user_1: line 5, byte {hurt}: not JSON" in answer.err
+        assert "copied as it is" in answer.err
+    there = shell.folder / "elsewhere" / "crab_user_1.jsonl"
+    assert there.read_bytes() == (shell.store / "crab_user_1.jsonl").read_bytes()
