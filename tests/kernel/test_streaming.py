@@ -28,7 +28,7 @@ def _killed(*words):
     """Runs the program; gives its lines, each of which is a kill that was planned and applied."""
     command = [INTERPRETER, "-m", "tests.kernel.streams", *map(str, words)]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=2 * PATIENCE_S, env=environment(), check=False
+        command, capture_output=True, text=True, timeout=30 * PATIENCE_S, env=environment(), check=False
     )
     assert done.returncode == 0, done.stderr[-4_000:]
     return [json.loads(line) for line in done.stdout.splitlines()]

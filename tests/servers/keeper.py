@@ -14,7 +14,7 @@ import signal
 import sys
 
 PATIENCE_S = 10.0
-SWEEPS_MAX = 20
+SWEEPS_MAX = 600
 
 
 def main(owner: int, folder: str) -> None:

@@ -116,7 +116,7 @@ class Cluster:
             raise _PortTaken
         if "still in use" not in said:
             raise Unavailable(f"PostgreSQL does not start: {' '.join(said.split())}")
-        select.select([], [], [], 0.1)  # backends of a killed server are still on their way out
+        select.select([], [], [], 0.5)  # backends of a killed server are still on their way out
 
     def _said(self, begun: int) -> str:
         with open(self._log, "rb") as file:

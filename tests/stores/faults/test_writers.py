@@ -19,7 +19,7 @@ WRITERS = 8
 APPENDS = 10_000
 BATCHERS = 4
 BATCHES = 100
-STUCK_AFTER_S = 180
+STUCK_AFTER_S = 1_800
 
 
 def written(*writers: Sequence[str]) -> tuple[dict[str, list[Kept]], int]:

@@ -24,7 +24,7 @@ def test_a_client_scenario(scenario, checks, tmp_path):
     (node,) = MODULES.glob("node-linux-*/bin/node")
     client = shlex.join([sys.executable, "-m", "tests.tools.mcp.conforming"])
     command = [node, SUITE, "client", "--command", client, "--scenario", scenario, "--output-dir", tmp_path]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=1_800, check=False)
     (report,) = tmp_path.glob("*/checks.json")
     found = [check["status"] for check in json.loads(report.read_text()) if check["status"] != "INFO"]
     assert (done.returncode, found) == (0, ["SUCCESS"] * checks), done.stdout + done.stderr
