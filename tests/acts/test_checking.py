@@ -1,4 +1,4 @@
-"""Law 3: a session that cannot be run here is left as it is: no entry, no new session, however often it is tried."""
+"""RUN-2: a session that cannot be run here is left as it is: no entry, no new session, however often it is tried."""
 
 import asyncio
 

@@ -10,6 +10,7 @@ from wakelog.cli import ALIASES, COMMANDS, SECTIONS
 from wakelog.cli.group import wakelog
 from wakelog.forking import fork
 from wakelog.log.content import Usage
+from wakelog.turn.deltas import TextDelta, piece_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 SHARED = {"--store", "--color", "--pager", "--no-pager", "--json", "--help", "-h"}
@@ -109,6 +110,7 @@ def answers(shell, story, of_runs, of_config):
     story.result(reply, "t1", status="error")
     story.session.label(first.id, "x")
     story.store.blobs.put(b"a blob that no log names")
+    story.store.journal("crab_user_1", "under-way", piece_of(TextDelta("half a sentence")))
     fork(story.session).say("more")
     log = shell.store / "crab_user_1.jsonl"
     fork_words = ("fork", "crab_user_1", "--new-session", "--json")

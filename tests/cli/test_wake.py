@@ -332,7 +332,7 @@ def test_waking_what_rests_notes_no_torn_tail(shell, script):
 
 @pytest.mark.parametrize("words", [("crab_user_1",), ("--all",)])
 def test_a_retry_that_cannot_be_asked_writes_nothing(shell, store, script, words):
-    """Law 3: the model is checked before `--retry` moves the head."""
+    """RUN-2: the model is checked before `--retry` moves the head."""
     session = owing(store, script({"error": {"kind": "auth", "message": "no such key"}}))
     assert shell.process("wake", session.name).code == 1
     os.remove(shell.folder / "script.jsonl")

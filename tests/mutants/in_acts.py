@@ -14,7 +14,7 @@ CHECKING = "tests/acts/test_checking.py"
 IN_ACTS = (
     Mutant(
         "a session is taken up though its model cannot be asked",
-        "law 3",
+        "RUN-2",
         "waking.py",
         "        check_first(world, session, verdict)\n    rows",
         "        pass\n    rows",
@@ -25,7 +25,7 @@ IN_ACTS = (
     ),
     Mutant(
         "a session is begun though its model cannot be asked",
-        "law 3",
+        "RUN-2",
         "agent.py",
         "            check_askable(world.provider, *split_model(self.model), self.params)",
         "            pass",
@@ -33,7 +33,7 @@ IN_ACTS = (
     ),
     Mutant(
         "a cut reply is taken up again though its model cannot be asked",
-        "law 3",
+        "RUN-2",
         "acts/asking.py",
         "    check_model(step.world.provider, step.session.name, step.state)\n",
         "",
@@ -41,7 +41,7 @@ IN_ACTS = (
     ),
     Mutant(
         "a sub-agent is begun though its model cannot be asked",
-        "law 3, TREE-6",
+        "RUN-2, TREE-6",
         "live.py",
         "            check_askable(world.provider, errand.provider",
         "            bool(check_askable) or (world.provider, errand.provider",
@@ -186,17 +186,17 @@ IN_ACTS = (
     Mutant(
         "a journal is sealed as often as it is found",
         "RUN-8",
-        "acts/sealing.py",
-        "    if subject is not None and _is_told(tree, subject):\n        return\n",
-        "",
+        "turn/unsealed.py",
+        "    if journal in tree.links or (subject is not None and _is_told(tree, subject)):\n",
+        "    if journal in tree.links:\n",
         (f"{ASKING}::test_a_partial_is_sealed_once",),
     ),
     Mutant(
         "journals are left lying",
         "RUN-10",
         "acts/sealing.py",
-        "            _seal(session, lease, tree, journal, pieces)\n        session.store.drop(session.name, journal)\n",
-        "            _seal(session, lease, tree, journal, pieces)\n",
+        "lease=lease)\n        session.store.drop(session.name, journal)\n",
+        "lease=lease)\n",
         (f"{RUNNING}::test_what_a_killed_tool_had_shown_is_told",),
     ),
     Mutant(
