@@ -126,7 +126,8 @@ async def be_ready(world: World, session: Session) -> None:
     wrong is said here if the model is to be asked at once, so that nothing is written; else by whoever comes to ask it.
     """
     decision = what_next(world, session)
-    if decision is None:
+    if decision is None or world.store.held(session.name) is not None:
+        # There is nothing to do, or another worker does it: `wake` says so.
         return
     try:
         await behind(lambda: check_session(session))
