@@ -13,6 +13,14 @@ JOURNALS = "tests/cli/test_journals.py"
 
 IN_CLI = (
     Mutant(
+        "a document counts the messages of every branch",
+        "VIEW-8",
+        "exchange/markdown.py",
+        "str(count_messages(branch))",
+        "str(card.messages)",
+        ("tests/cli/test_read.py::test_show_counts_what_it_shows",),
+    ),
+    Mutant(
         "a journal is shown though its reply is in the log",
         "VIEW-10",
         "turn/unsealed.py",
