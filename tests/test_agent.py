@@ -8,7 +8,8 @@ from tests.acts.rigs import Rig
 from tests.laws.plays import Outside
 from wakelog.agent import Agent, tools_told
 from wakelog.errors import Conflict, UsageError
-from wakelog.log.content import Reply
+from wakelog.live import live_world
+from wakelog.log.content import Prompt, Reply
 from wakelog.log.entry import ContextRecord, Message, ModelChange
 from wakelog.reading import read_log
 from wakelog.session import Session
@@ -16,6 +17,7 @@ from wakelog.stores.memory import MemoryStore
 from wakelog.turn.decisions import Rest
 from wakelog.turn.policy import Policy, policy_in_force
 from wakelog.views.state import branch_state
+from wakelog.waking import wake
 
 SCRIPT = '{"text": "Hello."}\n{"text": "Again."}\n'
 
@@ -130,3 +132,90 @@ def test_a_session_is_gone_on_with_by_name():
     again = asyncio.run(agent.run(store, "Hello again.", session=report.session))
     asyncio.run(agent.run(store, "And again.", session=Session(store, again.session)))
     assert [stat.name for stat in store.sessions()] == [report.session]
+
+
+# ── mistakes of callers ──────────────────────────────────────────────────────────────────────────
+
+
+def test_a_plain_function_is_a_tool_that_never_runs_twice():
+    """TOOL: what says nothing about replays gets the careful word, in an agent and in a world."""
+
+    def greet(name: str) -> str:
+        """Greets."""
+        return f"Hello, {name}"
+
+    store = MemoryStore()
+    agent = Agent(model="demo", tools=[greet])
+    assert [(each.name, each.replay) for each in agent.tools] == [("greet", "never")]
+    session = agent.begin(store)
+    session.say('use greet with {"name": "Ada"}')
+    assert "Hello, Ada" in asyncio.run(wake(live_world(store, tools=[greet]), session)).text
+
+
+class _Halfway:
+    name = "half"
+
+
+@pytest.mark.parametrize(
+    ("tools", "told"),
+    [
+        ([_Halfway()], "a tool is a function, or an object with name, description"),
+        ([Outside], "Outside is a class, not a tool"),
+        (["shell"], "not str"),
+        (len, "tools are a list, not builtin_function_or_method"),
+        ("shell", "tools are a list, not str"),
+        ([lambda: ""], "not a tool's name"),
+    ],
+)
+def test_what_is_no_tool_is_told_when_the_agent_is_made(tools, told):
+    with pytest.raises(UsageError, match=told) as error:
+        Agent(model="demo", tools=tools)
+    assert error.value.hint
+
+
+def test_a_session_is_woken_by_itself_its_name_or_its_id():
+    store = MemoryStore()
+    for ref in (lambda it: it, lambda it: it.name, lambda it: it.id):
+        session = Agent(model="demo").begin(store)
+        session.say("Hello.")
+        assert asyncio.run(wake(live_world(store), ref(session))).session == session.name
+
+
+@pytest.mark.parametrize(
+    ("mistake", "told"),
+    [
+        (wake, "a world first, not MemoryStore; pass live_world"),
+        (lambda store, _: wake(live_world(store), 7), "not by int; pass the session itself"),
+        (lambda _, __: Agent(model="demo").run("sessions", "Hi."), r"open store.*open_store\('sessions'\)"),
+        (lambda store, _: Agent(model="demo").run(store, Prompt()), "as a string, not Prompt"),
+        (lambda store, _: Agent(model="demo").run(store, "Hi.", session=7), "not by int"),
+    ],
+)
+def test_a_wrong_argument_is_told_with_what_to_pass(mistake, told):
+    """DESIGN 7: `UsageError` says what to pass, before anything is written."""
+    store = MemoryStore()
+    session = Agent(model="demo").begin(store)
+    before = len(session.read().entries)
+    with pytest.raises(UsageError, match=told):
+        asyncio.run(mistake(store, session.name))
+    assert (len(list(store.sessions())), len(session.read().entries)) == (1, before)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (Prompt(), r"not Prompt; use session.append\(Message\(message=Prompt"),
+        ("Hi.", r"not str; use session.say"),
+        (None, "not NoneType"),
+    ],
+)
+def test_what_cannot_be_appended_is_told_with_what_to_call(given, told):
+    session = Agent(model="demo").begin(MemoryStore())
+    with pytest.raises(UsageError, match=told):
+        session.append(given)
+
+
+def test_what_cannot_be_said_is_told_with_what_to_call():
+    session = Agent(model="demo").begin(MemoryStore())
+    with pytest.raises(UsageError, match="not Message; `append` takes"):
+        session.say(Message(message=Prompt()))

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from wakelog.errors import Conflict, LeaseLost
+from wakelog.acts.checking import check_askable
+from wakelog.errors import Conflict, LeaseLost, UsageError
 from wakelog.instructions import instructed
 from wakelog.live import live_world
 from wakelog.log.codec import canonical
@@ -19,12 +20,13 @@ from wakelog.ports import Channel, Hook, Store, Tool
 from wakelog.projects import git_branch
 from wakelog.providers import split_model
 from wakelog.session import Session
+from wakelog.tools import as_tools
 from wakelog.tools.mcp import McpTool
 from wakelog.tools.subagent import SubAgentTool
 from wakelog.turn.policy import HookTerms, Policy, check_policy, policy_written
 from wakelog.turn.redaction import redact_value
 from wakelog.views.state import branch_state
-from wakelog.waking import Report, wake
+from wakelog.waking import Report, ref_of, wake
 
 ABSENT = "absentServers"
 """Where an environment names the servers of a session that could not be asked for their tools yet."""
@@ -43,6 +45,10 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """Asked before each run, behind those that the policy names."""
     absent: tuple[Mapping[str, Any], ...] = ()
     """Servers that it has and that could not be asked for their tools, as values: the log remembers them."""
+
+    def __post_init__(self) -> None:
+        """Plain functions become tools that are never run twice."""
+        msgspec.structs.force_setattr(self, "tools", as_tools(self.tools))
 
     def begin(self, store: Store, *, sender: str = "user", cwd: str = "", title: str | None = None) -> Session:
         """A new session of this agent."""
@@ -103,12 +109,21 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         channels: Sequence[Channel] = (),
         cwd: str = "",
     ) -> Report:
-        """Says something to this agent, in a new session or one it goes on with, and lets it answer."""
-        opened = Session(store, session) if isinstance(session, str) else session or self.begin(store, cwd=cwd)
-        if session is not None:
+        """Says something to this agent, in a new session or one it goes on with, and lets it answer.
+
+        `UsageError` if its model cannot be asked; nothing is written then, unless another worker runs the session:
+        the message then waits for that one.
+        """
+        _check_said(store, prompt)
+        known = None if session is None else Session(store, ref_of(session))
+        world = live_world(store, tools=self.tools, channels=channels, hooks=self.hooks)
+        if known is None or store.held(known.name) is None:
+            check_policy(self.policy)
+            check_askable(world.provider, *split_model(self.model), self.params)
+        opened = known or self.begin(store, cwd=cwd)
+        if known is not None:
             self.enter(opened)
         said = opened.say(Prompt(content=(Text(text=prompt),), channel=channels[0].name if channels else None))
-        world = live_world(store, tools=self.tools, channels=channels, hooks=self.hooks)
         try:
             return await wake(world, opened.name)
         except LeaseLost:
@@ -118,6 +133,15 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
                 raise
             hint = "whoever runs the session answers it: do not say it again"
             raise Conflict(f"{error.message}; what was said waits in its queue", hint=hint) from None
+
+
+def _check_said(store: object, prompt: object) -> None:
+    """`UsageError` for the mistakes that would otherwise be found when a session has been written."""
+    if isinstance(store, str):
+        raise UsageError("run takes an open store, not its name", hint=f"pass open_store({store!r})")
+    if not isinstance(prompt, str):
+        what = f"run takes the prompt as a string, not {type(prompt).__name__}"
+        raise UsageError(what, hint="pass its text; `session.say(Prompt(…))` and `wake` take other content")
 
 
 def tools_told(store: Store, tools: Sequence[Tool], *, redacts: bool = True) -> BlobRef | None:

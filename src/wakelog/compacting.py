@@ -7,6 +7,7 @@ ask and wait for the answer, and that nothing else is set going by it.
 
 import msgspec
 
+from wakelog.acts.checking import check_model
 from wakelog.errors import Conflict, UsageError
 from wakelog.log.entry import Call, Compaction, Entry, Partial
 from wakelog.log.tree import Branch
@@ -32,7 +33,8 @@ class Folding(msgspec.Struct, frozen=True):
 async def fold_now(world: World, session_id: str, *, keep: str | None = None, instructions: str = "") -> Folding:
     """Has the session's model summarise everything before `keep` (default: as much as the policy says), and folds.
 
-    `Conflict` if the session is in the middle of something and nobody is there to finish it.
+    `Conflict` if the session is in the middle of something and nobody is there to finish it. `UsageError` if its model
+    cannot be asked; nothing is written then.
     """
     session = Session(world.store, session_id, clock=world.clock)
     branch = session.branch()
@@ -42,6 +44,9 @@ async def fold_now(world: World, session_id: str, *, keep: str | None = None, in
     kept = _place(branch, keep) if keep is not None else _planned(branch)
     if kept is None:
         return Folding(None, "there is nothing to fold")
+    if not held:
+        # Before the request is written: one that cannot be answered here would wait in the queue.
+        check_model(world.provider, session.name, branch_state(branch))
     asked = ask_for_fold(session, keep=kept if keep is not None else None, instructions=instructions)
     return Folding(asked) if held else await _folded(world, session, asked)
 

@@ -28,6 +28,10 @@ class WakelogError(Exception):
         self.message = message
         self.hint = hint
 
+    def __str__(self) -> str:
+        """The message and the hint, as a traceback or `print(error)` shows them."""
+        return "; ".join(filter(None, (self.message, self.hint)))
+
 
 class UsageError(WakelogError):
     """The caller asked for something that cannot be."""

@@ -3,14 +3,16 @@
 import asyncio
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from wakelog.acts.checking import check_askable
 from wakelog.acts.requests import declared_tools
+from wakelog.acts.step import decided
 from wakelog.clock import SystemClock
-from wakelog.errors import Conflict, NotFound
+from wakelog.errors import Conflict, NotFound, WakelogError
 from wakelog.hooks import OpenCatalog, open_hook
 from wakelog.instructions import instructed
 from wakelog.log.codec import canonical
@@ -21,14 +23,14 @@ from wakelog.log.tree import Branch
 from wakelog.ports import Blobs, Channel, Clock, Hook, Occasion, Outcome, Store, Tool
 from wakelog.providers import open_provider
 from wakelog.session import Session
-from wakelog.tools import builtin_tools
+from wakelog.tools import as_tools, builtin_tools
 from wakelog.tools.clip import storable
 from wakelog.tools.mcp import Servers, mcp_tools
 from wakelog.tools.subagent import SUBAGENT_NAME, OtherAgent, SubAgentTool
 from wakelog.turn import words
 from wakelog.turn.decisions import Await, Rest
 from wakelog.turn.policy import HookTerms, policy_in_force, policy_written
-from wakelog.waking import Report, is_waiting, wake
+from wakelog.waking import Report, check_first, is_waiting, wake
 from wakelog.world import LEASE_S, Errand, OpenProvider, World
 
 _LOOK_S = 0.05
@@ -37,7 +39,7 @@ _LOOK_S = 0.05
 def live_world(
     store: Store,
     *,
-    tools: Sequence[Tool] = (),
+    tools: Sequence[Tool | Callable[..., Any]] = (),
     channels: Sequence[Channel] = (),
     hooks: Sequence[Hook] = (),
     servers: Servers | None = None,
@@ -52,7 +54,7 @@ def live_world(
     The `memory` hook looks things up in the `catalog`, which is opened for each look in a thread of its own. MCP
     servers live as long as a wake; whoever hands in `servers` and enters them keeps them for longer.
     """
-    given = {tool.name: tool for tool in tools}
+    given = {tool.name: tool for tool in as_tools(tools)}
     shared = Servers() if servers is None else servers
 
     def at_hand(cwd: str, declared: Sequence[Mapping[str, Any]]) -> Mapping[str, Tool]:
@@ -70,6 +72,7 @@ def live_world(
         send=send,
         stuck=stuck,
         recall=recall,
+        obstacle=obstacle,
         alive=lambda: shared,
         inject=Injection({hook.name: hook for hook in hooks}, catalog).texts,
         channels={channel.name: channel for channel in channels},
@@ -165,15 +168,20 @@ def _of_another(other: OtherAgent, sender: ContextRecord, cwd: str, blobs: Blobs
     policy = msgspec.structs.replace(policy_in_force(ContextRecord(policy=other.policy)), children=depth)
     system, sources = instructed(blobs, cwd, other.system, policy)
     tools = _tools_of_another(other, declared_tools(blobs, sender.tools))
-    endpoint = {"endpoint": sender.params["endpoint"]} if other.model is None and "endpoint" in sender.params else {}
     return ContextRecord(
         sources=sources,
         environment={**sender.environment, "approvalPolicy": policy.approval},
         system=system,
         tools=blobs.put(canonical(tools), "application/json") if tools else None,
-        params={**endpoint, **other.params},
+        params=dict(_params_of_another(other, sender.params)),
         policy=policy_written(policy),
     )
+
+
+def _params_of_another(other: OtherAgent, sender: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The parameters of another agent; one without a model of its own asks its sender's at its sender's address."""
+    endpoint = {"endpoint": sender["endpoint"]} if other.model is None and "endpoint" in sender else {}
+    return {**endpoint, **other.params}
 
 
 def _tools_of_another(other: OtherAgent, sender: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -201,20 +209,45 @@ def _came_to(branch: Branch, report: Report) -> Outcome:
 
 def stuck(world: World, child: str) -> bool:
     """Looks at a child without touching it."""
-    try:
-        session = Session(world.store, child, clock=world.clock)
-    except NotFound:
+    session = _child(world, child)
+    if session is None:
         return False
     if world.store.held(session.name) is not None:
         return True
     return is_waiting(msgspec.structs.replace(world, channels={}), session)
 
 
+def obstacle(world: World, errand: Errand) -> WakelogError | None:
+    """See `World.obstacle`: the child's own first step is checked; before it exists, the model that it would get."""
+    inner = msgspec.structs.replace(world, channels={})
+    try:
+        if errand.child and (child := _child(world, errand.child)) is not None:
+            if world.store.held(child.name) is None:
+                check_first(inner, child, decided(inner, child))
+        elif errand.model:
+            check_askable(world.provider, errand.provider or "", errand.model, _params(errand))
+    except WakelogError as error:
+        return error
+    return None
+
+
+def _params(errand: Errand) -> Mapping[str, Any]:
+    """The parameters that a new child begins with."""
+    sender = errand.context.params if errand.context is not None else {}
+    return sender if errand.other is None else _params_of_another(errand.other, sender)
+
+
+def _child(world: World, child: str) -> Session | None:
+    try:
+        return Session(world.store, child, clock=world.clock)
+    except NotFound:
+        return None
+
+
 async def recall(world: World, child: str) -> None:
     """Cancels what a child is doing and lets it come to rest. A child that never came to be is gone already."""
-    try:
-        session = Session(world.store, child, clock=world.clock)
-    except NotFound:
+    session = _child(world, child)
+    if session is None:
         return
     session.append(Queued(mode="cancel"))
     try:

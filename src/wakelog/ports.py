@@ -8,7 +8,7 @@ Rule 3: stores are synchronous; what waits on a model is asynchronous. There are
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -351,6 +351,15 @@ class Provider(Protocol):
 
     def stream(self, request: Request) -> AsyncIterator[Delta]:
         """The reply as it comes, ending in `Finished` or `Faulted`."""
+        ...
+
+
+@runtime_checkable
+class CheckedProvider(Protocol):
+    """A provider that can say before a request is made that none can be made. `Provider` does not require it."""
+
+    def check(self, model: str, params: Mapping[str, Any]) -> None:
+        """`UsageError` if the model cannot be asked: no key, wrong settings, missing package. Uses no network."""
         ...
 
 

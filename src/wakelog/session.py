@@ -16,7 +16,7 @@ import msgspec
 from wakelog.clock import SystemClock
 from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, UsageError
 from wakelog.log.codec import encode
-from wakelog.log.content import AnyMessage, Prompt, Text
+from wakelog.log.content import AnyMessage, Prompt, Said, Text
 from wakelog.log.digest import digest_of
 from wakelog.log.entry import (
     FORMAT_VERSION,
@@ -27,6 +27,7 @@ from wakelog.log.entry import (
     Compaction,
     DamageNote,
     Entry,
+    Fact,
     Head,
     Known,
     Label,
@@ -165,6 +166,8 @@ class Session:
         that carries an id is appended once, however often it is tried. With `behind` it is a `Conflict` too
         unless that seq is still the last: what was decided on is then all there is.
         """
+        if not isinstance(body, Link | Fact):
+            raise UsageError(f"append takes an entry's body, not {type(body).__name__}", hint=_how_to_append(body))
         entry_id = checked_id(body.id) if body.id else self._new_id()
         return self._append(lambda: self._stamped(body, entry_id, self._found(at), fork=fork), lease, behind)
 
@@ -178,6 +181,7 @@ class Session:
     def say(self, message: AnyMessage | str, *, mode: Literal["steer", "followUp"] = "followUp") -> Entry:
         """What a person says: a message at the head, or queued while the agent is busy."""
         said: AnyMessage = Prompt(content=(Text(text=message),)) if isinstance(message, str) else message
+        _check_message(said)
         entry_id = self._new_id()
 
         def compose() -> Known:
@@ -402,3 +406,16 @@ class Session:
 
     def _new_id(self) -> str:
         return self.clock.new_id()
+
+
+def _check_message(given: object) -> None:
+    if not isinstance(given, Said):
+        what = f"say takes a text or a message such as Prompt(…), not {type(given).__name__}"
+        raise UsageError(what, hint="`append` takes the bodies of entries")
+
+
+def _how_to_append(given: object) -> str:
+    """What to call instead of `append` with something that is no body of an entry."""
+    if isinstance(given, Said):
+        return f"use session.append(Message(message={type(given).__name__}(…))), or session.say(…)"
+    return "use session.say(…) for what a person says" if isinstance(given, str) else "see wakelog.log.entry"

@@ -7,22 +7,24 @@ recovery: a session that was killed anywhere is woken like one that was never be
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from wakelog.acts.asking import ask, mend
+from wakelog.acts.checking import check_model, needs_model
 from wakelog.acts.delivering import deliver
 from wakelog.acts.folding import compact
 from wakelog.acts.interrupting import stopped
-from wakelog.acts.running import inquire, run
+from wakelog.acts.running import check_runnable, inquire, run
 from wakelog.acts.sealing import drop_finished, seal_journals
 from wakelog.acts.settling import ask_a_person, ask_about_damage, cancel, fail, settle, take_up, tell_damage
 from wakelog.acts.step import Step, decided
-from wakelog.errors import Conflict, LeaseLost
-from wakelog.log.content import Reply
-from wakelog.log.entry import Message
+from wakelog.errors import Conflict, LeaseLost, UsageError
+from wakelog.log.content import Reply, Usage
+from wakelog.log.entry import Entry, Failed, FaultReport, Message
+from wakelog.log.lines import Reader
 from wakelog.ports import Lease
 from wakelog.session import Session
 from wakelog.turn.decide import Verdict
@@ -45,9 +47,12 @@ from wakelog.turn.decisions import (
     TellDamage,
 )
 from wakelog.views.pending import OpenCall
+from wakelog.views.usage import usage
 from wakelog.world import World
 
 _TRIES_MAX = 1_000
+# For steps that only look: every store refuses to write under it.
+_NO_LEASE = Lease(session="", holder="", fence=-1)
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -57,20 +62,32 @@ class Report(msgspec.Struct, frozen=True):
     decision: Decision
     rows: tuple[str, ...] = ()
     text: str = ""
+    error: FaultReport | None = None
+    """The fault that the turn failed with, or that a later wake tries again; None if there is none."""
+    usage: Usage = Usage(cost_micros=0)
+    """The tokens and the cost of this wake's model calls. Sub-agents are counted in their own sessions."""
 
 
-async def wake(world: World, session_id: str, *, steps: int | None = None, patience_ms: int | None = None) -> Report:
+async def wake(
+    world: World, session: Session | str, *, steps: int | None = None, patience_ms: int | None = None
+) -> Report:
     """Runs a session until it rests, or waits for somebody, or has taken so many steps.
 
-    A wait for a time is sat out if it is no longer than `patience_ms` (default: however long it is). A session that
-    has nothing to do is not touched. `Conflict` if somebody else runs it.
+    The session is given by its id or its name, or is a `Session` of the world's store. A wait for a time is sat out
+    if it is no longer than `patience_ms` (default: however long it is). A session that has nothing to do is not
+    touched, nor one whose first step cannot be taken here: `UsageError` if its model cannot be asked, `NotFound` if
+    its tools are not here. `Conflict` if another worker runs it.
     """
-    session = Session(world.store, session_id, clock=world.clock, rules=world.rules)
+    _check_world(world)
+    session = Session(world.store, ref_of(session), clock=world.clock, rules=world.rules)
     verdict = _seen(world, session)
     drop_finished(session)
     if _is_idle(verdict.decision):
-        return _report(session, verdict.decision, (verdict.row,))
+        return _report(session, verdict.decision, (verdict.row,), after=session.last_seq)
+    if world.store.held(session.name) is None:
+        check_first(world, session, verdict)
     rows: list[str] = []
+    after = session.last_seq
     async with world.alive(), holding(world, session) as lease:
         seal_journals(session, lease)
         while True:
@@ -81,13 +98,56 @@ async def wake(world: World, session_id: str, *, steps: int | None = None, patie
             if isinstance(decision, Await) and waits:
                 await _sit_out(world, session, decision.until_ms or 0)
             if len(rows) == steps or (isinstance(decision, Rest | Await) and not waits):
-                return _report(session, decision, tuple(rows))
+                return _report(session, decision, tuple(rows), after=after)
 
 
-def _report(session: Session, decision: Decision, rows: tuple[str, ...]) -> Report:
-    said = [link.value.message for link in session.branch().links if isinstance(link.value, Message)]
+def _check_world(world: object) -> None:
+    if not isinstance(world, World):
+        what = f"wake takes a world first, not {type(world).__name__}"
+        raise UsageError(what, hint="pass live_world(store), then the session")
+
+
+def ref_of(session: object) -> str:
+    """The name of a session, given as a `Session`, or as an id or a name; `UsageError` for anything else."""
+    if isinstance(session, Session | str):
+        return session if isinstance(session, str) else session.name
+    what = f"a session is named by a Session, an id or a name, not by {type(session).__name__}"
+    raise UsageError(what, hint='pass the session itself, or its name, such as "agent_user_1"')
+
+
+def check_first(world: World, session: Session, verdict: Verdict) -> None:
+    """Raises what makes the first decision impossible here: its model cannot be asked, none of its tools can be run.
+
+    Needs no lease and writes nothing, so that waking in vain leaves no entries, however often it is tried.
+    """
+    decision = verdict.decision
+    if needs_model(decision):
+        check_model(world.provider, session.name, verdict.sight.state)
+    elif isinstance(decision, Run):
+        check_runnable(Step(world, session, _NO_LEASE, verdict), decision)
+
+
+def _report(session: Session, decision: Decision, rows: tuple[str, ...], *, after: int) -> Report:
+    links = session.branch().links
+    said = [link.value.message for link in links if isinstance(link.value, Message)]
     text = next((message.text for message in reversed(said) if isinstance(message, Reply)), "")
-    return Report(session.name, decision, rows, text)
+    return Report(session.name, decision, rows, text, _error(decision, links), _spent(session, after))
+
+
+def _error(decision: Decision, links: Sequence[Entry]) -> FaultReport | None:
+    """The fault that the turn failed with, or that is to be tried again at a later time."""
+    has_failed = isinstance(decision, Rest) and decision.outcome == "failed"
+    if not has_failed and not (isinstance(decision, Await) and decision.until_ms is not None):
+        return None
+    failed = next((link.value for link in reversed(links) if isinstance(link.value, Failed)), None)
+    return None if failed is None else failed.error or FaultReport(kind=failed.reason)
+
+
+def _spent(session: Session, after: int) -> Usage:
+    """The usage of the model calls that ended behind a seq."""
+    if session.last_seq == after:
+        return usage(()).usage
+    return usage(Reader(next_seq=after + 1).feed_all(session.store.load(session.name, after=after))).usage
 
 
 async def step(world: World, session: Session, lease: Lease) -> Verdict:

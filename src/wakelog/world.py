@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from wakelog.errors import WakelogError
 from wakelog.log.entry import RULES, ContextRecord, Queued
 from wakelog.ports import Channel, Clock, Occasion, Outcome, Provider, Store, Tool
 from wakelog.session import Session
@@ -69,6 +70,8 @@ class World(msgspec.Struct, frozen=True):
     """What hooks have to say before a run, made fresh for it."""
     alive: Callable[[], AbstractAsyncContextManager[object]] = contextlib.nullcontext
     """Around a wake: what tools start for themselves is ended when the last who entered has left."""
+    obstacle: Callable[["World", Errand], WakelogError | None] = lambda _, __: None
+    """Why a sub-agent cannot take its next step here, such as a model without a key; None if nothing is known."""
     redacts: bool = True
     """Whether what comes from outside is looked through for secrets; what comes from a log has been."""
     channels: Mapping[str, Channel] = {}

@@ -12,6 +12,7 @@ from wakelog.forking import fork
 from wakelog.log.content import BlobRef, ToolResult, Usage
 from wakelog.log.digest import digest_of
 from wakelog.log.entry import Message
+from wakelog.turn.deltas import TextDelta, piece_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 SHARED = {"--store", "--color", "--pager", "--no-pager", "--json", "--help", "-h"}
@@ -113,6 +114,7 @@ def answers(shell, story, of_runs, of_config):
     story.store.blobs.put(b"a blob that no log names")
     output = BlobRef(digest=digest_of(b"nobody has this"), bytes=15)
     story.session.append(Message(message=ToolResult(tool_call_id="t1", reply_id=reply.id, blob=output)))
+    story.store.journal("crab_user_1", "under-way", piece_of(TextDelta("half a sentence")))
     fork(story.session).say("more")
     log = shell.store / "crab_user_1.jsonl"
     fork_words = ("fork", "crab_user_1", "--new-session", "--json")

@@ -97,6 +97,8 @@ def test_show_counts_what_it_shows(shell, story):
         (("crab_user_3",), "1 message "),
     ):
         assert f" {counted}" in shell("show", *words).out.splitlines()[1], words
+        number = counted.split()[0]
+        assert f"- messages: {number}\n" in shell("export", *words, "-f", "md").out, words
     assert [row["prompt"] for row in shell("ls", "--json").rows] == ["a"] * 3
     shell("append", "crab_user_2", "d")
     story.session.compact("folded", first_kept=story.session.branch().tip.id)
@@ -264,3 +266,14 @@ def test_facts_in_a_few_words(fact, line):
 
 def test_no_fact_is_forgotten():
     assert {fact.type for fact, _ in FACTS} >= FACT_TYPES
+
+
+def test_context_shows_what_tools_were_given(shell, story):
+    """VIEW-1: what the model sees of a call is its name and its input."""
+    story.user("look")
+    reply = story.reply("yes", calls=[("t1", "grep", {"pattern": "\x1b[2Jparser", "path": "src"})])
+    story.result(reply, "t1", "found")
+    out = shell("context", "crab_user_1").out
+    assert '[grep] {"path":"src","pattern":"' in out
+    assert "parser" in out
+    assert "\x1b" not in out

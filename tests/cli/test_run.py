@@ -1,12 +1,15 @@
 """`run`: one prompt, one turn, as a real process with scripted models and the demo model (DESIGN 8, RUN-3, RUN-19)."""
 
 import json
+import re
+import shlex
 import subprocess
 
 import pytest
 
 from tests.cli.payloads import PAYLOADS
 from wakelog.cli.safe import hostile
+from wakelog.session import Session
 
 
 def call(name, **given):
@@ -293,3 +296,55 @@ def test_a_finished_sub_agent_can_be_continued(shell):
     assert "Done: list" in answer.out
     assert shell("show", child, "--json").out.count('"role":"user"') == 2
     assert shell("show", parent, "--json").out == before
+
+
+# ── the first minutes of a new user ──────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("words", [("run", "--help"), ("--help",)])
+def test_the_first_example_works(shell, words, monkeypatch):
+    """DX: typed as it stands, in an empty folder, with nothing configured and no key."""
+    for name in ("WAKELOG_MODEL", "WAKELOG_STORE"):
+        monkeypatch.delenv(name)
+    example = next(line for line in shell.process(*words).out.splitlines() if line.startswith("  wakelog run "))
+    typed = shlex.split(re.split(r" {3,}", example.strip())[0])[1:]
+    folder = shell.folder / "empty"
+    folder.mkdir()
+    answer = shell.process(*typed, typed=b"", cwd=folder)
+    assert (answer.code, "That did not work" in answer.out) == (0, False), answer
+    assert answer.out.startswith("I will list .")
+
+
+def test_a_prompt_that_waits_is_answered_without_another(shell):
+    """RUN-2: `new`, `append`, and `run` with a model: the prompt that stands there is the one that is answered."""
+    shell("new", "--cwd", str(shell.folder))
+    shell("append", "agent_user_1", "list .")
+    answer = shell.process("run", "-s", "agent_user_1", "--model", "demo", stdin=subprocess.DEVNULL)
+    assert (answer.code, answer.out.splitlines()[0]) == (0, "I will list ..")
+    assert sum(row.get("message", {}).get("role") == "user" for row in entries(shell)) == 1
+
+
+def test_without_a_prompt_something_must_wait(shell):
+    """Nothing is written where there is nothing to do, and the line says what to type."""
+    shell("new", "--cwd", str(shell.folder))
+    for words, told in (
+        ((), "there is nothing to say; give a prompt"),
+        (
+            ("-s", "agent_user_1", "--model", "demo"),
+            "no prompt is given, and none waits in agent_user_1; give a prompt",
+        ),
+        (("-s", "agent_user_1", "--steer"), "--steer goes with a prompt"),
+    ):
+        answer = shell.process("run", *words, stdin=subprocess.DEVNULL)
+        assert (answer.code, told in answer.err) == (2, True), answer
+    assert types(shell) == ["session"]
+
+
+def test_without_a_prompt_a_session_that_is_run_is_a_conflict(shell, store):
+    shell("new", "--cwd", str(shell.folder))
+    shell("append", "agent_user_1", "list .")
+    session = Session(store, "agent_user_1")
+    lease = session.acquire("another", ttl_s=60)
+    answer = shell.process("run", "-s", "agent_user_1", stdin=subprocess.DEVNULL)
+    assert (answer.code, "is being run by another" in answer.err) == (5, True)
+    session.release(lease)

@@ -328,3 +328,15 @@ def test_waking_what_rests_notes_no_torn_tail(shell, script):
     assert "noted now" not in answer.err
     assert "damaged" in answer.err
     assert path.read_bytes() == torn
+
+
+@pytest.mark.parametrize("words", [("crab_user_1",), ("--all",)])
+def test_a_retry_that_cannot_be_asked_writes_nothing(shell, store, script, words):
+    """RUN-2: the model is checked before `--retry` moves the head."""
+    session = owing(store, script({"error": {"kind": "auth", "message": "no such key"}}))
+    assert shell.process("wake", session.name).code == 1
+    os.remove(shell.folder / "script.jsonl")
+    before = [entry.raw for entry in session.read().entries]
+    answer = shell.process("wake", "--retry", *words)
+    assert (answer.code != 0, "cannot be read" in answer.err) == (True, True)
+    assert [entry.raw for entry in session.read().entries] == before

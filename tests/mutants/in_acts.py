@@ -9,8 +9,52 @@ FOLDING = "tests/acts/test_folding.py"
 REQUESTS = "tests/acts/test_requests.py"
 LIVE = "tests/test_live.py"
 PREFIX = "tests/laws/test_kernel_prefix.py"
+CHECKING = "tests/acts/test_checking.py"
 
 IN_ACTS = (
+    Mutant(
+        "a session is taken up though its model cannot be asked",
+        "RUN-2",
+        "waking.py",
+        "        check_first(world, session, verdict)\n    rows",
+        "        pass\n    rows",
+        (
+            f"{CHECKING}::test_waking_without_a_key_writes_nothing",
+            f"{CHECKING}::test_tools_that_are_not_here_leave_the_session_as_it_is",
+        ),
+    ),
+    Mutant(
+        "a session is begun though its model cannot be asked",
+        "RUN-2",
+        "agent.py",
+        "            check_askable(world.provider, *split_model(self.model), self.params)",
+        "            pass",
+        (f"{CHECKING}::test_running_without_a_key_makes_no_session",),
+    ),
+    Mutant(
+        "a cut reply is taken up again though its model cannot be asked",
+        "RUN-2",
+        "acts/asking.py",
+        "    check_model(step.world.provider, step.session.name, step.state)\n",
+        "",
+        (f"{CHECKING}::test_a_cut_reply_without_a_key_is_not_mended",),
+    ),
+    Mutant(
+        "a sub-agent is begun though its model cannot be asked",
+        "RUN-2, TREE-6",
+        "live.py",
+        "            check_askable(world.provider, errand.provider",
+        "            bool(check_askable) or (world.provider, errand.provider",
+        (f"{CHECKING}::test_a_sub_agent_without_a_key_is_not_begun",),
+    ),
+    Mutant(
+        "the usage of a report is that of the whole session",
+        "VIEW-8",
+        "waking.py",
+        "usage(Reader(next_seq=after + 1).feed_all(session.store.load(session.name, after=after))).usage",
+        "usage(Reader(next_seq=0).feed_all(session.store.load(session.name, after=-1))).usage",
+        (f"{CHECKING}::test_a_report_carries_the_error_and_the_usage_of_its_wake",),
+    ),
     Mutant(
         "a reply that was cut before it was stopped is forgotten",
         "RUN-12",
@@ -142,17 +186,17 @@ IN_ACTS = (
     Mutant(
         "a journal is sealed as often as it is found",
         "RUN-8",
-        "acts/sealing.py",
-        "    if subject is not None and _is_told(tree, subject):\n        return\n",
-        "",
+        "turn/unsealed.py",
+        "    if journal in tree.links or (subject is not None and _is_told(tree, subject)):\n",
+        "    if journal in tree.links:\n",
         (f"{ASKING}::test_a_partial_is_sealed_once",),
     ),
     Mutant(
         "journals are left lying",
         "RUN-10",
         "acts/sealing.py",
-        "            _seal(session, lease, tree, journal, pieces)\n        session.store.drop(session.name, journal)\n",
-        "            _seal(session, lease, tree, journal, pieces)\n",
+        "lease=lease)\n        session.store.drop(session.name, journal)\n",
+        "lease=lease)\n",
         (f"{RUNNING}::test_what_a_killed_tool_had_shown_is_told",),
     ),
     Mutant(

@@ -60,8 +60,8 @@ IN_CHAT = (
     Mutant(
         "a journal that begins again is read from where it was",
         "law 5",
-        f"{_ROOM}/watching.py",
-        "            self._had.pop(reply_id, None)",
+        "cli/journal_pieces.py",
+        "            self.had.pop(reply_id, None)",
         "            pass",
         ("tests/cli/chat/test_watching.py::test_a_journal_that_begins_again_is_read_again",),
     ),

@@ -12,7 +12,57 @@ CHECK = "tests/cli/test_check.py"
 TOLD = "tests/cli/test_damage_told.py"
 ACCESS = "tests/cli/test_access.py"
 
+JOURNALS = "tests/cli/test_journals.py"
+
 IN_CLI = (
+    Mutant(
+        "a document counts the messages of every branch",
+        "VIEW-8",
+        "exchange/markdown.py",
+        "str(count_messages(branch))",
+        "str(card.messages)",
+        ("tests/cli/test_read.py::test_show_counts_what_it_shows",),
+    ),
+    Mutant(
+        "a journal is shown though its reply is in the log",
+        "VIEW-10",
+        "turn/unsealed.py",
+        "    if journal in tree.links or (subject",
+        "    if (subject",
+        (f"{JOURNALS}::test_a_journal_whose_reply_is_in_the_log_is_not_shown[files]",),
+    ),
+    Mutant(
+        "a reply that is being written counts as interrupted",
+        "VIEW-10",
+        "journals.py",
+        "JournalTexts(partials, store.held(name) is not None)",
+        "JournalTexts(partials, running=False)",
+        (f"{JOURNALS}::test_a_reply_that_is_being_written_is_not_interrupted[files]",),
+    ),
+    Mutant(
+        "a search sees only the index",
+        "VIEW-10",
+        "cli/listing.py",
+        "_in_journals(place, wanted, limit) if after is None else []",
+        "[]",
+        (f"{JOURNALS}::test_an_interrupted_reply_is_found[files]",),
+    ),
+    Mutant(
+        "text that streams is printed as it is",
+        "law 13, VIEW-10",
+        "cli/following.py",
+        "join(visible_lines(text))",
+        'join(text.split("\\n"))',
+        (f"{JOURNALS}::test_following_an_interrupted_reply_says_how_to_continue[files]",),
+    ),
+    Mutant(
+        "a reply is printed again when it is complete",
+        "VIEW-10",
+        "cli/following.py",
+        "return bool(said) and said == reply.text",
+        "return False",
+        (f"{JOURNALS}::test_text_is_followed_as_it_streams[files-words0]",),
+    ),
     Mutant(
         "escape sequences reach the terminal",
         "law 13",

@@ -33,7 +33,7 @@ IN_PROCESSES = (
     Mutant(
         "a resumed journal forgets what came before",
         "law 5, RUN-8",
-        "acts/sealing.py",
+        "turn/unsealed.py",
         '    return Prompt(content=partials[-1].content).text if resumes and partials else ""\n',
         '    return ""\n',
         (

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
+from wakelog.acts.checking import check_model
 from wakelog.acts.delivering import attempt_of
 from wakelog.acts.interrupting import end_turn, unless_cancelled
 from wakelog.acts.listening import listen
@@ -36,6 +37,7 @@ async def ask(step: Step, decision: Ask) -> None:
 
 async def mend(step: Step, decision: Mend) -> None:
     """Asks the model again for a reply that was cut off."""
+    check_model(step.world.provider, step.session.name, step.state)
     prior = step.said_of(decision.reply_id)
     answer = _Answer(step, decision.reply_id, decision.window, prior=prior if decision.strategy == "resume" else "")
     step.write(Resumed(reply_id=decision.reply_id, strategy=decision.strategy, prior_chars=len(prior)))

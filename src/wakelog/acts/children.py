@@ -5,6 +5,7 @@ comes next. The child's own log is its receipt: it is woken like any session, an
 """
 
 from wakelog.acts.step import Step
+from wakelog.errors import WakelogError
 from wakelog.log.entry import Spawned
 from wakelog.ports import Outcome
 from wakelog.providers import split_model
@@ -42,10 +43,21 @@ def _given(call: OpenCall, key: str) -> str:
 
 async def answer_of_child(step: Step, call: OpenCall, child: str) -> Outcome | None:
     """Lets the child go on; its outcome, or None while it waits."""
+    return await step.world.send(step.world, _errand(step, call, child))
+
+
+def obstacle_of_child(step: Step, call: OpenCall) -> WakelogError | None:
+    """Why the child of a call cannot go on here, or could not if there were one; None if it can."""
+    if call.child is None and refusal(step, call) is not None:
+        return None
+    return step.world.obstacle(step.world, _errand(step, call, call.child or ""))
+
+
+def _errand(step: Step, call: OpenCall, child: str) -> Errand:
     card, named = step.card, _given(call, "agent")
     other = others_in(step.declared()).get(named)
     provider, model = split_model(other.model) if other is not None and other.model else (None, None)
-    errand = Errand(
+    return Errand(
         child=child,
         prompt=_given(call, "prompt"),
         parent=step.session.id,
@@ -59,4 +71,3 @@ async def answer_of_child(step: Step, call: OpenCall, child: str) -> Outcome | N
         context=step.state.context,
         other=other,
     )
-    return await step.world.send(step.world, errand)

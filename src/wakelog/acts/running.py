@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from wakelog.acts.children import answer_of_child, refusal, spawn
+from wakelog.acts.children import answer_of_child, obstacle_of_child, refusal, spawn
 from wakelog.acts.interrupting import end_turn, stopped
 from wakelog.acts.settling import ask_a_person, settle
 from wakelog.acts.step import Step, elapsed_since
-from wakelog.errors import NotFound
+from wakelog.errors import NotFound, WakelogError
 from wakelog.log.codec import canonical
 from wakelog.log.content import Text
 from wakelog.log.digest import digest_of
@@ -34,9 +34,9 @@ from wakelog.views.pending import OpenCall
 async def run(step: Step, decision: Run) -> bool:
     """Runs the tools of open calls, side by side. False if none of them came to anything: all wait for somebody."""
     box = _Box(step)
-    ready = [call for call in decision.calls if box.can_run(call)]
+    ready = [call for call in decision.calls if box.obstacle(call) is None]
     if not ready:
-        raise box.missing(decision.calls[0])
+        check_runnable(step, decision)
     running: dict[asyncio.Task[Outcome | None], _Running] = {}
     try:
         for call in ready:
@@ -47,6 +47,14 @@ async def run(step: Step, decision: Run) -> bool:
     finally:
         for task in running:
             await stopped(task)
+
+
+def check_runnable(step: Step, decision: Run) -> None:
+    """Raises why none of these calls can be run here; returns if one can. Writes nothing."""
+    box = _Box(step)
+    obstacles = [box.obstacle(call) for call in decision.calls]
+    if obstacles and obstacles[0] is not None and None not in obstacles:
+        raise obstacles[0]
 
 
 async def inquire(step: Step, decision: Inquire) -> None:
@@ -75,17 +83,20 @@ class _Box:
     def __init__(self, step: Step) -> None:
         self.declared = {tool.get("name") for tool in step.declared()}
         self.at_hand = step.tools()
-        self._session = step.session.name
+        self._step = step
 
-    def can_run(self, call: OpenCall) -> bool:
-        """Whether something can be done about a call here: a tool that nobody declared is refused anywhere."""
+    def obstacle(self, call: OpenCall) -> WakelogError | None:
+        """Why a call cannot be run here; None if it can be, or is refused because its tool was never declared."""
         name = call.call.name
-        return call.child is not None or name not in self.declared or self.at_hand.get(name) is not None
+        tool = self.at_hand.get(name)
+        if call.child is not None or (name in self.declared and isinstance(tool, SubAgentTool)):
+            return obstacle_of_child(self._step, call)
+        return self.missing(call) if name in self.declared and tool is None else None
 
     def missing(self, call: OpenCall) -> NotFound:
         """What there is to say if nothing can."""
         return NotFound(
-            f"the tool {call.call.name!r} of {self._session} is not at hand here",
+            f"the tool {call.call.name!r} of {self._step.session.name} is not at hand here",
             hint="wake the session where that tool is",
         )
 

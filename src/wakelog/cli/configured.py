@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from wakelog.acts.checking import check_askable, check_model, needs_model
 from wakelog.cli.behind import behind
 from wakelog.cli.failures import note
 from wakelog.cli.kept_keys import KEPT, ByCommand
@@ -20,13 +21,12 @@ from wakelog.config import Config, ProviderConfig, key_for, load_config, run_key
 from wakelog.config.names import ADDRESS_VARIABLES, KEY_VARIABLES
 from wakelog.errors import UsageError
 from wakelog.live import live_world
-from wakelog.ports import Catalog, Channel, Provider, Request, Store
+from wakelog.ports import Catalog, Channel, Provider, Store
 from wakelog.providers import is_installed, open_provider, spelled
 from wakelog.session import Session
 from wakelog.stores import open_catalog, open_store
 from wakelog.tools.mcp import Servers
-from wakelog.turn.decisions import Ask, Compact, Mend
-from wakelog.views.state import BranchState, branch_state
+from wakelog.views.state import branch_state
 from wakelog.waking import what_next
 from wakelog.world import World
 
@@ -126,33 +126,26 @@ async def be_ready(world: World, session: Session) -> None:
     wrong is said here if the model is to be asked at once, so that nothing is written; else by whoever comes to ask it.
     """
     decision = what_next(world, session)
-    if decision is None:
+    if decision is None or world.store.held(session.name) is not None:
+        # There is nothing to do, or another worker does it: `wake` says so.
         return
     try:
-        state = branch_state(session.branch())
-        await behind(lambda: _check_model(session.name, state))
+        await behind(lambda: check_session(session))
     except UsageError:
-        if isinstance(decision, Ask | Mend | Compact):
+        if needs_model(decision):
             raise
 
 
-def _check_model(name: str, state: BranchState) -> None:
-    if not state.model:
-        hint = f'say something to one: wakelog run -s {name} --model NAME "…"'
-        raise UsageError(f"{name} names no model that could answer", hint=hint)
-    check_askable(Meant(state.provider or "", state.model, state.context.params if state.context is not None else {}))
+def check_session(session: Session) -> None:
+    """`UsageError` if the model of a session cannot be asked. Blocks while a program prints its key."""
+    check_model(open_configured, session.name, branch_state(session.branch()))
 
 
-def check_askable(meant: Meant) -> None:
-    """`UsageError` if a model could not even be asked: no key, an address nobody named, settings it does not have.
-
-    The reply is made and thrown away before anybody is asked for it.
-    """
-    opened = open_configured(meant.provider, meant.model)
-    if meant.resume and not opened.can_resume:
+def check_meant(meant: Meant) -> None:
+    """`UsageError` if a model could not even be asked: no key, an address nobody named, settings it does not have."""
+    check_askable(open_configured, meant.provider, meant.model, meant.params)
+    if meant.resume and not open_configured(meant.provider, meant.model).can_resume:
         raise UsageError(f"{meant.spelled} cannot go on with a reply that was cut", hint="leave --resume out")
-    if meant.provider in KEY_VARIABLES:
-        opened.stream(Request(model=meant.model, messages=(), params=meant.params))
 
 
 def check_likely(meant: Meant) -> None:
@@ -161,7 +154,7 @@ def check_likely(meant: Meant) -> None:
     A program that prints the key is run now: it may ask a person, on a terminal that somebody else is about to take.
     """
     if not _is_likely(meant):
-        check_askable(meant)
+        check_meant(meant)
 
 
 def _is_likely(meant: Meant) -> bool:

@@ -12,6 +12,7 @@ from wakelog.cli.output import put_bytes
 from wakelog.cli.safe import visible
 from wakelog.errors import StoreError, UsageError
 from wakelog.exchange import json_document, jsonl, markdown
+from wakelog.journals import read_journals
 from wakelog.reading import Log, read_log
 
 
@@ -50,9 +51,10 @@ def export(asked: Asked, session: str, shape: str, output: str | None, at: str |
 
 def _content(address: Address, log: Log, shape: str) -> bytes:
     if shape == "md":
-        return markdown.document(log, log.tree.branch(find_link(log, address.entry)), visible).encode()
+        branch = log.tree.branch(find_link(log, address.entry))
+        return markdown.document(log, branch, visible, read_journals(address.store, log.name, log.tree)).encode()
     if shape == "json":
-        return json_document.document(log)
+        return json_document.document(log, read_journals(address.store, log.name, log.tree))
     if jsonl.is_fork(log):
         return jsonl.standalone(address.store, log, verify=True).content
     return jsonl.exact(address.store.load(address.name))

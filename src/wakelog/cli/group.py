@@ -14,7 +14,7 @@ from wakelog.cli.output import ReaderGone, put
 from wakelog.version import VERSION
 
 _EXAMPLES = """\
-  wakelog run "list . and read README.md"    ask an agent
+  wakelog run --model demo "list ."          ask an agent, here one that needs no key
   wakelog run -s @latest "And now?"          go on
   wakelog wake --all                         pick up whatever was cut off
   wakelog show @latest                       read it

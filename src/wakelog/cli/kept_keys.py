@@ -7,10 +7,12 @@ is refused is worth another try, with a fresh one; a fresh one that is refused i
 
 import contextlib
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
+from wakelog.acts.checking import check_askable
 from wakelog.cli.behind import behind
 from wakelog.errors import UsageError
 from wakelog.ports import Provider, Request
@@ -58,6 +60,11 @@ class ByCommand:
         self.can_resume = keyless.can_resume
         self._words = tuple(words)
         self._open = open_it
+
+    def check(self, model: str, params: Mapping[str, Any]) -> None:
+        """See `ports.CheckedProvider`. Without a key at hand nothing can be checked: the program is not run for it."""
+        if KEPT.has(self._words):
+            check_askable(lambda _, __: self._open(), self.name, model, params)
 
     def stream(self, request: Request) -> AsyncIterator[Delta]:
         """See `ports.Provider`. With a key at hand, what cannot be asked at all is said at once."""

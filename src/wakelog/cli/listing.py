@@ -29,6 +29,8 @@ from wakelog.views.session_row import SessionRow
 
 _SHOWN_ON_TERMINAL = 30
 _TIMES = 10
+# Of how many sessions the journals are searched, the last changed first.
+_JOURNALS_OF = 1_000
 _STATES = {
     "running": "mark",
     "owes": "warn",
@@ -203,8 +205,11 @@ def search(asked: Asked, query: tuple[str, ...], limit: int, after: str | None, 
     if not words.strip():
         raise UsageError("there is nothing to search for", hint="give a word, or a phrase in quotes")
     place = Place(asked.store_url)
-    found = place.catalog.search(with_folders(words, _whole), limit=limit + 1, after=after)
-    hits = found[:limit]
+    wanted = with_folders(words, _whole)
+    found = place.catalog.search(wanted, limit=limit + 1, after=after)
+    # What is being written, or was interrupted, is in no index: it stands on the first page, beside its hits.
+    live = _in_journals(place, wanted, limit) if after is None else []
+    hits = [*live, *found[:limit]]
     if names:
         put_text(dict.fromkeys(hit.name for hit in hits))
     elif asked.json:
@@ -213,10 +218,17 @@ def search(asked: Asked, query: tuple[str, ...], limit: int, after: str | None, 
         put_pages(asked, _hit_lines(look(asked.color), hits))
     if not hits:
         note("nothing found" if after is None else "nothing behind that")
-    if len(found) > len(hits):
+    if len(found) > limit:
         note(_more_hits(asked, query, {"limit": limit, "names": names}, hits[-1]))
     _note_damaged(filter(place.catalog.is_damaged, dict.fromkeys(hit.name for hit in hits)))
     note_inaccessible(place.catalog.inaccessible())
+
+
+def _in_journals(place: Place, query: str, limit: int) -> list[Hit]:
+    """Matches in replies and tool output that are in no log yet, of the sessions that were changed last."""
+    rows = place.catalog.rows(limit=_JOURNALS_OF, archived=None)
+    found: list[Hit] = load("wakelog.journals").search_journals(place.store, rows, query, limit=limit)
+    return found
 
 
 def _more_hits(asked: Asked, query: Sequence[str], options: Mapping[str, int], last: Hit) -> str:

@@ -25,6 +25,11 @@ def put(text: str) -> None:
     put_bytes(_encoded(f"{text}\n"))
 
 
+def put_raw(text: str) -> None:
+    """Text that has been made visible, as it is: without an end of line."""
+    put_bytes(_encoded(text))
+
+
 def put_text(lines: Iterable[str]) -> None:
     """Many lines of text."""
     for piece in _pieces(lines):

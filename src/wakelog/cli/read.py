@@ -15,6 +15,7 @@ from wakelog.cli.safe import visible, visible_lines
 from wakelog.cli.times import plural
 from wakelog.cli.weighing import beside
 from wakelog.errors import UsageError
+from wakelog.log.codec import canonical
 from wakelog.log.content import ToolCall, Usage
 from wakelog.reading import Log, read_log
 from wakelog.views.context import Context, ContextMessage, build_context, message_tokens
@@ -95,7 +96,9 @@ def context_lines(seen: Look, log: Log, built: Context, others: Mapping[str, int
         yield ""
         yield _context_heading(seen, names, entry_id, message)
         for part in message.content:
-            text = f"[{part.name}] {part.id}" if isinstance(part, ToolCall) else show_parts((part,))
+            text = (
+                f"[{part.name}] {canonical(part.input).decode()}" if isinstance(part, ToolCall) else show_parts((part,))
+            )
             yield from (f"      {line}" for line in _first_lines(seen, text))
 
 

@@ -11,6 +11,7 @@ import sys
 import click
 
 from wakelog.cli.addresses import find
+from wakelog.cli.configured import world_for
 from wakelog.cli.driving import Ending, Manner, can_ask, drive, finish
 from wakelog.cli.faces import CHANNEL, face_for
 from wakelog.cli.failures import note, note_written
@@ -27,14 +28,16 @@ from wakelog.log.entry import Entry
 from wakelog.session import Session
 from wakelog.views.context import parse_strategy
 from wakelog.views.state import session_state
+from wakelog.waking import what_next
 
 
 @command(
     "run",
     examples="""
-    wakelog run "list . and read README.md"      ask, with the offline demo model
+    wakelog run --model demo "list ."            ask the offline demo model, which needs no key
     git diff | wakelog run "Review this"         what is piped in stands behind the prompt
     wakelog run -s @latest "And now?"            go on with a session
+    wakelog run -s @latest --model demo          answer a prompt that waits there
     wakelog run --model scripted:replies.jsonl --tools read,list "Hello"
     wakelog run --yes --json 'run `make test`' | jq -r 'select(.event == "delta") | .text'
     """,
@@ -63,15 +66,15 @@ from wakelog.views.state import session_state
 @click.option("--steer", is_flag=True, help="If the session is busy: let the agent know at its next step.")
 @click.option("-q", "--quiet", is_flag=True, help="Only what the agent says.")
 def run(asked: Asked, words: tuple[str, ...], session: str | None, **said: object) -> None:
-    """Ask an agent once, and print what it says."""
+    """Ask an agent once, and print what it says. Without a prompt: answer the one that waits in SESSION."""
     options = Options(said)
     prompt = _prompt(words)
+    if not prompt:
+        _check_waiting(asked, session, options)
     with OneLoop() as one_loop:
         opened, after, ref = _opened(asked, session, options, one_loop.tools_of)
         damage = opened.damage
-        entry = opened.say(
-            Prompt(content=(Text(text=prompt),), channel=CHANNEL), mode="steer" if options.steer else "followUp"
-        )
+        entry = _say(opened, prompt, options) if prompt else None
         ending = _answered(asked, opened, options, entry, after, one_loop)
     note_written(ref, damage)
     finish(asked, opened, ending, quiet=options.quiet)
@@ -130,14 +133,21 @@ def _opened(asked: Asked, session: str | None, options: Options, served: Served)
     return opened, after, address.ref
 
 
-def _answered(asked: Asked, session: Session, options: Options, entry: Entry, after: int, one_loop: OneLoop) -> Ending:
-    """Lets the session answer. Whoever else runs it has the message now, or will find it."""
-    if session.store.held(session.name) is None:
+def _say(session: Session, prompt: str, options: Options) -> Entry:
+    said = Prompt(content=(Text(text=prompt),), channel=CHANNEL)
+    return session.say(said, mode="steer" if options.steer else "followUp")
+
+
+def _answered(
+    asked: Asked, session: Session, options: Options, entry: Entry | None, after: int, one_loop: OneLoop
+) -> Ending:
+    """Lets the session answer. Whoever else runs it has the message now, or will find it; without one: `Conflict`."""
+    if entry is None or session.store.held(session.name) is None:
         manner = Manner(quiet=options.quiet, in_place=can_ask(asked), yes=options.terms.yes)
         try:
             return drive(asked, session, manner, one_loop, after=after)
         except Conflict:
-            if session.store.held(session.name) is None:
+            if entry is None or session.store.held(session.name) is None:
                 raise
     elif asked.json:
         hear = face_for(asked, session, quiet=True).hear
@@ -150,13 +160,26 @@ def _answered(asked: Asked, session: Session, options: Options, entry: Entry, af
 
 
 def _prompt(words: tuple[str, ...]) -> str:
-    """The prompt, with what was piped in behind it; a dash stands for what is piped in alone."""
+    """The prompt, with what was piped in behind it; a dash stands for what is piped in alone. Empty for none."""
     text = one_text(words) if words else ""
     piped = read_stdin() if text == "-" or _is_piped() else ""
     said = "\n\n".join(part for part in ("" if text == "-" else text, piped) if part.strip())
-    if not said:
+    if words and not said:
         raise UsageError("there is nothing to say", hint='give a prompt: wakelog run "..."')
     return said
+
+
+def _check_waiting(asked: Asked, session: str | None, options: Options) -> None:
+    """Without a prompt: `UsageError` unless a session was named in which something waits to be done."""
+    if session is None:
+        raise UsageError("there is nothing to say", hint='give a prompt: wakelog run "..."')
+    if options.steer:
+        raise UsageError("--steer goes with a prompt", hint="leave it out, or give a prompt")
+    address = find(asked, session)
+    opened = Session(address.store, address.name)
+    if what_next(world_for(address.store), opened) is None:
+        hint = f'give a prompt: wakelog run -s {address.ref} "..."'
+        raise UsageError(f"no prompt is given, and none waits in {opened.name}", hint=hint)
 
 
 def _is_piped() -> bool:

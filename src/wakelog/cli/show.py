@@ -11,7 +11,10 @@ from wakelog.cli import load
 from wakelog.cli.addresses import find, find_link, read_for
 from wakelog.cli.failures import stop_if_damaged
 from wakelog.cli.options import Asked, at_option, command, session_argument
-from wakelog.cli.output import put_lines, put_pages
+from wakelog.cli.output import put_bytes, put_lines, put_pages, put_text
+from wakelog.cli.safe import json_line
+from wakelog.errors import UsageError
+from wakelog.journals import NO_JOURNALS, read_journals
 from wakelog.log.entry import Entry
 from wakelog.log.tree import Branch
 from wakelog.reading import Log
@@ -25,6 +28,7 @@ from wakelog.views.active import active as active_part
     wakelog show crab_user_3:12              the branch that ends at entry 12
     wakelog show crab_user_4:^12             the same in a fork of it
     wakelog show crab_user_3 --active        what follows the last compaction
+    wakelog show crab_user_3 --follow        go on with what is said and done, as it streams
     wakelog show crab_user_3 --json | jq .type
     wakelog show ./some/log.jsonl
     """,
@@ -34,18 +38,28 @@ from wakelog.views.active import active as active_part
 @at_option
 @click.option("--active", is_flag=True, help="Only what follows the last compaction, with its summary in front.")
 @click.option("--full/--folded", default=None, help="Unfold tool output, or fold it. [default: fold on a terminal]")
-def show(asked: Asked, session: str, at: str | None, *, active: bool, full: bool | None) -> None:
+@click.option("--follow", is_flag=True, help="Go on with what is said and done, as it streams, until Ctrl-C.")
+def show(asked: Asked, session: str, at: str | None, *, active: bool, full: bool | None, follow: bool) -> None:
     """Show what was said and done on a branch. With --json: the entries as stored, a line each."""
     address = find(asked, session, at)
+    if follow and address.entry is not None:
+        raise UsageError("only the head of a session can be followed", hint="leave the entry or --follow out")
     log = read_for(address, tail=active)
     branch = log.tree.branch(find_link(log, address.entry))
     if active:
         branch = _active(log, branch)
+    # Whoever follows gets what stands in journals from there.
+    journals = NO_JOURNALS if follow else read_journals(address.store, log.name, log.tree)
     if asked.json:
         whole = not active and address.entry is None
         put_lines(entry.raw for entry in (log.entries if whole else _in_order(branch, active=active)))
+        put_bytes(b"".join(map(json_line, journals.values(address.name))))
     else:
-        put_pages(asked, load("wakelog.cli.show_text").transcript_lines(asked, address, log, branch, full=full))
+        text = load("wakelog.cli.show_text")
+        lines = text.transcript_lines(asked, address, log, branch, journals, full=full)
+        put_text(lines) if follow else put_pages(asked, lines)
+    if follow:
+        load("wakelog.cli.following").follow_transcript(asked, address, log, full=full)
     stop_if_damaged(address.ref, log.damage)
 
 

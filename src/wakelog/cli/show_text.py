@@ -13,22 +13,25 @@ from wakelog.cli.options import Asked
 from wakelog.cli.safe import first_line, visible
 from wakelog.cli.times import ago, now_ms, plural
 from wakelog.cli.transcripts import draw_rows, dressed
-from wakelog.log.entry import Message
+from wakelog.journals import JournalTexts
 from wakelog.log.tree import Branch
 from wakelog.reading import Log
 from wakelog.views.overview import overview
-from wakelog.views.transcript import transcript
+from wakelog.views.transcript import count_messages, transcript
 
 
-def transcript_lines(asked: Asked, address: Address, log: Log, branch: Branch, *, full: bool | None) -> Iterator[str]:
+def transcript_lines(
+    asked: Asked, address: Address, log: Log, branch: Branch, journals: JournalTexts, *, full: bool | None
+) -> Iterator[str]:
     """A card that says what session this is, what was said and done on a branch, and that there are others."""
     seen = look(asked.color)
     now = now_ms()
     names = Names(log.tree)
     addresses = {link.id: names.short(link) for link in branch.links}
-    dress = dressed(seen, now, addresses, full=full)
+    dress = dressed(seen, now, addresses, full=full, ref=address.ref)
+    rows = transcript(branch, journals.partials, running=journals.running)
     yield from _card(seen, address, log, branch, now)
-    yield from draw_rows(dress, (row for row in transcript(branch) if row.kind != "session"))
+    yield from draw_rows(dress, (row for row in rows if row.kind != "session"))
     others = len(log.tree.leaves()) - 1
     if others > 0 and address.entry is None and not log.tree.partial:
         yield ""
@@ -46,7 +49,7 @@ def _card(seen: Look, address: Address, log: Log, branch: Branch, now: int) -> I
     facts = (
         visible(card.cwd),
         visible(card.model or ""),
-        plural(sum(isinstance(link.value, Message) for link in branch.links), "message"),
+        plural(count_messages(branch), "message"),
         card.state,
         "archived" if card.archived else "",
         ago(updated, now),

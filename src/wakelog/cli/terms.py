@@ -14,7 +14,7 @@ import msgspec
 
 from wakelog.acts.requests import declared_tools, text_of
 from wakelog.agent import ABSENT, Agent, absence, told, tools_told
-from wakelog.cli.configured import Meant, check_askable, check_likely, configured
+from wakelog.cli.configured import Meant, check_likely, check_meant, configured
 from wakelog.cli.failures import note
 from wakelog.cli.serving import Found
 from wakelog.config import Plan, load_config, plan_of
@@ -101,7 +101,7 @@ Served: TypeAlias = Callable[[Sequence[Mapping[str, Any]], str], Found]
 def begin(store: Store, terms: Terms, *, agent: str | None, sender: str, cwd: str, served: Served) -> Session:
     """A new session, with everything it needs to be woken anywhere: as it is configured, and as was said."""
     model, plan = _plan(terms, agent=agent, cwd=cwd)
-    check_askable(model)
+    check_meant(model)
     return _made(terms, plan, cwd, served).begin(store, sender=sender, cwd=cwd)
 
 
@@ -189,13 +189,13 @@ def agree(session: Session, terms: Terms, served: Served) -> None:
     state = branch_state(session.branch())
     if state.context is None:
         begun, plan = _plan_of_session(session, state, terms)
-        check_askable(begun)
+        check_meant(begun)
         _check_free(session)
         _made(terms, plan, session.tree.card.cwd, served).enter(session)
         return
     provider, model = _named(terms.model or _said(session, state))
     record = _for_model(_changed(session, state.context, terms), state, provider, model)
-    check_askable(Meant(provider, model, record.params, terms.resume))
+    check_meant(Meant(provider, model, record.params, terms.resume))
     record = _with_servers(session, record, served)
     if (provider, model) != (state.provider, state.model):
         _check_free(session)

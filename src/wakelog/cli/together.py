@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from wakelog.cli.behind import behind
+from wakelog.cli.configured import check_session
 from wakelog.cli.driving import Ending, Run, ending_of, heeding
 from wakelog.cli.faces import face_for
 from wakelog.cli.options import Asked
@@ -67,6 +69,7 @@ class Together:
         try:
             session = Session(self._place.store, row.name)
             if row.state == "failed" and has_failed(session):
+                await behind(lambda: check_session(session))
                 retry(session)
             face = face_for(self._asked, session, quiet=self._quiet, apart=True)
             run = Run(session, face, session.last_seq, self._place.url)

@@ -36,12 +36,14 @@ class Dress(msgspec.Struct, frozen=True):
     addresses: dict[str, str]
     gutter: int
     """The width of the column that addresses stand in."""
+    ref: str = ""
+    """What to type for the session, in hints."""
 
 
-def dressed(look: Look, now: int, addresses: dict[str, str], *, full: bool | None = None) -> Dress:
+def dressed(look: Look, now: int, addresses: dict[str, str], *, full: bool | None = None, ref: str = "") -> Dress:
     """The dress for entries with these addresses. What goes into a pipe is folded only if that was asked for."""
     gutter = max([3, *(cells(address) for address in addresses.values())])
-    return Dress(look, now, not look.width if full is None else full, addresses, gutter)
+    return Dress(look, now, not look.width if full is None else full, addresses, gutter, ref)
 
 
 def draw_rows(dress: Dress, rows: Iterable[Row]) -> Iterator[str]:
@@ -57,6 +59,13 @@ def draw_rows(dress: Dress, rows: Iterable[Row]) -> Iterator[str]:
             yield ""
         for line in _body(dress, row, dress.gutter + 2):
             yield " " * (dress.gutter + 2) + line if line else ""
+        if row.journal == "interrupted":
+            yield " " * (dress.gutter + 2) + dress.look.paint("warn", how_to_continue(dress.ref))
+
+
+def how_to_continue(ref: str) -> str:
+    """What to type for a reply, or a tool's output, that was interrupted."""
+    return f"interrupted; `wakelog wake {visible(ref)}` continues it"
 
 
 def who(row: Row) -> tuple[str, str]:
@@ -67,7 +76,8 @@ def who(row: Row) -> tuple[str, str]:
         case "reply" | "thinking" | "call":
             return "assistant", "model"
         case "cut":
-            return "assistant, cut short", "warn"
+            how = {"interrupted": "interrupted", "running": "being written"}.get(row.journal, "cut short")
+            return f"assistant, {how}", "warn"
         case "queued":
             return "user, waiting in the queue", "warn"
         case "result":
@@ -84,7 +94,9 @@ def who(row: Row) -> tuple[str, str]:
 def _heading(dress: Dress, row: Row) -> str:
     look = dress.look
     speaker, style = who(row)
-    address = pad(visible(dress.addresses.get(row.entry_id, str(row.seq))), dress.gutter, right=True)
+    # A text that is in no entry yet has no address.
+    named = "" if row.journal and row.kind != "call" else dress.addresses.get(row.entry_id, str(row.seq))
+    address = pad(visible(named), dress.gutter, right=True)
     words = [look.paint("dim", address) + " ", look.paint(style, clip(look, speaker, 40))]
     when = ago(row.timestamp, dress.now)
     if when:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import click
 
 from wakelog.cli.addresses import find
+from wakelog.cli.configured import check_session
 from wakelog.cli.driving import Ending, Manner, can_ask, drive, finish, put_end, tell_end
 from wakelog.cli.failures import FAILED, INTERRUPTED, NEEDS_ATTENTION, note, note_damage, note_written, report
 from wakelog.cli.options import Asked, command, maybe_session_argument
@@ -76,6 +77,7 @@ def _wake_one(asked: Asked, session: str, *, retrying: bool, quiet: bool) -> Non
         raise UsageError("a session goes on from its head", hint=f"`wakelog head {session}` moves it there first")
     found = Session(address.store, address.name)
     if retrying and has_failed(found):
+        check_session(found)
         retry_turn(found)
     wake_and_finish(asked, found, quiet=quiet, ref=address.ref)
 

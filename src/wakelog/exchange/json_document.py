@@ -6,6 +6,7 @@ have to work out: where the head is, which entries are on the active branch, wha
 
 import msgspec
 
+from wakelog.journals import NO_JOURNALS, JournalTexts
 from wakelog.log.entry import FORMAT_VERSION, Entry
 from wakelog.reading import Log
 from wakelog.views.overview import overview
@@ -13,8 +14,8 @@ from wakelog.views.overview import overview
 _BOM = b"\xef\xbb\xbf"
 
 
-def document(log: Log) -> bytes:
-    """The document, LF included."""
+def document(log: Log, journals: JournalTexts = NO_JOURNALS) -> bytes:
+    """The document, LF included; `journals` is what the session's journals hold beyond its log."""
     card = overview(log.tree, damaged=bool(log.damage))
     content = {
         "format": f"wakelog/{FORMAT_VERSION}",
@@ -27,6 +28,7 @@ def document(log: Log) -> bytes:
         "damage": [
             {"line": hurt.line, "offset": hurt.offset, "kind": hurt.kind, "reason": hurt.reason} for hurt in log.damage
         ],
+        "journals": journals.values(log.name),
         "entries": [_raw(entry) for entry in _entries(log)],
     }
     return msgspec.json.encode(content) + b"\n"

@@ -9,11 +9,12 @@ Rule 3: `visible` makes control characters harmless; the caller hands it in, sin
 import re
 from collections.abc import Callable, Iterator
 
+from wakelog.journals import NO_JOURNALS, JournalTexts
 from wakelog.log.codec import canonical
 from wakelog.log.tree import Branch
 from wakelog.reading import Log
 from wakelog.views.overview import overview
-from wakelog.views.transcript import Row, transcript
+from wakelog.views.transcript import Row, count_messages, transcript
 
 _TICKS = re.compile(r"`+")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -23,21 +24,28 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 Visible = Callable[[str], str]
 
 
-def document(log: Log, branch: Branch, visible: Visible) -> str:
-    """The document of one branch."""
-    lines = [*_head(log, visible)]
+def document(log: Log, branch: Branch, visible: Visible, journals: JournalTexts = NO_JOURNALS) -> str:
+    """The document of one branch, with what its journals hold beyond the log."""
+    lines = [*_head(log, branch, visible)]
     last = ""
-    for row in transcript(branch):
+    for row in transcript(branch, journals.partials, running=journals.running):
         if row.kind == "session":
             continue
         if row.entry_id != last:
             lines += [*([""] if lines[-1] else []), _heading(row, visible), ""]
             last = row.entry_id
         lines += _body(row, visible)
+        if row.journal:
+            lines += [f"*{row.journal}: {_next(row, log.name)}*", ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _head(log: Log, visible: Visible) -> Iterator[str]:
+def _next(row: Row, name: str) -> str:
+    """What becomes of a text that is not in the log yet."""
+    return "being written" if row.journal == "running" else f"`wakelog wake {name}` continues it"
+
+
+def _head(log: Log, branch: Branch, visible: Visible) -> Iterator[str]:
     card = overview(log.tree, damaged=bool(log.damage))
     yield f"# {_inline(card.title or log.name, visible)}"
     yield ""
@@ -47,7 +55,7 @@ def _head(log: Log, visible: Visible) -> Iterator[str]:
         ("begun", _inline(card.created, visible)),
         ("folder", _code(card.cwd, visible)),
         ("model", _code(card.model or "", visible)),
-        ("messages", str(card.messages)),
+        ("messages", str(count_messages(branch))),
         ("damage", f"{len(log.damage)} places could not be read" if log.damage else ""),
     )
     for name, value in facts:
@@ -68,7 +76,9 @@ def _who(row: Row, visible: Visible) -> str:
         case "reply" | "thinking" | "call":
             return f"Assistant ({_inline(row.name, visible)})" if row.kind == "reply" and row.name else "Assistant"
         case "cut":
-            return "Assistant, cut short"
+            return {"interrupted": "Assistant, interrupted", "running": "Assistant, being written"}.get(
+                row.journal, "Assistant, cut short"
+            )
         case "queued":
             return "User, waiting in the queue"
         case "result":

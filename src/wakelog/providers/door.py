@@ -56,17 +56,25 @@ class Door:
         self._key_from = key_from
         self._silence_s = silence_s
 
+    def check(self, model: str, params: Mapping[str, Any]) -> None:
+        """See `ports.CheckedProvider`."""
+        self._prepared(Request(model=model, messages=(), params=params))
+
     def stream(self, request: Request) -> AsyncIterator[Delta]:
         """The reply as it comes; `UsageError` at once for settings that cannot be, or without a key."""
-        way, params = self._way, params_of(request.params)
-        server = server_of(way.owner, params.endpoint, self._environ, self._key_from)
+        server, body, sdk = self._prepared(request)
         if request.prefill:
             return fail(_CANNOT_RESUME)
+        asking = _asking(self._way, opened(sdk, server, self._silence_s), body)
+        return converse(asking, self._way.reader(request), sdk, server)
+
+    def _prepared(self, request: Request) -> tuple[Server, JsonObject, Sdk]:
+        """The server, the body of the request and the SDK; `UsageError` for everything that can be wrong with them."""
+        way, params = self._way, params_of(request.params)
+        server = server_of(way.owner, params.endpoint, self._environ, self._key_from)
         body = way.written(request, params, server)
-        # Not before all that can be wrong with the request has been said.
-        sdk = way.sdk()
-        asking = _asking(way, opened(sdk, server, self._silence_s), body)
-        return converse(asking, way.reader(request), sdk, server)
+        # The SDK takes seconds to load: mistakes that need none are reported first.
+        return server, body, way.sdk()
 
 
 @contextlib.asynccontextmanager

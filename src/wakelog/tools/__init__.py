@@ -8,7 +8,7 @@ Rule 3: tools know the ports and nothing of sessions, stores or turns. Whoever r
 """
 
 from wakelog.tools.builtin import BUILTIN_NAMES, builtin_tools
-from wakelog.tools.function_tool import FunctionTool, by_name, tool
+from wakelog.tools.function_tool import FunctionTool, as_tools, by_name, tool
 from wakelog.tools.subagent import SubAgentTool
 
-__all__ = ["BUILTIN_NAMES", "FunctionTool", "SubAgentTool", "builtin_tools", "by_name", "tool"]
+__all__ = ["BUILTIN_NAMES", "FunctionTool", "SubAgentTool", "as_tools", "builtin_tools", "by_name", "tool"]

@@ -14,7 +14,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
@@ -24,6 +24,8 @@ from wakelog.ports import Answer, Invocation, Outcome, Tool
 from wakelog.tools.clip import storable
 from wakelog.tools.schema import describe
 
+# What every tool has, see `ports.Tool`.
+_PARTS = ("name", "description", "schema", "replay", "prepare", "run", "receipt")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # Where an intent says that the call was turned down before it began.
 _REFUSED = "refused"
@@ -144,6 +146,25 @@ class FunctionTool:
 
 
 # ── the decorator ────────────────────────────────────────────────────────────────────────────────
+
+
+def as_tool(value: object) -> Tool:
+    """A tool as it is; a plain function as a tool that is never run twice. `UsageError` for anything else."""
+    if isinstance(value, type):
+        raise UsageError(f"{value.__name__} is a class, not a tool", hint=f"pass an instance: {value.__name__}(…)")
+    if all(hasattr(value, part) for part in _PARTS):
+        return cast("Tool", value)
+    if inspect.isroutine(value):
+        return FunctionTool(value)
+    what = f"a tool is a function, or an object with {', '.join(_PARTS)}, not {type(value).__name__}"
+    raise UsageError(what, hint="write a function with a docstring, under @tool to say how it may be replayed")
+
+
+def as_tools(values: object) -> tuple[Tool, ...]:
+    """Each of several tools, as `as_tool` takes it."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise UsageError(f"tools are a list, not {type(values).__name__}", hint="pass tools=[…], even for one tool")
+    return tuple(map(as_tool, values))
 
 
 @overload

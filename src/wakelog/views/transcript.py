@@ -4,7 +4,7 @@ Only text and words here, no colours and no markup: each face dresses the rows i
 treat every string in them as hostile.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -50,22 +50,61 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str = ""
     """Of a call without a result."""
     labels: tuple[str, ...] = ()
+    journal: str = ""
+    """Of a text that stands in a journal and not in the log yet: `interrupted`, or `running` if it is being written."""
 
 
-def transcript(branch: Branch) -> tuple[Row, ...]:
-    """The rows of a branch. A tool call's row holds its result, if there is one; what still waits stands last."""
+def transcript(branch: Branch, unsealed: Sequence[Partial] = (), *, running: bool = False) -> tuple[Row, ...]:
+    """The rows of a branch. A tool call's row holds its result, if there is one; what still waits stands last.
+
+    `unsealed` is what the session's journals hold beyond its log (`turn.unsealed`); `running`: a worker writes there.
+    """
     results = _results(branch.links)
-    labels, words, cuts, changes = _labels(branch), _open_words(branch), _cut_replies(branch), _changes(branch)
+    labels, words, changes = _labels(branch), _open_words(branch), _changes(branch)
+    cuts, outputs = _cut_replies(branch, unsealed), _cut_outputs(branch, unsealed)
+    state = {partial.id: "running" if running else "interrupted" for partial in unsealed}
     shown: set[str] = set()
     rows: list[Row] = []
     for link in branch.links:
         for row in _rows(link, results, shown, labels.get(link.id, ())):
             if row.kind == "call" and row.status == "open":
-                rows.append(msgspec.structs.replace(row, status=words.get((link.id, row.call_id), "open")))
+                output = outputs.get((link.id, row.call_id))
+                rows.append(
+                    msgspec.structs.replace(
+                        row,
+                        status=words.get((link.id, row.call_id), "open"),
+                        text=Said(content=output.content).text if output is not None else "",
+                        journal=state.get(output.id, "") if output is not None else "",
+                    )
+                )
             else:
                 rows.append(msgspec.structs.replace(row, text=changes[link.id]) if link.id in changes else row)
-        rows += [_fact_row(fact, "cut", text=Said(content=fact.content).text) for fact in cuts.get(link.id, ())]
+        for cut in cuts.get(link.id, ()):
+            row = _fact_row(cut, "cut", text=Said(content=cut.content).text)
+            rows.append(msgspec.structs.replace(row, journal=state.get(cut.id, "")))
     return (*rows, *_queue_rows(branch))
+
+
+def count_messages(branch: Branch) -> int:
+    """How many messages a branch has, those that a fork inherited included: what the head of a transcript says."""
+    return sum(isinstance(link.value, Message) for link in branch.links)
+
+
+def journal_rows(unsealed: Sequence[Partial], *, running: bool) -> list[Row]:
+    """The rows of texts that stand in journals, by themselves: a reply, or the output of a tool."""
+    state = "running" if running else "interrupted"
+    return [
+        Row(
+            kind="cut" if partial.tool_call_id is None else "result",
+            entry_id=partial.id,
+            seq=partial.seq or 0,
+            timestamp=partial.timestamp,
+            name=partial.tool_call_id or "",
+            text=Said(content=partial.content).text,
+            journal=state,
+        )
+        for partial in unsealed
+    ]
 
 
 def _changes(branch: Branch) -> dict[str, str]:
@@ -97,19 +136,33 @@ def _open_words(branch: Branch) -> dict[tuple[str, str], str]:
     return words
 
 
-def _cut_replies(branch: Branch) -> dict[str, list[Partial]]:
+def _cut_replies(branch: Branch, unsealed: Sequence[Partial]) -> dict[str, list[Partial]]:
     """What was said of replies that never came to their end, by the link they were to follow."""
     links = {link.id for link in branch.links}
     last = {
-        fact.value.reply_id: fact.value
-        for fact in branch.facts
-        if isinstance(fact.value, Partial) and fact.value.tool_call_id is None and fact.value.error is None
+        partial.reply_id: partial
+        for partial in _partials(branch, unsealed)
+        if partial.tool_call_id is None and partial.error is None
     }
     cuts: dict[str, list[Partial]] = {}
     for reply_id, partial in last.items():
         if reply_id not in links:
             cuts.setdefault(partial.parent_id or "", []).append(partial)
     return cuts
+
+
+def _cut_outputs(branch: Branch, unsealed: Sequence[Partial]) -> dict[tuple[str, str], Partial]:
+    """What tools had put out when they were cut off, by call: (reply, call id)."""
+    return {
+        (partial.reply_id, partial.tool_call_id): partial
+        for partial in _partials(branch, unsealed)
+        if partial.tool_call_id is not None
+    }
+
+
+def _partials(branch: Branch, unsealed: Sequence[Partial]) -> list[Partial]:
+    """What was cut off, in the order of the log; journals hold what came last."""
+    return [*(fact.value for fact in branch.facts if isinstance(fact.value, Partial)), *unsealed]
 
 
 def _results(links: tuple[Entry, ...]) -> dict[tuple[str, str], Entry]:

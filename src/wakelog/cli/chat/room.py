@@ -24,7 +24,7 @@ from wakelog.cli.chat.keys import bindings
 from wakelog.cli.chat.running import Runner
 from wakelog.cli.chat.shown import Unsaid
 from wakelog.cli.chat.view import Doing, View
-from wakelog.cli.configured import Meant, check_askable, is_slow
+from wakelog.cli.configured import Meant, check_meant, is_slow
 from wakelog.cli.faces import CHANNEL
 from wakelog.cli.failures import INTERRUPTED, NEEDS_ATTENTION
 from wakelog.cli.options import Asked
@@ -183,7 +183,7 @@ class Room:
 
     async def _be_ready(self, model: Meant) -> None:
         if not self._is_ready(model):
-            await behind(lambda: check_askable(model))
+            await behind(lambda: check_meant(model))
             self._ready.add(model.provider)
 
     def _is_ready(self, model: Meant) -> bool:

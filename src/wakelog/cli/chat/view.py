@@ -20,8 +20,9 @@ from wakelog.cli.chat.opening import opened
 from wakelog.cli.chat.screen import Screen
 from wakelog.cli.chat.shown import Block, Lines, Notice, Shown, Unsaid
 from wakelog.cli.chat.talk import Talk
-from wakelog.cli.chat.watching import Heard, Streamed, Watch
+from wakelog.cli.chat.watching import Heard, Watch
 from wakelog.cli.draw import Look, look
+from wakelog.cli.journal_pieces import Streamed
 from wakelog.cli.times import now_ms
 from wakelog.errors import WakelogError
 from wakelog.log.content import Reply

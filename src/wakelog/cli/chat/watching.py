@@ -7,12 +7,12 @@ before pieces: a piece that is there belongs to a reply that is still under way.
 
 import msgspec
 
+from wakelog.cli.journal_pieces import JournalPieces, Streamed
 from wakelog.errors import NotFound
-from wakelog.log.content import Reply, ToolResult
-from wakelog.log.entry import Entry, Message, Partial, Resumed, Spawned
+from wakelog.log.content import ToolResult
+from wakelog.log.entry import Entry, Message, Spawned
 from wakelog.log.lines import Reader
-from wakelog.ports import News, Store
-from wakelog.turn.deltas import Spoken, delta_of
+from wakelog.ports import Store
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -22,13 +22,6 @@ class Heard(msgspec.Struct, frozen=True):
     entry: Entry
 
 
-class Streamed(msgspec.Struct, frozen=True):
-    """A piece of a journal."""
-
-    journal: str
-    delta: Spoken
-
-
 class Watch:
     """One session, looked at from a place in its log on."""
 
@@ -36,17 +29,17 @@ class Watch:
         self._store = store
         self.name = name
         self._next = after + 1
-        self._had: dict[str, int] = {}
+        self._pieces = JournalPieces()
         self._children: dict[str, int] = {}
         self._sent: dict[tuple[str, str, str], str] = {}
 
     def news(self) -> list[Heard | Streamed]:
         """Everything that has happened since; takes no longer than reading it."""
-        news = self._store.follow(self.name, after=self._next - 1, pieces=self._had, timeout_s=0)
+        news = self._store.follow(self.name, after=self._next - 1, pieces=self._pieces.had, timeout_s=0)
         reader = Reader(next_seq=self._next)
         entries = [Heard(self.name, entry) for entry in reader.feed_all(news.lines)]
         self._next = reader.next_seq
-        stale = {reply_id for heard in entries if (reply_id := _journal_of(heard.entry))}
+        own = [heard.entry for heard in entries]
         over = self._looked_after(entries)
         inner = [heard for child in list(self._children) for heard in self._of_child(child)]
         over |= self._looked_after(inner)
@@ -54,7 +47,7 @@ class Watch:
             self._children.pop(child, None)
         if inner:
             entries = sorted([*entries, *inner], key=lambda heard: heard.entry.value.timestamp)
-        return [*entries, *self._pieces(news, stale)]
+        return [*entries, *self._pieces.take(news, own)]
 
     def _looked_after(self, entries: list[Heard]) -> set[str]:
         """Notes sub-agents that were sent; gives those that have come back: nothing more happens in them."""
@@ -77,27 +70,3 @@ class Watch:
             return []
         self._children[child] = reader.next_seq
         return [Heard(child, entry) for entry in entries]
-
-    def _pieces(self, news: News, stale: set[str]) -> list[Streamed]:
-        for reply_id in stale:
-            self._had.pop(reply_id, None)
-        found: list[Streamed] = []
-        for piece in news.pieces:
-            if piece.reply_id in stale:
-                # Of the journal before or of the new one: nobody can say. It is asked for again from its beginning.
-                continue
-            self._had[piece.reply_id] = piece.offset + 1
-            delta = delta_of(piece.raw)
-            if delta is not None:
-                found.append(Streamed(piece.reply_id, delta))
-        return found
-
-
-def _journal_of(entry: Entry) -> str:
-    """The reply whose journal is over, or begun anew, with an entry; empty for what ends none."""
-    match entry.value:
-        case Partial(reply_id=reply_id) | Resumed(reply_id=reply_id):
-            return reply_id
-        case Message(message=Reply()):
-            return entry.id
-    return ""

@@ -1,0 +1,194 @@
+"""Following a session: its entries as they are appended, and the text of replies and tools as it streams.
+
+Everything is read from the store, so it makes no difference which process runs the session. `Store.follow` waits for
+news; nothing here polls. Text that streams stands in a journal (`journals.py`): it is printed once, and when its entry
+comes only what was not printed yet follows.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
+
+from wakelog.cli.addresses import Address
+from wakelog.cli.draw import Look, clip, look
+from wakelog.cli.facts import fact_line
+from wakelog.cli.failures import note_damage
+from wakelog.cli.journal_pieces import JournalPieces, Streamed
+from wakelog.cli.options import Asked
+from wakelog.cli.output import put_json, put_lines, put_raw, put_text
+from wakelog.cli.safe import visible, visible_lines
+from wakelog.cli.times import now_ms
+from wakelog.cli.transcripts import draw_rows, dressed, how_to_continue
+from wakelog.journals import read_journals
+from wakelog.log.content import Reply
+from wakelog.log.entry import Attention, AttentionResolved, Entry, Head, Message, Partial, Queued, Resumed, ToolStarted
+from wakelog.log.lines import Damage, Reader
+from wakelog.log.tree import Branch
+from wakelog.reading import Log, read_active
+from wakelog.turn.deltas import TextDelta
+from wakelog.views.transcript import transcript
+
+_WAIT_S = 1.0
+_INDENT = 5
+# The facts that a transcript shows: the others are for those who look at a log entry by entry.
+_SHOWN_FACTS = (Queued, Head, Attention, AttentionResolved)
+
+LinesOf = Callable[[Entry, bool], Iterable[str]]
+"""The lines of an entry; the flag says that the text of a reply was printed while it streamed."""
+
+
+def follow_log(asked: Asked, address: Address, *, next_seq: int, damage: Sequence[Damage]) -> None:
+    """Prints every entry of a log and the text that streams, until the process is interrupted (`tail -f`)."""
+    seen = look(asked.color)
+    _Following(asked, address, lambda entry, told: entry_lines(seen, entry, told=told)).run(next_seq, damage)
+
+
+def follow_transcript(asked: Asked, address: Address, log: Log, *, full: bool | None) -> None:
+    """Prints what is said and done at the head of a session from here on (`show --follow`)."""
+    seen, tree = look(asked.color), log.tree
+
+    def lines_of(entry: Entry, told: bool) -> Iterable[str]:  # noqa: FBT001 - see `LinesOf`
+        tree.add(entry)
+        at_head = entry.is_link and entry.id == tree.head
+        shown = at_head or isinstance(entry.value, _SHOWN_FACTS)
+        return entry_lines(seen, entry, told=told, full=full) if shown else ()
+
+    if not asked.json:
+        put_text([""])
+    _Following(asked, address, lines_of).run(log.next_seq, log.damage)
+
+
+def entry_lines(seen: Look, entry: Entry, *, told: bool = False, full: bool | None = None) -> Iterator[str]:
+    """An entry as a transcript shows it, without the text of a reply that was `told`; a fact on one line."""
+    if entry.is_link:
+        dress = dressed(seen, now_ms(), {entry.id: str(entry.seq)}, full=full)
+        # What came of a call stands in an entry of its own here: a call by itself is neither open nor settled.
+        rows = [
+            msgspec.structs.replace(row, status="") if row.kind == "call" else row
+            for row in transcript(Branch((entry,)))
+            if not (told and row.kind == "reply")
+        ]
+        yield from draw_rows(dress, rows) if rows else [seen.paint("dim", f"{entry.seq:>3}  complete")]
+    else:
+        yield seen.paint("dim", clip(seen, f"{entry.seq:>3}  {fact_line(entry.value)}", seen.columns))
+    yield ""
+
+
+class _Following:
+    """One session that is followed: where in its log and its journals the output stands."""
+
+    def __init__(self, asked: Asked, address: Address, lines_of: LinesOf) -> None:
+        self._asked = asked
+        self._address = address
+        self._lines_of = lines_of
+        self._pieces = JournalPieces()
+        self._tools: dict[str, ToolStarted] = {}
+        self._said: dict[str, str] = {}
+        self._open = ""
+
+    def run(self, next_seq: int, damage: Sequence[Damage]) -> None:
+        """Prints what is new, until the process is interrupted."""
+        store, name = self._address.store, self._address.name
+        note_damage(self._address.ref, damage)
+        told = {hurt.offset for hurt in damage}
+        self._skip_journals_that_are_over()
+        while True:
+            news = store.follow(name, after=next_seq - 1, pieces=self._pieces.had, timeout_s=_WAIT_S)
+            fresh = Reader(next_seq=next_seq)
+            entries = fresh.feed_all(news.lines)
+            self._put_entries(entries)
+            self._put_pieces(self._pieces.take(news, entries))
+            note_damage(self._address.ref, [hurt for hurt in fresh.damage if hurt.offset not in told])
+            told |= {hurt.offset for hurt in fresh.damage}
+            if news.lines and fresh.next_seq == next_seq:
+                # A torn tail is news for as long as it stands there: once told, it is not asked about at once.
+                time.sleep(_WAIT_S)
+            next_seq = fresh.next_seq
+
+    def _skip_journals_that_are_over(self) -> None:
+        """A journal whose text is in the log already, and was not removed yet, is not printed."""
+        store, name = self._address.store, self._address.name
+        journals = store.journals(name)
+        if not journals:
+            return
+        tree = read_active(store, name).tree
+        under_way = {partial.id for partial in read_journals(store, name, tree).partials}
+        self._pieces.had |= {journal: len(had) for journal, had in journals.items() if journal not in under_way}
+        self._know_tools(entry for entry in tree.own() if entry.id in journals)
+
+    def _know_tools(self, entries: Iterable[Entry]) -> None:
+        self._tools |= {entry.id: entry.value for entry in entries if isinstance(entry.value, ToolStarted)}
+
+    # ── entries ──────────────────────────────────────────────────────────────────────────────────
+
+    def _put_entries(self, entries: Sequence[Entry]) -> None:
+        self._know_tools(entries)
+        if entries:
+            self._close()
+        told = [(entry, self._was_told(entry)) for entry in entries]
+        if self._asked.json:
+            put_lines(entry.raw for entry in entries)
+        else:
+            put_text(line for entry, was_told in told for line in self._lines_of(entry, was_told))
+
+    def _was_told(self, entry: Entry) -> bool:
+        """Whether all the text of a reply was printed while it streamed; what was printed of it is forgotten."""
+        match entry.value:
+            case Message(message=Reply() as reply):
+                said = self._said.pop(entry.id, "")
+                return bool(said) and said == reply.text
+            case Partial(reply_id=reply_id) | Resumed(reply_id=reply_id):
+                # Its journal is over: what streams next begins anew.
+                self._said.pop(reply_id, None)
+        return False
+
+    # ── pieces ───────────────────────────────────────────────────────────────────────────────────
+
+    def _put_pieces(self, pieces: Sequence[Streamed]) -> None:
+        texts = [(piece.journal, piece.delta.text) for piece in pieces if isinstance(piece.delta, TextDelta)]
+        if not texts:
+            return
+        running = self._address.store.held(self._address.name) is not None
+        put_piece = self._put_json if self._asked.json else self._put_text
+        for journal, text in texts:
+            put_piece(journal, text, running=running)
+        if not running:
+            self._close(interrupted=True)
+
+    def _put_json(self, journal: str, text: str, *, running: bool) -> None:
+        tool = self._tools.get(journal)
+        put_json(
+            {
+                "type": "journal",
+                "replyId": tool.reply_id if tool is not None else journal,
+                "toolCallId": tool.tool_call_id if tool is not None else None,
+                "state": "running" if running else "interrupted",
+                "offset": len(self._said.get(journal, "")),
+                "text": text,
+            }
+        )
+        self._said[journal] = self._said.get(journal, "") + text
+
+    def _put_text(self, journal: str, text: str, *, running: bool) -> None:
+        indent = " " * _INDENT
+        if journal != self._open:
+            self._close()
+            put_raw(f"{self._heading(journal, running=running)}\n{indent}")
+            self._open = journal
+        self._said[journal] = self._said.get(journal, "") + text
+        put_raw(f"\n{indent}".join(visible_lines(text)))
+
+    def _heading(self, journal: str, *, running: bool) -> str:
+        tool, seen = self._tools.get(journal), look(self._asked.color)
+        how = "being written" if running else "interrupted"
+        speaker = "assistant" if tool is None else f"output of {visible(tool.name)}"
+        return f"{' ' * (_INDENT - 1)}{seen.paint('warn', f'{speaker}, {how}')}"
+
+    def _close(self, *, interrupted: bool = False) -> None:
+        """Ends the text that is open."""
+        if not self._open:
+            return
+        self._open = ""
+        hint = look(self._asked.color).paint("warn", how_to_continue(self._address.ref))
+        put_raw(f"\n{' ' * _INDENT}{hint}\n\n" if interrupted else "\n\n")

@@ -1,0 +1,53 @@
+"""Pieces of journals while a session is followed: each once, and none of a reply that an entry has ended meanwhile."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from wakelog.log.content import Reply
+from wakelog.log.entry import Entry, Message, Partial, Resumed
+from wakelog.ports import News
+from wakelog.turn.deltas import Spoken, delta_of
+
+
+class Streamed(msgspec.Struct, frozen=True):
+    """A piece of a journal."""
+
+    journal: str
+    delta: Spoken
+
+
+class JournalPieces:
+    """How many pieces of each journal were taken; `had` is what `Store.follow` wants to know."""
+
+    def __init__(self) -> None:
+        self.had: dict[str, int] = {}
+        self._complete: set[str] = set()
+
+    def take(self, news: News, entries: Sequence[Entry]) -> list[Streamed]:
+        """The pieces that are new; `entries` are those that came in the same news."""
+        stale = set(filter(None, map(_journal_of, entries)))
+        for reply_id in stale:
+            self.had.pop(reply_id, None)
+        # The journal of a complete reply stands for a moment longer: nothing in it is new.
+        self._complete |= {entry.id for entry in entries if isinstance(entry.value, Message)}
+        found: list[Streamed] = []
+        for piece in news.pieces:
+            if piece.reply_id in stale:
+                # Of the journal before or of the new one: nobody can say. It is asked for again from its beginning.
+                continue
+            self.had[piece.reply_id] = piece.offset + 1
+            delta = delta_of(piece.raw)
+            if delta is not None and piece.reply_id not in self._complete:
+                found.append(Streamed(piece.reply_id, delta))
+        return found
+
+
+def _journal_of(entry: Entry) -> str:
+    """The reply whose journal is over, or begun anew, with an entry; empty for what ends none."""
+    match entry.value:
+        case Partial(reply_id=reply_id) | Resumed(reply_id=reply_id):
+            return reply_id
+        case Message(message=Reply()):
+            return entry.id
+    return ""

@@ -1,0 +1,110 @@
+"""Replies and tool output that stand in a session's journals and not in its log yet, read for people and programs.
+
+A worker writes each piece of a reply to a journal before it is displayed, and the entry when the reply is complete. In
+between, and after a crash until the session is woken, the journal is the only place that has the text (VIEW-10).
+Nothing is written here. `turn/unsealed.py` says what a journal means beside its log.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from wakelog.log.codec import encode
+from wakelog.log.content import Said, Text
+from wakelog.log.entry import FORMAT_VERSION, Known, Partial, Session
+from wakelog.log.tree import Tree
+from wakelog.ports import Catalog, Hit, Store
+from wakelog.reading import read_active, read_log
+from wakelog.stores import open_catalog, open_store
+from wakelog.turn.unsealed import Journals, subject_of, unsealed
+from wakelog.views.session_row import SessionRow
+
+_MAY_HAVE = ("owes", "waiting", "damaged")
+_SEARCHED_CHARS = 1_000_000
+
+
+class JournalTexts(msgspec.Struct, frozen=True):
+    """What the journals of one session hold beyond its log, as `partial` entries would say it."""
+
+    partials: tuple[Partial, ...] = ()
+    running: bool = False
+    """Whether a worker holds the session: the texts are being written, and were not interrupted."""
+
+    def values(self, name: str) -> list[dict[str, Any]]:
+        """The texts as plain values for JSON, see `docs/cli.md`."""
+        return [journal_value(partial, running=self.running, name=name) for partial in self.partials]
+
+
+NO_JOURNALS = JournalTexts()
+
+
+def journal_value(partial: Partial, *, running: bool, name: str) -> dict[str, Any]:
+    """One text as a plain value: what it belongs to, its state, the words, and the command that continues it."""
+    return {
+        "type": "journal",
+        "replyId": partial.reply_id,
+        "toolCallId": partial.tool_call_id,
+        "parentId": partial.parent_id,
+        "timestamp": partial.timestamp,
+        "state": "running" if running else "interrupted",
+        "text": Said(content=partial.content).text,
+        "continue": None if running else f"wakelog wake {name}",
+    }
+
+
+def read_journals(store: Store, name: str, tree: Tree | None = None) -> JournalTexts:
+    """What the journals of a session hold beyond its log; `tree` is the session's, where it was read already."""
+    journals = store.journals(name)
+    if not journals:
+        return NO_JOURNALS
+    partials = unsealed(_tree_with(store, name, tree, journals), journals)
+    return JournalTexts(partials, store.held(name) is not None) if partials else NO_JOURNALS
+
+
+def _tree_with(store: Store, name: str, tree: Tree | None, journals: Journals) -> Tree:
+    """A tree that knows what each journal belongs to: the end of the log mostly does."""
+    found = tree if tree is not None else read_active(store, name).tree
+    if found.partial and any(subject_of(found, journal) is None for journal in journals):
+        return read_log(store, name).tree
+    return found
+
+
+# ── searching ────────────────────────────────────────────────────────────────────────────────────
+
+
+def search_journals(store: Store, rows: Sequence[SessionRow], query: str, *, limit: int) -> list[Hit]:
+    """The journals of these sessions in which a query matches, as hits of the type `journal`.
+
+    No index knows journals: those that there are get one in memory, for this one question. Only sessions that a worker
+    has not finished can have any, so the journals of the others are not looked for.
+    """
+    found = [(row, texts) for row in rows if _may_have(row) and (texts := read_journals(store, row.name)).partials]
+    if not found:
+        return []
+    hits = _indexed(found).search(query, limit=limit)
+    return [msgspec.structs.replace(hit, type="journal", seq=None, cursor="") for hit in hits]
+
+
+def _may_have(row: SessionRow) -> bool:
+    return row.attached or row.state in _MAY_HAVE
+
+
+def _indexed(found: Sequence[tuple[SessionRow, JournalTexts]]) -> Catalog:
+    """An index in memory of sessions that consist of their journals."""
+    store = open_store("memory:")
+    for row, texts in found:
+        header = Session(
+            id=row.id, timestamp=row.created, version=FORMAT_VERSION, agent=row.agent, sender=row.sender, cwd=row.cwd
+        )
+        bodies: list[Known] = [header, *map(_searched, texts.partials)]
+        store.adopt(row.id, row.name, b"".join(encode(body) + b"\n" for body in bodies))
+    catalog = open_catalog("memory:", store)
+    catalog.refresh()
+    return catalog
+
+
+def _searched(partial: Partial) -> Partial:
+    """The text of a journal as an entry that fits into a line, however much was written."""
+    text = Said(content=partial.content).text[:_SEARCHED_CHARS]
+    return msgspec.structs.replace(partial, seq=None, content=(Text(text=text),))
