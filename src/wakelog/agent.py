@@ -21,6 +21,7 @@ from wakelog.providers import split_model
 from wakelog.session import Session
 from wakelog.tools.mcp import McpTool
 from wakelog.tools.subagent import SubAgentTool
+from wakelog.turn.clearing import cleared
 from wakelog.turn.policy import HookTerms, Policy, check_policy, policy_written
 from wakelog.turn.redaction import redact_value
 from wakelog.views.state import branch_state
@@ -49,7 +50,14 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         check_policy(self.policy)
         provider, model = split_model(self.model)
         session = Session.create(
-            store, agent=self.name, sender=sender, cwd=cwd, title=title, model=model, provider=provider
+            store,
+            agent=self.name,
+            sender=sender,
+            cwd=cwd,
+            title=title,
+            model=model,
+            provider=provider,
+            redacts=self.policy.redact,
         )
         self.enter(session)
         return session
@@ -67,7 +75,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     def _record(self, session: Session) -> ContextRecord:
         cwd = session.tree.card.cwd
         system, sources = instructed(session.store.blobs, cwd, self.system, self.policy)
-        return ContextRecord(
+        record = ContextRecord(
             sources=sources,
             environment=self._environment(cwd),
             system=system,
@@ -75,6 +83,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
             params=dict(self.params),
             policy=policy_written(self._agreed),
         )
+        # Redacted here as well, so that what is in the log is not taken for something else and written again.
+        return cleared(record) if self.policy.redact else record
 
     def _environment(self, cwd: str) -> dict[str, Any]:
         """Where the agent finds itself. Tools run as whoever started this, with nothing around them."""

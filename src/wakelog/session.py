@@ -9,7 +9,7 @@ Rule 3: an append may be tried again with the same entry id and is then done onc
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -25,6 +25,7 @@ from wakelog.log.entry import (
     AnyFact,
     AnyLink,
     Compaction,
+    ContextRecord,
     DamageNote,
     Entry,
     Head,
@@ -49,7 +50,6 @@ from wakelog.ports import Clock, Lease, Sealed, Store
 from wakelog.reading import Log, read_active, read_first, read_log
 from wakelog.turn.clearing import cleared
 from wakelog.turn.policy import QUEUE_MAX, policy_in_force
-from wakelog.turn.redaction import redact
 from wakelog.version import APP
 from wakelog.views.pending import open_calls
 from wakelog.views.state import branch_state, fold_state
@@ -58,6 +58,7 @@ from wakelog.views.state import branch_state, fold_state
 UNSYNCED_TYPES = frozenset({"call", "partial", "resumed", "activity"})
 _SESSION_WIDE = (SessionRenamed, SessionArchived, Activity, Terminated, DamageNote)
 _TRIES_MAX = 10_000
+_Known = TypeVar("_Known", bound=Known)
 
 
 class Session:
@@ -90,12 +91,15 @@ class Session:
         parent: Origin | None = None,
         session_id: str | None = None,
         clock: Clock | None = None,
+        redacts: bool = True,
     ) -> "Session":
-        """Makes a session durable. One that exists under this id is opened as it is."""
+        """Makes a session durable. One that exists under this id is opened as it is.
+
+        `redacts` says whether secrets are taken out of the first line: the log does not say yet what was agreed.
+        """
         clock = clock or SystemClock()
         now_ms = clock.now_ms()
-        title = redact(title).text if title else title
-        entry = SessionEntry(
+        given = SessionEntry(
             id=checked_id(session_id) if session_id else clock.new_id(),
             timestamp=iso(now_ms),
             version=FORMAT_VERSION,
@@ -109,9 +113,13 @@ class Session:
             settings=dict(settings or {}),
             parent=parent,
         )
-        store.create(entry.id, agent, sender, lambda number: encode(msgspec.structs.replace(entry, number=number)))
-        if title:
-            store.entitle(entry.id, title)
+        entry = cleared(given) if redacts else given
+        # Names and titles become names of files: they are made of what the first line says, not of what was given.
+        store.create(
+            entry.id, entry.agent, entry.sender, lambda number: encode(msgspec.structs.replace(entry, number=number))
+        )
+        if entry.title:
+            store.entitle(entry.id, entry.title)
         return cls(store, entry.id, clock=clock)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
@@ -212,8 +220,9 @@ class Session:
             tree = self._log.tree
             place = at or tree.head
             assert place is not None
-            carrying = msgspec.structs.replace(body, state=fold_state(tree, place))
-            return self._stamped(carrying, entry_id, at, fork=at is not None)
+            stamped = self._stamped(body, entry_id, at, fork=at is not None)
+            # Added behind redaction: it repeats entries of this log, and readers of the whole log derive the same.
+            return msgspec.structs.replace(stamped, state=fold_state(tree, place))
 
         return self._append(compose, lease)
 
@@ -250,9 +259,10 @@ class Session:
             if held is not None:
                 raise Conflict(f"{self.name} is being run by {held.holder}")
             activity = Activity(holder=holder, channels=tuple(channels), rules=self.rules)
-            body = self._encode(self._stamped(activity, entry_id))
+            stamped = self._stamped(activity, entry_id)
+            holder = stamped.holder
             with contextlib.suppress(Conflict):
-                after = self._log.next_seq - 1
+                body, after = self._encode(stamped), self._log.next_seq - 1
                 return self.store.acquire(self.name, body, after=after, holder=holder, ttl_s=ttl_s)
         raise Conflict(f"{self.name} is too busy to be taken over")
 
@@ -325,7 +335,7 @@ class Session:
             raise Conflict(f"an entry with the id {value.id} but other content is already there")
         return entry
 
-    def _stamped(self, body: Known, entry_id: str, at: str | None = None, *, fork: bool = False) -> Known:
+    def _stamped(self, body: _Known, entry_id: str, at: str | None = None, *, fork: bool = False) -> _Known:
         """The body with its envelope: id, parent, time, turn; and without secrets (law 14)."""
         tree = self._log.tree
         if tree.head is None:
@@ -337,19 +347,22 @@ class Session:
         is_prompt = isinstance(body, Message) and isinstance(body.message, Prompt)
         link = tree.links.get(parent)
         turn = entry_id if is_prompt else body.turn_id or (link.value.turn_id if link else None)
+        clean = self._without_secrets(body)
         return msgspec.structs.replace(
-            self._without_secrets(body),
+            clean,
             id=entry_id,
             parent_id=parent,
-            timestamp=body.timestamp or iso(self.clock.now_ms()),
+            timestamp=clean.timestamp or iso(self.clock.now_ms()),
             turn_id=None if is_wide else turn,
         )
 
-    def _without_secrets(self, body: Known) -> Known:
-        """What it says without secrets, unless the log says that they may stay. Asked only where there is one."""
-        found = cleared(body)
+    def _without_secrets(self, body: _Known) -> _Known:
+        """The body without secrets, unless the policy in force keeps them; of a new policy, unless that one does."""
+        found = cleared(body, self.rules)
         if found is body:
             return body
+        if isinstance(body, ContextRecord) and self.rules >= 2:
+            return found if policy_in_force(body).redact else body
         in_force = policy_in_force(branch_state(self._log.tree.branch()).context)
         return found if in_force.redact else body
 
