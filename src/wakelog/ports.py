@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import msgspec
 
 from wakelog.errors import WakelogError
-from wakelog.log.content import BlobRef
+from wakelog.log.content import BlobRef, Media
 from wakelog.log.entry import Replay
 from wakelog.log.lines import Line
 from wakelog.turn.deltas import Delta
@@ -332,10 +332,14 @@ class Provider(Protocol):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What a tool did: the whole of what it has to say. Whoever appends it clips it."""
+    """What a tool did: the whole of what it has to say. Whoever appends it clips it.
+
+    `media` are the images and the audio that come with the text, with their bytes in base64.
+    """
 
     text: str
     is_error: bool = False
+    media: tuple[Media, ...] = ()
 
 
 def _unseen(_: str) -> None:

@@ -15,7 +15,8 @@ import msgspec
 
 from wakelog.clock import SystemClock
 from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, UsageError
-from wakelog.log.codec import encode
+from wakelog.large_content import with_long_texts_in_blobs, with_media_in_blobs
+from wakelog.log.codec import encode, fits_a_line
 from wakelog.log.content import AnyMessage, Prompt, Text
 from wakelog.log.digest import digest_of
 from wakelog.log.entry import (
@@ -336,7 +337,7 @@ class Session:
         return entry
 
     def _stamped(self, body: _Known, entry_id: str, at: str | None = None, *, fork: bool = False) -> _Known:
-        """The body with its envelope: id, parent, time, turn; and without secrets (law 14)."""
+        """The body with its envelope: id, parent, time, turn; without secrets (law 14), its large content in blobs."""
         tree = self._log.tree
         if tree.head is None:
             raise Damaged(f"{self.name} has no entry that can be read", hint="see `wakelog doctor`")
@@ -347,14 +348,24 @@ class Session:
         is_prompt = isinstance(body, Message) and isinstance(body.message, Prompt)
         link = tree.links.get(parent)
         turn = entry_id if is_prompt else body.turn_id or (link.value.turn_id if link else None)
-        clean = self._without_secrets(body)
-        return msgspec.structs.replace(
+        clean = self._without_secrets(self._without_media(body))
+        stamped = msgspec.structs.replace(
             clean,
             id=entry_id,
             parent_id=parent,
             timestamp=clean.timestamp or iso(self.clock.now_ms()),
             turn_id=None if is_wide else turn,
         )
+        return self._within_a_line(stamped)
+
+    def _without_media(self, body: _Known) -> _Known:
+        return with_media_in_blobs(body, self.store.blobs.put) if self.rules >= 2 else body
+
+    def _within_a_line(self, body: _Known) -> _Known:
+        """The body with its long texts clipped, where its line would be too long otherwise."""
+        if self.rules < 2:
+            return body
+        return with_long_texts_in_blobs(body, self.store.blobs.put, lambda made: fits_a_line(made, rules=self.rules))
 
     def _without_secrets(self, body: _Known) -> _Known:
         """The body without secrets, unless the policy in force keeps them; of a new policy, unless that one does."""

@@ -213,12 +213,13 @@ def _keep_outcome(step: Step, ended: _Running) -> bool:
 
 
 def _keep(step: Step, call: OpenCall, outcome: Outcome, started: Entry | None) -> None:
-    """The one result of a call, clipped once and for all."""
+    """The one result of a call, clipped once and for all, with its media behind its text."""
     whole = step.without_secrets(storable(outcome.text))
     text, truncated = clip(whole, step.policy.clip)
     blob = step.world.store.blobs.put(whole.encode(), "text/plain") if truncated else None
     now_ms = step.now_ms()
-    result = settled(call, "error" if outcome.is_error else "ok", (Text(text=text),) if text else ())
+    content = (*((Text(text=text),) if text else ()), *outcome.media)
+    result = settled(call, "error" if outcome.is_error else "ok", content)
     step.write(
         Message(
             message=msgspec.structs.replace(

@@ -19,7 +19,7 @@ from wakelog.cli.options import Asked, command, session_option
 from wakelog.cli.places import Place
 from wakelog.cli.serving import OneLoop
 from wakelog.cli.terms import Served, Terms, agree, begin
-from wakelog.cli.write import here, one_text, read_stdin
+from wakelog.cli.write import here, note_clipped, one_text, read_stdin
 from wakelog.config.names import TOOL_NAMES
 from wakelog.errors import Conflict, UsageError
 from wakelog.log.content import Prompt, Text
@@ -72,6 +72,7 @@ def run(asked: Asked, words: tuple[str, ...], session: str | None, **said: objec
         entry = opened.say(
             Prompt(content=(Text(text=prompt),), channel=CHANNEL), mode="steer" if options.steer else "followUp"
         )
+        note_clipped(entry)
         ending = _answered(asked, opened, options, entry, after, one_loop)
     note_written(ref, damage)
     finish(asked, opened, ending, quiet=options.quiet)

@@ -85,6 +85,7 @@ def params_of(agent: AgentConfig, provider: ProviderConfig | None = None) -> dic
         "temperature": agent.temperature,
         "effort": agent.effort,
         "thinking": agent.thinking,
+        "media": agent.media,
         "endpoint": provider.base_url if provider is not None else None,
         "extra": dict(agent.extra) or None,
     }

@@ -81,6 +81,7 @@ class AgentConfig(_Table, frozen=True, kw_only=True):
     keep: Count = 4_000
     strategy: Strategy = "full"
     thinking: Literal["keep", "drop"] | None = None
+    media: Literal["send", "note"] | None = None
     effort: Literal["low", "medium", "high"] | None = None
     max_tokens: Positive | None = None
     temperature: Warmth | None = None

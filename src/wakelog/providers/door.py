@@ -15,6 +15,7 @@ from wakelog.log.content import JsonObject
 from wakelog.ports import Request
 from wakelog.providers.conversing import SILENCE_S, Reader, Response, Sdk, converse, opened
 from wakelog.providers.endpoints import Owner, Server, server_of
+from wakelog.providers.media import all_in_words
 from wakelog.providers.params import Params, params_of
 from wakelog.providers.playing import fail
 from wakelog.turn.deltas import Delta, Faulted
@@ -62,7 +63,7 @@ class Door:
         server = server_of(way.owner, params.endpoint, self._environ, self._key_from)
         if request.prefill:
             return fail(_CANNOT_RESUME)
-        body = way.written(request, params, server)
+        body = way.written(all_in_words(request) if params.media == "note" else request, params, server)
         # Not before all that can be wrong with the request has been said.
         sdk = way.sdk()
         asking = _asking(way, opened(sdk, server, self._silence_s), body)
