@@ -17,12 +17,13 @@ from wakelog.log.content import BlobRef, Prompt, Text
 from wakelog.log.entry import ContextRecord, Entry, ModelChange, Queued
 from wakelog.ports import Channel, Hook, Store, Tool
 from wakelog.projects import git_branch
-from wakelog.providers import split_model
+from wakelog.providers import needs_reasoning_back, split_model
 from wakelog.session import Session
 from wakelog.tools.mcp import McpTool
 from wakelog.tools.subagent import SubAgentTool
 from wakelog.turn.clearing import cleared
 from wakelog.turn.policy import HookTerms, Policy, check_policy, policy_written
+from wakelog.turn.reasoning import check_reasoning
 from wakelog.turn.redaction import redact_value
 from wakelog.views.state import branch_state
 from wakelog.waking import Report, wake
@@ -47,7 +48,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     def begin(self, store: Store, *, sender: str = "user", cwd: str = "", title: str | None = None) -> Session:
         """A new session of this agent."""
-        check_policy(self.policy)
+        self._check()
         provider, model = split_model(self.model)
         session = Session.create(
             store,
@@ -64,13 +65,18 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     def enter(self, session: Session) -> Entry | None:
         """Writes into a session what is new in this agent; gives the entry, if there was anything new."""
-        check_policy(self.policy)
+        self._check()
         state = branch_state(session.branch())
         provider, model = split_model(self.model)
         if (state.said_provider, state.said_model) != (provider, model):
             session.append(ModelChange(model=model, provider=provider))
         record = self._record(session)
         return session.append(record) if state.context is None or not _same(state.context, record) else None
+
+    def _check(self) -> None:
+        """`UsageError` for agreements that could not be kept to."""
+        check_policy(self.policy)
+        check_agreed(*split_model(self.model), self.policy, self.params)
 
     def _record(self, session: Session) -> ContextRecord:
         cwd = session.tree.card.cwd
@@ -128,6 +134,13 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
                 raise
             hint = "whoever runs the session answers it: do not say it again"
             raise Conflict(f"{error.message}; what was said waits in its queue", hint=hint) from None
+
+
+def check_agreed(provider: str, model: str, policy: Policy, params: Mapping[str, Any]) -> None:
+    """`UsageError` where a model cannot be asked as the policy says."""
+    if policy.reasoning != "keep":
+        needs_back = needs_reasoning_back(provider, model)
+        check_reasoning(provider, needs_back=needs_back, reasoning=policy.reasoning, params=params)
 
 
 def tools_told(store: Store, tools: Sequence[Tool], *, redacts: bool = True) -> BlobRef | None:

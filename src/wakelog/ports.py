@@ -321,7 +321,10 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Provider(Protocol):
-    """A model behind a socket. It never raises for what the outside world does: it yields `Faulted`."""
+    """A model behind a socket. It never raises for what the outside world does: it yields `Faulted`.
+
+    One that signs a model's reasoning and must get it back as it came says so by `needs_reasoning_back = True`.
+    """
 
     name: str
     can_resume: bool

@@ -58,6 +58,11 @@ from wakelog.views.state import session_state
     help="A tool that may or may not have run: tell the model, or ask you.",
 )
 @click.option(
+    "--reasoning",
+    type=click.Choice(["keep", "summary", "drop"]),
+    help="What of the model's thinking is kept: all, the provider's summaries, or nothing. [default: keep]",
+)
+@click.option(
     "--resume", is_flag=True, help="Go on with a reply that was cut, where the model can. [default: begin it again]"
 )
 @click.option("--steer", is_flag=True, help="If the session is busy: let the agent know at its next step.")
@@ -95,6 +100,7 @@ class Options:
             compact_at=compact_at if isinstance(compact_at, int) else None,
             strategy=str(parse_strategy(text("strategy") or "")) if said["strategy"] is not None else None,
             unknown=text("unknown"),
+            reasoning=text("reasoning"),
             resume=bool(said["resume"]),
         )
         self.agent, self.sender, self.cwd = text("agent"), text("sender"), text("cwd")

@@ -36,6 +36,8 @@ class Way(NamedTuple):
     """The answer to a body, through a client; the body goes out as it is."""
     reader: Callable[[Request], Reader]
     """Who makes a reply of what comes."""
+    signs_reasoning: bool = False
+    """Whether reasoning is signed by its text, and must go back as it came."""
 
 
 class Door:
@@ -52,6 +54,7 @@ class Door:
         silence_s: float = SILENCE_S,
     ) -> None:
         self.name = way.name
+        self.needs_reasoning_back = way.signs_reasoning
         self._way = way
         self._environ = os.environ if environ is None else environ
         self._key_from = key_from
