@@ -18,12 +18,14 @@ from wakelog.log.content import BlobRef, Prompt, Text
 from wakelog.log.entry import ContextRecord, Entry, ModelChange, Queued
 from wakelog.ports import Channel, Hook, Store, Tool
 from wakelog.projects import git_branch
-from wakelog.providers import split_model
+from wakelog.providers import needs_reasoning_back, split_model
 from wakelog.session import Session
 from wakelog.tools import as_tools
 from wakelog.tools.mcp import McpTool
 from wakelog.tools.subagent import SubAgentTool
+from wakelog.turn.clearing import cleared
 from wakelog.turn.policy import HookTerms, Policy, check_policy, policy_written
+from wakelog.turn.reasoning import check_reasoning
 from wakelog.turn.redaction import redact_value
 from wakelog.views.state import branch_state
 from wakelog.waking import Report, ref_of, wake
@@ -52,17 +54,24 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     def begin(self, store: Store, *, sender: str = "user", cwd: str = "", title: str | None = None) -> Session:
         """A new session of this agent."""
-        check_policy(self.policy)
+        self._check()
         provider, model = split_model(self.model)
         session = Session.create(
-            store, agent=self.name, sender=sender, cwd=cwd, title=title, model=model, provider=provider
+            store,
+            agent=self.name,
+            sender=sender,
+            cwd=cwd,
+            title=title,
+            model=model,
+            provider=provider,
+            redacts=self.policy.redact,
         )
         self.enter(session)
         return session
 
     def enter(self, session: Session) -> Entry | None:
         """Writes into a session what is new in this agent; gives the entry, if there was anything new."""
-        check_policy(self.policy)
+        self._check()
         state = branch_state(session.branch())
         provider, model = split_model(self.model)
         if (state.said_provider, state.said_model) != (provider, model):
@@ -70,10 +79,15 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         record = self._record(session)
         return session.append(record) if state.context is None or not _same(state.context, record) else None
 
+    def _check(self) -> None:
+        """`UsageError` for agreements that could not be kept to."""
+        check_policy(self.policy)
+        check_agreed(*split_model(self.model), self.policy, self.params)
+
     def _record(self, session: Session) -> ContextRecord:
         cwd = session.tree.card.cwd
         system, sources = instructed(session.store.blobs, cwd, self.system, self.policy)
-        return ContextRecord(
+        record = ContextRecord(
             sources=sources,
             environment=self._environment(cwd),
             system=system,
@@ -81,6 +95,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
             params=dict(self.params),
             policy=policy_written(self._agreed),
         )
+        # Redacted here as well, so that what is in the log is not taken for something else and written again.
+        return cleared(record) if self.policy.redact else record
 
     def _environment(self, cwd: str) -> dict[str, Any]:
         """Where the agent finds itself. Tools run as whoever started this, with nothing around them."""
@@ -142,6 +158,13 @@ def _check_said(store: object, prompt: object) -> None:
     if not isinstance(prompt, str):
         what = f"run takes the prompt as a string, not {type(prompt).__name__}"
         raise UsageError(what, hint="pass its text; `session.say(Prompt(…))` and `wake` take other content")
+
+
+def check_agreed(provider: str, model: str, policy: Policy, params: Mapping[str, Any]) -> None:
+    """`UsageError` where a model cannot be asked as the policy says."""
+    if policy.reasoning != "keep":
+        needs_back = needs_reasoning_back(provider, model)
+        check_reasoning(provider, needs_back=needs_back, reasoning=policy.reasoning, params=params)
 
 
 def tools_told(store: Store, tools: Sequence[Tool], *, redacts: bool = True) -> BlobRef | None:

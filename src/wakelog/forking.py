@@ -18,7 +18,10 @@ from wakelog.reading import read_log
 from wakelog.session import Session
 from wakelog.turn import words
 from wakelog.turn.calls import settled
+from wakelog.turn.clearing import cleared
+from wakelog.turn.policy import policy_in_force
 from wakelog.views.pending import OpenCall, open_calls
+from wakelog.views.state import branch_state
 
 _SKIPPED = "Not run: the session was forked before this tool was begun."
 _BEGUN = "Interrupted: this tool was begun in the session this one was forked from, and its outcome is not known here."
@@ -39,10 +42,17 @@ def fork(session: Session, at: str | None = None) -> Session:
         cwd=card.cwd,
         parent=Origin(session=owner, entry=target, h=seal_of(link.raw)),
         clock=session.clock,
+        redacts=_redacts(tree, target),
     )
     for call in open_calls(Branch(_turn_before(tree, target))):
         child.append(Message(message=_settled(call, session, tree)))
     return child
+
+
+def _redacts(tree: Tree, target: str) -> bool:
+    """Whether secrets are taken out of the new first line. What was agreed is looked up only where there is one."""
+    card = tree.card
+    return cleared(card) is card or policy_in_force(branch_state(tree.branch(target)).context).redact
 
 
 def _owner(session: Session, tree: Tree, link_id: str) -> tuple[str, Entry]:

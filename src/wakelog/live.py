@@ -12,7 +12,7 @@ from wakelog.acts.checking import check_askable
 from wakelog.acts.requests import declared_tools
 from wakelog.acts.step import decided
 from wakelog.clock import SystemClock
-from wakelog.errors import Conflict, NotFound, WakelogError
+from wakelog.errors import Conflict, NotFound, UsageError, WakelogError
 from wakelog.hooks import OpenCatalog, open_hook
 from wakelog.instructions import instructed
 from wakelog.log.codec import canonical
@@ -28,8 +28,10 @@ from wakelog.tools.clip import storable
 from wakelog.tools.mcp import Servers, mcp_tools
 from wakelog.tools.subagent import SUBAGENT_NAME, OtherAgent, SubAgentTool
 from wakelog.turn import words
+from wakelog.turn.clearing import holds_mark
 from wakelog.turn.decisions import Await, Rest
 from wakelog.turn.policy import HookTerms, policy_in_force, policy_written
+from wakelog.turn.redaction import redact
 from wakelog.waking import Report, check_first, is_waiting, wake
 from wakelog.world import LEASE_S, Errand, OpenProvider, World
 
@@ -75,9 +77,19 @@ def live_world(
         obstacle=obstacle,
         alive=lambda: shared,
         inject=Injection({hook.name: hook for hook in hooks}, catalog).texts,
-        channels={channel.name: channel for channel in channels},
+        channels={_named(channel): channel for channel in channels},
         lease_s=lease_s,
     )
+
+
+def _named(channel: Channel) -> str:
+    """The name by which the log knows a channel; `UsageError` for one that the log would not keep as it is."""
+    if redact(channel.name).hits:
+        raise UsageError(
+            "the name of a channel has the shape of a secret, and names are written into the log",
+            hint="give the channel another name",
+        )
+    return channel.name
 
 
 async def _pause(ms: int) -> None:
@@ -96,11 +108,15 @@ class Injection:
         """The texts, in the order of the hooks; one that has nothing to say has none."""
         turn, told = self._told.get(occasion.session, ("", ()))
         if turn != occasion.turn_id or not turn:
-            hooks = [open_hook(each, self._given, self._catalog) for each in terms]
-            said = [await _said(hook, occasion) for hook in hooks]
+            said = [await self._text(each, occasion) for each in terms]
             told = tuple(text for text in said if text)
             self._told[occasion.session] = (occasion.turn_id, told)
         return told
+
+    async def _text(self, terms: HookTerms, occasion: Occasion) -> str:
+        if holds_mark(terms.options):
+            return words.HOOK_FAILED.format(name=terms.name, why=words.HOOK_REDACTED)
+        return await _said(open_hook(terms, self._given, self._catalog), occasion)
 
 
 async def _said(hook: Hook, occasion: Occasion) -> str:
@@ -136,6 +152,7 @@ async def send(world: World, errand: Errand) -> Outcome | None:
         parent=Origin(session=errand.parent, entry=errand.reply_id, kind="subagent"),
         session_id=errand.child,
         clock=world.clock,
+        redacts=policy_in_force(errand.context).redact,
     )
     _brief(child, errand, world.store.blobs)
     try:

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 from wakelog.errors import WakelogError
-from wakelog.log.content import BlobRef
+from wakelog.log.content import BlobRef, Media
 from wakelog.log.entry import Replay
 from wakelog.log.lines import Line
 from wakelog.turn.deltas import Delta
@@ -344,7 +344,10 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Provider(Protocol):
-    """A model behind a socket. It never raises for what the outside world does: it yields `Faulted`."""
+    """A model behind a socket. It never raises for what the outside world does: it yields `Faulted`.
+
+    One that signs a model's reasoning and must get it back as it came says so by `needs_reasoning_back = True`.
+    """
 
     name: str
     can_resume: bool
@@ -364,10 +367,14 @@ class CheckedProvider(Protocol):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What a tool did: the whole of what it has to say. Whoever appends it clips it."""
+    """What a tool did: the whole of what it has to say. Whoever appends it clips it.
+
+    `media` are the images and the audio that come with the text, with their bytes in base64.
+    """
 
     text: str
     is_error: bool = False
+    media: tuple[Media, ...] = ()
 
 
 def _unseen(_: str) -> None:

@@ -9,13 +9,14 @@ Rule 3: an append may be tried again with the same entry id and is then done onc
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from wakelog.clock import SystemClock
 from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, UsageError
-from wakelog.log.codec import encode
+from wakelog.large_content import with_long_texts_in_blobs, with_media_in_blobs
+from wakelog.log.codec import encode, fits_a_line
 from wakelog.log.content import AnyMessage, Prompt, Said, Text
 from wakelog.log.digest import digest_of
 from wakelog.log.entry import (
@@ -25,6 +26,7 @@ from wakelog.log.entry import (
     AnyFact,
     AnyLink,
     Compaction,
+    ContextRecord,
     DamageNote,
     Entry,
     Fact,
@@ -50,7 +52,6 @@ from wakelog.ports import Clock, Lease, Sealed, Store
 from wakelog.reading import Log, read_active, read_first, read_log
 from wakelog.turn.clearing import cleared
 from wakelog.turn.policy import QUEUE_MAX, policy_in_force
-from wakelog.turn.redaction import redact
 from wakelog.version import APP
 from wakelog.views.pending import open_calls
 from wakelog.views.state import branch_state, fold_state
@@ -59,6 +60,7 @@ from wakelog.views.state import branch_state, fold_state
 UNSYNCED_TYPES = frozenset({"call", "partial", "resumed", "activity"})
 _SESSION_WIDE = (SessionRenamed, SessionArchived, Activity, Terminated, DamageNote)
 _TRIES_MAX = 10_000
+_Known = TypeVar("_Known", bound=Known)
 
 
 class Session:
@@ -91,12 +93,15 @@ class Session:
         parent: Origin | None = None,
         session_id: str | None = None,
         clock: Clock | None = None,
+        redacts: bool = True,
     ) -> "Session":
-        """Makes a session durable. One that exists under this id is opened as it is."""
+        """Makes a session durable. One that exists under this id is opened as it is.
+
+        `redacts` says whether secrets are taken out of the first line: the log does not say yet what was agreed.
+        """
         clock = clock or SystemClock()
         now_ms = clock.now_ms()
-        title = redact(title).text if title else title
-        entry = SessionEntry(
+        given = SessionEntry(
             id=checked_id(session_id) if session_id else clock.new_id(),
             timestamp=iso(now_ms),
             version=FORMAT_VERSION,
@@ -110,9 +115,13 @@ class Session:
             settings=dict(settings or {}),
             parent=parent,
         )
-        store.create(entry.id, agent, sender, lambda number: encode(msgspec.structs.replace(entry, number=number)))
-        if title:
-            store.entitle(entry.id, title)
+        entry = cleared(given) if redacts else given
+        # Names and titles become names of files: they are made of what the first line says, not of what was given.
+        store.create(
+            entry.id, entry.agent, entry.sender, lambda number: encode(msgspec.structs.replace(entry, number=number))
+        )
+        if entry.title:
+            store.entitle(entry.id, entry.title)
         return cls(store, entry.id, clock=clock)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
@@ -216,8 +225,9 @@ class Session:
             tree = self._log.tree
             place = at or tree.head
             assert place is not None
-            carrying = msgspec.structs.replace(body, state=fold_state(tree, place))
-            return self._stamped(carrying, entry_id, at, fork=at is not None)
+            stamped = self._stamped(body, entry_id, at, fork=at is not None)
+            # Added behind redaction: it repeats entries of this log, and readers of the whole log derive the same.
+            return msgspec.structs.replace(stamped, state=fold_state(tree, place))
 
         return self._append(compose, lease)
 
@@ -254,9 +264,10 @@ class Session:
             if held is not None:
                 raise Conflict(f"{self.name} is being run by {held.holder}")
             activity = Activity(holder=holder, channels=tuple(channels), rules=self.rules)
-            body = self._encode(self._stamped(activity, entry_id))
+            stamped = self._stamped(activity, entry_id)
+            holder = stamped.holder
             with contextlib.suppress(Conflict):
-                after = self._log.next_seq - 1
+                body, after = self._encode(stamped), self._log.next_seq - 1
                 return self.store.acquire(self.name, body, after=after, holder=holder, ttl_s=ttl_s)
         raise Conflict(f"{self.name} is too busy to be taken over")
 
@@ -331,8 +342,8 @@ class Session:
             raise Conflict(f"an entry with the id {value.id} but other content is already there")
         return entry
 
-    def _stamped(self, body: Known, entry_id: str, at: str | None = None, *, fork: bool = False) -> Known:
-        """The body with its envelope: id, parent, time, turn; and without secrets (law 14)."""
+    def _stamped(self, body: _Known, entry_id: str, at: str | None = None, *, fork: bool = False) -> _Known:
+        """The body with its envelope: id, parent, time, turn; without secrets (law 14), its large content in blobs."""
         tree = self._log.tree
         if tree.head is None:
             raise Damaged(f"{self.name} has no entry that can be read", hint="see `wakelog doctor`")
@@ -343,19 +354,32 @@ class Session:
         is_prompt = isinstance(body, Message) and isinstance(body.message, Prompt)
         link = tree.links.get(parent)
         turn = entry_id if is_prompt else body.turn_id or (link.value.turn_id if link else None)
-        return msgspec.structs.replace(
-            self._without_secrets(body),
+        clean = self._without_secrets(self._without_media(body))
+        stamped = msgspec.structs.replace(
+            clean,
             id=entry_id,
             parent_id=parent,
-            timestamp=body.timestamp or iso(self.clock.now_ms()),
+            timestamp=clean.timestamp or iso(self.clock.now_ms()),
             turn_id=None if is_wide else turn,
         )
+        return self._within_a_line(stamped)
 
-    def _without_secrets(self, body: Known) -> Known:
-        """What it says without secrets, unless the log says that they may stay. Asked only where there is one."""
-        found = cleared(body)
+    def _without_media(self, body: _Known) -> _Known:
+        return with_media_in_blobs(body, self.store.blobs.put) if self.rules >= 2 else body
+
+    def _within_a_line(self, body: _Known) -> _Known:
+        """The body with its long texts clipped, where its line would be too long otherwise."""
+        if self.rules < 2:
+            return body
+        return with_long_texts_in_blobs(body, self.store.blobs.put, lambda made: fits_a_line(made, rules=self.rules))
+
+    def _without_secrets(self, body: _Known) -> _Known:
+        """The body without secrets, unless the policy in force keeps them; of a new policy, unless that one does."""
+        found = cleared(body, self.rules)
         if found is body:
             return body
+        if isinstance(body, ContextRecord) and self.rules >= 2:
+            return found if policy_in_force(body).redact else body
         in_force = policy_in_force(branch_state(self._log.tree.branch()).context)
         return found if in_force.redact else body
 

@@ -1,13 +1,16 @@
 """Law 14 in a running session: no key reaches log, journal, blob or channel, and no call runs without its key."""
 
+import asyncio
+
 import pytest
 
 from tests.acts.rigs import Rig, asks
 from tests.turn.test_clearing import KEY, MARK
 from wakelog.agent import Agent
 from wakelog.log.content import BlobRef, ToolResult
-from wakelog.log.entry import Message, Partial, ToolStarted
+from wakelog.log.entry import Compaction, Message, Partial, ToolStarted
 from wakelog.ports import Outcome
+from wakelog.replaying.verifying import replay
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 from wakelog.tools import tool
@@ -81,6 +84,17 @@ def test_what_a_tool_puts_out(monkeypatch):
     assert rig.store.blobs.get(result.blob).decode() == f"{MARK} " * 100
     assert KEY.encode() not in everything(rig.store, "s")
     assert KEY[:8] not in "".join(text for kind, text in rig.events if kind == "journal")
+
+
+def test_a_summary():
+    """Law 11: a fold counts the tokens of the summary that it keeps, so that a replay counts the same."""
+    rig = Rig({"Go.": [{"text": "Going. " * 200}]}, summary=f"The key is {KEY}, so there.", compact_at=100, keep=0)
+    rig.say("Go.")
+    rig.say("Go.")
+    folds = rig.values(Compaction)
+    assert folds
+    assert MARK in folds[0].summary
+    assert asyncio.run(replay(rig.store, "s")).ok
 
 
 def test_what_a_tool_says_of_itself():

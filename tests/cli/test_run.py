@@ -124,6 +124,21 @@ def test_the_agreements_are_in_the_log(shell, script):
     assert "tools" not in context
 
 
+def test_reasoning_that_is_not_kept(shell, script, monkeypatch):
+    """LOG-18: said on the command line, in force for the session; refused where the provider needs it back."""
+    thought = {"text": "ok", "thinking": "hm"}
+    model = script(thought, thought)
+    shell.process("run", "--model", model, "--reasoning", "drop", "hi", typed=b"")
+    shell.process("run", "-s", "agent_user_1", "hi", typed=b"")
+    assert not any("thinking" in json.dumps(entry.get("message")) for entry in entries(shell))
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    words = ("run", "-s", "agent_user_1", "--model", "anthropic:claude-x", "hi")
+    before = len(entries(shell))
+    refused = shell(*words)
+    assert (refused.code, "anthropic signs" in refused.err) == (2, True)
+    assert len(entries(shell)) == before
+
+
 def test_a_session_that_was_only_begun(shell):
     """`new` names no model and no tools: the first run gives it what it needs."""
     shell("new", "--cwd", str(shell.folder))

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from wakelog.log.content import BlobRef
 from wakelog.log.entry import Activity
 
 
@@ -46,6 +47,19 @@ def test_append_reads_standard_input(shell):
     )
     assert shell("append", name, "-", typed=b"\xff\xfe").code == 2
     assert shell("append", name, "-", typed="").code == 2
+
+
+def test_a_text_too_long_for_a_line(shell, store):
+    """LOG-12: it is a blob, the entry has its beginning and its end, and stderr says so."""
+    name = shell("new").out.strip()
+    typed = "first\n" + "middle\n" * 3_000_000 + "last"
+    answer = shell("append", name, "-", "--json", typed=typed)
+    (part,) = answer.json["message"]["content"]
+    assert (answer.code, part["blob"]["bytes"]) == (0, len(typed))
+    assert store.blobs.get(BlobRef(digest=part["blob"]["digest"], bytes=len(typed))).decode() == typed
+    assert (part["text"][:6], part["text"][-4:]) == ("first\n", "last")
+    assert len(part["text"]) <= 256 * 1024
+    assert f"{len(typed):,} bytes are too long for one line" in answer.err
 
 
 @pytest.mark.meddled

@@ -38,8 +38,9 @@ def test_approvals(approval, approvals, read, shell):
 
 
 def test_bounds():
-    agent = AgentConfig(compact_at=9, keep=8, strategy="window:7", unknown="ask")
+    agent = AgentConfig(compact_at=9, keep=8, strategy="window:7", unknown="ask", reasoning="drop")
     made = policy_of(agent, price=Price(input=1))
+    assert made.reasoning == "drop"
     assert (made.compact_at, made.keep, made.strategy, made.unknown, made.price) == (
         9,
         8,

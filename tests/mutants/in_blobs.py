@@ -7,6 +7,7 @@ SUITE = f"{FILES}::TestBlobFiles"
 MEMORY = "tests/stores/test_memory_blobs.py::TestMemoryBlobs"
 FAULTS = "tests/faults/test_blobs.py"
 COLLECTING = "tests/test_collecting.py"
+LARGE = "tests/test_large_content.py"
 
 IN_BLOBS = (
     Mutant(
@@ -135,5 +136,45 @@ IN_BLOBS = (
         "    for (digest, size), what in (unknown | known).items():\n",
         "    for (digest, size), what in known.items():\n",
         ("tests/test_auditing.py::test_what_every_entry_loses",),
+    ),
+    Mutant(
+        "an image stays in its line",
+        "LOG-12",
+        "session.py",
+        "        return with_media_in_blobs(body, self.store.blobs.put) if self.rules >= 2 else body\n",
+        "        return body\n",
+        (f"{LARGE}::test_media_are_blobs",),
+    ),
+    Mutant(
+        "an old worker's image is put into a blob",
+        "law 11",
+        "session.py",
+        "        return with_media_in_blobs(body, self.store.blobs.put) if self.rules >= 2 else body\n",
+        "        return with_media_in_blobs(body, self.store.blobs.put)\n",
+        (f"{LARGE}::test_rules_1_kept_media_in_the_line",),
+    ),
+    Mutant(
+        "a prompt too long for a line is an error",
+        "LOG-12",
+        "session.py",
+        "        if self.rules < 2:\n            return body\n        return with_long_texts",
+        "        if True:\n            return body\n        return with_long_texts",
+        (f"{LARGE}::test_a_prompt_too_long_for_a_line",),
+    ),
+    Mutant(
+        "a replayed tool shows nothing",
+        "law 11, LOG-12",
+        "replaying/answers.py",
+        'is_error=result.settled == "error", media=media)',
+        'is_error=result.settled == "error")',
+        (f"{LARGE}::test_what_a_tool_shows",),
+    ),
+    Mutant(
+        "a model that takes no media is sent some",
+        "RUN-8",
+        "providers/door.py",
+        'all_in_words(request) if params.media == "note" else request',
+        "request",
+        ("tests/providers/test_media.py::test_a_model_that_takes_no_media",),
     ),
 )

@@ -283,7 +283,7 @@ IN_MCP = (
         "a picture is lost in silence",
         "RUN-7",
         "tools/mcp/telling.py",
-        """return f"[{kind}: {part.get('mimeType')}, {_size(part.get('data'))}, not shown]\"""",
+        """return f"[{kind}: {part.get('mimeType')}, {_size(part.get('data'))}{end}]\"""",
         'return ""',
         (f"{TELLING}::test_what_is_no_text_is_named",),
     ),

@@ -50,7 +50,7 @@ IN_REPLAYING = (
         "what is clipped is told clipped",
         "law 11, VIEW-6",
         "replaying/answers.py",
-        "self._whole(result.blob) if result.blob is not None else result.text",
+        "self._whole(result.blob) if result.blob is not None else self.text_of(result.content)",
         "result.text",
         (PLAYS,),
     ),

@@ -25,6 +25,7 @@ from wakelog.turn.decisions import Ask, Mend
 from wakelog.turn.deltas import Delta, Faulted, Finished, Spoken, TextDelta, piece_of
 from wakelog.turn.faults import OVERFLOW
 from wakelog.turn.policy import HookTerms
+from wakelog.turn.reasoning import check_reasoning
 from wakelog.views.context import Context, build_context
 
 _CUT = Faulted("cut", "the reply ended before it was finished", retryable=True)
@@ -93,6 +94,8 @@ class _Answer:
             return
         context, state = self.context, self.step.state
         provider = self.step.world.provider(context.provider or "", context.model or "")
+        needs_back, reasoning = getattr(provider, "needs_reasoning_back", False), self.step.reasoning
+        check_reasoning(provider.name, needs_back=needs_back, reasoning=reasoning, params=context.params)
         request = request_of(context, self.step.world.store.blobs, answers=state.answers, prefill=self.prior)
         # What the provider will not do at all it says here, before anything is written.
         reply = provider.stream(request)
@@ -137,7 +140,7 @@ class _Answer:
         channels = [channel for name, channel in self.step.world.channels.items() if name in self.owed]
         await self._begin(channels)
         sieve = Sieve()
-        async with contextlib.aclosing(listen(reply, self.prior)) as said:
+        async with contextlib.aclosing(listen(reply, self.prior, reasoning=self.step.reasoning)) as said:
             async for delta in said:
                 if isinstance(delta, Finished | Faulted):
                     self.end = delta

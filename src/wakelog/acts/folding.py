@@ -81,7 +81,7 @@ class _Fold:
         )
 
     async def _stream(self, reply: AsyncIterator[Delta]) -> None:
-        async with contextlib.aclosing(listen(reply)) as said:
+        async with contextlib.aclosing(listen(reply, reasoning=self.step.reasoning)) as said:
             async for delta in said:
                 if isinstance(delta, Finished | Faulted):
                     self.end = delta
@@ -90,7 +90,8 @@ class _Fold:
 
     @property
     def _said(self) -> str:
-        return "".join(part.text for part in self.draft.content if isinstance(part, Text)).strip()
+        said = "".join(part.text for part in self.draft.content if isinstance(part, Text))
+        return self.step.without_secrets(said).strip()
 
     @property
     def _used(self) -> Usage | None:

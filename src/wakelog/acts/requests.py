@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from wakelog.errors import Damaged
-from wakelog.log.content import AnyPart, BlobRef, Image
+from wakelog.log.content import AnyPart, BlobRef, Media
 from wakelog.log.entry import Call
 from wakelog.log.tree import Branch, Tree
 from wakelog.ports import Blobs, Request
@@ -25,7 +25,7 @@ def request_of(
     """What an adapter is handed."""
     return Request(
         model=context.model or "",
-        messages=tuple(_with_pictures(message, blobs) for message in context.messages),
+        messages=tuple(_with_media(message, blobs) for message in context.messages),
         system=text_of(blobs, context.system),
         tools=tuple(declared_tools(blobs, context.tools)),
         params=context.params,
@@ -36,18 +36,18 @@ def request_of(
     )
 
 
-def _with_pictures(message: ContextMessage, blobs: Blobs) -> ContextMessage:
-    """A message with its pictures in it: an adapter has no blobs at hand."""
-    if not any(isinstance(part, Image) and part.blob is not None for part in message.content):
+def _with_media(message: ContextMessage, blobs: Blobs) -> ContextMessage:
+    """A message with its images and audio in it: an adapter has no blobs at hand."""
+    if not any(isinstance(part, Media) and part.blob is not None for part in message.content):
         return message
     return msgspec.structs.replace(message, content=tuple(_inline(part, blobs) for part in message.content))
 
 
 def _inline(part: AnyPart, blobs: Blobs) -> AnyPart:
-    if not isinstance(part, Image) or part.blob is None:
+    if not isinstance(part, Media) or part.blob is None:
         return part
     data = base64.b64encode(blobs.get(part.blob)).decode()
-    return Image(mime_type=part.mime_type or part.blob.media_type, data=data)
+    return msgspec.structs.replace(part, mime_type=part.mime_type or part.blob.media_type, blob=None, data=data)
 
 
 def text_of(blobs: Blobs, ref: BlobRef | None) -> str:

@@ -25,7 +25,7 @@ from wakelog.tools.subagent import SubAgentTool
 from wakelog.turn import words
 from wakelog.turn.assemble import from_journal
 from wakelog.turn.calls import settled, unknown
-from wakelog.turn.clearing import shown_safely
+from wakelog.turn.clearing import holds_mark, shown_safely
 from wakelog.turn.decisions import Inquire, Raise, Run
 from wakelog.turn.deltas import TextDelta, piece_of
 from wakelog.views.pending import OpenCall
@@ -64,7 +64,9 @@ async def inquire(step: Step, decision: Inquire) -> None:
     tool = box.at_hand.get(call.call.name)
     if tool is None:
         raise box.missing(call)
-    answer = await tool.receipt(_invocation(call, call.started, call.intent))
+    # An intent that lost a secret says something else than what was begun: nothing can be concluded from it.
+    is_lost = step.rules >= 2 and step.policy.redact and holds_mark(call.intent)
+    answer = "cannot say" if is_lost else await tool.receipt(_invocation(call, call.started, call.intent))
     if isinstance(answer, Outcome):
         _keep(step, call, answer, None)
     elif answer == "not begun":
@@ -222,12 +224,13 @@ def _keep_outcome(step: Step, ended: _Running) -> bool:
 
 
 def _keep(step: Step, call: OpenCall, outcome: Outcome, started: Entry | None) -> None:
-    """The one result of a call, clipped once and for all."""
+    """The one result of a call, clipped once and for all, with its media behind its text."""
     whole = step.without_secrets(storable(outcome.text))
     text, truncated = clip(whole, step.policy.clip)
     blob = step.world.store.blobs.put(whole.encode(), "text/plain") if truncated else None
     now_ms = step.now_ms()
-    result = settled(call, "error" if outcome.is_error else "ok", (Text(text=text),) if text else ())
+    content = (*((Text(text=text),) if text else ()), *outcome.media)
+    result = settled(call, "error" if outcome.is_error else "ok", content)
     step.write(
         Message(
             message=msgspec.structs.replace(

@@ -20,7 +20,7 @@ from wakelog.log.tree import Branch, Tree
 from wakelog.ports import Lease, Tool
 from wakelog.session import Session
 from wakelog.turn.decide import Verdict, decide
-from wakelog.turn.policy import Policy
+from wakelog.turn.policy import Policy, Reasoning
 from wakelog.turn.redaction import redact
 from wakelog.views.state import BranchState
 from wakelog.world import World
@@ -75,6 +75,11 @@ class Step:
     def redacts(self) -> bool:
         """Whether what comes from outside is to be looked through for secrets."""
         return self.world.redacts and self.policy.redact
+
+    @property
+    def reasoning(self) -> Reasoning:
+        """How much of what a model thinks is kept; of what comes from a log, all."""
+        return self.policy.reasoning if self.world.redacts else "keep"
 
     def without_secrets(self, text: str) -> str:
         """A text from outside, as it may be written and shown."""

@@ -58,6 +58,7 @@ class ByCommand:
     def __init__(self, keyless: Provider, words: Sequence[str], open_it: Callable[[], Provider]) -> None:
         self.name = keyless.name
         self.can_resume = keyless.can_resume
+        self.needs_reasoning_back = getattr(keyless, "needs_reasoning_back", False)
         self._words = tuple(words)
         self._open = open_it
 

@@ -61,6 +61,11 @@ from wakelog.waking import what_next
     help="A tool that may or may not have run: tell the model, or ask you.",
 )
 @click.option(
+    "--reasoning",
+    type=click.Choice(["keep", "summary", "drop"]),
+    help="What of the model's thinking is kept: all, the provider's summaries, or nothing. [default: keep]",
+)
+@click.option(
     "--resume", is_flag=True, help="Go on with a reply that was cut, where the model can. [default: begin it again]"
 )
 @click.option("--steer", is_flag=True, help="If the session is busy: let the agent know at its next step.")
@@ -97,6 +102,7 @@ class Options:
             compact_at=compact_at if isinstance(compact_at, int) else None,
             strategy=str(parse_strategy(text("strategy") or "")) if said["strategy"] is not None else None,
             unknown=text("unknown"),
+            reasoning=text("reasoning"),
             resume=bool(said["resume"]),
         )
         self.agent, self.sender, self.cwd = text("agent"), text("sender"), text("cwd")
@@ -135,7 +141,9 @@ def _opened(asked: Asked, session: str | None, options: Options, served: Served)
 
 def _say(session: Session, prompt: str, options: Options) -> Entry:
     said = Prompt(content=(Text(text=prompt),), channel=CHANNEL)
-    return session.say(said, mode="steer" if options.steer else "followUp")
+    entry = session.say(said, mode="steer" if options.steer else "followUp")
+    note_clipped(entry)
+    return entry
 
 
 def _answered(

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from wakelog.acts.requests import declared_tools, text_of
-from wakelog.agent import ABSENT, Agent, absence, told, tools_told
+from wakelog.agent import ABSENT, Agent, absence, check_agreed, told, tools_told
 from wakelog.cli.configured import Meant, check_likely, check_meant, configured
 from wakelog.cli.failures import note
 from wakelog.cli.serving import Found
@@ -50,6 +50,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     compact_at: int | None = None
     strategy: str | None = None
     unknown: str | None = None
+    reasoning: str | None = None
     resume: bool = False
 
     def policy(self, before: Policy) -> Policy:
@@ -60,6 +61,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
             "compact_at": self.compact_at,
             "strategy": self.strategy,
             "unknown": self.unknown,
+            "reasoning": self.reasoning,
             "cut": "resume" if self.resume else None,
             "approval": approval if self.yes else None,
             "approvals": {tool: how for tool, how in by_tool.items() if how != approval} if self.yes else None,
@@ -196,6 +198,7 @@ def agree(session: Session, terms: Terms, served: Served) -> None:
     provider, model = _named(terms.model or _said(session, state))
     record = _for_model(_changed(session, state.context, terms), state, provider, model)
     check_meant(Meant(provider, model, record.params, terms.resume))
+    check_agreed(provider, model, policy_in_force(record), record.params)
     record = _with_servers(session, record, served)
     if (provider, model) != (state.provider, state.model):
         _check_free(session)

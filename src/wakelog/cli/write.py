@@ -14,7 +14,7 @@ from wakelog.cli.output import put, put_json, put_lines
 from wakelog.cli.places import Place
 from wakelog.errors import UsageError
 from wakelog.log.content import Prompt, Reply, Text
-from wakelog.log.entry import Entry
+from wakelog.log.entry import Entry, Message, Queued
 from wakelog.session import Session
 
 
@@ -88,9 +88,21 @@ def append(asked: Asked, session: str, words: tuple[str, ...], role: str, *, ste
         Prompt(content=said) if role == "user" else Reply(content=said), mode="steer" if steer else "followUp"
     )
     put_entry(asked, entry)
+    note_clipped(entry)
     if entry.type == "queued":
         note("the agent is busy: this waits in the queue and is taken up when it can be")
     note_written(address.ref, damage)
+
+
+def note_clipped(entry: Entry) -> None:
+    """Says that a text was too long for a line, and where all of it is."""
+    said = entry.value.message if isinstance(entry.value, Message | Queued) else None
+    for part in said.parts if said is not None else ():
+        if isinstance(part, Text) and part.blob is not None:
+            note(
+                f"{part.blob.bytes:,} bytes are too long for one line of the log: the model sees the beginning and "
+                f"the end of them, and all of them are kept as the blob {part.blob.digest}"
+            )
 
 
 def one_text(words: tuple[str, ...]) -> str:

@@ -59,6 +59,7 @@ def policy_of(agent: AgentConfig, *, price: Price | None = None, known: Sequence
         compact_at=agent.compact_at,
         keep=agent.keep,
         unknown=agent.unknown,
+        reasoning=agent.reasoning,
         instructions=agent.instructions,
         hooks=tuple(_hook(name, said, known) for name, said in _hooks(agent).items() if said is not False),
         price=price,
@@ -85,6 +86,7 @@ def params_of(agent: AgentConfig, provider: ProviderConfig | None = None) -> dic
         "temperature": agent.temperature,
         "effort": agent.effort,
         "thinking": agent.thinking,
+        "media": agent.media,
         "endpoint": provider.base_url if provider is not None else None,
         "extra": dict(agent.extra) or None,
     }

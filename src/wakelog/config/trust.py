@@ -13,9 +13,11 @@ from wakelog.config.nesting import Settings, by_agent, config_of
 from wakelog.config.plans import policy_of
 from wakelog.config.shape import clipped, dotted, quoted
 from wakelog.config.values import AgentConfig, Notice, Setting, Source
-from wakelog.turn.policy import Approval, Policy
+from wakelog.turn.policy import Approval, Policy, Reasoning
 
 _STRICTNESS: Mapping[Approval, int] = {"auto": 0, "ask": 1, "deny": 2}
+# How much of a model's reasoning a log gets.
+_KEPT: Mapping[Reasoning, int] = {"drop": 0, "summary": 1, "keep": 2}
 _KEYS_TOLD = 5
 
 
@@ -76,6 +78,8 @@ def _agent_may(rest: Sequence[str], value: object, before: AgentConfig, policy: 
             return said is False or before.instructions
         case ["unknown"], said:
             return said == "ask" or before.unknown == "tell"
+        case ["reasoning"], ("keep" | "summary" | "drop") as word:
+            return _KEPT[word] <= _KEPT[before.reasoning]
     return True
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from wakelog.errors import UsageError
-from wakelog.turn.policy import Approval, Price
+from wakelog.turn.policy import Approval, Price, Reasoning
 
 DEFAULT_AGENT = "agent"
 HOOK_TIMEOUT_S = 10.0
@@ -81,6 +81,8 @@ class AgentConfig(_Table, frozen=True, kw_only=True):
     keep: Count = 4_000
     strategy: Strategy = "full"
     thinking: Literal["keep", "drop"] | None = None
+    reasoning: Reasoning = "keep"
+    media: Literal["send", "note"] | None = None
     effort: Literal["low", "medium", "high"] | None = None
     max_tokens: Positive | None = None
     temperature: Warmth | None = None

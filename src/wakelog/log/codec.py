@@ -20,6 +20,8 @@ from wakelog.log.ids import ID, is_id
 from wakelog.log.mending import members, mended
 
 LINE_MAX_BYTES = 16 * 1024 * 1024
+# The store puts seq in front and the seal behind.
+_BODY_MAX_BYTES = LINE_MAX_BYTES - 1024
 # How deep a line may be nested. The JSON library's own limit is what is left of the stack, so without this one
 # a line could be readable in one place and not in another.
 NESTING_MAX = 256
@@ -104,18 +106,27 @@ class Undecodable(Exception):
 
 def encode(value: Known, *, rules: int = RULES) -> bytes:
     """The line of a stamped body, without seq and h, as a worker under these rules writes it."""
-    try:
-        line = _encoder.encode(value if rules > 1 else _under_rules_1(value))
-    except (UnicodeEncodeError, TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"a {value.type} entry cannot be written as JSON: {error}") from error
+    line = _encoded(value, rules)
     if excess := _excess(line):
         raise UsageError(f"a {value.type} entry cannot be written: it is {excess}")
-    if len(line) > LINE_MAX_BYTES - 1024:
+    if len(line) > _BODY_MAX_BYTES:
         raise UsageError(
             f"a {value.type} entry of {len(line):,} bytes is too long for one line",
             hint="put large content into a blob and name it",
         )
     return line
+
+
+def fits_a_line(value: Known, *, rules: int = RULES) -> bool:
+    """Whether the line of a stamped body would not be too long."""
+    return len(_encoded(value, rules)) <= _BODY_MAX_BYTES
+
+
+def _encoded(value: Known, rules: int) -> bytes:
+    try:
+        return _encoder.encode(value if rules > 1 else _under_rules_1(value))
+    except (UnicodeEncodeError, TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"a {value.type} entry cannot be written as JSON: {error}") from error
 
 
 def _under_rules_1(value: Known) -> JsonObject:

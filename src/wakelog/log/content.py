@@ -34,10 +34,11 @@ class Part(Value, frozen=True, kw_only=True, tag_field="type"):
 
 
 class Text(Part, frozen=True, kw_only=True, tag="text"):
-    """Plain words."""
+    """Plain words. A text too long for a line is clipped here, and `blob` holds the whole of it."""
 
     text: str
     bound: JsonObject | None = None
+    blob: BlobRef | None = None
 
 
 class Thinking(Part, frozen=True, kw_only=True, tag="thinking"):
@@ -50,6 +51,14 @@ class Thinking(Part, frozen=True, kw_only=True, tag="thinking"):
 
 class Image(Part, frozen=True, kw_only=True, tag="image"):
     """A picture: a blob in logs we write, inline base64 in some that others wrote."""
+
+    mime_type: str = ""
+    blob: BlobRef | None = None
+    data: str | None = None
+
+
+class Audio(Part, frozen=True, kw_only=True, tag="audio"):
+    """A recording, kept as an image is."""
 
     mime_type: str = ""
     blob: BlobRef | None = None
@@ -71,7 +80,8 @@ class UnknownPart(Part, frozen=True, kw_only=True, tag="unknown"):
     part: Any = None
 
 
-AnyPart: TypeAlias = Text | Thinking | Image | ToolCall | UnknownPart
+Media: TypeAlias = Image | Audio
+AnyPart: TypeAlias = Text | Thinking | Image | Audio | ToolCall | UnknownPart
 # Hand-written and foreign lines may hold a bare string where we write a list of parts.
 Content: TypeAlias = str | tuple[AnyPart, ...]
 

@@ -55,6 +55,11 @@ def check_known(provider: str) -> None:
         raise UsageError(f"there is no provider {provider!r}", hint=f"{meant}there are {_SPELLINGS}")
 
 
+def needs_reasoning_back(provider: str, model: str) -> bool:
+    """Whether a provider must get a model's reasoning back as it came; no for those that are not known here."""
+    return provider in _SDKS and bool(getattr(open_provider(provider, model), "needs_reasoning_back", False))
+
+
 def open_provider(
     provider: str, model: str, environ: Mapping[str, str] | None = None, *, key_from: str = ""
 ) -> Provider:

@@ -15,6 +15,7 @@ from wakelog.log.content import JsonObject
 from wakelog.ports import Request
 from wakelog.providers.conversing import SILENCE_S, Reader, Response, Sdk, converse, opened
 from wakelog.providers.endpoints import Owner, Server, server_of
+from wakelog.providers.media import all_in_words
 from wakelog.providers.params import Params, params_of
 from wakelog.providers.playing import fail
 from wakelog.turn.deltas import Delta, Faulted
@@ -35,6 +36,8 @@ class Way(NamedTuple):
     """The answer to a body, through a client; the body goes out as it is."""
     reader: Callable[[Request], Reader]
     """Who makes a reply of what comes."""
+    signs_reasoning: bool = False
+    """Whether reasoning is signed by its text, and must go back as it came."""
 
 
 class Door:
@@ -51,6 +54,7 @@ class Door:
         silence_s: float = SILENCE_S,
     ) -> None:
         self.name = way.name
+        self.needs_reasoning_back = way.signs_reasoning
         self._way = way
         self._environ = os.environ if environ is None else environ
         self._key_from = key_from
@@ -72,7 +76,7 @@ class Door:
         """The server, the body of the request and the SDK; `UsageError` for everything that can be wrong with them."""
         way, params = self._way, params_of(request.params)
         server = server_of(way.owner, params.endpoint, self._environ, self._key_from)
-        body = way.written(request, params, server)
+        body = way.written(all_in_words(request) if params.media == "note" else request, params, server)
         # The SDK takes seconds to load: mistakes that need none are reported first.
         return server, body, way.sdk()
 

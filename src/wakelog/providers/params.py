@@ -24,6 +24,8 @@ class Params(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How much the model is to think."""
     thinking: Literal["keep", "drop"] = "keep"
     """Whether reasoning goes back to the model that made it."""
+    media: Literal["send", "note"] = "send"
+    """Whether images and audio are sent, or only named: a model that takes none refuses the conversation."""
     endpoint: str | None = None
     """Where the server is; wins over the environment."""
     extra: JsonObject = {}

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from wakelog.channels.held import Held
-from wakelog.log.content import AnyPart, BlobRef, Prompt, Reply, Text, ToolResult
+from wakelog.log.content import AnyPart, BlobRef, Content, Media, Prompt, Reply, Text, ToolResult
 from wakelog.log.entry import (
     Activity,
     Attention,
@@ -123,8 +123,21 @@ class Answers:
         assert isinstance(entry.value, Message)
         result = entry.value.message
         assert isinstance(result, ToolResult)
-        text = self._whole(result.blob) if result.blob is not None else result.text
-        return Outcome(text, is_error=result.settled == "error")
+        text = self._whole(result.blob) if result.blob is not None else self.text_of(result.content)
+        media = tuple(part for part in result.parts if isinstance(part, Media))
+        return Outcome(text, is_error=result.settled == "error", media=media)
+
+    def _parts(self, content: Content) -> tuple[AnyPart, ...]:
+        """The parts as they were given to the writer: a text that was too long for its line is whole."""
+        parts = Prompt(content=content).parts
+        return tuple(
+            Text(text=self._whole(part.blob)) if isinstance(part, Text) and part.blob is not None else part
+            for part in parts
+        )
+
+    def text_of(self, content: Content) -> str:
+        """The words of a content, whole."""
+        return Prompt(content=self._parts(content)).text
 
     def _whole(self, blob: BlobRef) -> str:
         return self.store.blobs.get(blob).decode()
@@ -142,13 +155,15 @@ class Answers:
                 case Call(reply_id=call.reply_id):
                     return said, None
                 case Message(message=Reply(call_id=call.key) as reply):
-                    return reply.parts, Finished(reply.stop_reason or "stop", reply.usage, reply.request_id)
+                    return self._parts(reply.content), Finished(
+                        reply.stop_reason or "stop", reply.usage, reply.request_id
+                    )
                 case Compaction(call_id=call.key, usage=usage) as fold:
                     return (Text(text=unframed(fold.summary)),), Finished(usage=usage)
                 case Failed(call_id=call.key, error=error) if error is not None:
                     return said, Faulted(error.kind, error.message, error.retryable, error.delay_ms)
                 case Partial(reply_id=call.reply_id, tool_call_id=None) as partial:
-                    said = Prompt(content=partial.content).parts
+                    said = self._parts(partial.content)
                     if call.purpose == "compaction" and partial.error is not None:
                         return said, _end_of_summary(partial)
         return said, None
@@ -278,7 +293,7 @@ class _RecordedTool:
                 case ToolStarted(reply_id=call.reply_id, tool_call_id=call.tool_call_id):
                     return ""
                 case Partial(reply_id=call.reply_id, tool_call_id=call.tool_call_id, content=content):
-                    return Prompt(content=content).text
+                    return self._answers.text_of(content)
             if _is_result(entry, call.reply_id, call.tool_call_id):
                 return ""
         return ""

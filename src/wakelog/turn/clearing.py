@@ -1,110 +1,188 @@
-"""Where redaction meets the log: an entry without secrets, deltas without secrets, and calls that held one.
+"""Redaction of entries and of what a model streams: the one place that decides for every string of every entry.
 
-Pure. What is in the log is the only text there is: the model, tools, people and replay get the same (law 14). So what
-a model says is looked through before it stands in a journal or on a screen, and everything else before it is written.
+Pure. What is in the log is the only text there is: the model, tools, people and replay get the same (law 14). So the
+deltas of a reply are redacted before they are journaled or shown, and every entry is redacted before it is written.
+
+Every string of an entry is redacted unless `EXEMPT` names its field. The fields are found by walking the types, so a
+field that is added later is redacted without being listed anywhere. `turn/redaction.py` finds secrets in a text; a new
+kind of secret is added there and needs nothing here.
 """
 
-import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
+import msgspec.inspect
 
-from wakelog.log.content import AnyMessage, Content, Note, Reply
+from wakelog.log.content import BlobRef, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult
 from wakelog.log.entry import (
+    RULES,
     Attention,
     AttentionResolved,
+    Call,
     Cancelled,
     Compaction,
     ContextRecord,
     Custom,
+    DamageNote,
+    Envelope,
     Failed,
     FaultReport,
-    Known,
+    FoldState,
+    Head,
     Label,
     Message,
     ModelChange,
+    Origin,
+    Owed,
     Partial,
     Queued,
+    Resumed,
+    Sent,
     SessionRenamed,
     Setting,
+    Source,
+    Spawned,
     Terminated,
+    ToolStarted,
 )
 from wakelog.turn.deltas import CallDelta, Spoken, TextDelta, ThinkingDelta
-from wakelog.turn.redaction import Redactor, redact, redact_parts, redact_value
+from wakelog.turn.redaction import Redactor, redact, redact_value
 
 _Body = TypeVar("_Body", bound=msgspec.Struct)
+_Fields: TypeAlias = Mapping[type[msgspec.Struct], tuple[str, ...]]
 _MARK = re.compile(r"\[redacted: [a-z0-9-]+\]")
+_NO_TEXT = (
+    msgspec.inspect.IntType,
+    msgspec.inspect.BoolType,
+    msgspec.inspect.FloatType,
+    msgspec.inspect.NoneType,
+    msgspec.inspect.LiteralType,
+)
+
+# An id names another entry, call or session. If two ids that hold a key became the same mark, a result would belong to
+# the wrong call, so ids are left as they are (decision 022).
+_IDS: _Fields = {
+    Envelope: ("id", "parent_id", "turn_id"),
+    Origin: ("session", "entry"),
+    Prompt: ("queued_id",),
+    Reply: ("call_id",),
+    ToolResult: ("tool_call_id", "reply_id", "copied_from"),
+    ToolCall: ("id",),
+    Cancelled: ("queued_id",),
+    Failed: ("call_id",),
+    Compaction: ("first_kept_entry_id", "call_id"),
+    FoldState: ("head", "said"),
+    Owed: ("reply_id",),
+    Call: ("call_id", "reply_id", "queued_id", "context_id", "from_id", "to_id"),
+    Partial: ("reply_id", "tool_call_id"),
+    Resumed: ("reply_id",),
+    ToolStarted: ("reply_id", "tool_call_id"),
+    Sent: ("reply_id",),
+    Head: ("target_id",),
+    Label: ("target_id",),
+    Queued: ("keep",),
+    Attention: ("reply_id", "tool_call_id"),
+    AttentionResolved: ("attention_id",),
+    Spawned: ("child_session", "reply_id", "tool_call_id"),
+}
+# A digest or a seal is computed here from bytes, and is compared with such a computation later.
+_DIGESTS: _Fields = {
+    BlobRef: ("digest",),
+    Origin: ("h",),
+    Source: ("hash",),
+    Call: ("context_digest", "request_digest"),
+    ToolStarted: ("input_digest",),
+    DamageNote: ("digest",),
+}
+EXEMPT: _Fields = {kind: (*_IDS.get(kind, ()), *_DIGESTS.get(kind, ())) for kind in {**_IDS, **_DIGESTS}}
+"""The fields whose strings are never redacted."""
+
+# What workers under rules 1 redacted: replay of their lines must not redact more.
+_UNDER_RULES_1: _Fields = {
+    Message: ("message",),
+    Queued: ("message",),
+    Prompt: ("content",),
+    Reply: ("content", "model", "stop_reason"),
+    ToolResult: ("content",),
+    Note: ("content", "custom_type"),
+    Text: ("text",),
+    Thinking: ("thinking",),
+    ToolCall: ("name", "input"),
+    Partial: ("content", "error"),
+    FaultReport: ("kind", "message"),
+    Compaction: ("summary",),
+    Custom: ("custom_type", "content", "data"),
+    Failed: ("error",),
+    SessionRenamed: ("title",),
+    Label: ("label",),
+    Attention: ("reason", "refs"),
+    AttentionResolved: ("decision", "result"),
+    Cancelled: ("reason", "content"),
+    Terminated: ("reason",),
+    ModelChange: ("model",),
+    Setting: ("value",),
+    ContextRecord: ("params",),
+}
 
 
-def cleared(body: Known) -> Known:
-    """An entry without the secrets in what it says; the very same where it held none."""
-    return _without(body, SAID_IN.get(type(body), ()))
-
-
-def _without(body: _Body, fields: "_Fields") -> _Body:
+def cleared(body: _Body, rules: int = RULES) -> _Body:
+    """An entry, or a value inside one, without its secrets; the very same object where it held none."""
     changed = {}
-    for name, clear in fields:
+    for name in redacted_fields(type(body), rules):
         stood = getattr(body, name)
-        if stood is not None and (clean := clear(stood)) is not stood:
+        if stood is not None and (clean := _cleared_value(stood, rules)) is not stood:
             changed[name] = clean
-    return msgspec.structs.replace(body, **changed) if changed else body
+    return msgspec.structs.replace(body, **{**changed, **_unbound(body)}) if changed else body
 
 
-def _message(message: AnyMessage) -> AnyMessage:
-    return _without(message, (("content", _content), *_BESIDE_CONTENT.get(type(message), ())))
+@cache
+def redacted_fields(kind: type[msgspec.Struct], rules: int = RULES) -> tuple[str, ...]:
+    """The fields of a type in which strings are redacted."""
+    if rules < 2:
+        return _UNDER_RULES_1.get(kind, ())
+    exempt = {name for base, names in EXEMPT.items() if issubclass(kind, base) for name in names}
+    fields = [field for field in msgspec.structs.fields(kind) if field.name not in exempt]
+    return tuple(field.name for field in fields if _may_hold_text(msgspec.inspect.type_info(field.type)))
 
 
-def _content(content: Content) -> Content:
-    if isinstance(content, str):
-        return _text(content)
-    parts, _ = redact_parts(content)
-    return content if len(parts) == len(content) and all(map(operator.is_, parts, content)) else parts
+def _may_hold_text(info: msgspec.inspect.Type) -> bool:
+    if isinstance(info, msgspec.inspect.UnionType):
+        return any(map(_may_hold_text, info.types))
+    return not isinstance(info, _NO_TEXT)
 
 
-def _text(text: str) -> str:
-    found = redact(text)
-    return found.text if found.hits else text
+def _cleared_value(value: Any, rules: int) -> Any:
+    if isinstance(value, str):
+        found = redact(value)
+        return found.text if found.hits else value
+    if isinstance(value, msgspec.Struct):
+        return cleared(value, rules)
+    if isinstance(value, tuple | list) and all(isinstance(each, msgspec.Struct) for each in value):
+        return _cleared_parts(value, rules)
+    if isinstance(value, int | float):
+        return value
+    clean, hits = redact_value(value)
+    return value if not hits else tuple(clean) if isinstance(value, tuple) else clean
 
 
-def _texts(texts: tuple[str, ...]) -> tuple[str, ...]:
-    found = tuple(map(_text, texts))
-    return found if found != texts else texts
+def _cleared_parts(parts: Any, rules: int) -> Any:
+    """A list of structs. A signed thought that held a secret is left out: its signature is for other words."""
+    clean = [(part, cleared(part, rules)) for part in parts]
+    if all(stood is found for stood, found in clean):
+        return parts
+    return tuple(found for stood, found in clean if found is stood or not _is_signed(stood))
 
 
-def _value(value: Any) -> Any:
-    found, hits = redact_value(value)
-    return found if hits else value
+def _is_signed(part: msgspec.Struct) -> bool:
+    return isinstance(part, Thinking) and (part.signature is not None or part.bound is not None)
 
 
-def _fault(error: FaultReport) -> FaultReport:
-    return _without(error, (("kind", _text), ("message", _text)))
-
-
-# What entries say, in the fields that hold it. All else is ids, digests, addresses, numbers and words of our own.
-_Fields: TypeAlias = tuple[tuple[str, Callable[[Any], Any]], ...]
-_BESIDE_CONTENT: dict[type[msgspec.Struct], _Fields] = {
-    Reply: (("model", _text), ("stop_reason", _text)),
-    Note: (("custom_type", _text),),
-}
-SAID_IN: dict[type[msgspec.Struct], _Fields] = {
-    Message: (("message", _message),),
-    Queued: (("message", _message),),
-    Partial: (("content", _content), ("error", _fault)),
-    Compaction: (("summary", _text),),
-    Custom: (("custom_type", _text), ("content", _content), ("data", _value)),
-    Failed: (("error", _fault),),
-    SessionRenamed: (("title", _text),),
-    Label: (("label", _text),),
-    Attention: (("reason", _text), ("refs", _texts)),
-    AttentionResolved: (("decision", _text), ("result", _content)),
-    Cancelled: (("reason", _text), ("content", _content)),
-    Terminated: (("reason", _text),),
-    ModelChange: (("model", _text),),
-    Setting: (("value", _value),),
-    ContextRecord: (("params", _value),),
-}
+def _unbound(part: msgspec.Struct) -> dict[str, None]:
+    """What `bound` becomes in a part that was changed: the provider takes it back only with the words as they came."""
+    return {"bound": None} if isinstance(part, Text | ToolCall) else {}
 
 
 def holds_mark(value: Any) -> bool:
@@ -131,18 +209,20 @@ class Sieve:
         match delta:
             case TextDelta(text, bound):
                 safe = self._text.feed(text) if bound is None else self._text.end(text)
-                given = [*self._end_thought(), *_told(TextDelta(safe, None if self._text.hits else bound))]
+                kept = None if self._text.hits or _holds_secret(bound) else bound
+                given = [*self._end_thought(), *_told(TextDelta(safe, kept))]
                 self._text = self._text if bound is None else Redactor()
                 return given
             case ThinkingDelta(thinking, signature, bound):
                 is_last = signature is not None or bound is not None
                 safe = self._thought.end(thinking) if is_last else self._thought.feed(thinking)
                 # A signature holds for the words as they came: with others it is worth nothing.
-                signed = (None, None) if self._thought.hits else (signature, bound)
+                is_void = bool(self._thought.hits) or _holds_secret((signature, bound))
+                signed = (None, None) if is_void else (signature, bound)
                 given = [*self._end_text(), *_told(ThinkingDelta(safe, *signed))]
                 self._thought = Redactor() if is_last else self._thought
                 return given
-        (name, given), hits = redact_value((delta.name, delta.input))
+        (name, given, _), hits = redact_value((delta.name, delta.input, delta.bound))
         call = CallDelta(delta.id, name, given, None) if hits else delta
         return [*self._end_text(), *self._end_thought(), call]
 
@@ -157,6 +237,10 @@ class Sieve:
     def _end_thought(self) -> list[Spoken]:
         safe, self._thought = self._thought.end(), Redactor()
         return _told(ThinkingDelta(safe))
+
+
+def _holds_secret(value: Any) -> bool:
+    return value is not None and bool(redact_value(value)[1])
 
 
 def _told(delta: TextDelta | ThinkingDelta) -> list[Spoken]:

@@ -19,11 +19,15 @@ class TextDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="text"):
 
 
 class ThinkingDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="thinking"):
-    """A piece of reasoning; the signature, and what else is bound to its provider, comes with the last one."""
+    """A piece of reasoning; the signature, and what else is bound to its provider, comes with the last one.
+
+    `summary` says that the provider made the text of this piece out of reasoning that it does not show.
+    """
 
     thinking: str = ""
     signature: str | None = None
     bound: JsonObject | None = None
+    summary: bool = False
 
 
 class CallDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="call"):

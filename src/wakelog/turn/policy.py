@@ -15,6 +15,7 @@ from wakelog.log.content import JsonObject, Usage, Value
 from wakelog.log.entry import ContextRecord
 
 Approval: TypeAlias = Literal["auto", "ask", "deny"]
+Reasoning: TypeAlias = Literal["keep", "summary", "drop"]
 
 RETRY_FIRST_MS = 1_000
 RETRY_LONGEST_MS = 60_000
@@ -84,6 +85,8 @@ class Policy(Value, frozen=True, kw_only=True):
     """Whether AGENTS.md files are read when a run begins: the user's own, and those of the folder it works in."""
     redact: bool = True
     """Whether what has the shape of a secret is taken out before it is written or shown."""
+    reasoning: Reasoning = "keep"
+    """What of a model's reasoning is written and shown: all, summaries that the provider makes, or nothing."""
     price: Price | None = None
     """What the model costs; without it, what was spent is counted in tokens alone."""
 

@@ -7,19 +7,20 @@ that may follow can change it, and only from the first undecided place on a text
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import msgspec
 
-from wakelog.log.content import AnyPart, Text, Thinking, ToolCall
 from wakelog.turn.searching import LONGEST_START, Place, beginnings, starts, unfinished
-from wakelog.turn.secrets import REACH
+from wakelog.turn.secrets import REACH, SHAPES
 from wakelog.turn.shapes import LOOK_BEHIND, Shape
 
 # How much of what has been decided the next place still looks at.
 _MEMORY = LOOK_BEHIND + LONGEST_START
+# Names, words of ours and times are shorter than any secret, and most strings of an entry are one of these.
+_SHORTEST = min(shape.least for shape in SHAPES)
 
 
 class Redacted(msgspec.Struct, frozen=True):
@@ -103,7 +104,7 @@ class _Hit(msgspec.Struct, frozen=True):
 
 def redact(text: str) -> Redacted:
     """A whole text without its secrets."""
-    if _first_hit(text, 0, len(text), beginnings(text, 0)) is None:
+    if len(text) < _SHORTEST or _first_hit(text, 0, len(text), beginnings(text, 0)) is None:
         return Redacted(text)
     redactor = Redactor()
     return Redacted(redactor.end(text), tuple(redactor.hits))
@@ -126,42 +127,21 @@ def redact_value(value: Any) -> tuple[Any, tuple[str, ...]]:
             case list() | tuple() as found:
                 within[place] = listed = list(found)
                 undone += [(listed, at) for at in range(len(listed))]
+            case None | bool() | int() | float():
+                pass
+            case other:
+                # Whatever else can be written as JSON is looked at as the JSON it becomes.
+                within[place] = _as_json(other)
+                undone += [] if within[place] is other else [(within, place)]
     return holder[0], tuple(hits)
 
 
-def redact_parts(parts: Iterable[AnyPart]) -> tuple[tuple[AnyPart, ...], frozenset[str]]:
-    """Parts of a message without secrets, and the ids of the calls whose input had one: these may not be run.
-
-    What is bound to its provider is true only as it came: a text with a hit goes on without it, a thought not at all.
-    """
-    kept: list[AnyPart] = []
-    touched: set[str] = set()
-    for part in parts:
-        match part:
-            case Text():
-                kept.append(_text_without(part))
-            case Thinking():
-                kept += _thought_without(part)
-            case ToolCall():
-                (name, given), hits = redact_value((part.name, part.input))
-                kept.append(msgspec.structs.replace(part, name=name, input=given, bound=None) if hits else part)
-                touched |= {part.id} if hits else set()
-            case _:
-                kept.append(part)
-    return tuple(kept), frozenset(touched)
-
-
-def _text_without(part: Text) -> Text:
-    said = redact(part.text)
-    return Text(text=said.text) if said.hits else part
-
-
-def _thought_without(part: Thinking) -> list[AnyPart]:
-    thought = redact(part.thinking)
-    if not thought.hits:
-        return [part]
-    bound = part.signature is not None or part.bound is not None
-    return [] if bound else [Thinking(thinking=thought.text)]
+def _as_json(value: Any) -> Any:
+    """A value as plain JSON; one that JSON cannot hold as it is, for the encoder to refuse."""
+    try:
+        return msgspec.to_builtins(value)
+    except (TypeError, ValueError):
+        return value
 
 
 def _noted(text: Any, hits: list[str]) -> Any:

@@ -76,6 +76,11 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
         return max(map(len, self.starts)) + longest(self.pieces) + bool(self.behind)
 
     @property
+    def least(self) -> int:
+        """How short a text can be that is this secret."""
+        return min(map(len, self.starts)) + shortest(self.pieces)
+
+    @property
     def sight(self) -> int:
         """How many signs behind the last one of `more` may still decide about it."""
         return max(0, len(self.until) - 1)
@@ -115,6 +120,19 @@ def longest(piece: Piece) -> int:
             return max(map(longest, piece))
         case list():
             return sum(map(longest, piece))
+
+
+def shortest(piece: Piece) -> int:
+    """The fewest signs that a piece can be."""
+    match piece:
+        case str():
+            return len(piece)
+        case Run():
+            return piece.least
+        case tuple():
+            return min(map(shortest, piece))
+        case list():
+            return sum(map(shortest, piece))
 
 
 def whole(piece: Piece) -> str:

@@ -45,6 +45,7 @@ DAMAGE_RAN = "A person has checked: what the lost reply called did run. What it 
 DAMAGE_DID_NOT_RUN = "A person has checked: what the lost reply called did not run, and it was not run again."
 DAMAGE_SAID = "A person has checked, and says:\n{said}"
 DAMAGE_CHECK = "Check before repeating anything that must not happen twice."
+HOOK_REDACTED = "its options held a secret, which is not written down; let it take the secret from the environment"
 STEPS = "the turn took {steps} replies without coming to an end"
 FAULTS = "{faults} calls in a row came to nothing"
 LAST_FAULT = "; the last: {why}"

@@ -8,7 +8,7 @@ Rule 3: a window moves in strides of half its size, counted from the last fold, 
 strides every request begins with the bytes of the one before it and provider caches hit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Literal
 
@@ -19,6 +19,7 @@ from wakelog.log.codec import canonical
 from wakelog.log.content import (
     AnyMessage,
     AnyPart,
+    Audio,
     BlobRef,
     Image,
     Note,
@@ -39,6 +40,9 @@ from wakelog.views.active import active
 from wakelog.views.state import BranchState, branch_state
 
 IMAGE_TOKENS = 1_500
+# How long a recording is cannot be seen from here: about a minute of speech is assumed.
+AUDIO_TOKENS = 1_500
+_MEDIA_TOKENS: Mapping[type[AnyPart], int] = {Image: IMAGE_TOKENS, Audio: AUDIO_TOKENS}
 
 
 class Strategy(msgspec.Struct, frozen=True):
@@ -129,9 +133,9 @@ def build_context(branch: Branch, strategy: Strategy | str = "full", *, state: B
 
 
 def estimate_tokens(parts: Sequence[AnyPart]) -> int:
-    """ceil(UTF-8 bytes / 4), a fixed figure per image: the same for every provider, for ever."""
+    """ceil(UTF-8 bytes / 4), a fixed figure per image and per recording: the same for every provider, for ever."""
     size = sum(_bytes_of(part) for part in parts)
-    return -(-size // 4) + IMAGE_TOKENS * sum(isinstance(part, Image) for part in parts)
+    return -(-size // 4) + sum(_MEDIA_TOKENS.get(type(part), 0) for part in parts)
 
 
 def message_tokens(message: ContextMessage) -> int:

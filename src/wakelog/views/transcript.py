@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from wakelog.log.content import AnyPart, Image, Note, Prompt, Reply, Said, Text, Thinking, ToolCall, ToolResult
+from wakelog.log.content import AnyPart, Audio, Image, Note, Prompt, Reply, Said, Text, Thinking, ToolCall, ToolResult
 from wakelog.log.entry import (
     AnyFact,
     Attention,
@@ -293,6 +293,8 @@ def _show(part: AnyPart) -> str:
             return part.thinking
         case Image():
             return f"[image {part.mime_type}]"
+        case Audio():
+            return f"[audio {part.mime_type}]"
         case ToolCall():
             return f"[call {part.name}]"
     return "[unknown part]"

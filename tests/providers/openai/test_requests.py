@@ -13,9 +13,9 @@ from tests.providers.openai.conversations import FOREIGN, Conversation
 from tests.providers.openai.validating import valid_chat, valid_responses
 from wakelog.log.content import Image, Text, Thinking, ToolCall
 from wakelog.ports import Request
+from wakelog.providers.media import in_words
 from wakelog.providers.openai import chat_request, responses_request
 from wakelog.providers.openai.pairing import NO_RECORD
-from wakelog.providers.openai.words import NO_PICTURE
 from wakelog.providers.params import Params
 from wakelog.views.context import ContextMessage
 
@@ -112,12 +112,15 @@ def test_a_request_begins_with_the_one_before():
     assert min(seen.values()) > 50, seen
 
 
+MISSING = in_words(Image(mime_type="image/png"))
+
+
 def test_a_picture_that_is_not_at_hand():
     """RUN-8: it is said to be missing: an empty message is refused, for ever."""
     (said,) = _chat([ContextMessage(role="user", content=(Image(mime_type="image/png"),))])["messages"]
-    assert said["content"] == [{"type": "text", "text": NO_PICTURE}]
+    assert said["content"] == [{"type": "text", "text": MISSING}]
     (said,) = _responses([ContextMessage(role="user", content=(Image(mime_type="image/png"),))])["input"]
-    assert said["content"] == [{"type": "input_text", "text": NO_PICTURE}]
+    assert said["content"] == [{"type": "input_text", "text": MISSING}]
 
 
 # ── the judges themselves ────────────────────────────────────────────────────────────────────────

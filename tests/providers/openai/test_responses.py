@@ -34,7 +34,9 @@ from wakelog.providers.door import Door
 from wakelog.providers.openai.responses import RESPONSES
 from wakelog.providers.openai.responses_request import to_wire
 from wakelog.providers.params import Params
+from wakelog.turn.assemble import assemble
 from wakelog.turn.deltas import Finished
+from wakelog.turn.reasoning import ReasoningFilter
 from wakelog.views.context import ContextMessage
 
 REPLIES = {
@@ -175,6 +177,30 @@ def test_thinking_is_dropped_with_the_ids_that_depend_on_it():
     assert "include" not in body
     kept = to_wire(request(user("hi")), Params())
     assert kept["include"] == ["reasoning.encrypted_content"]
+
+
+def _kept(keeps, *items):
+    """The parts of a reply, with as much of its reasoning as is kept."""
+    with serving(responses_answer(*items)) as server:
+        told = deltas(Door(RESPONSES, environ={"OPENAI_API_KEY": "k"}), requested(server))
+    sieve = ReasoningFilter(keeps)
+    return assemble(heard for delta in told[:-1] for heard in sieve.take(delta))
+
+
+def test_reasoning_that_is_not_kept():
+    """LOG-18: a summary and its seal go back as they came; without the open text or the seal a reply goes plainly."""
+    summed = (reasoning("rs_1", "In short.", "And so on."), message("msg_1", "So."))
+    parts = _kept("summary", *summed)
+    assert thoughts(parts) == ["In short.\n\nAnd so on."]
+    assert [item.get("encrypted_content") for item in _sent_back(parts)] == ["c2VhbGVk", None]
+    opened = (reasoning("rs_1", "In short.", content=("At length.",)), message("msg_1", "So."))
+    parts = _kept("summary", *opened)
+    assert thoughts(parts) == ["In short."]
+    assert _sent_back_plain(parts) == [{"role": "assistant", "content": "So."}]
+    for items in (summed, opened):
+        parts = _kept("drop", *items)
+        assert thoughts(parts) == []
+        assert _sent_back_plain(parts) == [{"role": "assistant", "content": "So."}]
 
 
 def test_a_thought_that_was_taken_out_unties_its_reply():

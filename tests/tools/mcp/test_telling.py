@@ -1,5 +1,6 @@
 """Results in text: nothing that a server sent is lost in silence."""
 
+from wakelog.log.content import Audio, Image
 from wakelog.ports import Outcome
 from wakelog.tools.mcp.telling import outcome_of, progress_line
 
@@ -39,13 +40,36 @@ def test_what_is_no_text_is_named():
     ]
     assert outcome_of({"content": parts}).text.splitlines() == [
         "Look:",
-        "[image: image/png, 5 bytes, not shown]",
-        "[audio: audio/wav, 6 bytes, not shown]",
+        "[image: image/png, 5 bytes]",
+        "[audio: audio/wav, 6 bytes]",
         "[resource: file:///a]",
         "hello",
         "[resource: file:///b, application/pdf, 4 bytes, not shown]",
         "[link: c file:///c]",
         "[hologram: not shown]",
+    ]
+
+
+def test_media_are_handed_on():
+    """LOG-12: images and audio, also inside resources, go with the text; what cannot be decoded is only named."""
+    jpeg = {"uri": "file:///d", "blob": "aGVsbG8=", "mimeType": "image/jpeg"}
+    parts = [
+        {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"},
+        {"type": "audio", "data": "aGVsbG8h", "mimeType": "audio/wav"},
+        {"type": "resource", "resource": jpeg},
+        {"type": "image", "data": "no base64", "mimeType": "image/png"},
+        {"type": "resource", "resource": {"uri": "file:///e", "blob": "aGVsbA==", "mimeType": "application/pdf"}},
+    ]
+    told = outcome_of({"content": parts})
+    assert told.media == (
+        Image(mime_type="image/png", data="aGVsbG8="),
+        Audio(mime_type="audio/wav", data="aGVsbG8h"),
+        Image(mime_type="image/jpeg", data="aGVsbG8="),
+    )
+    assert told.text.splitlines()[2:] == [
+        "[resource: file:///d, image/jpeg, 5 bytes]",
+        "[image: image/png, 6 bytes, not shown]",
+        "[resource: file:///e, application/pdf, 4 bytes, not shown]",
     ]
 
 

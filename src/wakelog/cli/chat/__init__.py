@@ -37,7 +37,10 @@ if TYPE_CHECKING:
     from wakelog.cli.chat.room import Room
 
 # What `run` takes and a chat takes too: the very same options.
-_TERMS = ("model", "agent", "sender", "system", "tools", "yes", "cwd", "compact_at", "strategy", "unknown", "resume")
+_TERMS = (
+    *("model", "agent", "sender", "system", "tools", "yes", "cwd"),
+    *("compact_at", "strategy", "unknown", "reasoning", "resume"),
+)
 _LOOKED_AT = 20
 _LINE_AGAIN = "\r\x1b[K"
 

@@ -6,10 +6,10 @@ refused once is refused for ever: so what shows nothing is left out, and where s
 
 from collections.abc import Iterable
 
-from wakelog.log.content import AnyPart, Image, JsonObject, Text, Thinking, ToolCall
+from wakelog.log.content import AnyPart, Audio, Image, JsonObject, Text, Thinking, ToolCall
+from wakelog.providers.media import PICTURES, in_words, kind_of, without_media
 from wakelog.views.context import ContextMessage
 
-_PICTURES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _NOTHING_SAID = "(an empty message)"
 _NO_OUTPUT = "(no output)"
 _NO_RESULT = "(there is no record of what came of this call)"
@@ -57,7 +57,7 @@ def call_block(call: ToolCall, wire_id: str, wire_name: str) -> JsonObject:
 
 def result_block(result: ContextMessage, wire_id: str) -> JsonObject:
     """How a call ended."""
-    shown = [block for block in _shown(result.content) if block["type"] == "text" or not result.is_error]
+    shown = _shown(without_media(result.content) if result.is_error else result.content)
     block: JsonObject = {"type": "tool_result", "tool_use_id": wire_id, "content": shown or text_blocks(_NO_OUTPUT)}
     return {**block, "is_error": True} if result.is_error else block
 
@@ -68,21 +68,23 @@ def missing_result(wire_id: str) -> JsonObject:
 
 
 def _shown(parts: Iterable[AnyPart]) -> list[JsonObject]:
-    """Words and pictures."""
+    """Words and pictures. Audio has no place on this wire."""
     blocks: list[JsonObject] = []
     for part in parts:
         if isinstance(part, Text):
             blocks.extend(text_blocks(part.text))
         elif isinstance(part, Image):
             blocks.append(_picture(part))
+        elif isinstance(part, Audio):
+            blocks.extend(text_blocks(in_words(part)))
     return blocks
 
 
 def _picture(image: Image) -> JsonObject:
-    kind = image.mime_type or (image.blob.media_type if image.blob else "")
-    if image.data and kind in _PICTURES:
+    kind = kind_of(image)
+    if image.data and kind in PICTURES:
         return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": image.data}}
-    return {"type": "text", "text": f"(a picture that cannot be shown here: {kind or 'of an unknown kind'})"}
+    return {"type": "text", "text": in_words(image)}
 
 
 def _thought(part: Thinking) -> list[JsonObject]:

@@ -44,6 +44,7 @@ MESSAGES = Way(
     written=lambda request, params, _: to_wire(request, params),
     sent=_sent,
     reader=lambda _: Incoming(),
+    signs_reasoning=True,
 )
 
 

@@ -9,16 +9,19 @@ is the last one, because the templates of many models want roles to take turns.
 
 from collections.abc import Iterator, Sequence
 
-from wakelog.log.content import AnyPart, Image, JsonObject, Text, Thinking, ToolCall
+from wakelog.log.content import AnyPart, Audio, Image, JsonObject, Media, Text, Thinking, ToolCall
 from wakelog.ports import Request
+from wakelog.providers.media import in_words, kind_of
 from wakelog.providers.openai.bound import Bound, bound_of
 from wakelog.providers.openai.pairing import Exchange, exchanges, is_own, safe_name
 from wakelog.providers.openai.spelling import spelled
-from wakelog.providers.openai.words import NO_PICTURE, cache_key, function, picture_url
+from wakelog.providers.openai.words import cache_key, function, picture_url
 from wakelog.providers.params import Params, merged
 
 PROVIDER = "openai-chat"
 _GAP = "\n\n"
+# Models that hear say so in their name; any other refuses the whole conversation.
+_AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 
 def to_wire(request: Request, params: Params, *, is_openai: bool) -> JsonObject:
@@ -63,30 +66,32 @@ def history(request: Request, params: Params) -> Iterator[JsonObject]:
     """The messages of everything that was said, in order."""
     for exchange in exchanges(request.messages):
         if exchange.said.role == "user":
-            yield {"role": "user", "content": _heard(exchange.said.content)}
+            yield {"role": "user", "content": _heard(exchange.said.content, request.model)}
             continue
         yield from _reply(exchange, request, params)
         for call_id, result in exchange.results:
             yield {"role": "tool", "tool_call_id": call_id, "content": _text(result)}
-        if seen := [part for _, result in exchange.results for part in result if isinstance(part, Image)]:
+        if seen := [part for _, result in exchange.results for part in result if isinstance(part, Media)]:
             # A tool can only say words on this wire: what it has to show is shown by the user.
-            yield {"role": "user", "content": _heard(seen)}
+            yield {"role": "user", "content": _heard(seen, request.model)}
 
 
-def _heard(content: Sequence[AnyPart]) -> str | list[JsonObject]:
+def _heard(content: Sequence[AnyPart], model: str) -> str | list[JsonObject]:
     """What a user said: bare words where there is nothing else."""
     if all(isinstance(part, Text) for part in content) and len(content) <= 1:
         return _text(content)
-    return [item for part in content for item in _heard_part(part)]
+    return [item for part in content for item in _heard_part(part, model)]
 
 
-def _heard_part(part: AnyPart) -> Iterator[JsonObject]:
+def _heard_part(part: AnyPart, model: str) -> Iterator[JsonObject]:
     if isinstance(part, Text):
         yield {"type": "text", "text": part.text}
     elif isinstance(part, Image) and (url := picture_url(part)) is not None:
         yield {"type": "image_url", "image_url": {"url": url}}
-    elif isinstance(part, Image):
-        yield {"type": "text", "text": NO_PICTURE}
+    elif isinstance(part, Audio) and part.data and (format_ := _AUDIO.get(kind_of(part))) and "audio" in model:
+        yield {"type": "input_audio", "input_audio": {"data": part.data, "format": format_}}
+    elif isinstance(part, Media):
+        yield {"type": "text", "text": in_words(part)}
 
 
 def _text(content: Sequence[AnyPart]) -> str:

@@ -185,9 +185,9 @@ class ResponsesReader:
         if not text:
             return
         if self._said and (kind, index) not in self._said:
-            yield ThinkingDelta(GAP)
+            yield ThinkingDelta(GAP, summary=kind == "summary")
         self._said[kind, index] = self._said.get((kind, index), "") + text
-        yield ThinkingDelta(text)
+        yield ThinkingDelta(text, summary=kind == "summary")
 
     def _end_item(self, item: Item) -> Iterator[Delta]:
         self._done += 1

@@ -9,12 +9,13 @@ Rule 3: what is injected is the last item, behind everything that is history.
 
 from collections.abc import Iterator, Sequence
 
-from wakelog.log.content import AnyPart, Image, JsonObject, Text, Thinking, ToolCall
+from wakelog.log.content import AnyPart, Image, JsonObject, Media, Text, Thinking, ToolCall
 from wakelog.ports import Request
+from wakelog.providers.media import in_words
 from wakelog.providers.openai.bound import Bound, bound_of
 from wakelog.providers.openai.pairing import Exchange, exchanges, is_own, safe_name
 from wakelog.providers.openai.spelling import spelled
-from wakelog.providers.openai.words import NO_PICTURE, cache_key, function, picture_url
+from wakelog.providers.openai.words import cache_key, function, picture_url
 from wakelog.providers.params import Params, merged
 
 PROVIDER = "openai"
@@ -89,8 +90,8 @@ def _heard_part(part: AnyPart) -> Iterator[JsonObject]:
         yield {"type": "input_text", "text": part.text}
     elif isinstance(part, Image) and (url := picture_url(part)) is not None:
         yield {"type": "input_image", "image_url": url, "detail": "auto"}
-    elif isinstance(part, Image):
-        yield {"type": "input_text", "text": NO_PICTURE}
+    elif isinstance(part, Media):
+        yield {"type": "input_text", "text": in_words(part)}
 
 
 def _plainly(exchange: Exchange, *, own: bool) -> Iterator[JsonObject]:

@@ -7,15 +7,16 @@ from wakelog.log.codec import canonical
 from wakelog.log.content import Image, JsonObject
 from wakelog.log.digest import digest_of
 from wakelog.ports import Request
+from wakelog.providers.media import PICTURES, kind_of
 
 _NO_INPUT = {"type": "object", "properties": {}}
 _CACHE_KEY_CHARS = 32
-NO_PICTURE = "(a picture that cannot be shown here)"
 
 
 def picture_url(image: Image) -> str | None:
-    """A picture as a URL that holds it; None for one whose bytes are not at hand."""
-    return f"data:{image.mime_type or 'image/png'};base64,{image.data}" if image.data else None
+    """A picture as a URL that holds it; None for one whose bytes are not at hand, or that no model takes."""
+    kind = kind_of(image) or "image/png"
+    return f"data:{kind};base64,{image.data}" if image.data and kind in PICTURES else None
 
 
 def function(tool: Mapping[str, Any]) -> JsonObject:

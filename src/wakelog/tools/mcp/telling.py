@@ -1,29 +1,39 @@
-"""The result of a call in text: what the model reads, and what the log keeps; and what is told on the way there.
+"""The result of a call as the model reads it and the log keeps it; and what is told on the way there.
 
-Pure: it takes the result as the JSON object it was on the wire. Whatever is not text is named with its kind and size,
-so that nothing is lost in silence.
+Pure: it takes the result as the JSON object it was on the wire. Images and audio are handed on as they are, and named
+in the text where they stood. Whatever else is not text is named with its kind and size, so that nothing is lost in
+silence.
 """
 
+import base64
+import binascii
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from wakelog.log.content import Audio, Image, Media
 from wakelog.ports import Outcome
 from wakelog.tools.clip import storable
 from wakelog.tools.mcp.declaring import one_line
 
 _NOTHING = "[no output]"
+_MEDIA: Mapping[str, type[Image | Audio]] = {"image": Image, "audio": Audio}
 
 
 def outcome_of(result: Mapping[str, Any]) -> Outcome:
     """What a tool answered; structured content speaks where there is no text."""
     parts = [part for part in result.get("content") or () if isinstance(part, Mapping)]
-    told = [_told(part) for part in parts]
+    media = [_media(part) for part in parts]
+    told = [_told(part, shown=found is not None) for part, found in zip(parts, media, strict=True)]
     structured = result.get("structuredContent")
     if structured is not None and not any(part.get("type") == "text" for part in parts):
         told.append(msgspec.json.encode(structured, order="deterministic").decode())
-    return Outcome(storable("\n".join(told)) or _NOTHING, is_error=result.get("isError") is True)
+    return Outcome(
+        storable("\n".join(told)) or _NOTHING,
+        is_error=result.get("isError") is True,
+        media=tuple(found for found in media if found is not None),
+    )
 
 
 def progress_line(done: float, total: float | None, message: str | None) -> str:
@@ -32,26 +42,46 @@ def progress_line(done: float, total: float | None, message: str | None) -> str:
     return f"[{share}] {one_line(message)}\n" if message else f"[{share}]\n"
 
 
-def _told(part: Mapping[str, Any]) -> str:
-    """One part of a result."""
+def _media(part: Mapping[str, Any]) -> Media | None:
+    """The image or the audio that a part holds, also inside a resource; None if it holds none that can be read."""
+    match part:
+        case {"type": "image" | "audio" as kind, "data": str(data)}:
+            return _decodable(kind, part.get("mimeType"), data)
+        case {"type": "resource", "resource": {"mimeType": str(mime), "blob": str(data)}}:
+            return _decodable(mime.partition("/")[0], mime, data)
+    return None
+
+
+def _decodable(kind: str, mime: Any, data: str) -> Media | None:
+    made = _MEDIA.get(kind)
+    try:
+        is_something = bool(base64.b64decode(data, validate=True))
+    except (binascii.Error, ValueError):
+        return None
+    return made(mime_type=storable(str(mime or "")), data=data) if made is not None and is_something else None
+
+
+def _told(part: Mapping[str, Any], *, shown: bool) -> str:
+    """One part of a result in words."""
+    end = "" if shown else ", not shown"
     match part.get("type"):
         case "text":
             return str(part.get("text", ""))
         case "image" | "audio" as kind:
-            return f"[{kind}: {part.get('mimeType')}, {_size(part.get('data'))}, not shown]"
+            return f"[{kind}: {part.get('mimeType')}, {_size(part.get('data'))}{end}]"
         case "resource":
-            return _resource(part.get("resource") or {})
+            return _resource(part.get("resource") or {}, end)
         case "resource_link":
             return f"[link: {part.get('name')} {part.get('uri')}]"
         case kind:
             return f"[{kind}: not shown]"
 
 
-def _resource(resource: Mapping[str, Any]) -> str:
+def _resource(resource: Mapping[str, Any], end: str) -> str:
     head = f"[resource: {resource.get('uri')}"
     if isinstance(resource.get("text"), str):
         return f"{head}]\n{resource['text']}"
-    return f"{head}, {resource.get('mimeType') or 'unknown'}, {_size(resource.get('blob'))}, not shown]"
+    return f"{head}, {resource.get('mimeType') or 'unknown'}, {_size(resource.get('blob'))}{end}]"
 
 
 def _size(encoded: Any) -> str:

@@ -1,0 +1,115 @@
+"""Large content of entries goes into blobs: media always, a text where its line would be too long (LOG-12).
+
+A blob is put, and synced, before the entry that names it is appended. What the model sees of a text that was too long
+is what stands in the entry: its beginning and its end, with a line between them that says how much is left out. No
+model could read the whole: a line holds 16 MiB.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar
+
+import msgspec
+
+from wakelog.log.content import AnyPart, Audio, BlobRef, Content, Image, Media, Text
+from wakelog.log.entry import AttentionResolved, Cancelled, Custom, Known, Message, Partial, Queued
+
+Put: TypeAlias = Callable[[bytes, str], BlobRef]
+_Known = TypeVar("_Known", bound=Known)
+TEXT_KEPT_BYTES = 256 * 1024
+"""How much of a text that is too long for a line stays in it: some 65,000 tokens, which most models can read."""
+_MEDIA = (Image, Audio)
+# Shorter texts are not why a line is too long.
+_LONG_CHARS = 1024 * 1024
+
+
+def with_media_in_blobs(body: _Known, put: Put) -> _Known:
+    """An entry whose images and audio are blobs; the very same where none was inline."""
+    content = _content_of(body)
+    if isinstance(content, str) or not any(_is_inline(part) for part in content):
+        return body
+    return _with_content(body, tuple(_outside(part, put) if isinstance(part, Media) else part for part in content))
+
+
+def _is_inline(part: AnyPart) -> bool:
+    return isinstance(part, _MEDIA) and part.data is not None
+
+
+def _outside(part: Media, put: Put) -> AnyPart:
+    if part.data is None or part.blob is not None:
+        return msgspec.structs.replace(part, data=None)
+    content = decoded(part.data)
+    if content is None:
+        # It is no base64, so there are no bytes to keep elsewhere.
+        return part
+    return msgspec.structs.replace(part, blob=put(content, part.mime_type), data=None)
+
+
+def decoded(data: str) -> bytes | None:
+    """The bytes that a base64 text stands for; None if it is none."""
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def with_long_texts_in_blobs(body: _Known, put: Put, fits: Callable[[Known], bool]) -> _Known:
+    """An entry that fits a line, as far as clipping its longest texts can make it; the very same where it fits."""
+    if _chars(_content_of(body)) <= _LONG_CHARS:
+        return body
+    while not fits(body) and (long := [part for part in _parts(body) if _is_clippable(part)]):
+        longest = max(long, key=_chars_of_part)
+        clipped = _clipped(longest, put)
+        body = _with_content(body, tuple(clipped if part == longest else part for part in _parts(body)))
+    return body
+
+
+def _chars(content: Content) -> int:
+    return len(content) if isinstance(content, str) else sum(map(_chars_of_part, content))
+
+
+def _chars_of_part(part: AnyPart) -> int:
+    return len(part.text) if isinstance(part, Text) else 0
+
+
+def _is_clippable(part: AnyPart) -> bool:
+    return isinstance(part, Text) and part.blob is None and len(part.text.encode()) > TEXT_KEPT_BYTES
+
+
+def _clipped(part: AnyPart, put: Put) -> Text:
+    # Loaded here: it comes with all tools, and most programs that write entries need none.
+    from wakelog.tools.clip import clip  # noqa: PLC0415
+
+    assert isinstance(part, Text)
+    return Text(text=clip(part.text, TEXT_KEPT_BYTES)[0], blob=put(part.text.encode(), "text/plain"))
+
+
+# ── where entries have content ───────────────────────────────────────────────────────────────────
+
+
+def _content_of(body: Known) -> Content:
+    """What was said in an entry; nothing where its type says nothing."""
+    match body:
+        case Message() | Queued():
+            return body.message.content if body.message is not None else ()
+        case Custom() | Cancelled() | Partial():
+            return body.content
+        case AttentionResolved():
+            return body.result or ()
+    return ()
+
+
+def _parts(body: Known) -> tuple[AnyPart, ...]:
+    content = _content_of(body)
+    return (Text(text=content),) if isinstance(content, str) else tuple(content)
+
+
+def _with_content(body: _Known, content: Content) -> _Known:
+    match body:
+        case Message() | Queued():
+            said = body.message
+            return msgspec.structs.replace(body, message=said and msgspec.structs.replace(said, content=content))
+        case AttentionResolved():
+            return msgspec.structs.replace(body, result=content)
+    return msgspec.structs.replace(body, content=content)

@@ -1,0 +1,216 @@
+"""LOG-12: images, audio and texts too long for a line are blobs, put before the entry that names them."""
+
+import asyncio
+import base64
+
+import msgspec
+import pytest
+
+from tests.acts.rigs import Rig, asks
+from tests.kernel.plays import Play
+from tests.turn.test_clearing import KEY, MARK
+from wakelog.acts.requests import context_at, request_of
+from wakelog.errors import UsageError
+from wakelog.large_content import TEXT_KEPT_BYTES
+from wakelog.log.codec import encode
+from wakelog.log.content import Audio, BlobRef, Image, Note, Prompt, Reply, Text, ToolResult
+from wakelog.log.entry import AttentionResolved, Call, Cancelled, Custom, Message, Partial, Queued
+from wakelog.ports import Outcome
+from wakelog.reading import read_log
+from wakelog.replaying.verifying import replay
+from wakelog.session import Session
+from wakelog.stores.jsonl.store import JsonlStore
+from wakelog.stores.memory import MemoryStore
+from wakelog.stores.sqlite.store import SqliteStore
+from wakelog.turn.redaction import redact
+from wakelog.views.context import build_context, estimate_tokens
+from wakelog.waking import wake
+
+BYTES = bytes(range(256)) * 1_200
+DATA = base64.b64encode(BYTES).decode()
+PICTURE = Image(mime_type="image/png", data=DATA)
+SOUND = Audio(mime_type="audio/wav", data=DATA)
+LONG = "first\n" + "middle\n" * 2_800_000 + "last"
+
+
+@pytest.fixture(params=["memory", "jsonl", "sqlite"])
+def store(request, tmp_path):
+    if request.param == "memory":
+        return MemoryStore()
+    return JsonlStore(tmp_path) if request.param == "jsonl" else SqliteStore(tmp_path / "sessions.db")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        Message(message=Prompt(content=(Text(text="See:"), PICTURE, SOUND))),
+        Message(message=ToolResult(tool_call_id="t", content=(PICTURE, SOUND))),
+        Message(message=Note(content=(PICTURE, SOUND))),
+        Queued(message=Prompt(content=(PICTURE, SOUND))),
+        Custom(custom_type="x", content=(PICTURE, SOUND)),
+        Cancelled(content=(PICTURE, SOUND)),
+        Partial(reply_id="r", content=(PICTURE, SOUND)),
+        AttentionResolved(attention_id="a", result=(PICTURE, SOUND)),
+    ],
+    ids=lambda body: body.type,
+)
+def test_media_are_blobs(store, body):
+    """LOG-12: wherever a message can hold an image or audio, the line holds its digest and the store its bytes."""
+    session = Session.create(store)
+    entry = session.append(body)
+    assert len(entry.raw) < 2_000
+    (stored,) = store.blobs.stored()
+    assert store.blobs.get(BlobRef(digest=stored.digest, bytes=stored.bytes)) == BYTES
+    found = read_log(store, session.name).entries[-1].raw.decode()
+    assert found.count(stored.digest) == 2
+    assert '"mimeType":"image/png"' in found
+    assert '"mimeType":"audio/wav"' in found
+
+
+def test_a_blob_stands_before_the_entry():
+    """LOG-12: a crash between the two leaves a blob that nobody names, never a name without a blob."""
+    rig = Rig({})
+    rig.kinds()
+    rig.session.say(Prompt(content=(PICTURE,)))
+    assert rig.kinds() == ["blob", "message"]
+
+
+def test_what_is_no_base64_stays_and_holds_no_secret():
+    """LOG-12, law 14: there are no bytes to keep elsewhere; the text is redacted like any other."""
+    session = Session.create(MemoryStore())
+    entry = session.say(Prompt(content=(Image(mime_type="image/png", data=f"no base64 {KEY}"),)))
+    assert entry.value.message.content == (Image(mime_type="image/png", data=f"no base64 {MARK}"),)
+
+
+def test_media_in_the_context():
+    """Law 8: a picture counts by its digest, which stays; the request carries the bytes."""
+    store = MemoryStore()
+    session = Session.create(store, model="m", provider="p")
+    session.say(Prompt(content=(PICTURE, SOUND)))
+    context = build_context(session.branch())
+    again = build_context(Session(store, session.name).branch())
+    assert context.digest == again.digest
+    assert context.tokens == estimate_tokens((PICTURE, SOUND)) == 3_000
+    (message,) = request_of(context, store.blobs).messages
+    assert message.content == (PICTURE, SOUND)
+
+
+def _showing(rig, monkeypatch, outcome):
+    async def run(tool, call):
+        return outcome
+
+    monkeypatch.setattr(type(rig.outside.tools[0]), "run", run)
+
+
+def test_what_a_tool_shows(monkeypatch):
+    """LOG-12, law 11: media of a tool are parts of its result, go to the model, and are there again in a replay."""
+    rig = Rig({"Look.": [asks(("look", 1)), {"text": "I see."}]})
+    _showing(rig, monkeypatch, Outcome("[image: image/png]", media=(PICTURE, SOUND)))
+    rig.say("Look.")
+    (result,) = [value.message for value in rig.values(Message) if isinstance(value.message, ToolResult)]
+    assert [type(part) for part in result.content] == [Text, Image, Audio]
+    assert rig.store.blobs.get(result.content[1].blob) == BYTES
+    tree, last = read_log(rig.store, "s").tree, rig.values(Call)[-1]
+    context, answers = context_at(tree, last)
+    assert context.digest == last.context_digest
+    assert request_of(context, rig.store.blobs, answers=answers).messages[-1].content[1:] == (PICTURE, SOUND)
+    assert asyncio.run(replay(rig.store, "s")).ok
+
+
+@pytest.mark.parametrize("text", [LONG, "\x01" * 3_000_000, "é" * 9_000_000], ids=["lines", "escapes", "accents"])
+def test_a_prompt_too_long_for_a_line(store, text):
+    """LOG-12: it is no error: the whole is a blob, the entry has its two ends, and the model sees the entry."""
+    session = Session.create(store, model="m", provider="p")
+    entry = session.say(text)
+    (part,) = entry.value.message.content
+    assert store.blobs.get(part.blob).decode() == text
+    assert len(part.text.encode()) <= TEXT_KEPT_BYTES
+    assert (part.text[:5], part.text[-4:]) == (text[:5], text[-4:])
+    assert "bytes left out" in part.text
+    (message,) = build_context(session.branch()).messages
+    assert message.content == (part,)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        Message(message=Prompt(content=LONG)),
+        Message(message=Reply(content=(Text(text="short"), Text(text=LONG, bound={"id": "m"})))),
+        Queued(message=Prompt(content=(Text(text=LONG),))),
+        Custom(custom_type="x", content=LONG),
+        AttentionResolved(attention_id="a", result=(Text(text=LONG),)),
+    ],
+    ids=lambda body: body.type,
+)
+def test_every_long_text_fits(body):
+    """LOG-12: whoever says it and wherever it stands; what bound it to its provider goes with the words."""
+    store = MemoryStore()
+    session = Session.create(store)
+    entry = session.append(body)
+    assert len(entry.raw) < 400_000
+    assert b'"bound"' not in entry.raw
+    (stored,) = store.blobs.stored()
+    assert stored.bytes == len(LONG)
+
+
+def test_only_as_much_as_needed_is_clipped():
+    """LOG-12: a text that fits stays whole, and beside a long one the short ones do."""
+    store = MemoryStore()
+    session = Session.create(store)
+    fits = "x" * 12_000_000
+    assert session.say(fits).value.message.content == (Text(text=fits),)
+    first, second, third = session.say(
+        Prompt(content=(Text(text="y" * 9_000_000), Text(text="z" * 8_000_000), Text(text="hi")))
+    ).value.message.content
+    assert (first.blob is None, second.blob is None, third) == (False, True, Text(text="hi"))
+
+
+def test_what_cannot_be_clipped_is_refused():
+    """Law 10: what is no text of a message is the caller's mistake, as before."""
+    session = Session.create(MemoryStore())
+    with pytest.raises(UsageError, match="too long for one line"):
+        session.append(Custom(custom_type="x", data="x" * 17_000_000))
+    with pytest.raises(UsageError, match="too long for one line"):
+        session.say(Prompt(content=tuple(Text(text=str(n) + "x" * 250_000) for n in range(80))))
+
+
+def test_a_blob_of_a_text_holds_no_secret():
+    """Law 14: the whole text is redacted before any of it is kept."""
+    store = MemoryStore()
+    session = Session.create(store)
+    entry = session.say(f"{LONG} {KEY}")
+    (part,) = entry.value.message.content
+    assert store.blobs.get(part.blob).decode() == redact(f"{LONG} {KEY}").text
+    assert KEY.encode() not in store.blobs.get(part.blob)
+
+
+def test_a_long_prompt_that_waited():
+    """Law 11: it is taken up from the queue as it stands there, and replays."""
+    rig = Rig({})
+    queued = rig.session.append(Queued(message=Prompt(content=LONG)))
+    rig.provider = Play({queued.value.message.text: [{"text": "Read."}]})
+    rig.wake()
+    (prompt,) = [value.message for value in rig.values(Message) if isinstance(value.message, Prompt)]
+    assert prompt.content == queued.value.message.content
+    assert asyncio.run(replay(rig.store, "s")).ok
+
+
+def test_a_long_result(monkeypatch):
+    """Law 11: a result that the policy does not clip is clipped by its line, and replays."""
+    rig = Rig({"Look.": [asks(("look", 1)), {"text": "I see."}]}, clip=100_000_000)
+    _showing(rig, monkeypatch, Outcome(LONG))
+    rig.say("Look.")
+    (result,) = [value.message for value in rig.values(Message) if isinstance(value.message, ToolResult)]
+    assert result.content[0].blob is not None
+    assert asyncio.run(replay(rig.store, "s")).ok
+
+
+def test_rules_1_kept_media_in_the_line():
+    """Law 11: what an older worker took up from the queue stands in its line, and is written so again."""
+    rig = Rig({"": [{"text": "I see."}]})
+    inline = Queued(id="q1", parent_id="s", timestamp="2026-01-01T10:00:00.000Z", message=Prompt(content=(PICTURE,)))
+    rig.store.plant("s", encode(inline, rules=1) + b"\n")
+    asyncio.run(wake(msgspec.structs.replace(rig.world(), rules=1), "s"))
+    (prompt,) = [value.message for value in rig.values(Message) if isinstance(value.message, Prompt)]
+    assert prompt.content == (PICTURE,)
+    assert asyncio.run(replay(rig.store, "s")).ok

@@ -1,0 +1,155 @@
+"""Law 14, LOG-13: no string of any entry reaches storage with a secret in it, whoever appends it and however."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.acts.rigs import Rig, asks
+from tests.acts.test_running import _write_of
+from tests.turn.planted import TYPES, planted
+from tests.turn.test_clearing import KEY, MARK
+from wakelog.agent import Agent
+from wakelog.errors import UsageError
+from wakelog.forking import fork
+from wakelog.live import live_world
+from wakelog.log.content import BlobRef, ToolResult
+from wakelog.log.entry import ContextRecord, Message, ToolStarted
+from wakelog.log.entry import Session as SessionEntry
+from wakelog.replaying.verifying import replay
+from wakelog.session import Session
+from wakelog.stores.jsonl.store import JsonlStore
+from wakelog.stores.memory import MemoryStore
+from wakelog.turn.policy import HookTerms, Policy
+from wakelog.waking import wake
+
+_CARD = ("cwd", "agent", "sender", "title", "provider", "model", "settings", "parent")
+
+
+def stored(store, name):
+    """All bytes that a store holds of a session, blobs and all."""
+    refs = [BlobRef(digest=each.digest, bytes=each.bytes) for each in store.blobs.stored()]
+    return b"".join([*(line.bytes for line in store.load(name)), *map(store.blobs.get, refs)])
+
+
+def _lost_with_its_place(path):
+    """A part that its provider signed goes without what was signed, or goes: the mark goes with it."""
+    return "bound" in path or "Thinking.signature" in path
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
+def test_every_string_of_every_type(kind):
+    """Law 14: a key in any string of any entry is a mark in the log; the strings are found by walking the types."""
+    bodies = planted(kind, f"use {KEY} now")
+    assert bodies
+    for path, body in bodies:
+        store = MemoryStore()
+        if isinstance(body, SessionEntry):
+            session = Session.create(store, **{name: getattr(body, name) for name in _CARD})
+        else:
+            session = Session.create(store)
+            session.append(body)
+        assert KEY.encode() not in stored(store, session.name), path
+        written = MARK.encode() in stored(store, session.name) or path in ("Session.app", "Session.timestamp")
+        assert written or _lost_with_its_place(path), path
+        assert KEY not in session.name
+
+
+def test_nothing_on_the_disk(tmp_path):
+    """Law 14: logs, blobs, leases, journals, and the names of files and of links."""
+    store = JsonlStore(tmp_path)
+    said = f"use {KEY} now"
+    session = Session.create(store, agent=KEY, sender=KEY, title=said, cwd=f"/{KEY}")
+    for kind in TYPES:
+        for _, body in planted(kind, said) if kind is not SessionEntry else ():
+            session.append(body)
+    session.rename(said)
+    lease = session.acquire(said, ttl_s=60, channels=(said,))
+    session.compact(said)
+    session.release(lease)
+    for folder, folders, files in os.walk(tmp_path):
+        # Names of files are in small letters, and cut.
+        assert KEY[5:20].lower() not in " ".join((*folders, *files)).lower()
+        for file in files:
+            assert KEY.encode() not in (Path(folder) / file).read_bytes(), file
+            assert not os.path.islink(Path(folder) / file) or KEY not in os.readlink(Path(folder) / file)
+
+
+def test_a_session_that_keeps_secrets():
+    """DESIGN 5: where the policy says so, the first line, the context and forks keep what they are given."""
+    store = MemoryStore()
+    policy = Policy(redact=False, hooks=(HookTerms(name="x", options={"a": KEY}),))
+    session = Agent(model="demo", policy=policy).begin(store, cwd=f"/{KEY}", title=KEY)
+    assert (session.tree.card.cwd, session.tree.card.title) == (f"/{KEY}", KEY)
+    assert fork(session).tree.card.cwd == f"/{KEY}"
+    (record,) = [link.value for link in session.branch().links if isinstance(link.value, ContextRecord)]
+    assert list(record.policy["hooks"]) == [{"name": "x", "options": {"a": KEY}}]
+
+
+def test_a_policy_without_its_secrets_is_written_once():
+    """Law 2: what the log holds is compared with what it would hold, so the same agent says nothing new."""
+    store = MemoryStore()
+    agent = Agent(model="demo", policy=Policy(hooks=(HookTerms(name="x", options={"a": KEY}),)), params={"extra": KEY})
+    session = agent.begin(store)
+    assert agent.enter(session) is None
+    assert KEY.encode() not in stored(store, session.name)
+
+
+def test_a_hook_that_lost_its_secret_is_not_run():
+    """Law 14: with a mark in its options a program would do something else; the model is told why it said nothing."""
+    hooks = (HookTerms(name="notes", options={"command": ["echo", KEY]}),)
+    rig = Rig({"Go.": [{"text": "Done."}]}, hooks=hooks)
+    rig.say("Go.")
+    assert b"[the hook notes failed: its options held a secret" in stored(rig.store, "s")
+    assert MARK.encode() in stored(rig.store, "s")
+
+
+def test_a_channel_is_not_named_by_a_secret():
+    """Law 14: a channel is found by its name in the log, so a name that would not be kept is refused at once."""
+
+    class Channel:
+        name = KEY
+
+    with pytest.raises(UsageError, match="name of a channel"):
+        live_world(MemoryStore(), channels=[Channel()])
+
+
+def _intending(rig, monkeypatch):
+    """Lets every tool write a key down before it begins."""
+
+    async def prepare(tool, call):
+        return {"token": KEY}
+
+    monkeypatch.setattr(type(rig.outside.tools[0]), "prepare", prepare)
+
+
+def _wake(rig, rules):
+    asyncio.run(wake(msgspec.structs.replace(rig.world(), rules=rules), "s"))
+
+
+@pytest.mark.parametrize("rules", [1, 2])
+def test_what_a_tool_intends(monkeypatch, rules):
+    """Law 11: a log from before is replayed as it was written, key and all; one of today holds none."""
+    rig = Rig({"Pay.": [asks(("pay", 1)), {"text": "Paid."}]})
+    _intending(rig, monkeypatch)
+    rig.session.say("Pay.")
+    _wake(rig, rules)
+    (started,) = rig.values(ToolStarted)
+    assert started.intent == {"token": KEY if rules == 1 else MARK}
+    found = asyncio.run(replay(rig.store, "s"))
+    assert (found.ok, found.reason, found.parted) == (True, "", None)
+
+
+def test_an_intent_that_lost_its_secret_proves_nothing(monkeypatch):
+    """Law 6: a tool is not asked what became of a call whose intent is not the one it had."""
+    rig = Rig({"Go.": [asks(("book", 1)), {"text": "Booked."}]})
+    _intending(rig, monkeypatch)
+    rig.session.say("Go.")
+    assert rig.die(_write_of(rig, "tool_started") + 1)
+    assert rig.outside.receipts
+    rig.wake()
+    results = [value.message for value in rig.values(Message) if isinstance(value.message, ToolResult)]
+    assert [result.settled for result in results] == ["unknown"]
+    assert asyncio.run(replay(rig.store, "s")).ok
