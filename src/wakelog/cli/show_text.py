@@ -11,12 +11,13 @@ from wakelog.cli.draw import Look, clip, look
 from wakelog.cli.names import Names
 from wakelog.cli.options import Asked
 from wakelog.cli.safe import first_line, visible
-from wakelog.cli.times import ago, now_ms, plural
+from wakelog.cli.times import ago, lasted, now_ms, plural
 from wakelog.cli.transcripts import draw_rows, dressed
 from wakelog.log.entry import Message
 from wakelog.log.tree import Branch
 from wakelog.reading import Log
 from wakelog.views.overview import overview
+from wakelog.views.queue import waiting_messages
 from wakelog.views.transcript import transcript
 
 
@@ -28,7 +29,8 @@ def transcript_lines(asked: Asked, address: Address, log: Log, branch: Branch, *
     addresses = {link.id: names.short(link) for link in branch.links}
     dress = dressed(seen, now, addresses, full=full)
     yield from _card(seen, address, log, branch, now)
-    yield from draw_rows(dress, (row for row in transcript(branch) if row.kind != "session"))
+    waiting = waiting_messages(log.tree) if branch.tip is not None and branch.tip.id == log.tree.head else None
+    yield from draw_rows(dress, (row for row in transcript(branch, waiting) if row.kind != "session"))
     others = len(log.tree.leaves()) - 1
     if others > 0 and address.entry is None and not log.tree.partial:
         yield ""
@@ -48,6 +50,7 @@ def _card(seen: Look, address: Address, log: Log, branch: Branch, now: int) -> I
         visible(card.model or ""),
         plural(sum(isinstance(link.value, Message) for link in branch.links), "message"),
         card.state,
+        f"uptime {lasted(card.uptime_ms)}" if card.uptime_ms else "",
         "archived" if card.archived else "",
         ago(updated, now),
     )

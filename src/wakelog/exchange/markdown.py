@@ -13,6 +13,7 @@ from wakelog.log.codec import canonical
 from wakelog.log.tree import Branch
 from wakelog.reading import Log
 from wakelog.views.overview import overview
+from wakelog.views.queue import waiting_messages
 from wakelog.views.transcript import Row, transcript
 
 _TICKS = re.compile(r"`+")
@@ -27,7 +28,8 @@ def document(log: Log, branch: Branch, visible: Visible) -> str:
     """The document of one branch."""
     lines = [*_head(log, visible)]
     last = ""
-    for row in transcript(branch):
+    waiting = waiting_messages(log.tree) if branch.tip is not None and branch.tip.id == log.tree.head else None
+    for row in transcript(branch, waiting):
         if row.kind == "session":
             continue
         if row.entry_id != last:

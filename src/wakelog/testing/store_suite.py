@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from wakelog.ports import Store
+from wakelog.testing.ending_suite import EndingSuite
 from wakelog.testing.history_suite import HistorySuite
 from wakelog.testing.lease_suite import LeaseSuite
 from wakelog.testing.log_suite import LogSuite
@@ -22,7 +23,7 @@ from wakelog.testing.store_rig import Rig, body, make
 __all__ = ["StoreSuite", "body", "make"]
 
 
-class StoreSuite(LogSuite, LeaseSuite, MovingSuite, HistorySuite):
+class StoreSuite(LogSuite, LeaseSuite, EndingSuite, MovingSuite, HistorySuite):
     """Subclass it and give it a `rig` fixture."""
 
     @pytest.fixture

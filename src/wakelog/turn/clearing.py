@@ -13,6 +13,7 @@ import msgspec
 
 from wakelog.log.content import AnyMessage, Content, Note, Reply
 from wakelog.log.entry import (
+    Activity,
     Attention,
     AttentionResolved,
     Cancelled,
@@ -68,6 +69,11 @@ def _text(text: str) -> str:
     return found.text if found.hits else text
 
 
+def _queue(queue: tuple[Queued, ...]) -> tuple[Queued, ...]:
+    found = tuple(_without(queued, SAID_IN[Queued]) for queued in queue)
+    return queue if all(map(operator.is_, found, queue)) else found
+
+
 def _texts(texts: tuple[str, ...]) -> tuple[str, ...]:
     found = tuple(map(_text, texts))
     return found if found != texts else texts
@@ -101,6 +107,7 @@ SAID_IN: dict[type[msgspec.Struct], _Fields] = {
     AttentionResolved: (("decision", _text), ("result", _content)),
     Cancelled: (("reason", _text), ("content", _content)),
     Terminated: (("reason", _text),),
+    Activity: (("queue", _queue),),
     ModelChange: (("model", _text),),
     Setting: (("value", _value),),
     ContextRecord: (("params", _value),),

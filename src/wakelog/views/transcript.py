@@ -4,7 +4,7 @@ Only text and words here, no colours and no markup: each face dresses the rows i
 treat every string in them as hostile.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -23,6 +23,7 @@ from wakelog.log.entry import (
     Message,
     ModelChange,
     Partial,
+    Queued,
     Session,
     Setting,
     Spawned,
@@ -52,8 +53,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...] = ()
 
 
-def transcript(branch: Branch) -> tuple[Row, ...]:
-    """The rows of a branch. A tool call's row holds its result, if there is one; what still waits stands last."""
+def transcript(branch: Branch, waiting: Iterable[Queued] | None = None) -> tuple[Row, ...]:
+    """The rows of a branch. A tool call's row holds its result, if there is one; messages that wait stand last.
+
+    `waiting` are those messages (at the head: `waiting_messages`); without it, those that were queued on the branch.
+    """
     results = _results(branch.links)
     labels, words, cuts, changes = _labels(branch), _open_words(branch), _cut_replies(branch), _changes(branch)
     shown: set[str] = set()
@@ -65,7 +69,9 @@ def transcript(branch: Branch) -> tuple[Row, ...]:
             else:
                 rows.append(msgspec.structs.replace(row, text=changes[link.id]) if link.id in changes else row)
         rows += [_fact_row(fact, "cut", text=Said(content=fact.content).text) for fact in cuts.get(link.id, ())]
-    return (*rows, *_queue_rows(branch))
+    if waiting is None:
+        waiting = branch_state(branch).queue if branch.facts else ()
+    return (*rows, *_queue_rows(waiting))
 
 
 def _changes(branch: Branch) -> dict[str, str]:
@@ -74,9 +80,9 @@ def _changes(branch: Branch) -> dict[str, str]:
     return {record.id: context_words(record, before) for record, before in zip(records, [None, *records], strict=False)}
 
 
-def _queue_rows(branch: Branch) -> Iterator[Row]:
-    """What people have said and nobody has taken up yet."""
-    for queued in branch_state(branch).queue if branch.facts else ():
+def _queue_rows(waiting: Iterable[Queued]) -> Iterator[Row]:
+    """The messages of people that have not been taken up yet."""
+    for queued in waiting:
         if queued.message is not None and queued.mode in ("steer", "followUp"):
             yield _fact_row(queued, "queued", text=queued.message.text, status=queued.mode)
 
