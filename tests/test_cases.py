@@ -20,7 +20,7 @@ from wakelog.views.transcript import transcript
 
 CASES = sorted(Path(__file__).parent.glob("cases/*.jsonl"))
 FIELDS = {"about", "defends", "head", "branch", "context", "pending", "damage", "noted", "decision"}
-EXTRAS = {"leaves", "memory", "model", "provider", "settings", "title", "archived", "uptimeMs", "state"}
+EXTRAS = {"leaves", "memory", "model", "provider", "settings", "title", "archived", "uptimeMs", "state", "queue"}
 
 
 def _expected(path):
@@ -89,6 +89,7 @@ def test_case(path, read):
         "archived": card.archived,
         "uptimeMs": card.uptime_ms,
         "state": card.state,
+        "queue": [queued.id for queued in card.queue],
     }
     assert {name: found[name] for name in EXTRAS & set(expected)} == {
         name: expected[name] for name in EXTRAS & set(expected)

@@ -3,6 +3,7 @@
 import pytest
 
 from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, NotFound, StoreError, UsageError
+from wakelog.identity import latest
 from wakelog.log.content import Prompt, Reply, Text
 from wakelog.log.entry import Call, Label, Message, Setting
 from wakelog.session import Session
@@ -255,3 +256,16 @@ def test_a_queue_has_an_end(store):
     with pytest.raises(Conflict, match="100 messages wait"):
         session.say("one more")
     assert session.last_seq == before
+
+
+def test_two_senders_whose_names_hold_different_keys_stay_two(tmp_path):
+    """ST-1 and law 14: a key in a sender's name is not written, and does not make two people one."""
+    store = JsonlStore(str(tmp_path))
+    keys = [f"sk-ant-api03-{letter * 40}" for letter in "ab"]
+    sessions = [Session.create(store, agent="bot", sender=f"tg {key}") for key in keys]
+    for key, session in zip(keys, sessions, strict=True):
+        raw = b"".join(line.bytes for line in store.load(session.name))
+        assert key.encode() not in raw
+        assert key not in session.name
+        assert latest(store, "bot", f"tg {key}") == session.name
+    assert sessions[0].name != sessions[1].name

@@ -6,7 +6,8 @@
     │   └── BadQuery        search text that cannot be understood
     ├── NotFound            no such session or entry
     ├── Conflict            another writer was there first; read again, then decide
-    │   └── LeaseLost       another worker runs this session now
+    │   ├── LeaseLost       another worker runs this session now
+    │   └── SessionEnded    the session was ended for good
     └── StoreError          the storage itself failed or is damaged
         ├── Damaged         what is stored cannot be what was written
         ├── NoAccess        the system, or a server, does not let this user read or write it
@@ -67,6 +68,12 @@ class LeaseLost(Conflict):
     """The right to run this session has passed to another worker."""
 
     kind = "lease_lost"
+
+
+class SessionEnded(Conflict):
+    """The session was ended for good: it takes no more than labels, a title and being archived."""
+
+    kind = "session_ended"
 
 
 class StoreError(WakelogError):

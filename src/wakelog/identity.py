@@ -10,6 +10,7 @@ from wakelog.log.entry import Message, Queued
 from wakelog.log.lines import Reader
 from wakelog.log.names import stems
 from wakelog.ports import Store
+from wakelog.turn.clearing import cleared_identity
 
 
 def latest(store: Store, agent: str, sender: str) -> str | None:
@@ -19,6 +20,12 @@ def latest(store: Store, agent: str, sender: str) -> str | None:
     version named come before those of this one. Only first lines under the names of the pair are read, and the log of
     a fork up to the first thing that a person said.
     """
+    pairs = dict.fromkeys([(agent, sender), (cleared_identity(agent), cleared_identity(sender))])
+    found = (_latest_of(store, *pair) for pair in pairs)
+    return next((name for name in found if name is not None), None)
+
+
+def _latest_of(store: Store, agent: str, sender: str) -> str | None:
     for stem in stems(agent, sender):
         for first in store.first_lines(stem):
             if is_chat_of(store, first.name, header_of(first.raw), agent, sender):

@@ -27,7 +27,7 @@ from wakelog.log.tree import Tree
 from wakelog.session import Session
 from wakelog.turn.compaction import is_kept_by_a_fold, plan_fold
 from wakelog.turn.policy import policy_in_force
-from wakelog.views.pending import OpenCall, pending
+from wakelog.views.pending import OpenCall, is_under_way, pending
 from wakelog.views.state import branch_state
 
 DecisionWord: TypeAlias = Literal["approve", "deny", "ran", "did not run", "unknown", "run again", "result"]
@@ -78,7 +78,7 @@ def resolve(session: Session, attention_id: str, decision: DecisionWord, *, resu
 
 def cancel(session: Session) -> Entry | None:
     """Asks whoever runs the session, now or next, to end the turn; None if there is no turn to end."""
-    return session.append(Queued(mode="cancel")) if _is_under_way(session) else None
+    return session.append(Queued(mode="cancel")) if is_under_way(session.branch()) else None
 
 
 def ask_for_fold(session: Session, *, keep: str | None = None, instructions: str = "") -> Entry:
@@ -112,7 +112,7 @@ def retry(session: Session) -> Entry:
     for link in links[first:]:
         if isinstance(link.value, _Setting):
             place = session.append(_bare(link.value), at=place, fork=True).id
-    return session.move_head(place)
+    return session.move_head(place, reason="retry")
 
 
 def _first_failure(links: Sequence[Entry]) -> int:
@@ -128,13 +128,6 @@ def _first_failure(links: Sequence[Entry]) -> int:
 def _bare(setting: _Setting) -> _Setting:
     """A setting without its envelope."""
     return msgspec.structs.replace(setting, id="", parent_id=None, timestamp="", turn_id=None, v=None, seq=None)
-
-
-def _is_under_way(session: Session) -> bool:
-    branch = session.branch()
-    open_work = pending(branch)
-    owes = branch_state(branch).ends_in in ("prompt", "result", "faulted")
-    return bool(open_work.open_calls or open_work.cut) or owes
 
 
 def rerun(session: Session, entry_id: str) -> Entry:
@@ -154,7 +147,7 @@ def rerun(session: Session, entry_id: str) -> Entry:
     session.append(Message(id=reply_id, message=said), at=parent, fork=True)
     # The question stands before the head is moved: nobody may find the new call without it.
     asked = session.append(Attention(reason="approve", reply_id=reply_id, tool_call_id=call.id), at=reply_id)
-    session.move_head(reply_id)
+    session.move_head(reply_id, reason="rerun")
     return asked
 
 

@@ -57,10 +57,14 @@ def read_log(store: Store, session: str, *, verify: bool = False) -> Log:
     return _read_whole(store, session, (), verify=verify)
 
 
-def read_active(store: Store, session: str) -> Log:
-    """As much of a session as the views of its head need; the whole where its end cannot be trusted."""
+def read_active(store: Store, session: str, *, queue: bool = True) -> Log:
+    """As much of a session as the views of its head need; the whole where its end cannot be trusted.
+
+    Without `queue`, messages that wait before its last compaction are not looked for where that is from before rules 2:
+    see `wakelog.views.queue.knows_queue`.
+    """
     first = read_first(store, session)
-    tail = read_tail(store.tail(session)) if first is not None else None
+    tail = read_tail(store.tail(session), queue=queue) if first is not None else None
     if tail is None or first is None or not _is_as_written(first):
         return read_log(store, session, verify=True)
     name, last = store.name(session), tail.entries[-1]

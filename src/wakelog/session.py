@@ -8,13 +8,14 @@ Rule 3: an append may be tried again with the same entry id and is then done onc
 """
 
 import contextlib
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from wakelog.clock import SystemClock
-from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, UsageError
+from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, SessionEnded, UsageError
 from wakelog.large_content import with_long_texts_in_blobs, with_media_in_blobs
 from wakelog.log.codec import encode, fits_a_line
 from wakelog.log.content import AnyMessage, Prompt, Said, Text
@@ -50,17 +51,22 @@ from wakelog.log.times import iso
 from wakelog.log.tree import Branch, Tree
 from wakelog.ports import Clock, Lease, Sealed, Store
 from wakelog.reading import Log, read_active, read_first, read_log
-from wakelog.turn.clearing import cleared
+from wakelog.turn.clearing import cleared, cleared_identity
 from wakelog.turn.policy import QUEUE_MAX, policy_in_force
 from wakelog.version import APP
-from wakelog.views.pending import open_calls
-from wakelog.views.state import branch_state, fold_state
+from wakelog.views.dropping import Dropped, Ended, dropped_by_end
+from wakelog.views.pending import is_under_way, open_calls
+from wakelog.views.queue import knows_queue, owes_record, queue_at_head, waiting_messages
+from wakelog.views.state import branch_state, can_be_carried, fold_state, is_terminated
 
 # What a crash of the machine may take: these can be told again from what stands around them.
 UNSYNCED_TYPES = frozenset({"call", "partial", "resumed", "activity"})
 _SESSION_WIDE = (SessionRenamed, SessionArchived, Activity, Terminated, DamageNote)
+_TAKEN_AFTER_THE_END = (DamageNote, Label, SessionRenamed, SessionArchived)
 _TRIES_MAX = 10_000
 _Known = TypeVar("_Known", bound=Known)
+# A worker that was killed leaves no entry when its lease ends: that is looked for.
+_LOOK_AGAIN_S = 0.2
 
 
 class Session:
@@ -115,6 +121,10 @@ class Session:
             settings=dict(settings or {}),
             parent=parent,
         )
+        if redacts:
+            # The pair is the identity of the session: what is taken out of it must not make two people one.
+            names = {"agent": cleared_identity(agent), "sender": cleared_identity(sender)}
+            given = msgspec.structs.replace(given, **names)
         entry = cleared(given) if redacts else given
         # Names and titles become names of files: they are made of what the first line says, not of what was given.
         store.create(
@@ -130,7 +140,7 @@ class Session:
     def _log(self) -> Log:
         """As much of the log as the head's views need. Read when first needed: a new fork may never need it."""
         if self._known is None:
-            self._known = read_active(self.store, self.name)
+            self._known = read_active(self.store, self.name, queue=False)
             self._refuse_newer(self._known.damage)
         return self._known
 
@@ -142,6 +152,13 @@ class Session:
     def tree(self) -> Tree:
         """The tree as far as the head's views need it, up to date."""
         self._catch_up()
+        return self._tree_with_queue()
+
+    def _tree_with_queue(self) -> Tree:
+        """The tree, with the messages that wait in the whole session; an append that is not queued never needs them."""
+        if not knows_queue(self._log.tree):
+            self._known = read_active(self.store, self.name)
+            self._refuse_newer(self._known.damage)
         return self._log.tree
 
     @property
@@ -205,7 +222,8 @@ class Session:
         return self._append(compose)
 
     def _check_queue(self) -> None:
-        waiting = len(branch_state(self._log.tree.branch()).queue)
+        tree = self._tree_with_queue()
+        waiting = len(queue_at_head(tree, branch_state(tree.branch()).queue))
         if waiting >= QUEUE_MAX:
             raise Conflict(f"{waiting} messages wait in {self.name} already", hint="let it take some of them up first")
 
@@ -222,19 +240,20 @@ class Session:
         entry_id = self._new_id()
 
         def compose() -> Known:
-            tree = self._log.tree
+            # A tail that begins at a compaction of rules 1 does not hold what one of rules 2 has to carry.
+            tree = self._log.tree if self.rules < 2 or can_be_carried(self._log.tree) else self._whole_tree()
             place = at or tree.head
             assert place is not None
             stamped = self._stamped(body, entry_id, at, fork=at is not None)
             # Added behind redaction: it repeats entries of this log, and readers of the whole log derive the same.
-            return msgspec.structs.replace(stamped, state=fold_state(tree, place))
+            return msgspec.structs.replace(stamped, state=fold_state(tree, place, self.rules))
 
         return self._append(compose, lease)
 
-    def move_head(self, entry: str) -> Entry:
-        """The next link goes under `entry`."""
+    def move_head(self, entry: str, *, reason: Literal["retry", "rerun"] | None = None) -> Entry:
+        """The next link goes under `entry`. With a `reason` this is also a request to run the session."""
         target = self._found(entry) or entry
-        return self.append(Head(target_id=target), at=target)
+        return self.append(Head(target_id=target, reason=reason), at=target)
 
     def label(self, entry: str, text: str) -> Entry:
         """Names an entry; an empty text takes the name away."""
@@ -252,6 +271,45 @@ class Session:
         """Puts the session away, or brings it back."""
         return self.append(SessionArchived(archived=archived))
 
+    def end(self, reason: str = "", *, force: bool = False, wait_s: float = 30.0) -> Ended:
+        """Ends the session for good. Nothing but labels, a title and being archived is accepted after that.
+
+        `Conflict` while a worker runs it, with open tool calls, or with replies that were not delivered. `force`
+        cancels the turn first, waits up to `wait_s` seconds for the worker to leave (this blocks the thread), and
+        drops the rest.
+        """
+        self._catch_up()
+        self._refuse_if_ended()
+        cancelled = self._cancel_and_wait(wait_s) if force else None
+        entry_id, dropped = self._new_id(), Dropped()
+
+        def compose() -> Known:
+            nonlocal dropped
+            dropped = self._dropped_by_end(force=force)
+            return self._stamped(Terminated(reason=reason), entry_id)
+
+        return Ended(self._append(compose), cancelled, dropped)
+
+    def _dropped_by_end(self, *, force: bool) -> Dropped:
+        held = self.store.held(self.name)
+        if held is not None:
+            raise Conflict(f"{self.name} is being run by {held.holder}", hint="wait until it rests, or force the end")
+        dropped = dropped_by_end(self._tree_with_queue())
+        if dropped.is_unfinished and not force:
+            raise Conflict(f"{self.name} has {', '.join(dropped.words)}", hint="wake it, or force the end")
+        return dropped
+
+    def _cancel_and_wait(self, wait_s: float) -> Entry | None:
+        """Asks for the turn to be cancelled, if there is one; gives the worker time to do so and leave."""
+        is_held = self.store.held(self.name) is not None
+        asked = self.append(Queued(mode="cancel")) if is_held or is_under_way(self._log.tree.branch()) else None
+        until = time.monotonic() + wait_s
+        while self.store.held(self.name) is not None and (left_s := until - time.monotonic()) > 0:
+            self._catch_up()
+            self.store.follow(self.name, after=self.last_seq, pieces={}, timeout_s=min(left_s, _LOOK_AGAIN_S))
+        self._catch_up()
+        return asked
+
     # ── the lease ────────────────────────────────────────────────────────────────────────────────
 
     def acquire(self, holder: str, *, ttl_s: float, channels: Sequence[str] = ()) -> Lease:
@@ -263,13 +321,21 @@ class Session:
             held = self.store.held(self.name)
             if held is not None:
                 raise Conflict(f"{self.name} is being run by {held.holder}")
-            activity = Activity(holder=holder, channels=tuple(channels), rules=self.rules)
+            self._refuse_if_ended()
+            activity = Activity(
+                holder=holder, channels=tuple(channels), rules=self.rules, queue=self._queue_to_record()
+            )
             stamped = self._stamped(activity, entry_id)
             holder = stamped.holder
             with contextlib.suppress(Conflict):
                 body, after = self._encode(stamped), self._log.next_seq - 1
                 return self.store.acquire(self.name, body, after=after, holder=holder, ttl_s=ttl_s)
         raise Conflict(f"{self.name} is too busy to be taken over")
+
+    def _queue_to_record(self) -> tuple[Queued, ...] | None:
+        """What waits in the whole session, where no entry since the last compaction of rules 1 says so."""
+        tree = self._log.tree
+        return waiting_messages(self._tree_with_queue()) if self.rules >= 2 and owes_record(tree) else None
 
     def release(self, lease: Lease) -> None:
         """Leaves the session and gives the lease up. One that was lost already is gone."""
@@ -294,6 +360,8 @@ class Session:
                 raise Conflict(f"{self.name} has gone on since this was decided", hint="decide again")
             value = compose()
             before = self._appended_before(value)
+            if before is None and not _is_taken_after_the_end(value):
+                self._refuse_if_ended()
             try:
                 sealed = self.store.append(
                     self.name,
@@ -309,6 +377,13 @@ class Session:
                 continue
             return before or self._take(value, sealed)
         raise Conflict(f"{self.name} is too busy: {_TRIES_MAX} tries were overtaken")
+
+    def _refuse_if_ended(self) -> None:
+        """Raises if the session is over. The store refuses an append behind an entry that this tree does not know."""
+        if is_terminated(self._log.tree):
+            raise SessionEnded(
+                f"{self.name} was ended for good", hint=f"`wakelog fork {self.name} --new-session` goes on from it"
+            )
 
     def _take(self, value: Known, sealed: Sealed) -> Entry:
         """An acknowledged entry joins the tree without being read back."""
@@ -443,3 +518,9 @@ def _how_to_append(given: object) -> str:
     if isinstance(given, Said):
         return f"use session.append(Message(message={type(given).__name__}(…))), or session.say(…)"
     return "use session.say(…) for what a person says" if isinstance(given, str) else "see wakelog.log.entry"
+
+
+def _is_taken_after_the_end(value: Known) -> bool:
+    """Whether an entry is accepted in a session that was ended: what a worker leaves behind, and names for people."""
+    is_leaving = isinstance(value, Activity) and value.event == "left"
+    return is_leaving or isinstance(value, _TAKEN_AFTER_THE_END)

@@ -9,9 +9,10 @@ import pytest
 from wakelog.cli import ALIASES, COMMANDS, SECTIONS
 from wakelog.cli.group import wakelog
 from wakelog.forking import fork
-from wakelog.log.content import BlobRef, ToolResult, Usage
+from wakelog.log.content import BlobRef, Reply, ToolCall, ToolResult, Usage
 from wakelog.log.digest import digest_of
-from wakelog.log.entry import Message
+from wakelog.log.entry import Call, Message
+from wakelog.session import Session
 from wakelog.turn.deltas import TextDelta, piece_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
@@ -104,6 +105,16 @@ def of_config(shell):
     return {"config": shell("config", "--json"), "config check": shell("config", "check", "--json")}
 
 
+def _unfinished(store):
+    """A session with an open call, a reply that was not delivered, and a message that waits."""
+    session = Session.create(store, agent="ended")
+    session.say("go")
+    session.append(Call(reply_id="r1", channels=("bot",)))
+    asked = ToolCall(id="t1", name="bash", input={})
+    session.append(Message(id="r1", message=Reply(content=(asked,))))
+    session.say("and then")
+
+
 @pytest.fixture
 def answers(shell, story, of_runs, of_config):
     """Answers of every command that composes JSON, on a store that has some of everything."""
@@ -116,6 +127,7 @@ def answers(shell, story, of_runs, of_config):
     story.session.append(Message(message=ToolResult(tool_call_id="t1", reply_id=reply.id, blob=output)))
     story.store.journal("crab_user_1", "under-way", piece_of(TextDelta("half a sentence")))
     fork(story.session).say("more")
+    _unfinished(story.store)
     log = shell.store / "crab_user_1.jsonl"
     fork_words = ("fork", "crab_user_1", "--new-session", "--json")
     sound = {
@@ -125,6 +137,7 @@ def answers(shell, story, of_runs, of_config):
         "head": shell("head", "crab_user_1", "--json"),
         "usage": shell("usage", "crab_user_1", "--json"),
         "search": shell("search", "parser", "--json"),
+        "end": shell("end", "ended_user_1", "--force", "--json"),
         "service": shell("service", "show", "--json"),
     }
     lines = log.read_bytes().splitlines(keepends=True)

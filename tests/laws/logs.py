@@ -4,8 +4,11 @@ A generator that only ever makes straight lines proves nothing about trees: `tes
 what comes out of this one and fails if forks, interleaved branches, folds or odd facts become rare.
 """
 
+import contextlib
+
 from hypothesis import strategies as st
 
+from wakelog.errors import SessionEnded
 from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult, Usage
 from wakelog.log.entry import (
     Activity,
@@ -80,13 +83,27 @@ STEPS = st.one_of(
     st.tuples(st.sampled_from(_FACTS), _AT),
 )
 STORIES = st.lists(STEPS, min_size=10, max_size=40)
+# Stories in which workers and people of different versions write, so that compactions carry different things.
+MIXED_STORIES = st.lists(
+    st.one_of(
+        STEPS,
+        st.tuples(st.just("rules"), st.sampled_from([1, 1, 2])),
+        st.tuples(st.just("compact"), st.none()),
+        st.tuples(st.sampled_from(["queued", "steer", "take", "head", "compact"]), _AT),
+        st.tuples(st.sampled_from(["queued", "steer", "user", "head", "taken_over"]), _AT),
+    ),
+    min_size=10,
+    max_size=40,
+).map(lambda steps: [("rules", 1), *steps])
 
 
 def tell(steps, story=None):
     """The story that a list of steps tells, or how it goes on."""
     story = story or Story(MemoryStore())
     for verb, detail in steps:
-        _Teller(story).tell(verb, detail)
+        # A session that was ended refuses the steps that follow.
+        with contextlib.suppress(SessionEnded):
+            _Teller(story).tell(verb, detail)
     return story
 
 
@@ -104,6 +121,15 @@ class _Teller:
             act(detail)
         else:
             self.session.append(self._fact(verb, detail), at=self._link(detail).id)
+
+    def _rules(self, rules):
+        """From here on a program of another version writes."""
+        self.session.rules = rules
+
+    def _taken_over(self, _):
+        """A worker takes the session up; where compactions are old it records what waits."""
+        queue = self.session._queue_to_record()
+        self.session.append(Activity(holder="w", rules=self.session.rules, queue=queue))
 
     def _link(self, at):
         return self.links[at % len(self.links)]

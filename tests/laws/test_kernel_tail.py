@@ -2,10 +2,11 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, store_of, tell
+from tests.laws.logs import DAMAGE, MIXED_STORIES, STORIES, bytes_of, damaged, store_of, tell
 from wakelog.errors import WakelogError
 from wakelog.log.content import Prompt
 from wakelog.log.entry import Message, Queued
@@ -18,15 +19,15 @@ TIMES = st.sampled_from([0, START_MS, START_MS + 40_000, START_MS + 10_000_000])
 CHANNELS = st.sampled_from([frozenset(), frozenset({"terminal"}), frozenset({"terminal", "bot"})])
 
 
-def _judged(log, now_ms, attached):
+def _judged(log, now_ms, attached, rules):
     try:
-        verdict = decide(log.tree, now_ms, attached)
+        verdict = decide(log.tree, now_ms, attached, rules)
     except WakelogError as error:
         return "refused", error.message, type(error)
     return verdict.row, verdict.decision, verdict.sight.policy
 
 
-def _compare(raw, now_ms, attached, seen):
+def _compare(raw, now_ms, attached, seen, rules=2):
     store = store_of(raw)
     try:
         whole = read_log(store, "s", verify=True)
@@ -36,10 +37,10 @@ def _compare(raw, now_ms, attached, seen):
     if whole.tree.head is None:
         return
     active = read_active(store, "s")
-    verdict = _judged(whole, now_ms, attached)
+    verdict = _judged(whole, now_ms, attached, rules)
     seen["partial" if active.tree.partial else "whole"] += 1
     seen[verdict[0]] += 1
-    assert _judged(active, now_ms, attached) == verdict
+    assert _judged(active, now_ms, attached, rules) == verdict
 
 
 def test_decisions_of_the_tail_are_decisions_of_the_whole():
@@ -71,9 +72,26 @@ def test_decisions_of_a_damaged_tail():
     assert seen["partial"] > 10, seen
 
 
-def test_what_was_said_on_another_branch_is_not_said_again_behind_a_fold():
-    """Law 2, RUN-11: a fold carries the queue, and which of it another branch has taken up."""
+@pytest.mark.parametrize("rules", [1, 2])
+def test_decisions_where_versions_are_mixed(rules):
+    """Law 2, RUN-22: the same where compactions of older versions stand between, under the rules of either."""
+    seen = Counter()
+
+    @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(MIXED_STORIES, TIMES, CHANNELS)
+    def check(steps, now_ms, attached):
+        _compare(bytes_of(tell(steps)), now_ms, attached, seen, rules)
+
+    check()
+    assert seen["partial"] > 10, seen
+    assert "follow-up" in seen, seen
+
+
+@pytest.mark.parametrize("rules", [1, 2])
+def test_what_was_said_on_another_branch_is_not_said_again_behind_a_fold(rules):
+    """Law 2, RUN-11: a fold carries the queue, and (rules 1) which of it another branch has taken up."""
     story = tell([("user", 1), ("reply", 0)])
+    story.session.rules = rules
     before = story.session.tree.head
     queued = story.session.append(Queued(message=Prompt(content="later")))
     story.session.append(Message(message=Prompt(content="later", queued_id=queued.id)))
@@ -85,4 +103,5 @@ def test_what_was_said_on_another_branch_is_not_said_again_behind_a_fold():
         story.session.compact(summary)
         whole, tail = (read(story.store, story.session.id) for read in (read_log, read_active))
         assert tail.tree.partial
-        assert decide(tail.tree, START_MS).decision == decide(whole.tree, START_MS).decision == Rest()
+        for read in (whole, tail):
+            assert decide(read.tree, START_MS, rules=rules).decision == Rest()

@@ -134,8 +134,8 @@ IN_TURN = (
         "what another branch took up is said again",
         "law 2, RUN-11",
         "views/state.py",
-        "        said=tuple(queued.id for queued in branch.queue if queued.id in taken_up(tree)),\n",
-        "",
+        "    said = tuple(queued.id for queued in branch.queue if queued.id in taken_up(tree))\n",
+        "    said: tuple[str, ...] = ()\n",
         ("tests/laws/test_kernel_tail.py::test_what_was_said_on_another_branch_is_not_said_again_behind_a_fold",),
     ),
     Mutant(

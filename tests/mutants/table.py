@@ -17,6 +17,7 @@ from tests.mutants.in_processes import IN_PROCESSES
 from tests.mutants.in_providers import IN_PROVIDERS
 from tests.mutants.in_replaying import IN_REPLAYING
 from tests.mutants.in_session import IN_SESSION
+from tests.mutants.in_state import IN_STATE
 from tests.mutants.in_stores import IN_STORES
 from tests.mutants.in_tools import IN_TOOLS
 from tests.mutants.in_tree import IN_TREE
@@ -25,7 +26,7 @@ from tests.mutants.in_views import IN_VIEWS
 
 MUTANTS = (
     *(*IN_LOG, *IN_TREE, *IN_VIEWS, *IN_TURN, *IN_DAMAGE),
-    *(*IN_STORES, *IN_DATABASES, *IN_CATALOGS, *IN_BLOBS, *IN_SESSION),
+    *(*IN_STORES, *IN_DATABASES, *IN_CATALOGS, *IN_BLOBS, *IN_SESSION, *IN_STATE),
     *(*IN_PROVIDERS, *IN_DOORS, *IN_ANTHROPIC, *IN_OPENAI, *IN_TOOLS, *IN_MCP, *IN_CHANNELS),
     *(*IN_ACTS, *IN_PROCESSES, *IN_REPLAYING, *IN_CLI, *IN_CHAT),
 )
@@ -35,6 +36,6 @@ MUST_BREAK = (
     *(f"LOG-{number}" for number in (1, 3, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17)),
     *(f"TREE-{number}" for number in range(1, 7)),
     *(f"VIEW-{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)),
-    *(f"RUN-{number}" for number in (1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 19)),
-    *(f"ST-{number}" for number in (1, 2, 4, 5, 7)),
+    *(f"RUN-{number}" for number in (1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 21, 22)),
+    *(f"ST-{number}" for number in (1, 2, 3, 4, 5, 7)),
 )

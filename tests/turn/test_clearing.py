@@ -10,6 +10,7 @@ from tests.turn.test_assemble import SPOKEN
 from wakelog.log.codec import encode
 from wakelog.log.content import Image, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult
 from wakelog.log.entry import (
+    Activity,
     Attention,
     AttentionResolved,
     Cancelled,
@@ -47,6 +48,7 @@ BODIES = [
     Message(message=ToolResult(tool_call_id="t", content=(Text(text=SAID),))),
     Message(message=Note(content=SAID)),
     Queued(message=Prompt(content=SAID)),
+    Activity(queue=(Queued(message=Prompt(content=SAID)),)),
     Partial(reply_id="r", content=(Text(text=SAID),)),
     Partial(reply_id="r", error=FaultReport(message=SAID)),
     Compaction(summary=SAID),

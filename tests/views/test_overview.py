@@ -27,7 +27,7 @@ def state(*bodies, **given):
         ((Attention(),), {}, "waiting"),
         ((), {"held": True}, "running"),
         ((Attention(),), {"damaged": True}, "damaged"),
-        ((Terminated(), Queued()), {"held": True, "damaged": True}, "terminated"),
+        ((Queued(), Terminated()), {"held": True, "damaged": True}, "terminated"),
     ],
 )
 def test_state_words(bodies, given, word):

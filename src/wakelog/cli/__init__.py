@@ -32,6 +32,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "rename": ("marks", "Give a session a title."),
         "label": ("marks", "Name an entry."),
         "archive": ("marks", "Put a session away, or bring it back."),
+        "end": ("ending", "End a session for good."),
     },
     "Branch": {
         "tree": ("trees", "Draw every branch of a session."),

@@ -37,6 +37,7 @@ _MEANT = {
     **dict.fromkeys(("prompt", "ask", "exec", "start"), "run"),
     **dict.fromkeys(("resume", "continue", "recover"), "wake"),
     **dict.fromkeys(("stop", "kill", "abort", "interrupt"), "cancel"),
+    **dict.fromkeys(("terminate", "close", "finish"), "end"),
     **dict.fromkeys(("approve", "deny", "decide", "pending", "waiting"), "attention"),
     **dict.fromkeys(("retry", "redo"), "rerun"),
     **dict.fromkeys(("summarise", "summarize", "fold"), "compact"),

@@ -20,7 +20,7 @@ from wakelog.cli.options import Asked, command, session_option
 from wakelog.cli.places import Place
 from wakelog.cli.serving import OneLoop
 from wakelog.cli.terms import Served, Terms, agree, begin
-from wakelog.cli.write import here, one_text, read_stdin
+from wakelog.cli.write import here, note_clipped, one_text, read_stdin
 from wakelog.config.names import TOOL_NAMES
 from wakelog.errors import Conflict, UsageError
 from wakelog.log.content import Prompt, Text

@@ -11,12 +11,13 @@ from wakelog.cli.draw import Look, clip, look
 from wakelog.cli.names import Names
 from wakelog.cli.options import Asked
 from wakelog.cli.safe import first_line, visible
-from wakelog.cli.times import ago, now_ms, plural
+from wakelog.cli.times import ago, lasted, now_ms, plural
 from wakelog.cli.transcripts import draw_rows, dressed
 from wakelog.journals import JournalTexts
 from wakelog.log.tree import Branch
 from wakelog.reading import Log
 from wakelog.views.overview import overview
+from wakelog.views.queue import waiting_messages
 from wakelog.views.transcript import count_messages, transcript
 
 
@@ -29,7 +30,8 @@ def transcript_lines(
     names = Names(log.tree)
     addresses = {link.id: names.short(link) for link in branch.links}
     dress = dressed(seen, now, addresses, full=full, ref=address.ref)
-    rows = transcript(branch, journals.partials, running=journals.running)
+    waiting = waiting_messages(log.tree) if branch.tip is not None and branch.tip.id == log.tree.head else None
+    rows = transcript(branch, journals.partials, running=journals.running, waiting=waiting)
     yield from _card(seen, address, log, branch, now)
     yield from draw_rows(dress, (row for row in rows if row.kind != "session"))
     others = len(log.tree.leaves()) - 1
@@ -51,6 +53,7 @@ def _card(seen: Look, address: Address, log: Log, branch: Branch, now: int) -> I
         visible(card.model or ""),
         plural(count_messages(branch), "message"),
         card.state,
+        f"uptime {lasted(card.uptime_ms)}" if card.uptime_ms else "",
         "archived" if card.archived else "",
         ago(updated, now),
     )

@@ -3,7 +3,8 @@
 Rule 1: each is woken as it would be alone: under its own lease, with its own channel, and it ends with its own word.
 One that fails, or is in other hands, does not keep the others from going on.
 Rule 2: a sub-agent is woken by whoever sent it out. It has a turn of its own when that one is done, not before.
-Rule 3: Ctrl-C cancels the turns that run and begins no others; the second time all are left, like a killed process
+Rule 3: a session that was forked, or whose head was moved, waits for a person; it is left as it is (`is_dormant`).
+Rule 4: Ctrl-C cancels the turns that run and begins no others; the second time all are left, like a killed process
 leaves them.
 """
 
@@ -25,10 +26,11 @@ from wakelog.ports import Store
 from wakelog.reading import read_first
 from wakelog.session import Session
 from wakelog.views.session_row import SessionRow
+from wakelog.views.state import is_dormant
 
 
 class Woken(msgspec.Struct, frozen=True):
-    """What came of one: how it ended; or why it could not be woken."""
+    """What came of one: how it ended; or why it could not be woken; without either it is dormant and was left alone."""
 
     row: SessionRow
     session: Session | None = None
@@ -68,6 +70,8 @@ class Together:
     async def _woken(self, row: SessionRow) -> Woken:
         try:
             session = Session(self._place.store, row.name)
+            if is_dormant(session.tree):
+                return Woken(row)
             if row.state == "failed" and has_failed(session):
                 await behind(lambda: check_session(session))
                 retry(session)

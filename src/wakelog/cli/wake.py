@@ -33,6 +33,7 @@ _SPOKEN = {
     "waiting": "waiting",
     "running": "being run elsewhere",
     "idle": "nothing to do here",
+    "dormant": "dormant: it was forked or its head was moved, and waits for a person",
     "no_model": "names no model that could answer",
 }
 # Of many sessions the worst that happened is the answer, in the order of the exit codes. What somebody else runs is in
@@ -158,7 +159,9 @@ def _tell(asked: Asked, woken: Woken) -> int:
 
 
 def _why_not(woken: Woken) -> str:
-    """Why one was not woken, in a word: it is in other hands, nobody could answer, or something is wrong."""
+    """Why one was not woken, in a word: it is dormant, another process runs it, no model is known, or it failed."""
+    if woken.error is None:
+        return "dormant"
     if isinstance(woken.error, Conflict):
         return "running"
     return "no_model" if isinstance(woken.error, UsageError) and woken.row.model is None else "failed"

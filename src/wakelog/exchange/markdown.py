@@ -14,6 +14,7 @@ from wakelog.log.codec import canonical
 from wakelog.log.tree import Branch
 from wakelog.reading import Log
 from wakelog.views.overview import overview
+from wakelog.views.queue import waiting_messages
 from wakelog.views.transcript import Row, count_messages, transcript
 
 _TICKS = re.compile(r"`+")
@@ -28,7 +29,8 @@ def document(log: Log, branch: Branch, visible: Visible, journals: JournalTexts 
     """The document of one branch, with what its journals hold beyond the log."""
     lines = [*_head(log, branch, visible)]
     last = ""
-    for row in transcript(branch, journals.partials, running=journals.running):
+    waiting = waiting_messages(log.tree) if branch.tip is not None and branch.tip.id == log.tree.head else None
+    for row in transcript(branch, journals.partials, running=journals.running, waiting=waiting):
         if row.kind == "session":
             continue
         if row.entry_id != last:

@@ -239,9 +239,14 @@ class Sent(Fact, frozen=True, kw_only=True, tag="sent"):
 
 
 class Head(Fact, frozen=True, kw_only=True, tag="head"):
-    """A person moved the place where the next link goes."""
+    """A person moved the place where the next link goes.
+
+    `reason` says that the move is a request to run: a turn is tried again (`retry`), or a tool runs again (`rerun`).
+    A move without a reason is no such request (see `SessionState.dormant`).
+    """
 
     target_id: str
+    reason: Literal["retry", "rerun"] | None = None
 
 
 class Label(Fact, frozen=True, kw_only=True, tag="label"):
@@ -304,6 +309,8 @@ class Activity(Fact, frozen=True, kw_only=True, tag="activity"):
     """A worker took the session up, or left it. The seq of the taking is the worker's fence.
 
     `channels` are those the worker can deliver to while it has the session; `rules` are those it decides and writes by.
+    `queue` is given where the last compaction was written before rules 2, which carries the queue of one branch only.
+    It holds the messages that wait in the whole session, so that they need not be looked for again.
     """
 
     holder: str = ""
@@ -311,6 +318,7 @@ class Activity(Fact, frozen=True, kw_only=True, tag="activity"):
     fence: int | None = None
     channels: tuple[str, ...] = ()
     rules: int = 1
+    queue: tuple[Queued, ...] | None = None
 
 
 class DamageNote(Fact, frozen=True, kw_only=True, tag="damage"):
@@ -343,14 +351,22 @@ class FoldState(Value, frozen=True, kw_only=True):
 
     Session-wide values are those of the whole log before the compaction; branch values those of
     the branch the compaction stands on. `head` is the session's head just before it.
+
+    `rules` are those it was computed by. Under rules 1 `queue` held what waited on this branch only, `said` which of it
+    was taken up on another branch, `uptime_ms` counted the time of dead workers too, and `dormant` was not recorded.
+    Under rules 2 `queue` holds the messages that wait in the whole session, and this branch's requests.
     """
 
     head: str
+    rules: int = 1
     title: str | None = None
     archived: bool = False
     terminated: bool = False
     uptime_ms: int = 0
     attached_at: str | None = None
+    worked_at: str | None = None
+    """When the worker that is attached last wrote an entry that only a worker writes."""
+    dormant: bool = False
     calls: int = 0
     usage: Usage = Usage(cost_micros=0)
     messages: int = 0
@@ -365,7 +381,6 @@ class FoldState(Value, frozen=True, kw_only=True):
     context: ContextRecord | None = None
     queue: tuple[Queued, ...] = ()
     said: tuple[str, ...] = ()
-    """Which of the queue were taken up on another branch by then."""
     attention: tuple[Attention, ...] = ()
     owed: tuple[Owed, ...] = ()
 

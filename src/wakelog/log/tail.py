@@ -5,6 +5,10 @@ then on to its first kept entry. What it read is trusted only where every line i
 matches and seq descends by one; anything else (damage that is not noted, foreign lines, repeated lines, an
 open matter about a link further back) and the whole log is read instead. So for every log, each view of
 the tail equals the view of the whole.
+
+Messages that wait in the queue belong to the whole session. A compaction written before rules 2 carries those of its
+own branch only. Where the queue is asked for, the pass goes on past it and keeps nothing but the messages that wait,
+until an entry records the whole queue (`recorded_queue`) or the log begins.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,35 +16,66 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from wakelog.log.codec import Undecodable, decode
-from wakelog.log.entry import Attention, Body, Compaction, DamageNote, Entry, Head, Queued
+from wakelog.log.content import Prompt
+from wakelog.log.entry import (
+    Activity,
+    Attention,
+    Body,
+    Compaction,
+    DamageNote,
+    Entry,
+    FoldState,
+    Head,
+    Message,
+    Queued,
+)
 from wakelog.log.lines import Line
 from wakelog.log.seal import follows, seal_of
 from wakelog.log.tree import Tree
 
+MESSAGE_MODES = ("steer", "followUp")
+
 
 class Tail(msgspec.Struct, frozen=True):
-    """The end of a log, oldest first. Without a `fold` it is the whole log."""
+    """The end of a log, oldest first. Without a `fold` it is the whole log.
+
+    `queued` are the messages that waited before it, oldest first; None where they were not looked for.
+    """
 
     entries: tuple[Entry, ...]
     fold: str | None = None
     head: str | None = None
+    queued: tuple[Queued, ...] | None = None
 
 
-def read_tail(backwards: Iterable[Line], *, at: str | None = None) -> Tail | None:
+def recorded_queue(value: Body) -> tuple[Queued, ...] | None:
+    """The queue of the whole session, if this entry records it."""
+    match value:
+        case Compaction(state=FoldState(rules=rules, queue=queue)) if rules >= 2:
+            return queue
+        case Activity(queue=queue):
+            return queue
+    return None
+
+
+def read_tail(backwards: Iterable[Line], *, at: str | None = None, queue: bool = False) -> Tail | None:
     """The part of a log that its views need, read from the end; None where only the whole will do.
 
-    `at` asks for the branch of that entry instead of the head's.
+    `at` asks for the branch of that entry instead of the head's; `queue` also for the messages that wait before it.
     """
     search = _Search(at)
     for entry in _sound(backwards):
         if entry is None:
             return None
-        search.meet(entry)
+        if search.is_over:
+            search.pass_by(entry)
+        else:
+            search.meet(entry)
         if search.is_stateless:
             return None
-        if search.is_over:
-            return search.found()
-    return Tail(search.entries())
+        if search.is_over and not (queue and search.misses_queue):
+            return search.found(queue=queue)
+    return search.found(queue=queue) if search.is_over else Tail(search.entries(), queued=())
 
 
 def tree_of(tail: Tail, session: Entry) -> Tree:
@@ -48,6 +83,7 @@ def tree_of(tail: Tail, session: Entry) -> Tree:
     if tail.fold is None:
         return Tree().add_all(tail.entries)
     tree = Tree(partial=True).add_all((session, *(entry for entry in tail.entries if entry.seq > 0)))
+    tree.queued_before = tail.queued
     if tail.head is not None:
         tree.set_head(tree.find(tail.head), tree.last_seq)
     return tree
@@ -72,14 +108,34 @@ class _Search:
         self._want: str | None = at
         self._fold: Compaction | None = None
         self._kept: str | None = None
+        self.misses_queue = True
+        self._queued: dict[str, Queued] = {}
+        self._taken: set[str] = set()
 
     def meet(self, entry: Entry) -> None:
         self._met.append(entry)
         self._by_id[entry.id] = entry
+        self._note_queue(entry.value)
         if self._head is None:
             self._find_head(entry)
         while self._want is not None and self._want in self._by_id:
             self._step(self._by_id[self._want])
+
+    def pass_by(self, entry: Entry) -> None:
+        """An entry before the tail: only whether it is a message that waits matters."""
+        value = entry.value
+        self._note_queue(value)
+        if isinstance(value, Queued):
+            self._queued[value.id] = value
+        elif not self.misses_queue:
+            # Going backwards, what it carries stands before everything met so far.
+            self._queued = {**self._queued, **{queued.id: queued for queued in reversed(recorded_queue(value) or ())}}
+
+    def _note_queue(self, value: Body) -> None:
+        if recorded_queue(value) is not None:
+            self.misses_queue = False
+        elif isinstance(value, Message) and isinstance(value.message, Prompt) and value.message.queued_id is not None:
+            self._taken.add(value.message.queued_id)
 
     def _find_head(self, entry: Entry) -> None:
         """The head is known from the newest entry that says where it was; later links move it on."""
@@ -121,9 +177,15 @@ class _Search:
     def entries(self) -> tuple[Entry, ...]:
         return tuple(reversed(self._met))
 
-    def found(self) -> Tail | None:
+    def found(self, *, queue: bool) -> Tail | None:
         assert self._fold is not None
-        return None if any(map(self._reaches_back, self._met)) else Tail(self.entries(), self._fold.id, self._head)
+        if any(map(self._reaches_back, self._met)):
+            return None
+        return Tail(self.entries(), self._fold.id, self._head, self._waiting() if queue else None)
+
+    def _waiting(self) -> tuple[Queued, ...]:
+        oldest_first = reversed(self._queued.values())
+        return tuple(one for one in oldest_first if one.mode in MESSAGE_MODES and one.id not in self._taken)
 
     def _reaches_back(self, entry: Entry) -> bool:
         """Whether an open matter hangs on a link that was not read: nobody here can tell on which branches."""

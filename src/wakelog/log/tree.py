@@ -8,7 +8,7 @@ Rule 3: nothing readable is lost. A link whose parent cannot be read hangs on th
 link before it, and takes the head along if the head's own trace is lost; that bridge is reported.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -16,6 +16,7 @@ from wakelog.errors import NotFound
 from wakelog.log.content import ToolResult
 from wakelog.log.digest import digest_of
 from wakelog.log.entry import (
+    Activity,
     AttentionResolved,
     Body,
     Compaction,
@@ -24,10 +25,12 @@ from wakelog.log.entry import (
     Head,
     Message,
     Partial,
+    Queued,
     Resumed,
     Sent,
     Session,
     Spawned,
+    Terminated,
     ToolStarted,
 )
 from wakelog.log.lines import Damage, DamageKind
@@ -37,6 +40,8 @@ _SUBJECTS = {
     **dict.fromkeys((ToolStarted, Spawned, Sent, Partial, Resumed), "reply_id"),
     AttentionResolved: "attention_id",
 }
+# Types that views of the whole session look for at every step; there are few of them beside the rest.
+_INDEXED = frozenset((Activity, Compaction, Queued, Terminated))
 
 
 class Branch(msgspec.Struct, frozen=True):
@@ -85,6 +90,9 @@ class Tree:
         self._speaks_of: dict[str, str] = {}
         self._last_link: str | None = None
         self._inherited: frozenset[str] = frozenset()
+        self._by_type: dict[type[Body], list[Entry]] = {}
+        self.queued_before: tuple[Queued, ...] | None = ()
+        """The messages that waited before a tail, on whatever branch; None where they have not been looked for."""
 
     # ── growing ──────────────────────────────────────────────────────────────────────────────────
 
@@ -140,6 +148,7 @@ class Tree:
         parent = self._parent_of(entry)
         head = self._head_after(entry, parent)
         self._place(entry, parent)
+        self._index(entry)
         if head is not None:
             self.set_head(head, entry.seq)
 
@@ -182,6 +191,7 @@ class Tree:
         if named is not None and not self.partial and self._resolve(named) is None:
             self._report(entry, "orphan", f"it speaks of {named}, which does not stand before it")
         self._join(entry, link)
+        self._index(entry)
         if type(entry.value) is Head:
             self._move_head(entry, entry.value.target_id)
         elif type(entry.value) is DamageNote and entry.value.reason == "lost":
@@ -200,6 +210,10 @@ class Tree:
             case Message(message=ToolResult(reply_id=str() as reply_id)):
                 return not self.partial and reply_id not in self.links
         return False
+
+    def _index(self, entry: Entry) -> None:
+        if type(entry.value) in _INDEXED:
+            self._by_type.setdefault(type(entry.value), []).append(entry)
 
     def _join(self, fact: Entry, link: str | None) -> None:
         """A fact about nothing that can be read is kept with the session itself."""
@@ -290,6 +304,10 @@ class Tree:
     def own_links(self) -> Iterator[Entry]:
         """The links of this session itself, in the order of the log; the first is its session entry."""
         return (link for link in self.links.values() if link.id not in self._inherited)
+
+    def own_of(self, kind: type[Body]) -> Sequence[Entry]:
+        """The entries of one of the indexed types that this session itself holds, in the order of the log."""
+        return self._by_type.get(kind, ())
 
     @property
     def card(self) -> Session:

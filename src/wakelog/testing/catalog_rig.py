@@ -10,6 +10,8 @@ from typing import Any, Protocol, cast
 
 from wakelog.errors import WakelogError
 from wakelog.forking import fork
+from wakelog.log.content import Prompt
+from wakelog.log.entry import Activity, Call, Queued
 from wakelog.log.lines import Line
 from wakelog.ports import Catalog, Hit, Store
 from wakelog.session import Session
@@ -164,6 +166,11 @@ def change(shelf: Shelf, chance: random.Random, stories: list[Story]) -> None:
         "archive": lambda: session.archive(archived=chance.random() < 0.5),
         "head": lambda: session.move_head(chance.choice(links)),
         "compact": lambda: session.compact("a summary of all that"),
+        "retry": lambda: session.move_head(chance.choice(links), reason="retry"),
+        "queue": lambda: session.append(Queued(message=Prompt(content="later")), at=chance.choice(links)),
+        "attach": lambda: session.append(Activity(holder="w")),
+        "work": lambda: session.append(Call(reply_id="r")),
+        "leave": lambda: session.append(Activity(holder="w", event="left")),
         "new": lambda: stories.append(shelf.talk(1, agent=chance.choice(["crab", "dove"]))),
         "fork": lambda: stories.append(_told(shelf, fork(session, chance.choice(links)))),
         "garbage": lambda: shelf.rig.plant(session.id, b"\x00\xff garbage\n"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from wakelog.errors import UsageError
 from wakelog.forking import fork
-from wakelog.log.entry import ModelChange
+from wakelog.log.entry import Activity, Call, ModelChange
 from wakelog.ports import Catalog
 from wakelog.session import Session
 from wakelog.testing.builders import Story
@@ -65,6 +65,33 @@ class ListingSuite:
         assert [row.name for row in catalog.rows(sender="TG:1")] == [third.name]
         assert list(catalog.rows(agent="cr\udcffab")) == list(catalog.rows(sender="no\0body")) == []
         shelf.agrees()
+
+    def test_states_and_uptime_are_listed(self, shelf: Shelf) -> None:
+        """RUN-15, RUN-21, ST-3: ended and dormant sessions are told apart; the time workers have run is known."""
+        ended, parent = shelf.talk(1).session, shelf.talk(1).session
+        prompt = parent.branch().links[1].id
+        asleep, spoken = fork(parent, prompt), fork(parent, prompt)
+        shelf.catalog.refresh()
+        spoken.say("and now?")
+        ended.end("enough")
+        moved = shelf.talk(1).session
+        moved.move_head(moved.branch().links[1].id)
+        worked = shelf.talk(1).session
+        worked.append(Activity(holder="killed", timestamp="2026-01-02T10:00:00.000Z"))
+        worked.append(Call(reply_id="r", timestamp="2026-01-02T10:00:30.000Z"))
+        shelf.catalog.refresh()
+        worked.append(Activity(holder="later", timestamp="2026-01-03T10:00:00.000Z"))
+        worked.append(Activity(holder="later", event="left", timestamp="2026-01-03T10:00:10.000Z"))
+        shelf.agrees()
+        rows = {row.name: row for row in shelf.catalog.rows()}
+        named = {"terminated": ended, "dormant": asleep, "owes": spoken}
+        assert {word: rows[session.name].state for word, session in named.items()} == {word: word for word in named}
+        assert rows[moved.name].state == "dormant"
+        assert rows[worked.name].uptime == 40
+        shelf.catalog.refresh()
+        moved.move_head(moved.tree.leaves()[-1])
+        shelf.agrees()
+        assert next(row.state for row in shelf.catalog.rows() if row.name == moved.name) == "rest"
 
     def test_find_prefers_the_exact(self, shelf: Shelf) -> None:
         """A name or id that is there wins alone, also where others begin with it."""

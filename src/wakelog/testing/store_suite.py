@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from wakelog.ports import Store
+from wakelog.testing.ending_suite import EndingSuite
 from wakelog.testing.history_suite import HistorySuite
 from wakelog.testing.identity_suite import IdentitySuite
 from wakelog.testing.lease_suite import LeaseSuite
@@ -23,7 +24,7 @@ from wakelog.testing.store_rig import Rig, body, make
 __all__ = ["StoreSuite", "body", "make"]
 
 
-class StoreSuite(LogSuite, IdentitySuite, LeaseSuite, MovingSuite, HistorySuite):
+class StoreSuite(LogSuite, IdentitySuite, LeaseSuite, EndingSuite, MovingSuite, HistorySuite):
     """Subclass it and give it a `rig` fixture."""
 
     @pytest.fixture

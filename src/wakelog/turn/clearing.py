@@ -17,6 +17,7 @@ import msgspec
 import msgspec.inspect
 
 from wakelog.log.content import BlobRef, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult
+from wakelog.log.digest import digest_of
 from wakelog.log.entry import (
     RULES,
     Attention,
@@ -136,6 +137,12 @@ def cleared(body: _Body, rules: int = RULES) -> _Body:
         if stood is not None and (clean := _cleared_value(stood, rules)) is not stood:
             changed[name] = clean
     return msgspec.structs.replace(body, **{**changed, **_unbound(body)}) if changed else body
+
+
+def cleared_identity(name: str) -> str:
+    """The name of an agent or a sender without secrets; a digest keeps two names that held different ones apart."""
+    found = redact(name)
+    return f"{found.text}~{digest_of(name.encode(errors='surrogatepass'))[-12:]}" if found.hits else name
 
 
 @cache

@@ -2,11 +2,12 @@
 
 import msgspec
 
-from wakelog.log.entry import RULES, Queued
+from wakelog.log.entry import RULES
 from wakelog.log.tree import Branch, Tree
 from wakelog.turn.policy import Policy, policy_in_force
 from wakelog.views.pending import Pending, pending
-from wakelog.views.state import BranchState, branch_state, taken_up
+from wakelog.views.queue import queue_at_head
+from wakelog.views.state import BranchState, branch_state
 
 
 class Sight(msgspec.Struct, frozen=True):
@@ -28,7 +29,7 @@ def look(tree: Tree, now_ms: int, attached: frozenset[str], rules: int = RULES) 
     state = branch_state(branch)
     open_work = pending(branch, state)
     waiting = msgspec.structs.replace(
-        open_work, queue=_not_said(tree, open_work.queue), cut=_not_followed(tree, branch, open_work.cut)
+        open_work, queue=queue_at_head(tree, open_work.queue, rules), cut=_not_followed(tree, branch, open_work.cut)
     )
     return Sight(tree, branch, state, waiting, policy_in_force(state.context), now_ms, attached, rules)
 
@@ -40,9 +41,3 @@ def _not_followed(tree: Tree, branch: Branch, cut: str | None) -> str | None:
         return None
     followed = any(tree.links[child].seq > call.seq for child in tree.children(branch.tip.id))
     return None if followed else cut
-
-
-def _not_said(tree: Tree, queue: tuple[Queued, ...]) -> tuple[Queued, ...]:
-    """What waits on this branch and was taken up on no other: a message is said once, however often one goes back."""
-    said = taken_up(tree) if queue else set()
-    return tuple(queued for queued in queue if queued.id not in said)

@@ -8,9 +8,10 @@ from wakelog.log.content import Usage
 from wakelog.log.entry import Attention, Queued
 from wakelog.log.tree import Tree
 from wakelog.views.pending import Pending, pending
-from wakelog.views.state import BranchState, branch_state, session_state
+from wakelog.views.queue import queue_at_head
+from wakelog.views.state import BranchState, SessionState, branch_state, session_state
 
-StateWord: TypeAlias = Literal["rest", "running", "owes", "waiting", "failed", "damaged", "terminated"]
+StateWord: TypeAlias = Literal["rest", "running", "owes", "waiting", "failed", "damaged", "terminated", "dormant"]
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -30,7 +31,8 @@ class Overview(msgspec.Struct, frozen=True):
     provider: str | None
     settings: dict[str, object]
     archived: bool
-    uptime_ms: int
+    uptime_ms: int | None
+    """For how long workers have run it; None where a tail was read that cannot say (see `SessionState.uptime`)."""
     calls: int
     usage: Usage
     open_calls: int
@@ -47,6 +49,7 @@ def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overvi
     branch = tree.branch()
     session, here = session_state(tree), branch_state(branch)
     open_work = pending(branch, here)
+    open_work = msgspec.structs.replace(open_work, queue=queue_at_head(tree, here.queue))
     card = tree.card
     return Overview(
         id=card.id,
@@ -69,12 +72,12 @@ def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overvi
         open_calls=len(open_work.open_calls),
         queue=open_work.queue,
         attention=open_work.attention,
-        state=_state(here, open_work, held=held, terminated=session.terminated, damaged=damaged),
+        state=_state(session, here, open_work, held=held, damaged=damaged),
     )
 
 
-def _state(here: BranchState, open_work: Pending, *, held: bool, terminated: bool, damaged: bool) -> StateWord:
-    if terminated:
+def _state(session: SessionState, here: BranchState, open_work: Pending, *, held: bool, damaged: bool) -> StateWord:
+    if session.terminated:
         return "terminated"
     if damaged:
         return "damaged"
@@ -86,4 +89,6 @@ def _state(here: BranchState, open_work: Pending, *, held: bool, terminated: boo
         return "failed"
     said = any(queued.mode != "cancel" for queued in open_work.queue)
     owes = open_work.open_calls or open_work.owed or open_work.cut or said
-    return "owes" if owes or here.ends_in in ("prompt", "result", "faulted") else "rest"
+    if not owes and here.ends_in not in ("prompt", "result", "faulted"):
+        return "rest"
+    return "dormant" if session.dormant else "owes"

@@ -76,6 +76,13 @@ def pending(branch: Branch, state: BranchState | None = None) -> Pending:
     return Pending(open_calls(branch), state.owed, _cut(branch), state.queue, state.attention)
 
 
+def is_under_way(branch: Branch) -> bool:
+    """Whether there is a turn that could be cancelled."""
+    state = branch_state(branch)
+    open_work = pending(branch, state)
+    return bool(open_work.open_calls or open_work.cut) or state.ends_in in ("prompt", "result", "faulted")
+
+
 def open_calls(branch: Branch) -> tuple[OpenCall, ...]:
     """The tool calls of the active stretch that have no result, in the order they were asked."""
     asked: list[tuple[Entry, ToolCall]] = []

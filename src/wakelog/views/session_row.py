@@ -7,7 +7,7 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     """A session as a list shows it; `ls --json` prints its fields in this order.
 
     `state` is never `running`: who holds a lease is not in the log. `attached` says that somebody may.
-    `cursor` is the row's place in the order of lists: the next page begins behind it.
+    `uptime` is in seconds. `cursor` is the row's place in the order of lists: the next page begins behind it.
     """
 
     id: str
@@ -29,4 +29,5 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     prompt: str
     origin: str | None
     attached: bool
+    uptime: float
     cursor: str

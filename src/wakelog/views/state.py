@@ -13,6 +13,7 @@ import msgspec
 
 from wakelog.log.content import AnyMessage, JsonObject, Note, Prompt, Reply, ToolResult, Usage
 from wakelog.log.entry import (
+    RULES,
     Activity,
     Attention,
     AttentionResolved,
@@ -24,8 +25,10 @@ from wakelog.log.entry import (
     Entry,
     Failed,
     FoldState,
+    Head,
     Message,
     ModelChange,
+    Origin,
     Owed,
     Partial,
     Queued,
@@ -36,8 +39,9 @@ from wakelog.log.entry import (
     Setting,
     Terminated,
 )
-from wakelog.log.times import elapsed_ms
 from wakelog.log.tree import Branch, Tree
+from wakelog.views.queue import knows_queue, queue_at_head, taken_up
+from wakelog.views.uptime import Uptime, uptime, uptime_of_rules_1
 
 # ── branch ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -254,11 +258,19 @@ class SessionState(msgspec.Struct):
     title: str | None = None
     archived: bool = False
     terminated: bool = False
-    uptime_ms: int = 0
-    attached_at: str | None = None
+    dormant: bool = False
+    """Whether the session was forked, or its head moved, and nobody has asked it to run since."""
+    attached: bool = False
     calls: int = 0
     usage: Usage = Usage(cost_micros=0)
     messages: int = 0
+    uptime: Uptime | None = None
+    """None where only a tail was read, and its compactions are from before rules 2, which carry a wrong sum."""
+
+    @property
+    def uptime_ms(self) -> int | None:
+        """For how long workers have run the session, where that is known."""
+        return self.uptime.total_ms if self.uptime is not None else None
 
 
 def session_state(tree: Tree) -> SessionState:
@@ -272,29 +284,33 @@ def session_state(tree: Tree) -> SessionState:
             break
     for entry in entries[start:]:
         _step_session(state, entry)
+    state.uptime = uptime(entries, whole=not tree.partial or len(entries) == tree.last_seq + 1)
     return state
 
 
 def is_terminated(tree: Tree) -> bool:
-    """Whether a session is over for good; the one session-wide value that every step must know."""
-    links = list(tree.own_links())
-    for link in links[:1]:
-        if any(type(fact.value) is Terminated for fact in tree.facts(link.id)):
-            return True
-    folds = (link.value for link in reversed(links) if isinstance(link.value, Compaction))
+    """Whether a session is over for good; the one session-wide value that every step and every append must know."""
+    if tree.own_of(Terminated):
+        return True
+    folds = (fold.value for fold in tree.own_of(Compaction) if isinstance(fold.value, Compaction))
     return any(fold.state is not None and fold.state.terminated for fold in folds)
+
+
+def is_dormant(tree: Tree) -> bool:
+    """Whether a session is to be left alone by everything that wakes sessions by itself, such as a timer."""
+    return session_state(tree).dormant
 
 
 def _carried_session(fold: FoldState) -> SessionState:
     return SessionState(
-        fold.title,
-        fold.archived,
-        fold.terminated,
-        fold.uptime_ms,
-        fold.attached_at,
-        fold.calls,
-        fold.usage,
-        fold.messages,
+        title=fold.title,
+        archived=fold.archived,
+        terminated=fold.terminated,
+        dormant=fold.dormant,
+        attached=fold.attached_at is not None,
+        calls=fold.calls,
+        usage=fold.usage,
+        messages=fold.messages,
     )
 
 
@@ -308,8 +324,8 @@ def _step_session(state: SessionState, entry: Entry) -> None:
             state.archived = archived
         case Terminated():
             state.terminated = True
-        case Activity() as activity:
-            _step_uptime(state, activity)
+        case Activity(event=event):
+            state.attached = event == "attached"
         case (
             Message(message=Reply(usage=Usage() as usage))
             | Compaction(usage=Usage() as usage)
@@ -318,25 +334,30 @@ def _step_session(state: SessionState, entry: Entry) -> None:
             state.calls += 1
             state.usage = state.usage + usage
     state.messages += isinstance(entry.value, Message)
+    state.dormant = _is_dormant_after(state.dormant, entry.value)
 
 
-def _step_uptime(state: SessionState, activity: Activity) -> None:
-    if state.attached_at is not None:
-        state.uptime_ms += elapsed_ms(state.attached_at, activity.timestamp)
-    state.attached_at = activity.timestamp if activity.event == "attached" else None
+def _is_dormant_after(dormant: bool, value: Body) -> bool:  # noqa: FBT001 - the value of a fold
+    """A fork or a move of the head is not a request to run; a person who speaks, or a worker that comes, ends that."""
+    match value:
+        case Session(parent=Origin(kind="fork")):
+            return True
+        case Head(reason=reason):
+            return reason is None
+        case Message(message=Prompt()) | Queued(mode="steer" | "followUp") | Activity(event="attached"):
+            return False
+    return dormant
 
 
-def fold_state(tree: Tree, at: str) -> FoldState:
+def fold_state(tree: Tree, at: str, rules: int = RULES) -> FoldState:
     """What a compaction appended under `at` has to carry."""
     branch, session = branch_state(tree.branch(at)), session_state(tree)
     assert tree.head is not None
-    return FoldState(
+    state = FoldState(
         head=tree.head,
         title=session.title,
         archived=session.archived,
         terminated=session.terminated,
-        uptime_ms=session.uptime_ms,
-        attached_at=session.attached_at,
         calls=session.calls,
         usage=session.usage,
         messages=session.messages,
@@ -349,20 +370,31 @@ def fold_state(tree: Tree, at: str) -> FoldState:
         steps=branch.steps,
         settings=branch.settings,
         context=branch.context,
-        queue=branch.queue,
-        said=tuple(queued.id for queued in branch.queue if queued.id in taken_up(tree)),
         attention=branch.attention,
         owed=branch.owed,
     )
+    return _of_rules_1(state, tree, branch) if rules < 2 else _of_rules_2(state, tree, branch, session)
 
 
-def taken_up(tree: Tree) -> set[str]:
-    """What was queued and has been said, on whatever branch; a fold says what was before the tail that was read."""
-    said: set[str] = set()
-    for link in tree.own_links():
-        match link.value:
-            case Message(message=Prompt(queued_id=str() as queued_id)):
-                said.add(queued_id)
-            case Compaction(state=FoldState(said=before)):
-                said.update(before)
-    return said
+def _of_rules_1(state: FoldState, tree: Tree, branch: BranchState) -> FoldState:
+    uptime_ms, attached_at = uptime_of_rules_1(tree.own())
+    said = tuple(queued.id for queued in branch.queue if queued.id in taken_up(tree))
+    return msgspec.structs.replace(state, queue=branch.queue, said=said, uptime_ms=uptime_ms, attached_at=attached_at)
+
+
+def _of_rules_2(state: FoldState, tree: Tree, branch: BranchState, session: SessionState) -> FoldState:
+    assert session.uptime is not None, "a tail that begins at a compaction of rules 1 cannot be carried on"
+    return msgspec.structs.replace(
+        state,
+        rules=2,
+        queue=queue_at_head(tree, branch.queue),
+        dormant=session.dormant,
+        uptime_ms=session.uptime.ended_ms,
+        attached_at=session.uptime.attached_at,
+        worked_at=session.uptime.worked_at,
+    )
+
+
+def can_be_carried(tree: Tree) -> bool:
+    """Whether a tree holds all that a compaction under rules 2 has to carry."""
+    return knows_queue(tree) and session_state(tree).uptime is not None

@@ -4,7 +4,7 @@ Only text and words here, no colours and no markup: each face dresses the rows i
 treat every string in them as hostile.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -23,6 +23,7 @@ from wakelog.log.entry import (
     Message,
     ModelChange,
     Partial,
+    Queued,
     Session,
     Setting,
     Spawned,
@@ -54,10 +55,17 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Of a text that stands in a journal and not in the log yet: `interrupted`, or `running` if it is being written."""
 
 
-def transcript(branch: Branch, unsealed: Sequence[Partial] = (), *, running: bool = False) -> tuple[Row, ...]:
-    """The rows of a branch. A tool call's row holds its result, if there is one; what still waits stands last.
+def transcript(
+    branch: Branch,
+    unsealed: Sequence[Partial] = (),
+    *,
+    running: bool = False,
+    waiting: Iterable[Queued] | None = None,
+) -> tuple[Row, ...]:
+    """The rows of a branch. A tool call's row holds its result, if there is one; messages that wait stand last.
 
     `unsealed` is what the session's journals hold beyond its log (`turn.unsealed`); `running`: a worker writes there.
+    `waiting` are those messages (at the head: `waiting_messages`); without it, those that were queued on the branch.
     """
     results = _results(branch.links)
     labels, words, changes = _labels(branch), _open_words(branch), _changes(branch)
@@ -82,7 +90,9 @@ def transcript(branch: Branch, unsealed: Sequence[Partial] = (), *, running: boo
         for cut in cuts.get(link.id, ()):
             row = _fact_row(cut, "cut", text=Said(content=cut.content).text)
             rows.append(msgspec.structs.replace(row, journal=state.get(cut.id, "")))
-    return (*rows, *_queue_rows(branch))
+    if waiting is None:
+        waiting = branch_state(branch).queue if branch.facts else ()
+    return (*rows, *_queue_rows(waiting))
 
 
 def count_messages(branch: Branch) -> int:
@@ -113,9 +123,9 @@ def _changes(branch: Branch) -> dict[str, str]:
     return {record.id: context_words(record, before) for record, before in zip(records, [None, *records], strict=False)}
 
 
-def _queue_rows(branch: Branch) -> Iterator[Row]:
-    """What people have said and nobody has taken up yet."""
-    for queued in branch_state(branch).queue if branch.facts else ():
+def _queue_rows(waiting: Iterable[Queued]) -> Iterator[Row]:
+    """The messages of people that have not been taken up yet."""
+    for queued in waiting:
         if queued.message is not None and queued.mode in ("steer", "followUp"):
             yield _fact_row(queued, "queued", text=queued.message.text, status=queued.mode)
 

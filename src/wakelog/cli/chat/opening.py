@@ -10,20 +10,21 @@ from wakelog.cli.chat.talk import Talk
 from wakelog.cli.times import plural
 from wakelog.log.content import Prompt
 from wakelog.log.entry import ContextRecord, Entry, Head, Message, Queued
-from wakelog.log.tree import Branch
-from wakelog.views.state import branch_state
+from wakelog.log.tree import Branch, Tree
+from wakelog.views.queue import waiting_messages
 
 _SHOWN_MAX = 40
 # What was queued is told from the state, since it may have been taken up; that somebody came here is no news here.
 _UNTOLD = (Queued, Head)
 
 
-def opened(talk: Talk, name: str, branch: Branch, messages: int) -> list[Shown]:
-    """The last exchange of a branch; `messages` is how many there are in all."""
+def opened(talk: Talk, name: str, tree: Tree, messages: int) -> list[Shown]:
+    """The last exchange at the head; `messages` is how many there are in all."""
+    branch = tree.branch()
     entries = last_exchange(branch)
     talk.context = _in_force_before(branch, entries)
-    for queued in branch_state(branch).queue:
-        if queued.message is not None and queued.mode in ("steer", "followUp"):
+    for queued in waiting_messages(tree):
+        if queued.message is not None:
             talk.queue[queued.id] = queued
     shown = [one for entry in entries for one in talk.hear(name, entry)]
     above = max(0, messages - sum(isinstance(entry.value, Message) for entry in entries))

@@ -84,7 +84,7 @@ class View:
         self.attach(session)
         branch, tree = session.branch(), session.tree
         inside = sum(isinstance(link.value, Message) for link in branch.links)
-        self.show(opened(self._talk, session.name, branch, session_state(tree).messages if tree.partial else inside))
+        self.show(opened(self._talk, session.name, tree, session_state(tree).messages if tree.partial else inside))
         self.look_for_questions()
 
     # ── what has happened ────────────────────────────────────────────────────────────────────────

@@ -157,6 +157,7 @@ class LogFold:
         view, name = overview(tree, damaged=damage > 0), self._stat.name
         # A head on an inherited link makes the parent's card the branch's; the row is this session's own.
         own, updated = self._session() or Session(id=name), self._updated()
+        whole = session_state(tree)
         return SessionRow(
             name=name,
             id=own.id,
@@ -172,7 +173,8 @@ class LogFold:
             size=self._stat.size,
             model=view.model,
             archived=view.archived,
-            attached=session_state(tree).attached_at is not None,
+            attached=whole.attached,
+            uptime=(whole.uptime_ms or 0) / 1_000,
             state=view.state,
             damage=damage,
             # A fork that has said nothing yet is known by how the talk that it goes on with began.

@@ -1,0 +1,84 @@
+"""The queue of a session: messages that people left while the agent was busy, and requests to cancel or compact.
+
+Rule 1: a message (steer, follow-up) belongs to the session. It waits wherever the head is moved, and is taken up once,
+at the head. A request (cancel, compact) belongs to the branch it was made on and stays there.
+Rule 2: workers under rules 1 took a message up only on the branch it was queued on. Replay of what they wrote asks for
+that queue with `rules=1`.
+Rule 3: a compaction under rules 2 carries the messages of the whole session, so the newest one is enough. One written
+before carries those of its own branch; `log/tail.py` reads past it, and `activity` records what was found.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from wakelog.log.content import Prompt
+from wakelog.log.entry import RULES, Activity, Compaction, Entry, FoldState, Message, Queued
+from wakelog.log.tail import MESSAGE_MODES, recorded_queue
+from wakelog.log.tree import Tree
+
+
+def queue_at_head(tree: Tree, on_branch: tuple[Queued, ...], rules: int = RULES) -> tuple[Queued, ...]:
+    """What waits at the end of a branch, oldest first; `on_branch` is what was queued on that branch itself."""
+    if rules < 2:
+        said = taken_up(tree) if on_branch else set()
+        return tuple(queued for queued in on_branch if queued.id not in said)
+    requests = (queued for queued in on_branch if queued.mode not in MESSAGE_MODES)
+    return tuple(sorted((*requests, *waiting_messages(tree)), key=lambda queued: queued.seq or 0))
+
+
+def waiting_messages(tree: Tree) -> tuple[Queued, ...]:
+    """The messages of the whole session that no prompt has taken up."""
+    since, carried = _last_record(tree) or (-1, tree.queued_before or ())
+    later = [_placed(entry) for entry in tree.own_of(Queued) if entry.seq > since]
+    found = [queued for queued in (*carried, *later) if queued.mode in MESSAGE_MODES]
+    said = taken_up(tree) if found else set()
+    return tuple(queued for queued in found if queued.id not in said)
+
+
+def knows_queue(tree: Tree) -> bool:
+    """Whether a tree holds enough of a log to say which messages wait in the whole session."""
+    return tree.queued_before is not None or _last_record(tree) is not None
+
+
+def owes_record(tree: Tree) -> bool:
+    """Whether the next `activity` has to record the queue: no entry since the last compaction of rules 1 has."""
+    old = [
+        fold.seq for fold in tree.own_of(Compaction) if _state(fold) is not None and recorded_queue(fold.value) is None
+    ]
+    since, _ = _last_record(tree) or (-1, ())
+    return bool(old) and max(old) > since
+
+
+def _last_record(tree: Tree) -> tuple[int, tuple[Queued, ...]] | None:
+    """The newest entry that records the queue of the whole session: its seq and that queue."""
+    last: tuple[int, tuple[Queued, ...]] | None = None
+    for entry in (*tree.own_of(Compaction), *tree.own_of(Activity)):
+        queue = recorded_queue(entry.value)
+        if queue is not None and (last is None or entry.seq >= last[0]):
+            last = (entry.seq, queue)
+    return last
+
+
+def _state(entry: Entry) -> FoldState | None:
+    return entry.value.state if isinstance(entry.value, Compaction) else None
+
+
+def _placed(entry: Entry) -> Queued:
+    """The value of a `queued` entry; lines of other programs may leave their seq out."""
+    assert isinstance(entry.value, Queued)
+    return entry.value if entry.value.seq is not None else msgspec.structs.replace(entry.value, seq=entry.seq)
+
+
+def taken_up(tree: Tree) -> set[str]:
+    """The queued messages that a prompt names, on whatever branch; compactions of rules 1 name some of them."""
+    return set(_taken(tree.own_links()))
+
+
+def _taken(links: Iterable[Entry]) -> Iterator[str]:
+    for link in links:
+        match link.value:
+            case Message(message=Prompt(queued_id=str() as queued_id)):
+                yield queued_id
+            case Compaction(state=FoldState(said=before)):
+                yield from before

@@ -1,0 +1,86 @@
+"""The time for which workers have run a session: a fold over its entries.
+
+Rule 1: a worker's time goes from its `activity` (attached) to its `activity` (left). One that was killed never left:
+its time ends with the last entry that only a worker writes, before the next `activity`; without such an entry it is 0.
+Rule 2: a compaction carries the sum. Sums of rules 1 counted the time of dead workers too, so they are read past.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from wakelog.log.content import Reply, ToolResult
+from wakelog.log.entry import Activity, Body, Call, Compaction, Entry, FoldState, Message, Partial, Sent, ToolStarted
+from wakelog.log.times import elapsed_ms
+
+
+class Uptime(msgspec.Struct, frozen=True):
+    """The sum of the workers that have ended, and when the last one, if it has not left, came and last wrote."""
+
+    ended_ms: int = 0
+    attached_at: str | None = None
+    worked_at: str | None = None
+
+    @property
+    def total_ms(self) -> int:
+        """The sum, with the worker that has not left."""
+        if self.attached_at is None or self.worked_at is None:
+            return self.ended_ms
+        return self.ended_ms + elapsed_ms(self.attached_at, self.worked_at)
+
+
+def uptime(entries: Sequence[Entry], *, whole: bool) -> Uptime | None:
+    """Folds a session's own entries from the newest sum that can be trusted on; None where there is none.
+
+    `whole`: the entries begin with the first one of the log.
+    """
+    start, found = _carried(entries)
+    if found is None and not whole:
+        return None
+    found, reruns = found or Uptime(), set[str]()
+    for entry in entries[start:]:
+        value = entry.value
+        if isinstance(value, Activity):
+            found = _after(found, value)
+        elif isinstance(value, Call) and value.purpose == "rerun":
+            reruns.add(value.reply_id)
+        elif found.attached_at is not None and _is_a_workers(value, reruns):
+            found = msgspec.structs.replace(found, worked_at=value.timestamp)
+    return found
+
+
+def _carried(entries: Sequence[Entry]) -> tuple[int, Uptime | None]:
+    for at in range(len(entries) - 1, -1, -1):
+        match entries[at].value:
+            case Compaction(state=FoldState() as state) if state.rules >= 2:
+                return at + 1, Uptime(state.uptime_ms, state.attached_at, state.worked_at)
+    return 0, None
+
+
+def _after(found: Uptime, activity: Activity) -> Uptime:
+    if activity.event == "left" and found.attached_at is not None:
+        return Uptime(found.ended_ms + elapsed_ms(found.attached_at, activity.timestamp))
+    return Uptime(found.total_ms, activity.timestamp if activity.event == "attached" else None)
+
+
+def _is_a_workers(value: Body, reruns: set[str]) -> bool:
+    """Whether only a worker writes this. A person who has a tool run again writes a reply that names a call."""
+    match value:
+        case Message(message=Reply(call_id=call_id)):
+            return call_id is not None and value.id not in reruns
+        case Message(message=ToolResult()):
+            return True
+    return isinstance(value, Call | ToolStarted | Partial | Sent)
+
+
+def uptime_of_rules_1(entries: Iterable[Entry]) -> tuple[int, str | None]:
+    """The sum and the last coming as workers under rules 1 carried them: replay writes them again."""
+    total_ms, attached_at = 0, None
+    for entry in entries:
+        match entry.value:
+            case Compaction(state=FoldState(uptime_ms=before, attached_at=since)):
+                total_ms, attached_at = before, since
+            case Activity(event=event, timestamp=now):
+                total_ms += elapsed_ms(attached_at, now) if attached_at is not None else 0
+                attached_at = now if event == "attached" else None
+    return total_ms, attached_at
