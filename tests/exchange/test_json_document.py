@@ -16,7 +16,7 @@ def test_the_document():
     story.user("c", at=first.id)
     story.session.rename("A title")
     whole = json.loads(document(story.session.read()))
-    assert list(whole) == ["format", "id", "name", "title", "state", "head", "active", "damage", "entries"]
+    assert list(whole) == ["format", "id", "name", "title", "state", "head", "active", "damage", "journals", "entries"]
     assert (whole["format"], whole["name"], whole["title"]) == ("wakelog/1", "crab_user_1", "A title")
     assert [json.loads(line) for line in bytes_of(story).splitlines()] == whole["entries"]
     assert whole["active"][-1] == whole["head"]
