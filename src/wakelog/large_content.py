@@ -14,6 +14,7 @@ import msgspec
 
 from wakelog.log.content import AnyPart, Audio, BlobRef, Content, Image, Media, Text
 from wakelog.log.entry import AttentionResolved, Cancelled, Custom, Known, Message, Partial, Queued
+from wakelog.turn.clip import clip
 
 Put: TypeAlias = Callable[[bytes, str], BlobRef]
 _Known = TypeVar("_Known", bound=Known)
@@ -78,9 +79,6 @@ def _is_clippable(part: AnyPart) -> bool:
 
 
 def _clipped(part: AnyPart, put: Put) -> Text:
-    # Loaded here: it comes with all tools, and most programs that write entries need none.
-    from wakelog.tools.clip import clip  # noqa: PLC0415
-
     assert isinstance(part, Text)
     return Text(text=clip(part.text, TEXT_KEPT_BYTES)[0], blob=put(part.text.encode(), "text/plain"))
 

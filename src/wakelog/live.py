@@ -24,11 +24,11 @@ from wakelog.ports import Blobs, Channel, Clock, Hook, Occasion, Outcome, Store,
 from wakelog.providers import open_provider
 from wakelog.session import Session
 from wakelog.tools import as_tools, builtin_tools
-from wakelog.tools.clip import storable
 from wakelog.tools.mcp import Servers, mcp_tools
 from wakelog.tools.subagent import SUBAGENT_NAME, OtherAgent, SubAgentTool
 from wakelog.turn import words
 from wakelog.turn.clearing import holds_mark
+from wakelog.turn.clip import storable
 from wakelog.turn.decisions import Await, Rest
 from wakelog.turn.policy import HookTerms, policy_in_force, policy_written
 from wakelog.turn.redaction import redact

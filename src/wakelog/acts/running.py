@@ -20,12 +20,12 @@ from wakelog.log.content import Text
 from wakelog.log.digest import digest_of
 from wakelog.log.entry import Entry, Message, Partial, Queued, ToolStarted
 from wakelog.ports import Invocation, Outcome, Tool
-from wakelog.tools.clip import clip, storable
 from wakelog.tools.subagent import SubAgentTool
 from wakelog.turn import words
 from wakelog.turn.assemble import from_journal
 from wakelog.turn.calls import settled, unknown
 from wakelog.turn.clearing import holds_mark, shown_safely
+from wakelog.turn.clip import clip, storable
 from wakelog.turn.decisions import Inquire, Raise, Run
 from wakelog.turn.deltas import TextDelta, piece_of
 from wakelog.views.pending import OpenCall

@@ -21,8 +21,8 @@ import msgspec
 from wakelog.errors import UsageError
 from wakelog.log.entry import Replay
 from wakelog.ports import Answer, Invocation, Outcome, Tool
-from wakelog.tools.clip import storable
 from wakelog.tools.schema import describe
+from wakelog.turn.clip import storable
 
 # What every tool has, see `ports.Tool`.
 _PARTS = ("name", "description", "schema", "replay", "prepare", "run", "receipt")

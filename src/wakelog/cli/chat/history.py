@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import msgspec
 from prompt_toolkit.history import History
 
-from wakelog.tools.clip import storable
+from wakelog.turn.clip import storable
 from wakelog.turn.redaction import redact
 
 KEPT = 1_000

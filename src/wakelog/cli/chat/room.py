@@ -35,7 +35,7 @@ from wakelog.cli.terms import Served, Terms, agree, begin, checked, meant, serve
 from wakelog.errors import WakelogError
 from wakelog.log.content import Prompt, Text
 from wakelog.session import Session
-from wakelog.tools.clip import storable
+from wakelog.turn.clip import storable
 
 _LOOK_S, _LOOK_IDLE_S, _LOOK_CUT_OFF_S = 0.05, 0.2, 1.0
 _TERMINATED = 128 + signal.SIGTERM

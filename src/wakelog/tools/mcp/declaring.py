@@ -14,8 +14,8 @@ import msgspec
 
 from wakelog.errors import UsageError
 from wakelog.log.entry import Replay
-from wakelog.tools.clip import clip, storable
 from wakelog.tools.mcp.server import McpServer, server_of
+from wakelog.turn.clip import clip, storable
 
 _NAME_CHARS = 64
 _DIGEST_CHARS = 8

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakelog.errors import UsageError
-from wakelog.tools.clip import CLIP_BYTES, clip, storable
+from wakelog.turn.clip import CLIP_BYTES, clip, storable
 
 pieces = st.builds(lambda text, times: text * times, st.text("ab\n \r€☃𝄞é", min_size=1), st.integers(1, 200))
 texts = st.lists(pieces, max_size=4).map("".join)
