@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from wakelog.errors import NewerFormat, WakelogError
+from wakelog.errors import NewerFormat, NoAccess, WakelogError
 from wakelog.log.codec import Undecodable, decode
 from wakelog.log.entry import FORMAT_VERSION, Compaction, Entry, Head, Origin, Session
 from wakelog.log.lines import Damage, Reader, Torn
@@ -137,6 +137,8 @@ def inherit(
     try:
         tail = None if whole else _tail_of_parent(store, origin)
         branch, damage = (tail, []) if tail is not None else _branch_of_parent(store, origin, children, verify=verify)
+    except NoAccess:
+        raise
     except WakelogError as error:
         return [_origin_damage(f"its parent session {origin.session} cannot be read: {error}")]
     tree.inherit(branch)

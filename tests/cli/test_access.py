@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.running import Answer
 from tests.permissions import bound
+from wakelog.forking import fork
 from wakelog.log.content import Image, Prompt
 from wakelog.log.entry import Message
 from wakelog.session import Session
@@ -200,3 +201,13 @@ def test_a_usual_mistake_stays_not_found(asked, two):
     """A file that is not there is not there."""
     assert asked("show", "./nothing.jsonl").code == 3
     assert asked("show", "nothing").code == 3
+
+
+def test_a_parent_that_may_not_be_read(asked, locked, store, two):
+    """LOG-16: a fork whose parent this user may not read gives the same error, and no damage."""
+    log, _ = two
+    child = fork(Session(store, "crab_user_1"))
+    child.say("mine")
+    locked(log)
+    for command in ("show", "verify", "context"):
+        check_no_access(asked(command, child.name), log)

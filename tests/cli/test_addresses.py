@@ -173,8 +173,11 @@ def test_a_log_of_others_opens_as_it_stands(shell, lone):
         "broken": [],
         "unsealed": 0,
         "noted": [],
+        "blobs": 0,
+        "lost": [],
         "head": "",
         "anchored": None,
+        "since": None,
     }
     assert "sh  make" in shell("show", str(lone)).out
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import pytest
 
 from tests.stores.postgres.rig import PostgresRig
-from wakelog.errors import Damaged, StoreError, UsageError
+from wakelog.errors import Damaged, NoAccess, StoreError, UsageError
 from wakelog.stores.postgres import PostgresStore
 from wakelog.testing.store_rig import body, make, stored
 
@@ -86,7 +86,7 @@ def test_no_such_host():
 
 def test_a_wrong_password(rig):
     """ST-4: who may not come in is told which user it was, and not what password."""
-    assert "the password is wrong" in failure(lambda: listed(changed(rig.url, password=SECRET)))
+    assert "the password is wrong" in failure(lambda: listed(changed(rig.url, password=SECRET)), NoAccess)
 
 
 def test_an_unknown_user(rig):
@@ -141,7 +141,7 @@ def test_no_right_to_make_the_schema(rig, role):
 def test_no_right_to_the_schema(rig, role):
     """ST-4: a role that was not let in is told what to grant it."""
     make(rig.store)
-    assert "GRANT USAGE ON SCHEMA wakelog" in failure(lambda: listed(role[0]))
+    assert "GRANT USAGE ON SCHEMA wakelog" in failure(lambda: listed(role[0]), NoAccess)
 
 
 def test_a_right_to_read(rig, role):
@@ -153,7 +153,7 @@ def test_a_right_to_read(rig, role):
     reader = PostgresStore(url)
     assert stored(reader) == stored(rig.store)
     assert reader.follow("s", after=0, pieces={}, timeout_s=0.1).lines == ()
-    assert "lacks a right (permission denied" in failure(lambda: reader.append("s", body("m1"), after=0))
+    assert "lacks a right (permission denied" in failure(lambda: reader.append("s", body("m1"), after=0), NoAccess)
     reader.close()
 
 
