@@ -21,7 +21,7 @@ from wakelog.views.context import build_context
 def store(tmp_path_factory):
     """The long session: two branches, folds, a sub-agent, faults, a cancel."""
     made = MemoryStore()
-    drive(made, Outside(str(tmp_path_factory.mktemp("outside"))))
+    drive(made, Outside(str(tmp_path_factory.mktemp("outside"))), ends=False)
     return made
 
 

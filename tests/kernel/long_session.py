@@ -76,8 +76,8 @@ def agent(outside):
     return Agent(model="scripted:play", name="crab", system="Be brief.", tools=tools, policy=POLICY)
 
 
-def drive(store, outside, rows=None):
-    """Does everything that is not done yet; gives the session at rest."""
+def drive(store, outside, rows=None, *, ends=True):
+    """Does everything that is not done yet; gives the session at rest, ended unless it is to stay open."""
     session = Session.create(store, agent="crab", sender="user", session_id=SESSION, model="play", provider="scripted")
     agent(outside).enter(session)
     tools = (*outside.tools(_Interrupter(store)), SubAgentTool())
@@ -93,7 +93,8 @@ def drive(store, outside, rows=None):
     _once(session, Queued(id="q4", mode="compact", keep="u4"))
     _wake(store, world, rows)
     _say(store, world, "u5", "Wait for it.", rows)
-    _once(session, Terminated(id="z1", reason="enough"))
+    if ends:
+        _once(session, Terminated(id="z1", reason="enough"))
     _wake(store, world, rows)
     return session
 
