@@ -27,6 +27,7 @@ from wakelog.log.entry import (
     ModelChange,
     Partial,
     Queued,
+    SendFailed,
     SessionRenamed,
     Setting,
     Terminated,
@@ -73,6 +74,7 @@ BODIES = [
     ModelChange(model=SAID),
     Custom(custom_type=SAID),
     Failed(error=FaultReport(kind=SAID)),
+    SendFailed(reply_id="x", error=FaultReport(message=SAID)),
 ]
 # Ids, digests, addresses and names, and what is made of these; nothing that anybody says.
 NOT_SAID = {

@@ -23,6 +23,7 @@ from wakelog.log.entry import (
     Message,
     Partial,
     Resumed,
+    SendFailed,
     Sent,
     Session,
     Spawned,
@@ -32,7 +33,7 @@ from wakelog.log.lines import Damage, DamageKind
 
 # The field in which a fact names what it speaks about, for those that do so besides their parent.
 _SUBJECTS = {
-    **dict.fromkeys((ToolStarted, Spawned, Sent, Partial, Resumed), "reply_id"),
+    **dict.fromkeys((ToolStarted, Spawned, Sent, SendFailed, Partial, Resumed), "reply_id"),
     AttentionResolved: "attention_id",
 }
 

@@ -20,13 +20,14 @@ from wakelog.log.entry import (
     Message,
     Partial,
     Resumed,
+    SendFailed,
     Sent,
     Spawned,
     ToolStarted,
 )
 from wakelog.log.lines import Line, Reader
 
-_RUNTIME = (Activity, Partial, Resumed, ToolStarted, Sent, Spawned, Failed, Cancelled)
+_RUNTIME = (Activity, Partial, Resumed, ToolStarted, Sent, SendFailed, Spawned, Failed, Cancelled)
 
 
 class Recorded(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from wakelog.log.tree import Tree
 from wakelog.views.pending import Pending, pending
 from wakelog.views.state import BranchState, branch_state, session_state
 
-StateWord: TypeAlias = Literal["rest", "running", "owes", "waiting", "failed", "damaged", "terminated"]
+StateWord: TypeAlias = Literal["rest", "running", "owes", "undelivered", "waiting", "failed", "damaged", "terminated"]
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -34,6 +34,8 @@ class Overview(msgspec.Struct, frozen=True):
     calls: int
     usage: Usage
     open_calls: int
+    undelivered: int
+    """How many replies a channel has not been given yet; a reply counts once for each such channel."""
     queue: tuple[Queued, ...]
     attention: tuple[Attention, ...]
     state: StateWord
@@ -67,6 +69,7 @@ def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overvi
         calls=session.calls,
         usage=session.usage,
         open_calls=len(open_work.open_calls),
+        undelivered=len(open_work.owed),
         queue=open_work.queue,
         attention=open_work.attention,
         state=_state(here, open_work, held=held, terminated=session.terminated, damaged=damaged),
@@ -85,5 +88,6 @@ def _state(here: BranchState, open_work: Pending, *, held: bool, terminated: boo
     if here.ends_in == "failed":
         return "failed"
     said = any(queued.mode != "cancel" for queued in open_work.queue)
-    owes = open_work.open_calls or open_work.owed or open_work.cut or said
-    return "owes" if owes or here.ends_in in ("prompt", "result", "faulted") else "rest"
+    if open_work.open_calls or open_work.cut or said or here.ends_in in ("prompt", "result", "faulted"):
+        return "owes"
+    return "undelivered" if open_work.owed else "rest"

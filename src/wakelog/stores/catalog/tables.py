@@ -21,7 +21,7 @@ from wakelog.stores.catalog.cursors import HitPlace, RowPlace
 from wakelog.stores.catalog.query import Query
 from wakelog.views.session_row import SessionRow
 
-CATALOG_VERSION = 4
+CATALOG_VERSION = 5
 
 
 class Unusable(Exception):
