@@ -29,7 +29,14 @@ from wakelog.views.session_row import SessionRow
 
 _SHOWN_ON_TERMINAL = 30
 _TIMES = 10
-_STATES = {"running": "mark", "owes": "warn", "waiting": "warn", "failed": "bad", "damaged": "bad"}
+_STATES = {
+    "running": "mark",
+    "owes": "warn",
+    "undelivered": "warn",
+    "waiting": "warn",
+    "failed": "bad",
+    "damaged": "bad",
+}
 
 # ── ls ───────────────────────────────────────────────────────────────────────────────────────────
 

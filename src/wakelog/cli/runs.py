@@ -20,7 +20,15 @@ from wakelog.reading import read_log
 from wakelog.views.overview import overview
 
 _DEPTH_MAX = 64
-_STYLES = {"running": "mark", "owes": "warn", "waiting": "warn", "failed": "bad", "damaged": "bad", "unborn": "warn"}
+_STYLES = {
+    "running": "mark",
+    "owes": "warn",
+    "undelivered": "warn",
+    "waiting": "warn",
+    "failed": "bad",
+    "damaged": "bad",
+    "unborn": "warn",
+}
 _WORDS = {"unborn": "not begun yet"}
 
 

@@ -48,6 +48,7 @@ def _card(seen: Look, address: Address, log: Log, branch: Branch, now: int) -> I
         visible(card.model or ""),
         plural(sum(isinstance(link.value, Message) for link in branch.links), "message"),
         card.state,
+        f"{card.undelivered} undelivered" if card.undelivered and card.state != "undelivered" else "",
         "archived" if card.archived else "",
         ago(updated, now),
     )

@@ -26,7 +26,7 @@ from wakelog.session import Session
 from wakelog.views.session_row import SessionRow
 
 # What may owe something. A damaged log may too: nobody knows before it is read.
-_MAY_OWE = ("owes", "waiting", "damaged")
+_MAY_OWE = ("owes", "undelivered", "waiting", "damaged")
 _SPOKEN = {
     "rest": "rest",
     "waiting": "waiting",
