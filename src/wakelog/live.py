@@ -70,6 +70,7 @@ def live_world(
         provider=provider,
         tools=at_hand,
         cancelled=watch_for_cancel,
+        news=watch_for_news,
         pause=_pause,
         send=send,
         stuck=stuck,
@@ -134,6 +135,14 @@ async def watch_for_cancel(session: Session, seq: int) -> Queued:
             seq = max(seq, entry.seq)
             if isinstance(entry.value, Queued) and entry.value.mode == "cancel":
                 return entry.value
+        await asyncio.sleep(_LOOK_S)
+
+
+async def watch_for_news(session: Session, seq: int) -> None:
+    """Looks at the log until anything is appended behind a seq."""
+    while True:
+        if next(iter(session.store.load(session.name, after=seq)), None) is not None:
+            return
         await asyncio.sleep(_LOOK_S)
 
 

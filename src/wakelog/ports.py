@@ -445,7 +445,10 @@ class Tool(Protocol):
 
 
 class Channel(Protocol):
-    """Where replies are delivered. Offsets make repeats harmless."""
+    """Where replies are delivered. Offsets make repeats harmless.
+
+    Any method may raise anything: the reply is kept, and the channel is given the whole of it later, under the same id.
+    """
 
     name: str
 

@@ -27,7 +27,7 @@ from wakelog.log.entry import Entry, Failed, FaultReport, Message
 from wakelog.log.lines import Reader
 from wakelog.ports import Lease
 from wakelog.session import Session
-from wakelog.turn.decide import Verdict
+from wakelog.turn.decide import Verdict, or_retry
 from wakelog.turn.decisions import (
     Ask,
     AskAboutDamage,
@@ -156,7 +156,9 @@ async def step(world: World, session: Session, lease: Lease) -> Verdict:
         verdict = decided(world, session)
         now = Step(world, session, lease, verdict)
         try:
-            moved = await act(now, verdict.decision)
+            if not await act(now, verdict.decision):
+                verdict = or_retry(msgspec.structs.replace(verdict, decision=Await()))
+                await act(now, verdict.decision)
         except LeaseLost:
             raise
         except Conflict:
@@ -164,7 +166,7 @@ async def step(world: World, session: Session, lease: Lease) -> Verdict:
                 raise
             # Somebody was faster: there is more to look at than this was decided on.
             continue
-        return verdict if moved else msgspec.structs.replace(verdict, decision=Await())
+        return verdict
     raise Conflict(f"{session.name} is too busy: {_TRIES_MAX} decisions were overtaken")
 
 
@@ -210,7 +212,7 @@ def is_waiting(world: World, session: Session) -> bool:
 
 def _seen(world: World, session: Session) -> Verdict:
     """What is to be done, seen without a lease: calls that only wait for their sub-agents wait too."""
-    verdict = decided(world, session)
+    verdict = decided(world, session, new_worker=True)
     if isinstance(verdict.decision, Run) and all(_is_stuck(world, call) for call in verdict.decision.calls):
         return msgspec.structs.replace(verdict, decision=Await())
     return verdict
@@ -231,9 +233,9 @@ def _will_wait(world: World, decision: Decision, patience_ms: int | None) -> boo
 
 
 async def _sit_out(world: World, session: Session, until_ms: int) -> None:
-    """Waits for a time to come, unless a person cancels what is being waited for."""
+    """Waits for a time to come, or until something is appended: it may be a cancel, or other work."""
     pausing = asyncio.ensure_future(world.pause(max(0, until_ms - world.clock.now_ms())))
-    watching = asyncio.ensure_future(world.cancelled(session, session.last_seq))
+    watching = asyncio.ensure_future(world.news(session, session.last_seq))
     try:
         done, _ = await asyncio.wait({pausing, watching}, return_when=asyncio.FIRST_COMPLETED)
     finally:

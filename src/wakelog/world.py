@@ -58,6 +58,8 @@ class World(msgspec.Struct, frozen=True):
     """The tools at hand in a working folder, by name; some can be made anew from how the model was told of them."""
     cancelled: Callable[[Session, int], Awaitable[Queued]]
     """Waits until a person asks to cancel, behind a seq."""
+    news: Callable[[Session, int], Awaitable[None]]
+    """Waits until anything is appended behind a seq."""
     pause: Callable[[int], Awaitable[None]]
     """Lets so many milliseconds go by."""
     send: Callable[["World", Errand], Awaitable[Outcome | None]]

@@ -259,11 +259,12 @@ def test_a_session_that_somebody_runs(shell, store, story):
     story.session.release(lease)
 
 
-def test_a_reader_who_leaves(shell, script):
-    """A closed pipe ends the process quietly; the reply is owed and comes when the session is woken."""
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_reader_who_leaves(shell, script, more):
+    """RUN-23: a closed pipe ends the process quietly, behind the reply, which is then sent without a second call."""
     model = script({"text": "word " * 4_000, "deltaChars": 5})
     child = subprocess.Popen(
-        shell.command("run", "--model", model, "hi"),
+        shell.command("run", "--model", model, "hi", *more),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -273,7 +274,28 @@ def test_a_reader_who_leaves(shell, script):
     assert b"Traceback" not in child.stderr.read()
     child.stderr.close()
     assert child.wait() == 141
+    assert shell("ls", "--json").json["state"] == "undelivered"
     assert shell.process("wake", "agent_user_1").out.rstrip("\n") == "word " * 4_000
+    kinds = [entry["type"] for entry in shell("show", "agent_user_1", "--json").rows]
+    assert [kinds.count(kind) for kind in ("call", "send_failed", "sent")] == [1, 1, 1]
+
+
+def test_words_that_cannot_be_written(shell, script):
+    """RUN-23: a full device behind stdout: one line and exit code 1; the reply is kept, and `wake --all` writes it."""
+    model = script({"text": "Hello."})
+    with open("/dev/full", "wb") as full:
+        command = shell.command("run", "-q", "--model", model, "hi")
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1
+    assert done.stderr.decode() == (
+        "wakelog: agent_user_1: 1 reply not delivered: [Errno 28] No space left on device "
+        "(`wakelog wake agent_user_1` tries again)\n"
+    )
+    assert shell("ls").out.split()[1] == "undelivered"
+    assert "undelivered" in shell("show", "agent_user_1").out
+    assert "send_failed  to terminal, attempt 1: [Errno 28]" in shell("tree", "agent_user_1", "--facts").out
+    assert shell.process("wake", "--all").out == "agent_user_1 | Hello.\nagent_user_1  rest\n"
+    assert shell.process("replay", "agent_user_1").code == 0
 
 
 def test_nothing_hostile_comes_out(shell, script):

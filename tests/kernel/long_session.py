@@ -76,13 +76,16 @@ def agent(outside):
     return Agent(model="scripted:play", name="crab", system="Be brief.", tools=tools, policy=POLICY)
 
 
-def drive(store, outside, rows=None, *, ends=True):
-    """Does everything that is not done yet; gives the session at rest, ended unless it is to stay open."""
+def drive(store, outside, rows=None, *, ends=True, raises=()):
+    """Does everything that is not done yet; gives the session at rest, ended unless it is to stay open.
+
+    The channel raises once for the replies named by `raises`.
+    """
     session = Session.create(store, agent="crab", sender="user", session_id=SESSION, model="play", provider="scripted")
     agent(outside).enter(session)
     tools = (*outside.tools(_Interrupter(store)), SubAgentTool())
     provider = outside.fragile(PLAY, "Try.")
-    world = live_world(store, tools=tools, channels=[outside.channel()], provider=provider)
+    world = live_world(store, tools=tools, channels=[outside.channel(raises=raises)], provider=provider)
     _say(store, world, "u1", "Begin.", rows)
     _say(store, world, "u2", "Go on.", rows)
     _move(session, "h1", session.read().tree.children("u1")[0])

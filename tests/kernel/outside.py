@@ -93,9 +93,9 @@ class Outside:
         """The same provider, which fails once, and says that it may be tried again, when it hears a prompt."""
         return _Fragile(provider, prompt, self.path("failed"))
 
-    def channel(self, name="outbox"):
-        """A channel that keeps every event."""
-        return _Outbox(name, self.path("channel"))
+    def channel(self, name="outbox", *, raises=()):
+        """A channel that keeps every event, and raises the first time it ends a reply with one of these texts."""
+        return _Outbox(name, self.path("channel"), raises)
 
 
 class _Fragile:
@@ -119,9 +119,10 @@ class _Fragile:
 
 
 class _Outbox:
-    def __init__(self, name, path):
+    def __init__(self, name, path, raises=()):
         self.name = name
         self._path = path
+        self._raises = raises
 
     async def begin(self, reply_id, attempt):
         _add(self._path, {"begin": reply_id, "attempt": attempt})
@@ -133,6 +134,10 @@ class _Outbox:
         _add(self._path, {"reset": reply_id})
 
     async def end(self, reply_id):
+        events = _lines(self._path)
+        if held(events).get(reply_id) in self._raises and {"raised": reply_id} not in events:
+            _add(self._path, {"raised": reply_id})
+            raise ConnectionResetError("connection reset by peer")
         _add(self._path, {"end": reply_id})
 
 

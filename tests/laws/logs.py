@@ -26,6 +26,7 @@ from wakelog.log.entry import (
     Partial,
     Queued,
     Resumed,
+    SendFailed,
     Sent,
     SessionArchived,
     SessionRenamed,
@@ -49,6 +50,7 @@ _FACTS = (
     "resolve",
     "call",
     "sent",
+    "send_failed",
     "started",
     "partial",
     "renamed",
@@ -238,6 +240,7 @@ class _Teller:
             ),
             "call": Call(call_id=f"c{at}", reply_id=reply, channels=("terminal", "bot")[: at % 3]),
             "sent": Sent(reply_id=reply, channel=("terminal", "bot")[at % 2]),
+            "send_failed": SendFailed(reply_id=reply, channel=("terminal", "bot")[at % 2], attempt=1 + at % 3),
             "started": ToolStarted(
                 reply_id=reply,
                 tool_call_id=f"t{at % 3}",

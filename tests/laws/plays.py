@@ -197,6 +197,38 @@ def policy(chance):
     )
 
 
+class Moody(Held):
+    """A channel that by chance raises, or takes its time."""
+
+    def __init__(self, name, seed, clock, rate):
+        super().__init__(name)
+        self.rate = rate
+        self._chance = Random(f"moody {name} {seed}")
+        self._clock = clock
+
+    def _meet(self):
+        if self._chance.random() < self.rate:
+            self._clock.ms += self._chance.choice([0, 0, 900, 5_000])
+            if self._chance.random() < 0.7:
+                raise ConnectionResetError("connection reset by peer")
+
+    async def begin(self, reply_id, attempt):
+        self._meet()
+        await super().begin(reply_id, attempt)
+
+    async def delta(self, reply_id, offset, text):
+        await super().delta(reply_id, offset, text)
+        self._meet()
+
+    async def reset(self, reply_id):
+        self._meet()
+        await super().reset(reply_id)
+
+    async def end(self, reply_id):
+        self._meet()
+        await super().end(reply_id)
+
+
 class Play:
     """One session, and what people and workers do to it."""
 
@@ -214,6 +246,7 @@ class Play:
         self.allowed = Counter()
         self.deaths = 0
         self.never_decided = ()
+        self.moody = ()
         self._kills = list(kills)
         self._channels = channels
         self._armed = []
@@ -291,7 +324,7 @@ class Play:
     # ── workers ──────────────────────────────────────────────────────────────────────────────────
 
     def world(self, store):
-        channels = [self.outside.channel] if self._channels else []
+        channels = [self.outside.channel, *self.moody] if self._channels else []
         world = live_world(
             store, tools=self.outside.tools, channels=channels, provider=self.model, clock=self.clock, holder="w"
         )

@@ -10,14 +10,15 @@ from collections import Counter
 
 from hypothesis import HealthCheck, Phase, given, settings
 
-from tests.laws.plays import ACTIONS, KILLS, SEEDS, Play
+from tests.laws.plays import ACTIONS, KILLS, SEEDS, Moody, Play
 from wakelog.log.content import Reply, ToolResult
-from wakelog.log.entry import Message, Sent
+from wakelog.log.entry import Call, Message, SendFailed, Sent
 from wakelog.log.proof import prove
 from wakelog.reading import read_log
 from wakelog.replaying.verifying import replay
 from wakelog.turn.decisions import Rest
 from wakelog.views.pending import open_calls
+from wakelog.views.state import branch_state
 
 
 def _judge(play):
@@ -48,7 +49,7 @@ def _each_call_has_one_result(log):
 def _replies_were_delivered(log, channel):
     """What a channel holds of a reply that was sent is what the log says, whoever delivered it (law 5)."""
     for entry in log.entries:
-        if isinstance(entry.value, Sent):
+        if isinstance(entry.value, Sent) and entry.value.channel == channel.name:
             said = log.tree.links[entry.value.reply_id].value.message
             assert isinstance(said, Reply)
             assert channel.replies[entry.value.reply_id] == said.text
@@ -77,3 +78,51 @@ def test_whatever_happens_it_rests_and_can_be_replayed():
     check()
     assert seen["deaths"] > 30, seen
     assert {"answer", "owed", "rest", "fault", "cancelled", "call new"} <= set(seen), seen
+
+
+def test_channels_that_raise_by_chance_lose_nothing():
+    """RUN-9, RUN-23: two of three channels raise and are slow by chance, workers die, and every reply arrives once.
+
+    What they raise ends no worker and costs no call: a call is made again only behind a death.
+    """
+    seen = Counter()
+
+    @settings(
+        max_examples=100,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.explicit, Phase.generate],
+    )
+    @given(SEEDS, ACTIONS, KILLS)
+    def check(seed, actions, kills):
+        play = Play(seed, kills=kills)
+        play.moody = tuple(Moody(name, seed, play.clock, 0.3) for name in ("email", "phone"))
+        for verb, number in actions:
+            assert isinstance(play.act(verb, number).decision, Rest)
+        for channel in play.moody:
+            channel.rate = 0
+        assert isinstance(play.rest().decision, Rest)
+        seen.update(play.rows)
+        seen["deaths"] += play.deaths
+        _judge(play)
+        for stat in list(play.store.sessions()):
+            log = read_log(play.store, stat.name)
+            for channel in play.moody:
+                _replies_were_delivered(log, channel)
+            assert _made_again(log) <= play.deaths
+            seen["send_failed"] += sum(isinstance(entry.value, SendFailed) for entry in log.entries)
+        assert branch_state(play.opened().branch()).owed == ()
+
+    check()
+    assert seen["deaths"] > 20, seen
+    assert seen["send_failed"] > 100, seen
+    assert {"owed", "retry", "rest", "fault", "cut"} <= set(seen), seen
+
+
+def _made_again(log):
+    """How many calls were made for a reply that had one; nothing is sent twice."""
+    values = [entry.value for entry in log.entries]
+    sent = Counter((value.reply_id, value.channel) for value in values if isinstance(value, Sent))
+    assert set(sent.values()) <= {1}
+    calls = Counter(value.reply_id for value in values if isinstance(value, Call) and value.purpose == "reply")
+    return sum(count - 1 for count in calls.values())

@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 ASKING = "tests/acts/test_asking.py"
+DELIVERING = "tests/acts/test_delivering.py"
 RUNNING = "tests/acts/test_running.py"
 STEP = "tests/acts/test_step.py"
 FOLDING = "tests/acts/test_folding.py"
@@ -141,11 +142,11 @@ IN_ACTS = (
         "        self._write_piece(piece_of(delta))\n"
         "        offset = self.draft.chars\n"
         "        self.draft.take(delta)\n"
-        "        if isinstance(delta, TextDelta):\n            for channel in channels:\n"
-        "                await channel.delta(self.reply_id, offset, delta.text)\n",
+        "        if isinstance(delta, TextDelta):\n            text = delta.text\n"
+        "            await self._tell(lambda channel: channel.delta(self.reply_id, offset, text))\n",
         "        offset = self.draft.chars\n        self.draft.take(delta)\n"
-        "        if isinstance(delta, TextDelta):\n            for channel in channels:\n"
-        "                await channel.delta(self.reply_id, offset, delta.text)\n"
+        "        if isinstance(delta, TextDelta):\n            text = delta.text\n"
+        "            await self._tell(lambda channel: channel.delta(self.reply_id, offset, text))\n"
         "        self._write_piece(piece_of(delta))\n",
         (f"{ASKING}::test_the_order_of_a_reply",),
     ),
@@ -161,11 +162,92 @@ IN_ACTS = (
         "sent before the flush",
         "RUN-9",
         "acts/delivering.py",
-        "    await channel.end(reply_id)\n"
-        "    step.write(Sent(reply_id=reply_id, channel=decision.channel), about=reply_id)\n",
-        "    step.write(Sent(reply_id=reply_id, channel=decision.channel), about=reply_id)\n"
-        "    await channel.end(reply_id)\n",
+        "        await channel.end(reply_id)\n",
+        "        step.write(Sent(reply_id=reply_id, channel=channel.name), about=reply_id)\n"
+        "        await channel.end(reply_id)\n",
         (f"{ASKING}::test_a_reply_that_was_not_flushed_is_given_again", f"{ASKING}::test_the_order_of_a_reply"),
+    ),
+    Mutant(
+        "what a channel raises ends the worker",
+        "RUN-23",
+        "acts/delivering.py",
+        "        if step.rules < 2:\n            raise\n",
+        "        raise\n",
+        (f"{DELIVERING}::test_a_channel_that_raises_once_gets_the_reply_later",),
+    ),
+    Mutant(
+        "a channel that raised is told more of the reply",
+        "RUN-23",
+        "acts/asking.py",
+        "                del self.channels[name]\n",
+        "",
+        (f"{DELIVERING}::test_a_channel_that_raised_in_mid_stream_is_left_alone_until_the_reply_is_whole",),
+    ),
+    Mutant(
+        "a failure in mid-stream is not written",
+        "RUN-23",
+        "acts/asking.py",
+        "        self._write_send_failures()\n",
+        "",
+        (f"{DELIVERING}::test_a_channel_that_raises_once_gets_the_reply_later",),
+    ),
+    Mutant(
+        "failures are written in the order in which they happened",
+        "RUN-14, RUN-23",
+        "acts/asking.py",
+        "        for name in self.owed:\n            if name in self.channel_faults:\n"
+        "                write_send_failed",
+        "        for name in self.channel_faults:\n            if name in self.owed:\n"
+        "                write_send_failed",
+        (f"{DELIVERING}::test_both_channels_may_fail_in_any_order",),
+    ),
+    Mutant(
+        "a reply is streamed to a channel that waits for an earlier one",
+        "RUN-23",
+        "acts/asking.py",
+        "if not is_behind(self.step.state, name)}",
+        "}",
+        (f"{DELIVERING}::test_a_back_off_does_not_hold_up_the_turn",),
+    ),
+    Mutant(
+        "a channel that missed a new beginning keeps the old words",
+        "RUN-8, RUN-23",
+        "acts/delivering.py",
+        "        if resets:\n            await channel.reset(reply_id)\n",
+        "",
+        (f"{DELIVERING}::test_a_reply_that_was_begun_anew_without_the_channel",),
+    ),
+    Mutant(
+        "the text of a channel's error is cut before it is redacted",
+        "LOG-13",
+        "acts/delivering.py",
+        "text = step.without_secrets(storable(str(error)))",
+        "text = storable(str(error))",
+        (f"{DELIVERING}::test_the_text_of_an_error_is_redacted_and_cut",),
+    ),
+    Mutant(
+        "a wait for a channel is not ended by other work",
+        "RUN-23",
+        "waking.py",
+        "watching = asyncio.ensure_future(world.news(session, session.last_seq))",
+        "watching = asyncio.ensure_future(world.cancelled(session, session.last_seq))",
+        (f"{DELIVERING}::test_what_is_said_during_a_back_off_is_answered_before_it_has_passed",),
+    ),
+    Mutant(
+        "the next wake does not try again",
+        "RUN-9, RUN-23",
+        "waking.py",
+        "verdict = decided(world, session, new_worker=True)",
+        "verdict = decided(world, session)",
+        (f"{DELIVERING}::test_a_channel_that_raises_a_few_times", f"{DELIVERING}::test_every_store"),
+    ),
+    Mutant(
+        "nothing is sent while a sub-agent waits for a person",
+        "RUN-23",
+        "waking.py",
+        "verdict = or_retry(msgspec.structs.replace(verdict, decision=Await()))",
+        "verdict = msgspec.structs.replace(verdict, decision=Await())",
+        (f"{DELIVERING}::test_a_sender_sends_again_while_its_sub_agent_waits_for_a_person",),
     ),
     Mutant(
         "the call stands behind the request",

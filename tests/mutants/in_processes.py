@@ -17,13 +17,13 @@ IN_PROCESSES = (
         "        offset = self.draft.chars\n"
         "        self.draft.take(delta)\n"
         "        if isinstance(delta, TextDelta):\n"
-        "            for channel in channels:\n"
-        "                await channel.delta(self.reply_id, offset, delta.text)\n",
+        "            text = delta.text\n"
+        "            await self._tell(lambda channel: channel.delta(self.reply_id, offset, text))\n",
         "        offset = self.draft.chars\n"
         "        self.draft.take(delta)\n"
         "        if isinstance(delta, TextDelta):\n"
-        "            for channel in channels:\n"
-        "                await channel.delta(self.reply_id, offset, delta.text)\n"
+        "            text = delta.text\n"
+        "            await self._tell(lambda channel: channel.delta(self.reply_id, offset, text))\n"
         "        self._write_piece(piece_of(delta))\n",
         (
             f"{STREAMING}::test_killed_at_any_delta[0]",

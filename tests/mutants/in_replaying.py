@@ -2,6 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 
+DELIVERING = "tests/acts/test_delivering.py"
 VERIFY = "tests/replaying/test_verifying.py"
 PLAYS = "tests/laws/test_kernel_replay.py::test_whatever_happens_it_rests_and_can_be_replayed"
 
@@ -34,9 +35,25 @@ IN_REPLAYING = (
         "any result of a reply is a sub-agent's",
         "law 11",
         "replaying/answers.py",
-        "            return _is_result(entry, errand.reply_id, errand.tool_call_id) or _has_left(entry)\n",
-        "            return isinstance(entry.value, Message) or _has_left(entry)\n",
+        "            return _is_result(entry, errand.reply_id, errand.tool_call_id) or is_stuck(entry)\n",
+        "            return isinstance(entry.value, Message) or is_stuck(entry)\n",
         (PLAYS,),
+    ),
+    Mutant(
+        "a later failure to send is taken for one of the stream",
+        "law 11, RUN-23",
+        "replaying/answers.py",
+        "value.channel in order[last + 1 :]",
+        "value.channel in order",
+        (f"{DELIVERING}::test_both_channels_may_fail_in_any_order",),
+    ),
+    Mutant(
+        "a replayed channel never raises",
+        "law 11, RUN-23",
+        "replaying/answers.py",
+        "            raise _RecordedFault(fault)\n",
+        "            pass\n",
+        (f"{DELIVERING}::test_every_store",),
     ),
     Mutant(
         "a cut reply is told whole",

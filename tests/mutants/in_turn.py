@@ -7,10 +7,59 @@ FOLDS = "tests/turn/test_compaction.py"
 FAULTS = "tests/turn/test_faults.py"
 ASSEMBLE = "tests/turn/test_assemble.py"
 DECIDE = "tests/turn/test_decide.py::test_case"
+DELIVERING = "tests/acts/test_delivering.py"
 DAMAGE = "tests/laws/test_kernel_damage.py::test_never_is_at_most_once"
 PEOPLE = "tests/test_people.py"
 
 IN_TURN = (
+    Mutant(
+        "other work goes by the clock while a channel is waited for",
+        "law 11, RUN-23",
+        "turn/sending.py",
+        "    now_ms = _time_of_the_log(sight)\n",
+        "    now_ms = sight.now_ms\n",
+        (f"{DELIVERING}::test_a_call_that_is_written_late",),
+    ),
+    Mutant(
+        "a fault is retried before a send that was due sooner",
+        "law 11, RUN-23",
+        "turn/decide.py",
+        "    if sooner is not None:\n",
+        "    if sooner is not None and sight.now_ms < until_ms:\n",
+        (f"{DELIVERING}::test_a_send_that_is_slow_while_the_model_is_waited_for",),
+    ),
+    Mutant(
+        "sends are tried for ever",
+        "RUN-23",
+        "turn/sending.py",
+        "each.attempt >= SENDS_MAX for each",
+        "each.attempt >= SENDS_MAX + 1 for each",
+        (f"{DELIVERING}::test_a_channel_that_always_raises_leaves_the_reply_undelivered", DECIDE),
+    ),
+    Mutant(
+        "a channel that is down is tried as often for each reply",
+        "RUN-23",
+        "turn/sending.py",
+        "is_given_up = any(each.channel == debt.channel and each.attempt >= SENDS_MAX for each in failures.values())",
+        "is_given_up = failed.attempt >= SENDS_MAX",
+        (f"{DELIVERING}::test_a_channel_that_is_down_is_tried_once_for_each_further_reply",),
+    ),
+    Mutant(
+        "a new worker inherits the failures of the last",
+        "RUN-9, RUN-23",
+        "views/state.py",
+        "            self.send_failed.clear()\n",
+        "            pass\n",
+        (f"{DELIVERING}::test_a_channel_that_raises_a_few_times", DECIDE),
+    ),
+    Mutant(
+        "a fold forgets the failures to send",
+        "RUN-23",
+        "views/state.py",
+        "        send_failed=fold.send_failed if own else (),\n",
+        "",
+        (DECIDE,),
+    ),
     Mutant(
         "an unknown outcome is run again",
         "law 6, RUN-6",

@@ -24,6 +24,7 @@ from wakelog.log.entry import (
     ModelChange,
     Partial,
     Queued,
+    SendFailed,
     SessionRenamed,
     Setting,
     Terminated,
@@ -72,6 +73,7 @@ BODIES = [
     ModelChange(model=SAID),
     Custom(custom_type=SAID),
     Failed(error=FaultReport(kind=SAID)),
+    SendFailed(reply_id="x", error=FaultReport(message=SAID)),
 ]
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from wakelog.log.content import Usage
-from wakelog.log.entry import Attention, Cancelled, Failed, Queued, Terminated
+from wakelog.log.content import Reply, Text, Usage
+from wakelog.log.entry import Attention, Cancelled, Failed, Message, Queued, SendFailed, Sent, Terminated
 from wakelog.testing.builders import Story
 from wakelog.views.overview import overview
 
@@ -31,7 +31,7 @@ def state(*bodies, **given):
     ],
 )
 def test_state_words(bodies, given, word):
-    """DESIGN 8: rest, running, owes, waiting, failed, damaged, terminated; the gravest wins."""
+    """DESIGN 8: rest, running, owes, undelivered, waiting, failed, damaged, terminated; the gravest wins."""
     assert state(*bodies, **given) == word
 
 
@@ -40,6 +40,25 @@ def test_a_session_that_owes_an_answer():
     assert overview(story.session.tree).state == "rest"
     story.user("go")
     assert overview(story.session.tree).state == "owes"
+
+
+def test_a_reply_that_a_channel_does_not_have():
+    """RUN-23: all that is left to do is to send; a session with other work owes that first."""
+    story = Story()
+    story.user("go")
+    call = story.call("r1", channels=["bot", "terminal"])
+    story.session.append(Message(id="r1", message=Reply(content=(Text(text="done"),), call_id=call.value.call_id)))
+    card = overview(story.session.tree)
+    assert (card.state, card.undelivered) == ("undelivered", 2)
+    story.session.append(Sent(reply_id="r1", channel="bot"), at="r1")
+    story.session.append(SendFailed(reply_id="r1", channel="terminal"), at="r1")
+    card = overview(story.session.tree)
+    assert (card.state, card.undelivered) == ("undelivered", 1)
+    story.user("more")
+    assert overview(story.session.tree).state == "owes"
+    story.reply("more")
+    story.session.append(Sent(reply_id="r1", channel="terminal"), at="r1")
+    assert overview(story.session.tree).state == "rest"
 
 
 def test_the_card():

@@ -2,16 +2,17 @@
 and the journal is dropped only when the reply is durable.
 
 A reply that was cut off is asked for again under its own id: from where it was (resume), or from the beginning
-(replace), as the log says. What the outside world does wrong becomes a `failed` entry.
+(replace), as the log says. What the outside world does wrong becomes a `failed` entry. A channel that raises gets no
+more of the reply while it is streamed; the failure is written behind the entry that ends the call.
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import msgspec
 
 from wakelog.acts.checking import check_model
-from wakelog.acts.delivering import attempt_of
+from wakelog.acts.delivering import attempt_of, channel_fault, write_send_failed
 from wakelog.acts.interrupting import end_turn, unless_cancelled
 from wakelog.acts.listening import listen
 from wakelog.acts.requests import request_of
@@ -26,6 +27,7 @@ from wakelog.turn.deltas import Delta, Faulted, Finished, Spoken, TextDelta, pie
 from wakelog.turn.faults import OVERFLOW
 from wakelog.turn.policy import HookTerms
 from wakelog.turn.reasoning import check_reasoning
+from wakelog.turn.sending import is_behind
 from wakelog.views.context import Context, build_context
 
 _CUT = Faulted("cut", "the reply ended before it was finished", retryable=True)
@@ -85,6 +87,15 @@ class _Answer:
         self.end: Finished | Faulted = _CUT
         self.call_id = ""
         self.owed = channels_owed(step)
+        self.channels = self._in_reach()
+        self.channel_faults: dict[str, FaultReport] = {}
+
+    def _in_reach(self) -> dict[str, Channel]:
+        """The channels that the reply is streamed to."""
+        channels = {name: channel for name, channel in self.step.world.channels.items() if name in self.owed}
+        if self.step.rules < 2:
+            return channels
+        return {name: channel for name, channel in channels.items() if not is_behind(self.step.state, name)}
 
     async def get(self) -> None:
         """The call, the stream, and the one entry that ends them."""
@@ -108,6 +119,7 @@ class _Answer:
             self._keep_reply(self.end)
         else:
             await self._keep_fault(self.end)
+        self._write_send_failures()
 
     async def _inject(self, hooks: Sequence[HookTerms]) -> None:
         """What hooks say goes behind the history, as blobs that the call names; it never becomes history (VIEW-7)."""
@@ -137,8 +149,7 @@ class _Answer:
     # ── the stream ───────────────────────────────────────────────────────────────────────────────
 
     async def _stream(self, reply: AsyncIterator[Delta]) -> None:
-        channels = [channel for name, channel in self.step.world.channels.items() if name in self.owed]
-        await self._begin(channels)
+        await self._begin()
         sieve = Sieve()
         async with contextlib.aclosing(listen(reply, self.prior, reasoning=self.step.reasoning)) as said:
             async for delta in said:
@@ -146,33 +157,44 @@ class _Answer:
                     self.end = delta
                     break
                 for safe in sieve.take(delta) if self.step.redacts else (delta,):
-                    await self._pass_on(safe, channels)
+                    await self._pass_on(safe)
         if isinstance(self.end, Finished):
             # Of a reply that was cut, what was held back could be half a secret: nobody can tell any more.
             for safe in sieve.end():
-                await self._pass_on(safe, channels)
+                await self._pass_on(safe)
 
-    async def _pass_on(self, delta: Spoken, channels: list[Channel]) -> None:
+    async def _pass_on(self, delta: Spoken) -> None:
         # Written first: what was shown can be told again by whoever wakes the session next (law 5).
         self._write_piece(piece_of(delta))
         offset = self.draft.chars
         self.draft.take(delta)
         if isinstance(delta, TextDelta):
-            for channel in channels:
-                await channel.delta(self.reply_id, offset, delta.text)
+            text = delta.text
+            await self._tell(lambda channel: channel.delta(self.reply_id, offset, text))
 
     def _write_piece(self, piece: bytes) -> None:
         fence = self.step.lease.fence
         self.step.world.store.journal(self.step.session.name, self.reply_id, piece, fence=fence)
 
-    async def _begin(self, channels: list[Channel]) -> None:
+    async def _begin(self) -> None:
         attempt = attempt_of(self.step.session.branch(self.step.tip), self.reply_id)
-        for channel in channels:
+
+        async def begin(channel: Channel) -> None:
             await channel.begin(self.reply_id, attempt)
             if self.prior:
                 await channel.delta(self.reply_id, 0, self.prior)
             elif attempt > 1:
                 await channel.reset(self.reply_id)
+
+        await self._tell(begin)
+
+    async def _tell(self, say: Callable[[Channel], Awaitable[None]]) -> None:
+        """Tells every channel something; one that raises is told nothing more of this reply."""
+        for name, channel in [*self.channels.items()]:
+            fault = await channel_fault(self.step, channel, say)
+            if fault is not None:
+                self.channel_faults[name] = fault
+                del self.channels[name]
 
     # ── how it ends ──────────────────────────────────────────────────────────────────────────────
 
@@ -200,15 +222,21 @@ class _Answer:
             delay_ms=0 if is_curable else end.delay_ms,
         )
         self.step.write(Failed(reason="call", error=error, call_id=self.call_id))
-        for name, channel in self.step.world.channels.items():
-            if name in self.owed and self.draft.chars:
-                await channel.reset(self.reply_id)
+        if self.draft.chars:
+            await self._tell(lambda channel: channel.reset(self.reply_id))
 
     def _keep_partial(self) -> None:
         content = self.draft.content
         if content:
             self.step.write(Partial(reply_id=self.reply_id, content=content))
         self._drop_journal()
+
+    def _write_send_failures(self) -> None:
+        """Which channels failed, in the order in which the call names them: replay learns of them from here."""
+        about = self.reply_id if self.step.tip == self.reply_id else None
+        for name in self.owed:
+            if name in self.channel_faults:
+                write_send_failed(self.step, self.reply_id, name, self.channel_faults[name], about=about)
 
     def _drop_journal(self) -> None:
         self.step.world.store.drop(self.step.session.name, self.reply_id)

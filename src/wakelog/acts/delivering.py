@@ -2,25 +2,68 @@
 
 What is delivered comes from the log, whole, under the reply's own id; a channel that has some of it already
 knows by the offset. So a repeat after a crash is harmless, and a reply that was sent is not sent again.
+What a channel raises becomes a `send_failed` entry; `turn/sending.py` says when the reply is sent again.
 """
 
+from collections.abc import Awaitable, Callable
+
 from wakelog.acts.step import Step
+from wakelog.errors import WakelogError
 from wakelog.log.content import Reply
-from wakelog.log.entry import Call, Message, Sent
+from wakelog.log.entry import Call, FaultReport, Message, SendFailed, Sent
 from wakelog.log.tree import Branch
+from wakelog.ports import Channel
+from wakelog.turn.clip import storable
 from wakelog.turn.decisions import Deliver
+from wakelog.turn.sending import attempts
+
+_ERROR_MAX_CHARS = 1_000
 
 
 async def deliver(step: Step, decision: Deliver) -> None:
     """Gives a finished reply to one channel."""
-    channel = step.world.channels[decision.channel]
-    reply_id = decision.reply_id
-    await channel.begin(reply_id, attempt_of(step.branch, reply_id))
-    text = _text(step, reply_id)
-    if text:
-        await channel.delta(reply_id, 0, text)
-    await channel.end(reply_id)
-    step.write(Sent(reply_id=reply_id, channel=decision.channel), about=reply_id)
+    channel, reply_id = decision.channel, decision.reply_id
+    attempt, text = attempt_of(step.branch, reply_id), _text(step, reply_id)
+    # A channel that missed a new beginning may hold other words under the same id.
+    resets = attempt > 1 and attempts(step.state, reply_id, channel) > 0
+
+    async def give(channel: Channel) -> None:
+        await channel.begin(reply_id, attempt)
+        if resets:
+            await channel.reset(reply_id)
+        if text:
+            await channel.delta(reply_id, 0, text)
+        await channel.end(reply_id)
+
+    fault = await channel_fault(step, step.world.channels[channel], give)
+    if fault is None:
+        step.write(Sent(reply_id=reply_id, channel=channel), about=reply_id)
+    else:
+        write_send_failed(step, reply_id, channel, fault, about=reply_id)
+
+
+async def channel_fault(step: Step, channel: Channel, give: Callable[[Channel], Awaitable[None]]) -> FaultReport | None:
+    """Gives a channel something; the report of what it raised, if it did. Under rules 1 it raises."""
+    try:
+        await give(channel)
+    except Exception as error:  # a channel is the outside world, and may raise anything
+        if step.rules < 2:
+            raise
+        return _report(step, error)
+    return None
+
+
+def write_send_failed(step: Step, reply_id: str, channel: str, fault: FaultReport, *, about: str | None) -> None:
+    """Writes that a channel failed to take a reply; `about` is None if the reply never came to be."""
+    attempt = attempts(step.state, reply_id, channel) + 1
+    step.write(SendFailed(reply_id=reply_id, channel=channel, error=fault, attempt=attempt), about=about)
+
+
+def _report(step: Step, error: Exception) -> FaultReport:
+    kind = error.kind if isinstance(error, WakelogError) else type(error).__name__
+    text = step.without_secrets(storable(str(error)))
+    message = text if len(text) <= _ERROR_MAX_CHARS else f"{text[: _ERROR_MAX_CHARS - 1]}…"
+    return FaultReport(kind=kind, message=message, retryable=True)
 
 
 def attempt_of(branch: Branch, reply_id: str) -> int:

@@ -126,9 +126,9 @@ class Step:
             self.tip = entry.id
 
 
-def decided(world: World, session: Session) -> Verdict:
-    """What is to be done in a session now."""
-    return decide(session.tree, world.clock.now_ms(), world.attached, world.rules)
+def decided(world: World, session: Session, *, new_worker: bool = False) -> Verdict:
+    """What is to be done in a session now: by the worker that has it, or by one that would take it."""
+    return decide(session.tree, world.clock.now_ms(), world.attached, world.rules, new_worker=new_worker)
 
 
 def elapsed_since(entry: Entry, now_ms: int) -> int:

@@ -2,8 +2,8 @@
 
 Repeats are taken out before the function sees them: within one process it gets each character of a
 reply once. Another process that wakes the session knows nothing of this one, so a reply may come again
-from offset 0, with the same id. What the function raises reaches whoever delivers: the reply then
-counts as not delivered, and the piece at hand as not given.
+from offset 0, with the same id. Where the function raises, the reply counts as not delivered and the piece
+at hand as not given: the reply is delivered again later.
 """
 
 import inspect

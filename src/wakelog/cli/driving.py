@@ -17,7 +17,7 @@ import msgspec
 
 from wakelog.cli.configured import be_ready, world_for
 from wakelog.cli.draw import look
-from wakelog.cli.faces import Face, face_for, tell
+from wakelog.cli.faces import CHANNEL, Face, face_for, tell
 from wakelog.cli.failures import CONFLICT, FAILED, INTERRUPTED, NEEDS_ATTENTION, note
 from wakelog.cli.happenings import Happenings, Informed
 from wakelog.cli.options import Asked
@@ -29,11 +29,12 @@ from wakelog.cli.serving import OneLoop
 from wakelog.cli.times import now_ms, plural
 from wakelog.cli.transcripts import telling
 from wakelog.errors import WakelogError
-from wakelog.log.entry import Failed
+from wakelog.log.entry import Failed, Owed
 from wakelog.people import cancel
 from wakelog.session import Session
 from wakelog.tools.mcp import Servers
 from wakelog.turn.decisions import Await, Rest
+from wakelog.views.state import branch_state
 from wakelog.waking import Report, wake
 
 _CODES = {
@@ -42,6 +43,7 @@ _CODES = {
     "terminated": 0,
     "cancelled": INTERRUPTED,
     "failed": FAILED,
+    "undelivered": FAILED,
     "waiting": NEEDS_ATTENTION,
 }
 
@@ -138,11 +140,18 @@ def ending_of(session: Session, report: Report, rows: tuple[str, ...], *, interr
     """How a session was left, in the words of `ls`."""
     left = tuple(waiting(session)) if isinstance(report.decision, Await) else ()
     state: str
-    if isinstance(report.decision, Rest):
-        state = "rest" if report.decision.outcome == "done" else report.decision.outcome
+    if report.decision == Rest():
+        state = "undelivered" if _undelivered(session) else "rest"
+    elif isinstance(report.decision, Rest):
+        state = report.decision.outcome
     else:
         state = "waiting" if left else "running"
     return Ending(state, rows, left, interrupted)
+
+
+def _undelivered(session: Session) -> list[Owed]:
+    """The replies that could not be shown here."""
+    return [debt for debt in branch_state(session.branch()).owed if debt.channel == CHANNEL]
 
 
 class Run:
@@ -251,6 +260,10 @@ def _last_words(session: Session, ending: Ending) -> str:
             return _how_to_decide(session, ending.left)
         case "failed":
             return f"{session.name}: the turn failed{_why(session)} (`wakelog wake {session.name} --retry` tries again)"
+        case "undelivered":
+            count = plural(len(_undelivered(session)), "reply", "replies")
+            how = f"(`wakelog wake {session.name}` tries again)"
+            return f"{session.name}: {count} not delivered{_why_not_sent(session)} {how}"
         case "cancelled" if not ending.untouched:
             return f"{session.name}: the turn was cancelled"
         case "terminated":
@@ -269,6 +282,12 @@ def _how_to_decide(session: Session, left: tuple[Waiting, ...]) -> str:
     more = f" ({plural(len(left) - 1, 'more question')}, see `wakelog attention`)" if several else ""
     how = f"`wakelog attention {place}` with {options} decides, `wakelog wake {session.name}` goes on"
     return f"{name} waits for you: {what} {first.why}{more}; {how}"
+
+
+def _why_not_sent(session: Session) -> str:
+    errors = [failed.error for failed in branch_state(session.branch()).send_failed if failed.channel == CHANNEL]
+    error = errors[-1] if errors else None
+    return f": {error.message or error.kind}" if error is not None else ""
 
 
 def _why(session: Session) -> str:

@@ -14,6 +14,7 @@ from wakelog.log.entry import (
     Partial,
     Queued,
     Resumed,
+    SendFailed,
     Sent,
     SessionArchived,
     SessionRenamed,
@@ -54,8 +55,6 @@ def _words_of_a_turn(value: Body) -> str:
             return ": ".join(filter(None, (front, message.text if message is not None else "")))
         case ToolStarted(name=name, attempt=attempt):
             return f"{name}, attempt {attempt}" if attempt > 1 else name
-        case Sent(channel=channel):
-            return f"to {channel}"
         case Partial(content=content, error=error):
             said = Said(content=content).text
             return error.message or error.kind if error is not None else f"{len(said)} characters: {said}"
@@ -67,6 +66,16 @@ def _words_of_a_turn(value: Body) -> str:
             return f"{decision}: {Said(content=result).text}" if result is not None else decision
         case Spawned(child_session=child):
             return child
+    return _words_of_a_send(value)
+
+
+def _words_of_a_send(value: Body) -> str:
+    match value:
+        case Sent(channel=channel):
+            return f"to {channel}"
+        case SendFailed(channel=channel, error=error, attempt=attempt):
+            why = f": {error.message or error.kind}" if error is not None else ""
+            return f"to {channel}, attempt {attempt}{why}"
     return ""
 
 

@@ -5,8 +5,10 @@ shows replies asks to be brought up to date first: an entry is then told before 
 """
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 
+from wakelog.cli.output import ReaderGone
 from wakelog.errors import NotFound
 from wakelog.log.entry import Entry, Spawned
 from wakelog.log.lines import Reader
@@ -58,27 +60,46 @@ class Happenings:
 
 
 class Informed:
-    """A channel that tells what has happened before it shows what was said next."""
+    """A channel that tells what has happened before it shows what was said next.
+
+    When the reader of the output has left, the reply under way is still finished; before another one, the command ends.
+    """
 
     def __init__(self, channel: Channel, happenings: Happenings) -> None:
         self.name = channel.name
         self._channel = channel
         self._happenings = happenings
+        self._reader_is_gone = False
 
     async def begin(self, reply_id: str, attempt: int) -> None:
         """See `ports.Channel`."""
-        self._happenings.catch_up()
-        await self._channel.begin(reply_id, attempt)
+        if self._reader_is_gone:
+            raise ReaderGone
+        with self._noticing():
+            self._happenings.catch_up()
+            await self._channel.begin(reply_id, attempt)
 
     async def delta(self, reply_id: str, offset: int, text: str) -> None:
         """See `ports.Channel`."""
-        await self._channel.delta(reply_id, offset, text)
+        with self._noticing():
+            await self._channel.delta(reply_id, offset, text)
 
     async def reset(self, reply_id: str) -> None:
         """See `ports.Channel`. Here the line that is open is finished before anything else is told."""
-        await self._channel.reset(reply_id)
-        self._happenings.catch_up()
+        with self._noticing():
+            await self._channel.reset(reply_id)
+            self._happenings.catch_up()
 
     async def end(self, reply_id: str) -> None:
         """See `ports.Channel`."""
-        await self._channel.end(reply_id)
+        with self._noticing():
+            await self._channel.end(reply_id)
+
+    @contextlib.contextmanager
+    def _noticing(self) -> Iterator[None]:
+        """Notices that the reader is gone; to whoever delivers, the channel has failed."""
+        try:
+            yield
+        except (BrokenPipeError, ReaderGone):
+            self._reader_is_gone = True
+            raise BrokenPipeError("the reader of the output has left") from None

@@ -34,6 +34,7 @@ _JOURNALS_OF = 1_000
 _STATES = {
     "running": "mark",
     "owes": "warn",
+    "undelivered": "warn",
     "waiting": "warn",
     "failed": "bad",
     "damaged": "bad",

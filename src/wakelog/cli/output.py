@@ -16,8 +16,11 @@ from wakelog.cli.safe import json_line
 _PIECE_CHARS = 64 * 1024
 
 
-class ReaderGone(Exception):
-    """Whoever read our output has closed the pipe: nothing is wrong, and nobody needs the rest."""
+class ReaderGone(BaseException):
+    """The reader of our output has closed the pipe: nothing is wrong, and the rest is not needed.
+
+    It ends the command, as Ctrl-C does. It is no failure of a channel, which would be tried again.
+    """
 
 
 def put(text: str) -> None:

@@ -22,8 +22,16 @@ from wakelog.reading import read_log
 from wakelog.views.overview import overview
 
 _DEPTH_MAX = 64
-_STYLES = {"running": "mark", "owes": "warn", "waiting": "warn", "failed": "bad", "unborn": "warn"}
-_STYLES |= dict.fromkeys(("damaged", "inaccessible"), "bad")
+_STYLES = {
+    "running": "mark",
+    "owes": "warn",
+    "undelivered": "warn",
+    "waiting": "warn",
+    "failed": "bad",
+    "damaged": "bad",
+    "inaccessible": "bad",
+    "unborn": "warn",
+}
 _WORDS = {"unborn": "not begun yet"}
 
 

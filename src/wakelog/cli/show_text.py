@@ -54,6 +54,7 @@ def _card(seen: Look, address: Address, log: Log, branch: Branch, now: int) -> I
         plural(count_messages(branch), "message"),
         card.state,
         f"uptime {lasted(card.uptime_ms)}" if card.uptime_ms else "",
+        f"{card.undelivered} undelivered" if card.undelivered and card.state != "undelivered" else "",
         "archived" if card.archived else "",
         ago(updated, now),
     )

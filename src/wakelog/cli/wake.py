@@ -27,7 +27,7 @@ from wakelog.session import Session
 from wakelog.views.session_row import SessionRow
 
 # What may owe something. A log that is damaged, or that this user may not read, may too.
-_MAY_OWE = ("owes", "waiting", "damaged", "inaccessible")
+_MAY_OWE = ("owes", "undelivered", "waiting", "damaged", "inaccessible")
 _SPOKEN = {
     "rest": "rest",
     "waiting": "waiting",

@@ -238,6 +238,15 @@ class Sent(Fact, frozen=True, kw_only=True, tag="sent"):
     channel: str = ""
 
 
+class SendFailed(Fact, frozen=True, kw_only=True, tag="send_failed"):
+    """A channel raised while it was given this reply. `attempt` counts from 1 since the worker took the session up."""
+
+    reply_id: str
+    channel: str = ""
+    error: FaultReport | None = None
+    attempt: int = always_written(1)
+
+
 class Head(Fact, frozen=True, kw_only=True, tag="head"):
     """A person moved the place where the next link goes.
 
@@ -383,6 +392,8 @@ class FoldState(Value, frozen=True, kw_only=True):
     said: tuple[str, ...] = ()
     attention: tuple[Attention, ...] = ()
     owed: tuple[Owed, ...] = ()
+    send_failed: tuple[SendFailed, ...] = ()
+    """Of each owed reply, the last failed attempt to send it since the worker took the session up."""
 
 
 class Compaction(Link, frozen=True, kw_only=True, tag="compaction"):
@@ -411,6 +422,7 @@ AnyFact: TypeAlias = (
     | Resumed
     | ToolStarted
     | Sent
+    | SendFailed
     | Head
     | Label
     | SessionRenamed

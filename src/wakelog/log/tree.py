@@ -27,6 +27,7 @@ from wakelog.log.entry import (
     Partial,
     Queued,
     Resumed,
+    SendFailed,
     Sent,
     Session,
     Spawned,
@@ -37,7 +38,7 @@ from wakelog.log.lines import Damage, DamageKind
 
 # The field in which a fact names what it speaks about, for those that do so besides their parent.
 _SUBJECTS = {
-    **dict.fromkeys((ToolStarted, Spawned, Sent, Partial, Resumed), "reply_id"),
+    **dict.fromkeys((ToolStarted, Spawned, Sent, SendFailed, Partial, Resumed), "reply_id"),
     AttentionResolved: "attention_id",
 }
 # Types that views of the whole session look for at every step; there are few of them beside the rest.

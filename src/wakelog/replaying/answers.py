@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from wakelog.channels.held import Held
+from wakelog.errors import WakelogError
 from wakelog.log.content import AnyPart, BlobRef, Content, Media, Prompt, Reply, Text, ToolResult
 from wakelog.log.entry import (
     Activity,
@@ -18,10 +19,13 @@ from wakelog.log.entry import (
     Compaction,
     Entry,
     Failed,
+    FaultReport,
     Message,
     Partial,
     Queued,
     Replay,
+    SendFailed,
+    Sent,
     ToolStarted,
 )
 from wakelog.log.times import parse_ms
@@ -55,13 +59,14 @@ class Answers:
             provider=lambda _, __: _RecordedModel(self),
             tools=lambda _, __: _RecordedTools(self),
             cancelled=self._cancelled,
+            news=_no_news,
             pause=self._pause,
             send=self._send,
             stuck=lambda _, __: False,
             recall=_nobody_to_recall,
             inject=self._inject,
             redacts=False,
-            channels={name: channels[name] for name in attached.channels},
+            channels={name: _RecordedChannel(channels[name], self) for name in attached.channels},
             rules=attached.rules,
         )
 
@@ -107,10 +112,14 @@ class Answers:
 
     async def _send(self, world: World, errand: Errand) -> Outcome | None:  # noqa: ARG002 - children answer for themselves
         def is_over(entry: Entry) -> bool:
-            return _is_result(entry, errand.reply_id, errand.tool_call_id) or _has_left(entry)
+            return _is_result(entry, errand.reply_id, errand.tool_call_id) or is_stuck(entry)
+
+        def is_stuck(entry: Entry) -> bool:
+            # While a sub-agent waits for a person, its sender leaves, or sends a reply again.
+            return _has_left(entry) or isinstance(entry.value, Sent | SendFailed)
 
         entry = await self.turn(is_over)
-        return None if entry is None or _has_left(entry) else self.outcome(entry)
+        return None if entry is None or is_stuck(entry) else self.outcome(entry)
 
     # ── looking things up ────────────────────────────────────────────────────────────────────────
 
@@ -142,10 +151,39 @@ class Answers:
     def _whole(self, blob: BlobRef) -> str:
         return self.store.blobs.get(blob).decode()
 
+    def channel_fault(self, reply_id: str, channel: str) -> FaultReport | None:
+        """What a channel raised when it was given a reply that is about to be sent or streamed."""
+        for failed in self._send_failures(reply_id):
+            if failed.channel == channel:
+                return failed.error or FaultReport()
+        return None
+
+    def _send_failures(self, reply_id: str) -> Iterator[SendFailed]:
+        """The failures that stand next, or next behind the end of the call for this reply.
+
+        A call writes its failures in the order of its channels; one that is out of order was written by a later step.
+        """
+        order, last = self._channels_of(reply_id), -1
+        for recorded in self.store.script[self.store.at :]:
+            value = recorded.body
+            if isinstance(value, SendFailed) and value.reply_id == reply_id and value.channel in order[last + 1 :]:
+                last = order.index(value.channel)
+                yield value
+            elif not (recorded.given or (last < 0 and _ends_a_call(value, reply_id))):
+                return
+
     def last_call(self) -> Call:
         """The call that has just been written."""
-        written = (recorded.entry for recorded in reversed(self.store.script[: self.store.at]))
-        return next(entry.value for entry in written if entry is not None and isinstance(entry.value, Call))
+        return next(self._calls_written())
+
+    def _channels_of(self, reply_id: str) -> tuple[str, ...]:
+        """The channels that the last call for a reply names."""
+        return next((call.channels for call in self._calls_written() if call.reply_id == reply_id), ())
+
+    def _calls_written(self) -> Iterator[Call]:
+        """The calls that stand in the log by now, the newest first."""
+        written = (recorded.body for recorded in reversed(self.store.script[: self.store.at]))
+        return (value for value in written if isinstance(value, Call))
 
     def end_of(self, call: Call) -> tuple[tuple[AnyPart, ...], Finished | Faulted | None]:
         """What came of a call: the parts that were said, and how it ended; None if it never did."""
@@ -315,6 +353,43 @@ class _RecordedTool:
             if isinstance(result, ToolResult) and result.settled in ("ok", "error"):
                 return self._answers.outcome(entry)
         return "cannot say"
+
+
+class _RecordedChannel:
+    """A channel that holds what it is given, and raises where the log says that it did."""
+
+    def __init__(self, held: Held, answers: Answers) -> None:
+        self.name = held.name
+        self.delta, self.reset, self.end = held.delta, held.reset, held.end
+        self._held = held
+        self._answers = answers
+
+    async def begin(self, reply_id: str, attempt: int) -> None:
+        """Raises here, wherever in the reply it was: no entry tells where."""
+        fault = self._answers.channel_fault(reply_id, self.name)
+        if fault is not None:
+            raise _RecordedFault(fault)
+        await self._held.begin(reply_id, attempt)
+
+
+class _RecordedFault(WakelogError):
+    """What a channel raised, by its kind and its text."""
+
+    def __init__(self, fault: FaultReport) -> None:
+        super().__init__(fault.message)
+        self.kind = fault.kind
+
+
+def _ends_a_call(value: object, reply_id: str) -> bool:
+    """Whether an entry is one of those that end a call for a reply."""
+    match value:
+        case Message(id=made, message=Reply()) | Partial(reply_id=made, tool_call_id=None):
+            return made == reply_id
+    return isinstance(value, Failed | Cancelled)
+
+
+async def _no_news(session: Session, seq: int) -> None:  # noqa: ARG001 - what is given stands in the log already
+    await asyncio.Event().wait()
 
 
 def _is_result(entry: Entry, reply_id: str, tool_call_id: str) -> bool:

@@ -21,6 +21,7 @@ from wakelog.log.entry import (
     Message,
     Partial,
     Resumed,
+    SendFailed,
     Sent,
     Spawned,
     ToolStarted,
@@ -28,7 +29,7 @@ from wakelog.log.entry import (
 from wakelog.log.lines import Line, Reader
 from wakelog.views.losses import DAMAGE_NOTICE
 
-_RUNTIME = (Activity, Partial, Resumed, ToolStarted, Sent, Spawned, Failed, Cancelled)
+_RUNTIME = (Activity, Partial, Resumed, ToolStarted, Sent, SendFailed, Spawned, Failed, Cancelled)
 
 
 class Recorded(msgspec.Struct, frozen=True):

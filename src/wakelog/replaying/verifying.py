@@ -50,7 +50,7 @@ async def replay(store: Store, session: str) -> Replayed:
                 workers += 1
                 reason = await _work(again, entry, channels)
             elif isinstance(entry.value, Activity):
-                # The worker left after something that is not in the log, such as a channel that broke.
+                # The worker left after something that is not in the log, such as an exception that ended it.
                 again.plant_next()
                 again.plant_given()
             else:

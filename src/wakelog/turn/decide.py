@@ -17,7 +17,7 @@ from wakelog.turn import words
 from wakelog.turn.calls import judge_open_calls
 from wakelog.turn.compaction import fold_is_hopeless, is_kept_by_a_fold, plan_fold
 from wakelog.turn.damage import judge_damage
-from wakelog.turn.decisions import Ask, Await, Cancel, Compact, Decision, Deliver, Fail, Mend, Rest, TakeUp
+from wakelog.turn.decisions import Ask, Await, Cancel, Compact, Decision, Fail, Mend, Rest, TakeUp
 from wakelog.turn.faults import (
     faults_in_a_row,
     last_fault,
@@ -26,6 +26,7 @@ from wakelog.turn.faults import (
     too_many_faults,
     way_to_mend,
 )
+from wakelog.turn.sending import ready_send, retried_send
 from wakelog.turn.sight import Sight, look
 from wakelog.views.context import build_context
 from wakelog.views.state import is_terminated
@@ -48,9 +49,32 @@ class Verdict(msgspec.Struct, frozen=True):
     sight: Sight
 
 
-def decide(tree: Tree, now_ms: int, attached: frozenset[str] = frozenset(), rules: int = RULES) -> Verdict:
-    """What is to be done at the head of a session."""
-    sight = look(tree, now_ms, attached, rules)
+def decide(
+    tree: Tree,
+    now_ms: int,
+    attached: frozenset[str] = frozenset(),
+    rules: int = RULES,
+    *,
+    new_worker: bool = False,
+) -> Verdict:
+    """Decides what is to be done at the head of a session: by the worker that has it, or by one that would take it."""
+    return or_retry(_first_that_fits(look(tree, now_ms, attached, rules, new_worker=new_worker)))
+
+
+def or_retry(verdict: Verdict) -> Verdict:
+    """The verdict, or the retry of a send where it would rest or wait for a person or a sub-agent."""
+    match verdict.decision:
+        case Rest("terminated") | Await(until_ms=int()):
+            return verdict
+        case Rest() | Await():
+            retried = retried_send(verdict.sight)
+            if isinstance(retried, Await) and isinstance(verdict.decision, Await):
+                retried = Await(verdict.decision.attention, retried.until_ms)
+            return verdict if retried is None else Verdict("retry", retried, verdict.sight)
+    return verdict
+
+
+def _first_that_fits(sight: Sight) -> Verdict:
     for row in ROWS:
         if row.judge is _open_calls:
             judged = judge_open_calls(sight)
@@ -65,15 +89,13 @@ def _terminated(sight: Sight) -> Decision | None:
     return Rest("terminated") if is_terminated(sight.tree) else None
 
 
-def _owed(sight: Sight) -> Decision | None:
-    for debt in sight.open.owed:
-        if debt.channel in sight.attached:
-            return Deliver(debt.reply_id, debt.channel)
+def _open_calls(_: Sight) -> Decision | None:
+    """Stands for the rows of `calls.py`, which judge each open call."""
     return None
 
 
-def _open_calls(_: Sight) -> Decision | None:
-    """Stands for the rows of `calls.py`, which judge each open call."""
+def _retry(_: Sight) -> Decision | None:
+    """Stands for `or_retry`, which looks at what the other rows have come to."""
     return None
 
 
@@ -106,6 +128,9 @@ def _faulted(sight: Sight) -> Decision | None:
     if failed is not None:
         return failed
     until_ms = retry_at_ms(fault, faults_in_a_row(sight), sight.now_ms)
+    sooner = retried_send(sight, until_ms)
+    if sooner is not None:
+        return sooner
     return Await(until_ms=until_ms) if sight.now_ms < until_ms else _answer(sight)
 
 
@@ -157,8 +182,8 @@ ROWS = (
     Row(
         "owed",
         "has a reply made by a call, not sent to a channel that call names",
-        "Deliver, same id (channel not attached: it stays owed, go on)",
-        _owed,
+        "Deliver, same id (channel not attached, or it failed and waits for its next attempt: it stays owed, go on)",
+        ready_send,
     ),
     Row("cancel", "is under way, and a person has asked to cancel", "Cancel the turn", _cancel_asked),
     Row("open calls", "has open calls", "judge each by the rows below", _open_calls),
@@ -179,7 +204,8 @@ ROWS = (
     Row(
         "fault",
         "ends in a fault",
-        "retryable and below faults_max: Await its time, then Ask; else take up what is queued, else Rest(failed)",
+        "retryable and below faults_max: Await its time, then Ask (a send that is due sooner goes first); else "
+        "take up what is queued, else Rest(failed)",
         _faulted,
     ),
     Row("steer", "has a queued steer", "take it up", _steer),
@@ -191,5 +217,11 @@ ROWS = (
         _owes_answer,
     ),
     Row("follow-up", "has a queued follow-up", "take up the oldest", _follow_up),
+    Row(
+        "retry",
+        "would rest or wait for a person, and a channel that failed is to be tried again",
+        "Await its time, then Deliver, same id; after three failures by one worker the reply stays undelivered",
+        _retry,
+    ),
     Row("rest", "anything else", "Rest", _rest),
 )

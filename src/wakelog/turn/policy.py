@@ -20,6 +20,8 @@ Reasoning: TypeAlias = Literal["keep", "summary", "drop"]
 RETRY_FIRST_MS = 1_000
 RETRY_LONGEST_MS = 60_000
 ASKED_LONGEST_MS = 3_600_000
+SENDS_MAX = 3
+"""How often one worker tries to send a reply to a channel that raises; then the reply stays undelivered."""
 QUEUE_MAX = 100
 """How many messages may wait in one session; one more is refused to whoever says it."""
 

@@ -23,10 +23,12 @@ class Sight(msgspec.Struct, frozen=True):
     rules: int = RULES
 
 
-def look(tree: Tree, now_ms: int, attached: frozenset[str], rules: int = RULES) -> Sight:
-    """Takes a snapshot of the head branch for `decide()`."""
+def look(tree: Tree, now_ms: int, attached: frozenset[str], rules: int = RULES, *, new_worker: bool = False) -> Sight:
+    """Takes a snapshot of the head branch for `decide()`; a new worker has failed to send nothing yet."""
     branch = tree.branch()
     state = branch_state(branch)
+    if new_worker:
+        state.send_failed = ()
     open_work = pending(branch, state)
     waiting = msgspec.structs.replace(
         open_work, queue=queue_at_head(tree, open_work.queue, rules), cut=_not_followed(tree, branch, open_work.cut)

@@ -11,7 +11,9 @@ from wakelog.views.pending import Pending, pending
 from wakelog.views.queue import queue_at_head
 from wakelog.views.state import BranchState, SessionState, branch_state, session_state
 
-StateWord: TypeAlias = Literal["rest", "running", "owes", "waiting", "failed", "damaged", "terminated", "dormant"]
+StateWord: TypeAlias = Literal[
+    "rest", "running", "owes", "undelivered", "waiting", "failed", "damaged", "terminated", "dormant"
+]
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -36,6 +38,8 @@ class Overview(msgspec.Struct, frozen=True):
     calls: int
     usage: Usage
     open_calls: int
+    undelivered: int
+    """How many replies a channel has not been given yet; a reply counts once for each such channel."""
     queue: tuple[Queued, ...]
     attention: tuple[Attention, ...]
     state: StateWord
@@ -70,6 +74,7 @@ def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overvi
         calls=session.calls,
         usage=session.usage,
         open_calls=len(open_work.open_calls),
+        undelivered=len(open_work.owed),
         queue=open_work.queue,
         attention=open_work.attention,
         state=_state(session, here, open_work, held=held, damaged=damaged),
@@ -88,7 +93,6 @@ def _state(session: SessionState, here: BranchState, open_work: Pending, *, held
     if here.ends_in == "failed":
         return "failed"
     said = any(queued.mode != "cancel" for queued in open_work.queue)
-    owes = open_work.open_calls or open_work.owed or open_work.cut or said
-    if not owes and here.ends_in not in ("prompt", "result", "faulted"):
-        return "rest"
-    return "dormant" if session.dormant else "owes"
+    if open_work.open_calls or open_work.cut or said or here.ends_in in ("prompt", "result", "faulted"):
+        return "dormant" if session.dormant else "owes"
+    return "undelivered" if open_work.owed else "rest"

@@ -32,6 +32,7 @@ from wakelog.log.entry import (
     Owed,
     Partial,
     Queued,
+    SendFailed,
     Sent,
     Session,
     SessionArchived,
@@ -67,6 +68,8 @@ class BranchState(msgspec.Struct):
     queue: tuple[Queued, ...] = ()
     attention: tuple[Attention, ...] = ()
     owed: tuple[Owed, ...] = ()
+    send_failed: tuple[SendFailed, ...] = ()
+    """Of each owed reply, the last failed attempt to send it since the worker took the session up."""
 
     @property
     def model(self) -> str | None:
@@ -120,6 +123,7 @@ def _carried(fold: FoldState, *, own: bool) -> BranchState:
         queue=fold.queue if own else (),
         attention=fold.attention if own else (),
         owed=fold.owed if own else (),
+        send_failed=fold.send_failed if own else (),
     )
 
 
@@ -185,6 +189,7 @@ def _fold_open(state: BranchState, entries: Iterable[Entry]) -> None:
     state.queue = tuple(opened.queue.values())
     state.attention = tuple(opened.attention.values())
     state.owed = tuple(Owed(reply_id=reply_id, channel=channel) for reply_id, channel in opened.owed)
+    state.send_failed = tuple(failed for debt, failed in opened.send_failed.items() if debt in opened.owed)
 
 
 class _Open:
@@ -195,6 +200,7 @@ class _Open:
         self.queue = {entry.id: entry for entry in state.queue}
         self.attention = {entry.id: entry for entry in state.attention}
         self.owed = dict.fromkeys((debt.reply_id, debt.channel) for debt in state.owed)
+        self.send_failed = {(failed.reply_id, failed.channel): failed for failed in state.send_failed}
 
     def call(self, call: Call) -> None:
         self.calls[call.reply_id] = call
@@ -202,6 +208,14 @@ class _Open:
 
     def sent(self, sent: Sent) -> None:
         self.owed.pop((sent.reply_id, sent.channel), None)
+
+    def failed_to_send(self, failed: SendFailed) -> None:
+        self.send_failed[failed.reply_id, failed.channel] = failed
+
+    def activity(self, activity: Activity) -> None:
+        """A new worker counts its attempts to send from the beginning."""
+        if activity.event == "attached":
+            self.send_failed.clear()
 
     def message(self, message: Message) -> None:
         said = message.message
@@ -241,6 +255,8 @@ class _Open:
 _STEPS: dict[type[Body], Callable[[_Open, Any], None]] = {
     Call: _Open.call,
     Sent: _Open.sent,
+    SendFailed: _Open.failed_to_send,
+    Activity: _Open.activity,
     Message: _Open.message,
     Queued: _Open.queued,
     Cancelled: _Open.forget_cancels,
@@ -372,6 +388,7 @@ def fold_state(tree: Tree, at: str, rules: int = RULES) -> FoldState:
         context=branch.context,
         attention=branch.attention,
         owed=branch.owed,
+        send_failed=branch.send_failed,
     )
     return _of_rules_1(state, tree, branch) if rules < 2 else _of_rules_2(state, tree, branch, session)
 

@@ -168,7 +168,7 @@ def test_a_call_under_way_is_remembered(rig):
     story.call("the-reply", channels=["terminal"])
     assert [row.state for row in rig.answers()["rows"]] == ["owes"]
     story.session.append(Message(id="the-reply", message=Reply(content="reply")))
-    assert [row.state for row in rig.answers()["rows"]] == ["owes"]
+    assert [row.state for row in rig.answers()["rows"]] == ["undelivered"]
     assert rig.answers() == rig.fresh_answers()
 
 
