@@ -38,6 +38,7 @@ def load(folder: str, words: Words) -> Iterator[Figure]:
             "bare file": bare_file,
             "reader": lambda: Reader().feed_all(split([raw])),
             "read_log": lambda: read_log(store, "load_user_1"),
+            "verified": lambda: read_log(store, "load_user_1", verify=True),
         },
         rounds=ROUNDS,
     )
@@ -55,3 +56,13 @@ def load(folder: str, words: Words) -> Iterator[Figure]:
             limit=2.0,
             measured=compare(taken[floor], taken[name]),
         )
+    yield Figure(
+        group=GROUP,
+        what="verifying seals, as waking does for what it reads, `read_log(verify=True)`",
+        workload=f"{MESSAGES:,} messages, {os.path.getsize(path) / 1e6:.1f} MB",
+        floor="`read_log` of the same log without verifying",
+        goal="≤ 2 ×",
+        ratio=taken["verified"].median / taken["read_log"].median,
+        limit=2.0,
+        measured=compare(taken["read_log"], taken["verified"]),
+    )
