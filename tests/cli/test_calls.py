@@ -91,7 +91,7 @@ def test_difference(talked):
 def test_folded_by_the_model(talked):
     """RUN-16: `compact` asks the session's own model; a difference across the fold says what it stands for."""
     answer = talked("compact", "agent_user_1", "--instructions", "Names!", "--json")
-    assert (answer.code, answer.json["type"], "trigger" in answer.json) == (0, "compaction", False)
+    assert (answer.code, answer.json["type"], answer.json["trigger"]) == (0, "compaction", "manual")
     assert "folded from about" in answer.err
     assert talked.process("run", "-q", "-s", "agent_user_1", "More?", typed=b"").out == "After the fold.\n"
     calls = seqs(talked, "call")

@@ -44,7 +44,7 @@ def test_facts_belong_to_the_branches_of_their_link(steps):
 @given(STORIES)
 def test_appending_changes_no_old_branch(steps):
     """TREE-2: a branch read today holds the same links tomorrow."""
-    story = tell(steps[: len(steps) // 2])
+    story = tell([step for step in steps[: len(steps) // 2] if step[0] != "terminated"])
     tree = story.session.read().tree
     before = {leaf: [link.id for link in tree.branch(leaf).links] for leaf in tree.links}
     for link in list(tree.links):
