@@ -41,7 +41,7 @@ FIGURES = {
     "files": 9,
     "sqlite": 8,
     "postgres": 8,
-    "load": 2,
+    "load": 3,
     "wake": 3,
     "ls": 1,
     "search": 2,

@@ -37,7 +37,7 @@ def expected_row(store, name):
         "state": card.state,
         "damage": len(log.damage),
         "prompt": next(filter(None, prompts), "")[:200],
-        "attached": session_state(log.tree).attached_at is not None,
+        "attached": session_state(log.tree).attached,
     }
 
 
