@@ -22,6 +22,7 @@ WRITES = {
     "append": ["crab_user_1", "hi"],
     "compact": ["crab_user_1", "--summary", "all of it"],
     "rename": ["crab_user_1", "title"],
+    "end": ["crab_user_1"],
     "label": ["crab_user_1", "1", "name"],
     "archive": ["crab_user_1"],
     "fork": ["crab_user_1", "--new-session"],
@@ -35,7 +36,8 @@ MORE = {"copy": ["--to", "elsewhere"]}
 # Flags that do not read the session, or make the command wait.
 NOT_TRIED = {("tail", "--follow"), ("copy", "--all"), ("context", "--exact")}
 NOT_TRIED |= {
-    ("attention", flag) for flag in ("--approve", "--deny", "--ran", "--did-not-run", "--run-again", "--wake")
+    ("attention", flag)
+    for flag in ("--approve", "--deny", "--ran", "--did-not-run", "--unknown", "--run-again", "--wake")
 }
 SHARED = {"--help", "--pager"}
 

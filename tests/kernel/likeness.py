@@ -10,7 +10,7 @@ import re
 from wakelog.clock import SystemClock
 
 # What differs between two runs of the same story: places in the file, times, seals, and how it was held.
-_APART = ("seq", "h", "timestamp", "durationMs", "uptimeMs", "attachedAt")
+_APART = ("seq", "h", "timestamp", "durationMs", "uptimeMs", "attachedAt", "workedAt")
 _FRESH = SystemClock().new_id()
 _SIGNS = re.compile(r"[0-9a-z-]+")
 
