@@ -16,7 +16,7 @@ from wakelog.errors import UsageError
 from wakelog.forking import fork
 from wakelog.live import live_world
 from wakelog.log.content import BlobRef, ToolResult
-from wakelog.log.entry import ContextRecord, Message, ToolStarted
+from wakelog.log.entry import ContextRecord, Message, Terminated, ToolStarted
 from wakelog.log.entry import Session as SessionEntry
 from wakelog.replaying.verifying import replay
 from wakelog.session import Session
@@ -63,12 +63,13 @@ def test_nothing_on_the_disk(tmp_path):
     said = f"use {KEY} now"
     session = Session.create(store, agent=KEY, sender=KEY, title=said, cwd=f"/{KEY}")
     for kind in TYPES:
-        for _, body in planted(kind, said) if kind is not SessionEntry else ():
+        for _, body in planted(kind, said) if kind not in (SessionEntry, Terminated) else ():
             session.append(body)
     session.rename(said)
     lease = session.acquire(said, ttl_s=60, channels=(said,))
     session.compact(said)
     session.release(lease)
+    session.append(Terminated(reason=said))
     for folder, folders, files in os.walk(tmp_path):
         # Names of files are in small letters, and cut.
         assert KEY[5:20].lower() not in " ".join((*folders, *files)).lower()

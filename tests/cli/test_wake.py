@@ -251,7 +251,7 @@ def test_calls_of_others_are_never_run(shell, store):
     session.append(Message(message=made))
     assert shell.process("wake", session.name).code == 0
     assert not (shell.folder / "ran").exists()
-    assert b"was not made by this session" in (shell.store / f"{session.name}.jsonl").read_bytes()
+    assert b"does not show whether it ran" in (shell.store / f"{session.name}.jsonl").read_bytes()
     assert not any(isinstance(entry.value, Call) and not entry.value.context_digest for entry in session.read().entries)
 
 

@@ -212,6 +212,15 @@ SHAPES = (
     fork_of_a_call_that_was_begun,
 )
 BEGUN = (foreign_lines_that_say_begun, cancelled_turn_with_a_tool_begun, fork_of_a_call_that_was_begun)
+# Replies that no model call of the log made: the log cannot prove that their tools never ran.
+RECORDED = (
+    foreign_lines,
+    foreign_lines_without_parents,
+    foreign_lines_that_say_begun,
+    foreign_call_for_the_reply,
+    reply_without_a_call,
+    reply_that_only_claims_a_call,
+)
 
 
 @pytest.fixture
@@ -233,8 +242,9 @@ def test_a_dangling_call_of_others_is_never_run(here, shape, entered):
     assert here.wake(session).decision == Rest()
     _nothing_was_run(here)
     results = _results(here, session.name)
-    first = "interrupted" if shape in BEGUN else "skipped"
-    assert results == {"t1": [first], "t2": ["skipped"], "t3": ["skipped"], "t4": ["skipped"]}
+    other = "unknown" if shape in RECORDED else "skipped"
+    first = "interrupted" if shape in BEGUN else other
+    assert results == {"t1": [first], "t2": [other], "t3": [other], "t4": [other]}
     assert here.requests, "the model was asked"
     assert all(_is_valid(request.messages) for request in here.requests)
     # A fork leaves its parent as it is: that one still has calls of its own to run, and nobody has asked for that.

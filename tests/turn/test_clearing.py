@@ -101,7 +101,8 @@ def test_what_a_line_under_rules_1_did_not_redact_stays():
     started = ToolStarted(reply_id="r", tool_call_id="t", intent={"key": KEY})
     assert cleared(started, rules=1) is started
     assert cleared(started).intent == {"key": MARK}
-    for body in BODIES:
+    # Workers under rules 1 recorded no queue in `activity`, and no `send_failed`.
+    for body in (body for body in BODIES if not isinstance(body, Activity | SendFailed)):
         assert cleared(body, rules=1) == cleared(body)
 
 

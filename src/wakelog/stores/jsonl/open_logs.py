@@ -43,6 +43,12 @@ class OpenLog:
                 os.close(descriptor)
 
 
+    def __del__(self) -> None:
+        """Closes the descriptors of a store that was dropped without `close()`."""
+        if not self.closed:
+            self.close()
+
+
 class OpenLogs:
     """The open logs of one folder, at most so many at a time."""
 
