@@ -51,8 +51,7 @@ def test_open_calls_keep_a_session_from_its_end():
 def test_replies_that_were_not_delivered_keep_it_too():
     rig = Rig(PAY)
     rig.outside.channel.breaks = True
-    with pytest.raises(OSError, match="dead"):
-        rig.say("Go on.")
+    rig.say("Go on.")
     with pytest.raises(Conflict, match="not delivered to outbox"):
         rig.session.end()
     ended = rig.session.end(force=True)

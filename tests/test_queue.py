@@ -56,7 +56,7 @@ def test_it_is_taken_up_at_the_new_head_once(store):
     queued, place = left_behind(session)
     session.move_head(place)
     assert [waiting.id for waiting in overview(session.tree).queue] == [queued]
-    assert [row.text for row in transcript(session.branch(), waiting_messages(session.tree))][-1] == "Go on."
+    assert [row.text for row in transcript(session.branch(), waiting=waiting_messages(session.tree))][-1] == "Go on."
     world = live_world(store)
     asyncio.run(wake(world, name))
     assert (taken(session), overview(session.tree).queue) == ([queued], ())

@@ -46,7 +46,9 @@ def losses(tree: Tree, branch: Branch) -> Losses | None:
     if not branch.holes:
         return None
     told = _told(branch)
-    holes = tuple(hole for hole in branch.holes if _ref(hole.session, hole.offset, hole.digest) not in told)
+    unknown = (hole for hole in branch.holes if _ref(hole.session, hole.offset, hole.digest) not in told)
+    # Lines are counted only where a log was read from its beginning; a decision must not depend on that.
+    holes = tuple(msgspec.structs.replace(hole, line=0) for hole in unknown)
     if not holes:
         return None
     entries = tree.own()
