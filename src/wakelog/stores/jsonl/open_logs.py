@@ -42,7 +42,6 @@ class OpenLog:
             with contextlib.suppress(OSError):
                 os.close(descriptor)
 
-
     def __del__(self) -> None:
         """Closes the descriptors of a store that was dropped without `close()`."""
         if not self.closed:
