@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.payloads import PAYLOADS
 from wakelog.cli.safe import hostile
+from wakelog.log.seal import Chain, unsealed
 from wakelog.session import Session
 
 
@@ -214,6 +215,13 @@ def test_a_model_that_fails_to_the_end(shell, script):
     assert "the turn failed: 5 calls in a row came to nothing; the last: later (" in end
 
 
+def resealed(raw):
+    """A log as if its lines, changed by hand, had been written like that."""
+    chain = Chain()
+    bodies = (unsealed(line) for line in raw.splitlines())
+    return b"".join(chain.seal(body, seq) + b"\n" for seq, body in enumerate(bodies))
+
+
 def test_another_process_goes_on_counting(shell, script):
     """RUN-15: what was tried before is in the log, and so is how often."""
     fault = {"kind": "busy", "message": "later", "retryable": True}
@@ -222,7 +230,7 @@ def test_another_process_goes_on_counting(shell, script):
         child.stderr.readline()
         child.kill()
     log = shell.store / "agent_user_1.jsonl"
-    log.write_bytes(log.read_bytes().replace(b"3600000", b"1"))
+    log.write_bytes(resealed(log.read_bytes().replace(b"3600000", b"1")))
     answer = shell.process("wake", "agent_user_1")
     assert (answer.out, answer.err.splitlines()[0]) == ("Now.\n", "· trying again (try 2)")
 
