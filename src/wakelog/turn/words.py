@@ -35,7 +35,7 @@ CHILD_FAILED = "The sub-agent failed: {message}"
 CHILD_SILENT = "The sub-agent finished without a word."
 HOOK_FAILED = "[the hook {name} failed: {why}]"
 DAMAGE_HOLES = (
-    "Part of this session's log can no longer be read ({places} places). What it held is missing from this "
+    "Part of this session's log can no longer be read (places: {places}). What it held is missing from this "
     "conversation: messages, replies of yours, or tool results."
 )
 DAMAGE_TOOLS = "These tools were called by a reply of yours that is lost:"
