@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from wakelog.log.codec import encode
 from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult, Usage
 from wakelog.log.end import End
-from wakelog.log.entry import Compaction, FoldState, Known, Message, Session
+from wakelog.log.entry import RULES, Compaction, FoldState, Known, Message, Session
 from wakelog.log.times import iso
 
 _START_MS = 1_767_261_600_000
@@ -85,7 +85,14 @@ class Script:
     def fold(self) -> Compaction:
         """A compaction that carries what a reader would need from before it."""
         assert self._last is not None
-        state = FoldState(head=self._last, messages=self._count, model=None, answered_model="example", ends_in="reply")
+        state = FoldState(
+            head=self._last,
+            rules=RULES,
+            messages=self._count,
+            model=None,
+            answered_model="example",
+            ends_in="reply",
+        )
         return Compaction(summary="What was said so far.", state=state, **self._envelope())
 
     def _envelope(self) -> dict[str, str | None]:

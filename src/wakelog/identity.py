@@ -33,12 +33,6 @@ def _latest_of(store: Store, agent: str, sender: str) -> str | None:
     return None
 
 
-def read_header(store: Store, name: str) -> Header | None:
-    """What the first line of a session says of its identity and origin; None if it cannot be read."""
-    first = next(iter(store.load(name)), None)
-    return header_of(first.raw) if first is not None and first.whole else None
-
-
 def is_chat_of(store: Store, name: str, header: Header | None, agent: str, sender: str) -> bool:
     """Whether a session is of exactly this pair and people talk in it."""
     if header is None or not header.is_of(agent, sender):

@@ -25,10 +25,24 @@ _MEDIA = (Image, Audio)
 _LONG_CHARS = 1024 * 1024
 
 
+def may_be_large(body: Known) -> bool:
+    """Whether an entry holds media, or so much text that its line may be too long. Every append asks, and few are."""
+    content = _content_of(body)
+    if isinstance(content, str):
+        return len(content) > _LONG_CHARS
+    chars = 0
+    for part in content:
+        if isinstance(part, Text):
+            chars += len(part.text)
+        elif isinstance(part, _MEDIA):
+            return True
+    return chars > _LONG_CHARS
+
+
 def with_media_in_blobs(body: _Known, put: Put) -> _Known:
     """An entry whose images and audio are blobs; the very same where none was inline."""
     content = _content_of(body)
-    if isinstance(content, str) or not any(_is_inline(part) for part in content):
+    if isinstance(content, str) or not any(map(_is_inline, content)):
         return body
     return _with_content(body, tuple(_outside(part, put) if isinstance(part, Media) else part for part in content))
 
@@ -57,17 +71,11 @@ def decoded(data: str) -> bytes | None:
 
 def with_long_texts_in_blobs(body: _Known, put: Put, fits: Callable[[Known], bool]) -> _Known:
     """An entry that fits a line, as far as clipping its longest texts can make it; the very same where it fits."""
-    if _chars(_content_of(body)) <= _LONG_CHARS:
-        return body
     while not fits(body) and (long := [part for part in _parts(body) if _is_clippable(part)]):
         longest = max(long, key=_chars_of_part)
         clipped = _clipped(longest, put)
         body = _with_content(body, tuple(clipped if part == longest else part for part in _parts(body)))
     return body
-
-
-def _chars(content: Content) -> int:
-    return len(content) if isinstance(content, str) else sum(map(_chars_of_part, content))
 
 
 def _chars_of_part(part: AnyPart) -> int:

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 import msgspec
 
 from wakelog.errors import NewerFormat, NoAccess, WakelogError
-from wakelog.log.codec import Undecodable, decode
+from wakelog.log.codec import Header, Undecodable, decode, header_of
 from wakelog.log.entry import FORMAT_VERSION, Compaction, Entry, Head, Origin, Session
 from wakelog.log.lines import Damage, Reader, Torn
-from wakelog.log.seal import SealCheck, follows, seal_of
+from wakelog.log.seal import SealCheck, is_sealed_behind, seal_of
 from wakelog.log.tail import read_tail, tree_of
 from wakelog.log.tree import Branch, Tree
 from wakelog.ports import Store
@@ -32,8 +32,8 @@ class Log(msgspec.Struct):
     noted: tuple[Damage, ...] = ()
     next_seq: int = 0
     torn: Torn | None = None
-    h: str | None = None
-    """The seal of the last entry; None where that has none."""
+    last: bytes = b""
+    """The line of the last entry."""
 
     @property
     def session(self) -> Entry | None:
@@ -45,6 +45,11 @@ class Log(msgspec.Struct):
         """The entries of this session, behind those it inherited from the session it was forked from."""
         links = [link for link in self.tree.links.values() if self.tree.is_inherited(link.id)]
         return (*links, *self.entries)
+
+    @property
+    def h(self) -> str | None:
+        """The seal of the last entry; None where that has none."""
+        return seal_of(self.last)
 
     @property
     def id(self) -> str:
@@ -69,13 +74,15 @@ def read_active(store: Store, session: str, *, queue: bool = True) -> Log:
         return read_log(store, session, verify=True)
     name, last = store.name(session), tail.entries[-1]
     if tail.fold is None:
-        return _log(store, name, tail.entries, Reader(next_seq=last.seq + 1), (), whole=False, verify=True)
-    return Log(name, (first, *tail.entries), tree_of(tail, first), next_seq=last.seq + 1, h=seal_of(last.raw))
+        log = _log(store, name, tail.entries, Reader(next_seq=last.seq + 1), (), whole=False, verify=True)
+    else:
+        log = Log(name, (first, *tail.entries), tree_of(tail, first), next_seq=last.seq + 1, last=last.raw)
+    return read_log(store, session, verify=True) if log.tree.is_too_short else log
 
 
 def _is_as_written(first: Entry) -> bool:
     """Whether the seal of a log's first line matches; one without a seal has nothing to verify."""
-    return seal_of(first.raw) is None or follows(first.raw, b"")
+    return is_sealed_behind(first.raw, b"") or seal_of(first.raw) is None
 
 
 def read_first(store: Store, session: str) -> Entry | None:
@@ -90,6 +97,12 @@ def read_first(store: Store, session: str) -> Entry | None:
             raise NewerFormat(error.reason, hint=_UPGRADE) from None
         return None
     return Entry(first.raw, value, 0, 0, 1) if type(value) is Session else None
+
+
+def read_header(store: Store, name: str) -> Header | None:
+    """What the first line of a session says of its identity and origin; None if it cannot be read."""
+    first = next(iter(store.load(name)), None)
+    return header_of(first.raw) if first is not None and first.whole else None
 
 
 def _read_whole(store: Store, session: str, children: tuple[str, ...], *, verify: bool) -> Log:
@@ -120,8 +133,8 @@ def _log(
     tree.add_all(entries)
     tree.mark_unreadable(reader.damage)
     own = sorted((*reader.damage, *tree.damage), key=lambda hurt: hurt.offset)
-    h = seal_of(entries[-1].raw) if entries else None
-    return Log(name, entries, tree, (*inherited, *own), tuple(reader.noted), reader.next_seq, reader.torn, h)
+    last = entries[-1].raw if entries else b""
+    return Log(name, entries, tree, (*inherited, *own), tuple(reader.noted), reader.next_seq, reader.torn, last)
 
 
 def inherit(
@@ -157,7 +170,10 @@ def _tail_of_parent(store: Store, origin: Origin) -> Branch | None:
     """As much of the parent's branch as the views of the fork need; None where that is all of it."""
     first = read_first(store, origin.session)
     tail = read_tail(store.tail(origin.session), at=origin.entry) if first is not None else None
-    return tree_of(tail, first).branch(origin.entry) if tail is not None and tail.fold and first is not None else None
+    if first is None or tail is None or tail.fold is None:
+        return None
+    branch = tree_of(tail, first).branch(origin.entry)
+    return None if branch.holes else branch
 
 
 def _branch_of_parent(

@@ -16,7 +16,7 @@ import msgspec
 
 from wakelog.clock import SystemClock
 from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, SessionEnded, UsageError
-from wakelog.large_content import with_long_texts_in_blobs, with_media_in_blobs
+from wakelog.large_content import may_be_large, with_long_texts_in_blobs, with_media_in_blobs
 from wakelog.log.codec import encode, fits_a_line
 from wakelog.log.content import AnyMessage, Prompt, Said, Text
 from wakelog.log.digest import digest_of
@@ -45,7 +45,7 @@ from wakelog.log.entry import (
 from wakelog.log.entry import Session as SessionEntry
 from wakelog.log.ids import checked_id
 from wakelog.log.lines import Damage, Reader
-from wakelog.log.seal import SealCheck, seal_of, unsealed
+from wakelog.log.seal import SealCheck, unsealed
 from wakelog.log.tail import outgrows
 from wakelog.log.times import iso
 from wakelog.log.tree import Branch, Tree
@@ -61,6 +61,7 @@ from wakelog.views.state import branch_state, can_be_carried, fold_state, is_ter
 
 # What a crash of the machine may take: these can be told again from what stands around them.
 UNSYNCED_TYPES = frozenset({"call", "partial", "resumed", "activity"})
+_BODIES = (Link, Fact)
 _SESSION_WIDE = (SessionRenamed, SessionArchived, Activity, Terminated, DamageNote)
 _TAKEN_AFTER_THE_END = (DamageNote, Label, SessionRenamed, SessionArchived)
 _TRIES_MAX = 10_000
@@ -192,7 +193,7 @@ class Session:
         that carries an id is appended once, however often it is tried. With `behind` it is a `Conflict` too
         unless that seq is still the last: what was decided on is then all there is.
         """
-        if not isinstance(body, Link | Fact):
+        if not isinstance(body, _BODIES):
             raise UsageError(f"append takes an entry's body, not {type(body).__name__}", hint=_how_to_append(body))
         entry_id = checked_id(body.id) if body.id else self._new_id()
         return self._append(lambda: self._stamped(body, entry_id, self._found(at), fork=fork), lease, behind)
@@ -360,8 +361,8 @@ class Session:
                 raise Conflict(f"{self.name} has gone on since this was decided", hint="decide again")
             value = compose()
             before = self._appended_before(value)
-            if before is None and not _is_taken_after_the_end(value):
-                self._refuse_if_ended()
+            if before is None:
+                self._refuse_if_ended(value)
             try:
                 sealed = self.store.append(
                     self.name,
@@ -378,9 +379,9 @@ class Session:
             return before or self._take(value, sealed)
         raise Conflict(f"{self.name} is too busy: {_TRIES_MAX} tries were overtaken")
 
-    def _refuse_if_ended(self) -> None:
+    def _refuse_if_ended(self, value: Known | None = None) -> None:
         """Raises if the session is over. The store refuses an append behind an entry that this tree does not know."""
-        if is_terminated(self._log.tree):
+        if is_terminated(self._log.tree) and not _is_taken_after_the_end(value):
             raise SessionEnded(
                 f"{self.name} was ended for good", hint=f"`wakelog fork {self.name} --new-session` goes on from it"
             )
@@ -400,8 +401,8 @@ class Session:
         tree = self._log.tree.add_all(entries)
         self._log.next_seq = next_seq
         if entries:
-            self._log.h = seal_of(entries[-1].raw)
-        if tree.partial and any(outgrows(tree, entry) for entry in entries):
+            self._log.last = entries[-1].raw
+        if tree.partial and (any(outgrows(tree, entry) for entry in entries) or tree.is_too_short):
             self._known = read_active(self.store, self.name)
 
     def _appended_before(self, value: Known) -> Entry | None:
@@ -429,7 +430,8 @@ class Session:
         is_prompt = isinstance(body, Message) and isinstance(body.message, Prompt)
         link = tree.links.get(parent)
         turn = entry_id if is_prompt else body.turn_id or (link.value.turn_id if link else None)
-        clean = self._without_secrets(self._without_media(body))
+        is_large = self.rules >= 2 and may_be_large(body)
+        clean = self._without_secrets(with_media_in_blobs(body, self.store.blobs.put) if is_large else body)
         stamped = msgspec.structs.replace(
             clean,
             id=entry_id,
@@ -437,15 +439,10 @@ class Session:
             timestamp=clean.timestamp or iso(self.clock.now_ms()),
             turn_id=None if is_wide else turn,
         )
-        return self._within_a_line(stamped)
-
-    def _without_media(self, body: _Known) -> _Known:
-        return with_media_in_blobs(body, self.store.blobs.put) if self.rules >= 2 else body
+        return self._within_a_line(stamped) if is_large else stamped
 
     def _within_a_line(self, body: _Known) -> _Known:
         """The body with its long texts clipped, where its line would be too long otherwise."""
-        if self.rules < 2:
-            return body
         return with_long_texts_in_blobs(body, self.store.blobs.put, lambda made: fits_a_line(made, rules=self.rules))
 
     def _without_secrets(self, body: _Known) -> _Known:
@@ -485,7 +482,8 @@ class Session:
 
     def _catch_up(self) -> None:
         """Takes in what was appended since, by whomever."""
-        seals = SealCheck(self._log.h, self._log.next_seq - 1) if self._log.h is not None else None
+        h = self._log.h
+        seals = SealCheck(h, self._log.next_seq - 1) if h is not None else None
         reader = Reader(next_seq=self._log.next_seq, seals=seals)
         entries = reader.feed_all(self.store.load(self.name, after=self._log.next_seq - 1))
         self._log.tree.mark_unreadable(reader.damage)
@@ -520,7 +518,7 @@ def _how_to_append(given: object) -> str:
     return "use session.say(…) for what a person says" if isinstance(given, str) else "see wakelog.log.entry"
 
 
-def _is_taken_after_the_end(value: Known) -> bool:
+def _is_taken_after_the_end(value: Known | None) -> bool:
     """Whether an entry is accepted in a session that was ended: what a worker leaves behind, and names for people."""
     is_leaving = isinstance(value, Activity) and value.event == "left"
     return is_leaving or isinstance(value, _TAKEN_AFTER_THE_END)

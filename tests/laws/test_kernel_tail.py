@@ -43,6 +43,14 @@ def _compare(raw, now_ms, attached, seen, rules=2):
     assert _judged(active, now_ms, attached, rules) == verdict
 
 
+def test_a_lost_reply_that_is_named_after_a_compaction():
+    """Law 6: the tail cannot tell a reply that is lost from one before the tail; then the whole log is read."""
+    told = tell([("user", 0), ("compact", None), ("user", 1), ("sent", 0)])
+    seen = Counter()
+    _compare(bytes_of(told), START_MS, frozenset(), seen)
+    assert seen == {"whole": 1, "damage": 1}
+
+
 def test_decisions_of_the_tail_are_decisions_of_the_whole():
     """Law 2: for random logs and every moment of them, the same row and the same decision, to the last field."""
     seen = Counter()

@@ -36,9 +36,17 @@ IN_DAMAGE = (
         "the tail is trusted without its seals",
         "law 6",
         "log/tail.py",
-        "return (not before or seal_of(before) is not None) and follows(raw, before, between)",
+        "return is_sealed_behind(raw, h_of(before), between) or (seal_of(raw) is None and seal_of(before) is None)",
         "return True",
         (f"{TOLD}::test_the_model_is_told_which_tools_a_lost_reply_had_started",),
+    ),
+    Mutant(
+        "a tail hides that a reply is lost",
+        "law 6",
+        "reading.py",
+        "return read_log(store, session, verify=True) if log.tree.is_too_short else log",
+        "return log",
+        ("tests/laws/test_kernel_tail.py::test_a_lost_reply_that_is_named_after_a_compaction",),
     ),
     Mutant(
         "damage is told again with every turn",

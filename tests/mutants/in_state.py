@@ -63,8 +63,8 @@ IN_STATE = (
         "an ended session accepts anything",
         "RUN-21",
         "session.py",
-        "            if before is None and not _is_taken_after_the_end(value):\n",
-        "            if False:\n",
+        "            if before is None:\n                self._refuse_if_ended(value)\n",
+        "",
         (f"{SUITE}::test_a_writer_that_has_not_seen_the_end", f"{ENDING}::test_a_compaction_does_not_hide_the_end"),
     ),
     Mutant(

@@ -308,8 +308,8 @@ IN_TURN = (
         "what a person says may hold a key",
         "law 14, LOG-13",
         "session.py",
-        "        clean = self._without_secrets(self._without_media(body))\n",
-        "        clean = self._without_media(body)\n",
+        "self._without_secrets(with_media_in_blobs(body, self.store.blobs.put) if is_large else body)",
+        "body",
         ("tests/acts/test_redacting.py::test_what_is_said_to_it",),
     ),
     Mutant(

@@ -17,12 +17,11 @@ from wakelog.cli.names import Names, inherited_names
 from wakelog.cli.options import Asked
 from wakelog.cli.places import Place
 from wakelog.errors import BadId, NotFound, UsageError
-from wakelog.identity import read_header
 from wakelog.log.entry import Entry, Label
 from wakelog.log.names import is_name
 from wakelog.log.tree import Tree
 from wakelog.ports import Store
-from wakelog.reading import Log, read_active, read_log
+from wakelog.reading import Log, read_active, read_header, read_log
 from wakelog.stores import open_store
 
 if TYPE_CHECKING:

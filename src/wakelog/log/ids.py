@@ -6,23 +6,34 @@ it; the check stands on the way in and on the way out, because ids meet file nam
 """
 
 import re
+from functools import lru_cache
 
 from wakelog.errors import BadId
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 RANDOM_BYTES = 10
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
-# Ten bits at a time: thirteen pairs of digits make an id.
+# Ten bits at a time: five pairs of digits for the time and eight for chance.
 _PAIRS = [high + low for high in _DIGITS for low in _DIGITS]
-_SHIFTS = range(120, -1, -10)
+_TIME_SHIFTS = range(40, -1, -10)
+_CHANCE_SHIFTS = range(70, -1, -10)
 
 
 def new_id(now_ms: int, chance: bytes) -> str:
     """A fresh id from the time and `RANDOM_BYTES` random bytes."""
     if len(chance) != RANDOM_BYTES or not 0 <= now_ms < 1 << 48:
         raise BadId(f"an id is made from 48 bits of time and {RANDOM_BYTES} random bytes")
-    value = now_ms << 80 | int.from_bytes(chance, "big")
-    return "".join([_PAIRS[value >> shift & 1023] for shift in _SHIFTS])
+    return _time_digits(now_ms) + _digits(int.from_bytes(chance, "big"), _CHANCE_SHIFTS)
+
+
+@lru_cache(maxsize=4)
+def _time_digits(now_ms: int) -> str:
+    """The first ten digits. Entries come in bursts, so many ids share them with the one before."""
+    return _digits(now_ms, _TIME_SHIFTS)
+
+
+def _digits(value: int, shifts: range) -> str:
+    return "".join([_PAIRS[value >> shift & 1023] for shift in shifts])
 
 
 def is_id(text: str) -> bool:

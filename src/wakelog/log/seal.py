@@ -45,7 +45,7 @@ class Chain:
     def accept(self, raw: bytes) -> bool:
         """Takes in a sealed line (without LF) and says whether its seal is right. Goes on from the h it reads."""
         self._hash.update(raw[:-SEAL_BYTES])
-        h = raw[-66:-2].decode()
+        h = h_of(raw).decode()
         right = self._hash.hexdigest() == h
         self._go_on_from(h)
         return right
@@ -69,15 +69,10 @@ class SealCheck:
     def check(self, raw: bytes, *, ended: bool = True, whole: bool = True) -> SealState:
         """The state of the next line (without its LF)."""
         # Ten thousand lines pass here, and nearly every one is sealed right behind the one before it.
-        if self._unsealed is None and whole and self._matches(raw):
-            self._h, self._last, self._in_doubt = raw[-66:-2], raw, False
+        if self._unsealed is None and whole and is_sealed_behind(raw, self._h):
+            self._h, self._last, self._in_doubt = h_of(raw), raw, False
             return "right"
         return self._check_slowly(raw, ended=ended, whole=whole)
-
-    def _matches(self, raw: bytes) -> bool:
-        """Whether a line is sealed right behind the last sealed one."""
-        h = hashlib.sha256(self._h + raw[:-SEAL_BYTES]).hexdigest().encode()
-        return h == raw[-66:-2] and seal_of(raw) is not None
 
     def _check_slowly(self, raw: bytes, *, ended: bool, whole: bool) -> SealState:
         seq = seq_of(raw)
@@ -89,7 +84,7 @@ class SealCheck:
             return "changed" if seq is not None and whole and ended and self._h else "none"
         is_right = self._unsealed.accept(raw) if self._unsealed is not None else False
         is_changed = not is_right and not self._in_doubt and seq in (None, self._last_seq + 1)
-        self._h, self._last, self._unsealed, self._in_doubt = raw[-66:-2], raw, None, is_changed
+        self._h, self._last, self._unsealed, self._in_doubt = h_of(raw), raw, None, is_changed
         return "right" if is_right else "changed" if is_changed else "unproven"
 
     @property
@@ -106,12 +101,15 @@ class SealCheck:
         return f"entries {next_seq} to {seq - 1} are missing before this line"
 
 
-def follows(raw: bytes, before: bytes, between: bytes = b"") -> bool:
-    """Whether a sealed line is, by its seal, what was written behind the line `before` and the bytes `between`."""
-    chain = Chain(seal_of(before) or "")
-    if between:
-        chain.skip(between)
-    return chain.accept(raw)
+def is_sealed_behind(raw: bytes, h: bytes, between: bytes = b"") -> bool:
+    """Whether a line carries the seal of what was written behind the seal `h` and the bytes `between`."""
+    right = hashlib.sha256(h + between + raw[:-SEAL_BYTES]).hexdigest()
+    return raw[-SEAL_BYTES:] == b',"h":"%b"}' % right.encode()
+
+
+def h_of(raw: bytes) -> bytes:
+    """Where a sealed line has its h. Of a line that may have none, ask `seal_of`."""
+    return raw[-66:-2]
 
 
 def seal_of(raw: bytes) -> str | None:

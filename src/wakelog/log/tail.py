@@ -30,10 +30,11 @@ from wakelog.log.entry import (
     Queued,
 )
 from wakelog.log.lines import Line
-from wakelog.log.seal import follows, seal_of
+from wakelog.log.seal import h_of, is_sealed_behind, seal_of
 from wakelog.log.tree import Tree
 
 MESSAGE_MODES = ("steer", "followUp")
+_RECORDING_QUEUE = frozenset((Compaction, Activity))
 
 
 class Tail(msgspec.Struct, frozen=True):
@@ -132,10 +133,11 @@ class _Search:
             self._queued = {**self._queued, **{queued.id: queued for queued in reversed(recorded_queue(value) or ())}}
 
     def _note_queue(self, value: Body) -> None:
-        if recorded_queue(value) is not None:
+        if type(value) is Message:
+            if isinstance(value.message, Prompt) and value.message.queued_id is not None:
+                self._taken.add(value.message.queued_id)
+        elif type(value) in _RECORDING_QUEUE and recorded_queue(value) is not None:
             self.misses_queue = False
-        elif isinstance(value, Message) and isinstance(value.message, Prompt) and value.message.queued_id is not None:
-            self._taken.add(value.message.queued_id)
 
     def _find_head(self, entry: Entry) -> None:
         """The head is known from the newest entry that says where it was; later links move it on."""
@@ -223,9 +225,7 @@ def _is_noted(line: Line, value: Body) -> bool:
 
 def _matches(raw: bytes, before: bytes, between: bytes) -> bool:
     """Whether the seal of a line matches; a log without any seal has nothing to verify."""
-    if seal_of(raw) is None:
-        return seal_of(before) is None
-    return (not before or seal_of(before) is not None) and follows(raw, before, between)
+    return is_sealed_behind(raw, h_of(before), between) or (seal_of(raw) is None and seal_of(before) is None)
 
 
 def _entry(line: Line) -> Entry | None:

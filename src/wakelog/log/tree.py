@@ -43,6 +43,8 @@ _SUBJECTS = {
 }
 # Types that views of the whole session look for at every step; there are few of them beside the rest.
 _INDEXED = frozenset((Activity, Compaction, Queued, Terminated))
+# Facts that are written about a reply which stands before them.
+_NAMING_A_REPLY = frozenset((Sent, Spawned, ToolStarted))
 
 
 class Branch(msgspec.Struct, frozen=True):
@@ -81,6 +83,8 @@ class Tree:
         self._holes: dict[int, Damage] = {}
         self._inherited_holes: tuple[Damage, ...] = ()
         self._naming_lost: list[Entry] = []
+        # Replies that a compaction carries as not delivered yet: whether they can be read does not matter behind it.
+        self._carried: set[str] = set()
         self._head_seq = -1
         self._gap_seq = -1
         self._parents: dict[str, str | None] = {}
@@ -149,7 +153,10 @@ class Tree:
         parent = self._parent_of(entry)
         head = self._head_after(entry, parent)
         self._place(entry, parent)
-        self._index(entry)
+        if type(entry.value) in _INDEXED:
+            self._index(entry)
+        if isinstance(entry.value, Compaction) and entry.value.state is not None:
+            self._carried.update(debt.reply_id for debt in entry.value.state.owed)
         if head is not None:
             self.set_head(head, entry.seq)
 
@@ -192,7 +199,8 @@ class Tree:
         if named is not None and not self.partial and self._resolve(named) is None:
             self._report(entry, "orphan", f"it speaks of {named}, which does not stand before it")
         self._join(entry, link)
-        self._index(entry)
+        if type(entry.value) in _INDEXED:
+            self._index(entry)
         if type(entry.value) is Head:
             self._move_head(entry, entry.value.target_id)
         elif type(entry.value) is DamageNote and entry.value.reason == "lost":
@@ -200,21 +208,25 @@ class Tree:
             lost = entry.value
             reason = "lines were lost before this copy was made"
             self.mark_unreadable([Damage("missing", entry.line, entry.offset, lost.bytes, reason, lost.digest)])
-        elif self._names_a_lost_reply(entry.value):
+        elif type(entry.value) in _NAMING_A_REPLY and self._names_a_lost_reply(entry.value):
             self._naming_lost.append(entry)
 
     def _names_a_lost_reply(self, value: Body) -> bool:
-        """Whether an entry shows that there was a reply which is not in the log (any more)."""
+        """Whether an entry shows that there was a reply which is not here. It is lost, or stands before this tail."""
         match value:
             case ToolStarted(reply_id=reply_id) | Spawned(reply_id=reply_id) | Sent(reply_id=reply_id):
-                return not self.partial and reply_id not in self.links
+                return reply_id not in self.links and reply_id not in self._carried
             case Message(message=ToolResult(reply_id=str() as reply_id)):
-                return not self.partial and reply_id not in self.links
+                return reply_id not in self.links and reply_id not in self._carried
         return False
 
+    @property
+    def is_too_short(self) -> bool:
+        """Whether an entry names a reply that this tail does not hold: only the whole log tells whether it is lost."""
+        return self.partial and bool(self._naming_lost) and bool(self.branch().holes)
+
     def _index(self, entry: Entry) -> None:
-        if type(entry.value) in _INDEXED:
-            self._by_type.setdefault(type(entry.value), []).append(entry)
+        self._by_type.setdefault(type(entry.value), []).append(entry)
 
     def _join(self, fact: Entry, link: str | None) -> None:
         """A fact about nothing that can be read is kept with the session itself."""

@@ -51,11 +51,13 @@ from wakelog.log.entry import (
     ToolStarted,
 )
 from wakelog.turn.deltas import CallDelta, Spoken, TextDelta, ThinkingDelta
-from wakelog.turn.redaction import Redactor, redact, redact_value
+from wakelog.turn.redaction import Redactor, holds_secret, redact, redact_value
 
 _Body = TypeVar("_Body", bound=msgspec.Struct)
 _Fields: TypeAlias = Mapping[type[msgspec.Struct], tuple[str, ...]]
 _MARK = re.compile(r"\[redacted: [a-z0-9-]+\]")
+_SEQUENCES = (tuple, list)
+_NUMBERS = (int, float)
 _NO_TEXT = (
     msgspec.inspect.IntType,
     msgspec.inspect.BoolType,
@@ -133,10 +135,32 @@ _UNDER_RULES_1: _Fields = {
 
 def cleared(body: _Body, rules: int = RULES) -> _Body:
     """An entry, or a value inside one, without its secrets; the very same object where it held none."""
+    return _rebuilt(body, rules) if _holds_any(body, rules) else body
+
+
+def _holds_any(body: msgspec.Struct, rules: int) -> bool:
+    """Whether a secret stands in a string that is redacted. One loop: every append asks, and few entries hold one."""
+    undone: list[Any] = [body]
+    while undone:
+        value = undone.pop()
+        if isinstance(value, str):
+            if holds_secret(value):
+                return True
+        elif isinstance(value, msgspec.Struct):
+            undone += [found for name in redacted_fields(type(value), rules) if (found := getattr(value, name))]
+        elif isinstance(value, _SEQUENCES):
+            undone += value
+        elif isinstance(value, dict):
+            undone += (*value, *value.values())
+    return False
+
+
+def _rebuilt(body: _Body, rules: int) -> _Body:
+    """A copy without the secrets; the very same object where it held none."""
     changed = {}
     for name in redacted_fields(type(body), rules):
         stood = getattr(body, name)
-        if stood is not None and (clean := _cleared_value(stood, rules)) is not stood:
+        if stood and (clean := _cleared_value(stood, rules)) is not stood:
             changed[name] = clean
     return msgspec.structs.replace(body, **{**changed, **_unbound(body)}) if changed else body
 
@@ -164,14 +188,15 @@ def _may_hold_text(info: msgspec.inspect.Type) -> bool:
 
 
 def _cleared_value(value: Any, rules: int) -> Any:
+    """A value of a field that is not empty. A sequence holds structs only, or JSON only: the types say so."""
     if isinstance(value, str):
         found = redact(value)
         return found.text if found.hits else value
     if isinstance(value, msgspec.Struct):
-        return cleared(value, rules)
-    if isinstance(value, tuple | list) and all(isinstance(each, msgspec.Struct) for each in value):
+        return _rebuilt(value, rules)
+    if isinstance(value, _SEQUENCES) and isinstance(value[0], msgspec.Struct):
         return _cleared_parts(value, rules)
-    if isinstance(value, int | float):
+    if isinstance(value, _NUMBERS):
         return value
     clean, hits = redact_value(value)
     return value if not hits else tuple(clean) if isinstance(value, tuple) else clean
@@ -179,7 +204,7 @@ def _cleared_value(value: Any, rules: int) -> Any:
 
 def _cleared_parts(parts: Any, rules: int) -> Any:
     """A list of structs. A signed thought that held a secret is left out: its signature is for other words."""
-    clean = [(part, cleared(part, rules)) for part in parts]
+    clean = [(part, _rebuilt(part, rules)) for part in parts]
     if all(stood is found for stood, found in clean):
         return parts
     return tuple(found for stood, found in clean if found is stood or not _is_signed(stood))

@@ -102,9 +102,14 @@ class _Hit(msgspec.Struct, frozen=True):
     end: int
 
 
+def holds_secret(text: str) -> bool:
+    """Whether there is a secret in a whole text."""
+    return len(text) >= _SHORTEST and _first_hit(text, 0, len(text), beginnings(text, 0)) is not None
+
+
 def redact(text: str) -> Redacted:
     """A whole text without its secrets."""
-    if len(text) < _SHORTEST or _first_hit(text, 0, len(text), beginnings(text, 0)) is None:
+    if not holds_secret(text):
         return Redacted(text)
     redactor = Redactor()
     return Redacted(redactor.end(text), tuple(redactor.hits))

@@ -306,10 +306,12 @@ def session_state(tree: Tree) -> SessionState:
 
 def is_terminated(tree: Tree) -> bool:
     """Whether a session is over for good; the one session-wide value that every step and every append must know."""
-    if tree.own_of(Terminated):
-        return True
-    folds = (fold.value for fold in tree.own_of(Compaction) if isinstance(fold.value, Compaction))
-    return any(fold.state is not None and fold.state.terminated for fold in folds)
+    return bool(tree.own_of(Terminated)) or any(map(_is_end_carried, tree.own_of(Compaction)))
+
+
+def _is_end_carried(fold: Entry) -> bool:
+    """Whether a compaction says that the session was ended before it."""
+    return isinstance(fold.value, Compaction) and fold.value.state is not None and fold.value.state.terminated
 
 
 def is_dormant(tree: Tree) -> bool:

@@ -28,7 +28,8 @@ from wakelog.cli.terms import checked
 from wakelog.cli.write import here
 from wakelog.config import load_config, plan_of
 from wakelog.errors import NotFound, UsageError
-from wakelog.identity import is_chat_of, read_header
+from wakelog.identity import is_chat_of
+from wakelog.reading import read_header
 from wakelog.session import Session
 from wakelog.version import APP
 from wakelog.views.state import session_state
