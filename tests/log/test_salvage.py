@@ -7,7 +7,7 @@ from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, store_of, tell
 from wakelog.errors import NewerFormat
 from wakelog.forking import fork
 from wakelog.log.content import ToolResult
-from wakelog.log.entry import DamageNote, Head, Label, Message, Session, Unknown
+from wakelog.log.entry import LINK_TYPES, DamageNote, Head, Label, Message, Session, Unknown
 from wakelog.log.lines import split
 from wakelog.log.proof import prove
 from wakelog.log.salvage import salvage
@@ -31,6 +31,10 @@ def copied(raw):
     """The copy of a log, and the copy read back."""
     made = salvage(lines_of(raw))
     return made, read_log(store_of(made.content), "s")
+
+
+def _is_envelope_only(entry):
+    return isinstance(entry.value, Unknown) and entry.type in LINK_TYPES
 
 
 def proven(content):
@@ -66,6 +70,7 @@ def test_the_copy_proves_itself(steps, hurts):
 @QUIET
 @given(STORIES, DAMAGE)
 @example([*[("user", 0)] * 9, ("queued", 0)], [("swap", 0)])
+@example([*[("user", 0)] * 4, ("fork_reply", 0), *[("user", 0)] * 5], [("repeat", 5), ("flip", 5)])
 def test_the_copy_tells_the_same_story(steps, hurts):
     """Laws 6 and 9: every branch of the damaged log reads the same in the copy, and no more calls may be run."""
     raw = damaged(bytes_of(tell(steps)), hurts)
@@ -73,8 +78,10 @@ def test_the_copy_tells_the_same_story(steps, hurts):
     made, copy = copied(raw)
     if not made.lines:
         return
-    # A link of which only the envelope can be read is not in the copy, and the session entry is always its first.
-    there = [link for link in old.tree.links if link in copy.tree.links and link != copy.tree.root]
+    # A link of which only the envelope can be read is not in the copy, unless the line stands in the log once more and
+    # can be read there. The session entry is always the first.
+    readable = [link for link, entry in old.tree.links.items() if not _is_envelope_only(entry)]
+    there = [link for link in readable if link in copy.tree.links and link != copy.tree.root]
     assert copy.tree.head == old.tree.head or old.tree.head not in there
     for link in there:
         before, after = old.tree.branch(link), copy.tree.branch(link)
