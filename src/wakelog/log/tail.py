@@ -85,6 +85,7 @@ def tree_of(tail: Tail, session: Entry) -> Tree:
         return Tree().add_all(tail.entries)
     tree = Tree(partial=True).add_all((session, *(entry for entry in tail.entries if entry.seq > 0)))
     tree.queued_before = tail.queued
+    tree.trust_before(tree.links[tail.fold].seq)
     if tail.head is not None:
         tree.set_head(tree.find(tail.head), tree.last_seq)
     return tree

@@ -222,8 +222,12 @@ class Tree:
 
     @property
     def is_too_short(self) -> bool:
-        """Whether an entry names a reply that this tail does not hold: only the whole log tells whether it is lost."""
-        return self.partial and bool(self._naming_lost) and bool(self.branch().holes)
+        """Whether something may be lost: only the whole log tells what is lost and what stands before this tail."""
+        return self.partial and bool(self._naming_lost or self._holes) and bool(self.branch().holes)
+
+    def trust_before(self, seq: int) -> None:
+        """Entries before the compaction at `seq` may name replies before this tail: what it stands for is settled."""
+        self._naming_lost = [entry for entry in self._naming_lost if entry.seq > seq]
 
     def _index(self, entry: Entry) -> None:
         self._by_type.setdefault(type(entry.value), []).append(entry)
