@@ -6,7 +6,7 @@ PEERS := .venv-peers
 NODE := .node
 PROCESSES ?= 2
 
-.PHONY: help demo test quick check fmt bench bench-peers mutants clean system
+.PHONY: help demo test test-faults quick check fmt bench bench-peers mutants clean system
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -39,6 +39,10 @@ demo: $(VENV)/.ready  ## an agent is killed twice and wakes (`wakelog demo --tou
 
 test: check system $(NODE)/.ready  ## everything CI runs
 	$(BIN)/pytest -n $(PROCESSES) --dist worksteal
+
+# What needs root, FUSE or a loop device, and the long sweeps. `make test` has a short form of each.
+test-faults: $(VENV)/.ready system  ## the fault rigs on real devices; writes their figures into docs/reliability.md
+	$(BIN)/pytest -m faults tests --write-figures
 
 # The pure packages (log, views, turn) and the cases: no server, no process, nothing to install from the system.
 QUICK := tests/log tests/views tests/turn tests/test_cases.py tests/test_format.py tests/test_golden.py

@@ -13,7 +13,7 @@ from tests.replays import Woken
 from tests.signals import let_children_begin_with_defaults
 from wakelog import waking
 
-pytest_plugins = ["tests.servers.fixtures"]
+pytest_plugins = ["tests.servers.fixtures", "tests.faults.figures"]
 
 let_children_begin_with_defaults()
 # Without deadlines: how long something takes is no matter of right or wrong, and other work may run beside it.
