@@ -1,7 +1,7 @@
 """Checks the blobs that entries name: each must be there, have its size, and hold the bytes of its digest.
 
-Nothing is written and nothing is repaired. Each blob is read once, however many entries name it. The entries of a
-fork's parents name blobs too: call `audit` with those of every session of the lineage.
+Nothing is written and nothing is repaired. Each blob is read once, however many entries name it. The entries that a
+fork inherited name blobs too: `scanning.scan_log` hands them over with its own.
 """
 
 from collections.abc import Iterable
@@ -41,13 +41,29 @@ class Audit(msgspec.Struct, frozen=True):
     losses: tuple[Loss, ...]
 
 
+class NamedBlobs:
+    """The blobs that entries name, gathered entry by entry; of the entries only their places are kept."""
+
+    def __init__(self) -> None:
+        self._named: dict[tuple[str, int], list[Reference]] = {}
+
+    def take(self, entry: Entry) -> None:
+        """Notes what an entry names."""
+        for reference in references(entry):
+            self._named.setdefault((reference.digest, reference.bytes), []).append(reference)
+
+    def audit(self, blobs: Blobs) -> Audit:
+        """Checks every blob that was named."""
+        found = (_checked(blobs, BlobRef(digest=digest, bytes=size), it) for (digest, size), it in self._named.items())
+        return Audit(len(self._named), tuple(loss for loss in found if loss is not None))
+
+
 def audit(blobs: Blobs, entries: Iterable[Entry]) -> Audit:
     """Checks every blob that these entries name."""
-    named: dict[tuple[str, int], list[Reference]] = {}
-    for reference in references(entries):
-        named.setdefault((reference.digest, reference.bytes), []).append(reference)
-    losses = (_checked(blobs, BlobRef(digest=digest, bytes=size), named[digest, size]) for digest, size in named)
-    return Audit(len(named), tuple(loss for loss in losses if loss is not None))
+    named = NamedBlobs()
+    for entry in entries:
+        named.take(entry)
+    return named.audit(blobs)
 
 
 def _checked(blobs: Blobs, ref: BlobRef, places: list[Reference]) -> Loss | None:

@@ -18,7 +18,7 @@ from wakelog.log.tail import read_tail, tree_of
 from wakelog.log.tree import Branch, Tree
 from wakelog.ports import Store
 
-_ANCESTORS_MAX = 64
+ANCESTORS_MAX = 64
 _UPGRADE = f"upgrade wakelog: this one reads format {FORMAT_VERSION}"
 
 
@@ -108,7 +108,7 @@ def read_header(store: Store, name: str) -> Header | None:
 def _read_whole(store: Store, session: str, children: tuple[str, ...], *, verify: bool) -> Log:
     reader = Reader(seals=SealCheck() if verify else None)
     entries = reader.feed_all(store.load(session))
-    _check_version(reader, entries)
+    check_version(reader, entries[0] if entries else None)
     return _log(store, store.name(session), entries, reader, children, verify=verify)
 
 
@@ -153,16 +153,17 @@ def inherit(
     except NoAccess:
         raise
     except WakelogError as error:
-        return [_origin_damage(f"its parent session {origin.session} cannot be read: {error}")]
+        return [origin_damage(f"its parent session {origin.session} cannot be read: {error}")]
     tree.inherit(branch)
     tree.partial = tail is not None
     tip = branch.tip
     if origin.h is not None and (tip is None or seal_of(tip.raw) != origin.h):
-        damage.append(_origin_damage(f"its parent session {origin.session} has changed since the fork"))
+        damage.append(origin_damage(f"its parent session {origin.session} has changed since the fork"))
     return damage
 
 
-def _origin_damage(reason: str) -> Damage:
+def origin_damage(reason: str) -> Damage:
+    """Damage of the reference to the session that a fork goes on from."""
     return Damage("origin", 1, 0, 0, reason)
 
 
@@ -180,24 +181,24 @@ def _branch_of_parent(
     store: Store, origin: Origin, children: tuple[str, ...], *, verify: bool
 ) -> tuple[Branch, list[Damage]]:
     """The parent's whole branch as the fork inherited it, and the damage in that part of the parent's history."""
-    if origin.session in children or len(children) > _ANCESTORS_MAX:
+    if origin.session in children or len(children) > ANCESTORS_MAX:
         raise WakelogError("it is its own ancestor, or has too many")
     parent = _read_whole(store, origin.session, children, verify=verify)
     branch = parent.tree.branch(origin.entry)
     assert branch.tip is not None
     end = branch.tip.offset if parent.tree.find(origin.entry) in {link.id for link in parent.tree.own_links()} else -1
-    holes = _named([hole for hole in branch.holes if hole.session or hole.offset <= end], parent.name)
-    damage = _named([hurt for hurt in parent.damage if hurt.session or hurt.offset <= end], parent.name)
+    holes = named_in([hole for hole in branch.holes if hole.session or hole.offset <= end], parent.name)
+    damage = named_in([hurt for hurt in parent.damage if hurt.session or hurt.offset <= end], parent.name)
     return msgspec.structs.replace(branch, holes=tuple(holes)), damage
 
 
-def _named(damage: Iterable[Damage], session: str) -> list[Damage]:
+def named_in(damage: Iterable[Damage], session: str) -> list[Damage]:
     """Damage in another session's log, with the name of that session."""
     return [hurt if hurt.session else msgspec.structs.replace(hurt, session=session) for hurt in damage]
 
 
-def _check_version(reader: Reader, entries: list[Entry]) -> None:
-    """A log that was begun in a newer format is not ours to interpret; one newer line is reported like damage."""
+def check_version(reader: Reader, first: Entry | None) -> None:
+    """Refuses a log that was begun in a newer format; one newer line behind its first is reported like damage."""
     begun = next((hurt for hurt in reader.damage if hurt.kind == "newer" and hurt.line == 1), None)
-    if begun is not None and entries and entries[0].type == "session":
+    if begun is not None and first is not None and first.type == "session":
         raise NewerFormat(begun.reason, hint=_UPGRADE)

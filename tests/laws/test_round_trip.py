@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.laws.values import IDS, JSON, ODD_JSON, values_of
 from wakelog.copying import copy
 from wakelog.exchange.json_document import document
-from wakelog.exchange.jsonl import exact, standalone
+from wakelog.exchange.jsonl import standalone
 from wakelog.forking import fork
 from wakelog.log.codec import Undecodable, amended, canonical, decode, encode, plain
 from wakelog.log.entry import FACT_TYPES, LINK_TYPES, Fact, Link, Unknown
@@ -112,10 +112,10 @@ def test_valid_json_leaves_byte_for_byte(place, odd):
     first = b'{"type":"session","id":"s","version":1}\n'
     store.replace("s", "crab_user_1", first + line + b"\n")
     log = read_log(store, "s")
-    assert exact(store.load("s")) == first + line + b"\n"
+    assert b"".join(line.bytes for line in store.load("s")) == first + line + b"\n"
     assert line in document(log)
     (copied,) = copy(store, target, ["s"])
-    assert (copied.status, exact(target.load("s"))) == ("copied", first + line + b"\n")
+    assert (copied.status, b"".join(line.bytes for line in target.load("s"))) == ("copied", first + line + b"\n")
     if not place.startswith("malformed") and log.tree.head == "odd":
         forked = read_log(store, fork(OpenSession(store, "s")).name)
         hung = line.replace(b'"parentId":"s"', b'"parentId":"%b"' % forked.id.encode())

@@ -76,9 +76,20 @@ IN_DAMAGE = (
         "a fork hides its parent's damage",
         "law 9, LOG-16",
         "reading.py",
-        "damage = _named([hurt for hurt in parent.damage if hurt.session or hurt.offset <= end], parent.name)",
-        'damage = _named([hurt for hurt in parent.damage if hurt.kind == "origin"], parent.name)',
+        "damage = named_in([hurt for hurt in parent.damage if hurt.session or hurt.offset <= end], parent.name)",
+        'damage = named_in([hurt for hurt in parent.damage if hurt.kind == "origin"], parent.name)',
         (f"{FORKED}::test_an_unreadable_line_of_the_parent_is_reported",),
+    ),
+    Mutant(
+        "a scan hides the damage that a fork inherited",
+        "law 9, LOG-16",
+        "scanning.py",
+        "found.damage, found.noted = (*inherited, *own), tuple(reader.noted)",
+        "found.damage, found.noted = tuple(own), tuple(reader.noted)",
+        (
+            "tests/laws/test_outline.py::test_a_scan_finds_what_a_fork_inherits",
+            f"{FORKED}::test_an_unreadable_line_of_the_parent_is_reported",
+        ),
     ),
     Mutant(
         "an export vouches for edited history",

@@ -59,7 +59,7 @@ IN_TREE = (
         "facts belong to the whole session",
         "TREE-2",
         "log/tree.py",
-        "link = self._resolve(_subject(entry.value)) or self._resolve(named) or self.root",
+        "link = self._resolve(subject(entry.value)) or self._resolve(named) or self.root",
         "link = self.root",
         (f"{CASE}[whole-44-queued-elsewhere]",),
     ),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from wakelog.auditing import Audit, audit
+from wakelog.auditing import Audit, NamedBlobs
 from wakelog.cli.addresses import Address, find
 from wakelog.cli.anchors import Anchor, find_anchor
 from wakelog.cli.draw import Look, look, wrap
@@ -26,7 +26,8 @@ from wakelog.errors import UsageError
 from wakelog.exchange.jsonl import standalone
 from wakelog.log.proof import Proof, prove
 from wakelog.log.salvage import Salvaged
-from wakelog.reading import Log, read_log
+from wakelog.reading import read_log
+from wakelog.scanning import Scan, scan_log
 
 _RELINKED_SHOWN = 20
 
@@ -67,10 +68,9 @@ class Verdict(msgspec.Struct, frozen=True):
 def verify(asked: Asked, session: str, kept: str | None) -> None:
     """Prove that nobody touched a log: every line readable, every seal right, every blob there. Exit code 4 if not."""
     address = find(asked, session)
-    log, proof = read_log(address.store, address.name, verify=True), prove(address.store.load(address.name))
+    scan, proof, blobs = _checked(address)
     anchor = find_anchor(address, kept, proof.head) if kept is not None else None
-    blobs = audit(address.store.blobs, log.history)
-    verdict = _judge(log, proof, blobs, anchor)
+    verdict = _judge(scan, proof, blobs, anchor)
     if asked.json:
         put_json(verdict)
     else:
@@ -79,20 +79,27 @@ def verify(asked: Asked, session: str, kept: str | None) -> None:
         raise click.exceptions.Exit(_exit_code(blobs))
 
 
+def _checked(address: Address) -> tuple[Scan, Proof, Audit]:
+    """Every line, seal and blob of a session, line by line: the log may be larger than the memory."""
+    named = NamedBlobs()
+    scan = scan_log(address.store, address.name, named.take)
+    return scan, prove(address.store.load(address.name)), named.audit(address.store.blobs)
+
+
 def _exit_code(blobs: Audit) -> int:
     """What this user may not read is not known to be damaged, and nothing is proved of it."""
     return FAILED if any(loss.kind == "inaccessible blob" for loss in blobs.losses) else DAMAGED
 
 
-def _judge(log: Log, proof: Proof, blobs: Audit, anchor: Anchor | None) -> Verdict:
+def _judge(scan: Scan, proof: Proof, blobs: Audit, anchor: Anchor | None) -> Verdict:
     anchored = anchor.since is not None if anchor is not None else None
     return Verdict(
-        ok=not (log.damage or proof.broken or proof.unsealed or blobs.losses or anchored is False),
-        entries=len(log.entries),
-        damage=[place(hurt) for hurt in log.damage],
+        ok=not (scan.damage or proof.broken or proof.unsealed or blobs.losses or anchored is False),
+        entries=scan.entries,
+        damage=[place(hurt) for hurt in scan.damage],
         broken=[{"line": line, "offset": offset} for line, offset in proof.broken],
         unsealed=proof.unsealed,
-        noted=noted(log),
+        noted=noted(scan),
         blobs=blobs.blobs,
         lost=[losing(loss) for loss in blobs.losses],
         head=proof.head,
@@ -161,23 +168,23 @@ def doctor(asked: Asked, session: str | None, salvage: str | None) -> None:
         _doctor_store(asked)
         return
     address = find(asked, session)
-    log = read_log(address.store, address.name, verify=True)
-    blobs = audit(address.store.blobs, log.history)
-    findings = list(find_harm(log, prove(address.store.load(address.name)), blobs.losses))
-    saved = _salvaged(address, log, salvage) if salvage is not None else None
+    scan, proof, blobs = _checked(address)
+    findings = list(find_harm(scan.damage, proof, blobs.losses))
+    saved = _salvaged(address, salvage) if salvage is not None else None
     if asked.json:
-        put_json({"session": log.id, "name": log.name, "ok": not findings, "findings": findings, "salvage": saved})
+        put_json({"session": scan.id, "name": scan.name, "ok": not findings, "findings": findings, "salvage": saved})
     else:
-        put_text(_doctor_lines(look(asked.color), address, log, findings, saved))
+        put_text(_doctor_lines(look(asked.color), address, scan, findings, saved))
     if findings:
         raise click.exceptions.Exit(_exit_code(blobs))
 
 
-def _salvaged(address: Address, log: Log, path: str) -> dict[str, object]:
+def _salvaged(address: Address, path: str) -> dict[str, object]:
+    log = read_log(address.store, address.name, verify=True)
     copy: Salvaged = standalone(address.store, log)
     if not copy.lines:
         raise UsageError(f"nothing in {log.name} can be read", hint="there is nothing to make a copy of")
-    write_new(path, copy.content)
+    write_new(path, [copy.content])
     return {
         "file": path,
         "entries": copy.kept,
@@ -188,9 +195,9 @@ def _salvaged(address: Address, log: Log, path: str) -> dict[str, object]:
 
 
 def _doctor_lines(
-    seen: Look, address: Address, log: Log, findings: list[dict[str, object]], saved: dict[str, object] | None
+    seen: Look, address: Address, scan: Scan, findings: list[dict[str, object]], saved: dict[str, object] | None
 ) -> Iterator[str]:
-    kept, ref = plural(len(log.entries), "entry", "entries"), visible(address.ref)
+    kept, ref = plural(scan.entries, "entry", "entries"), visible(address.ref)
     state = seen.paint("bad", plural(len(findings), "finding")) if findings else seen.paint("good", "healthy")
     yield f"{ref}: {state}, {kept} read"
     if saved is not None:
@@ -203,7 +210,7 @@ def _doctor_lines(
         yield f"  {seen.paint('bad', str(finding['kind']))} {where}: {visible(str(finding['reason']))}"
         for text in (str(finding["meaning"]), str(finding["advice"])):
             yield from (f"    {line}" for line in wrap(visible(text), seen.columns - 4))
-    for hurt in noted(log):
+    for hurt in noted(scan):
         yield seen.paint("dim", f"  known: line {hurt['line']}, byte {hurt['offset']}: {hurt['reason']}")
     if findings:
         yield ""

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterable, Sequence
 
 import click
 
@@ -13,7 +14,9 @@ from wakelog.cli.safe import visible
 from wakelog.errors import StoreError, UsageError
 from wakelog.exchange import json_document, jsonl, markdown
 from wakelog.journals import read_journals
-from wakelog.reading import Log, read_log
+from wakelog.log.lines import Damage
+from wakelog.reading import read_log
+from wakelog.scanning import scan_log
 
 
 @command(
@@ -36,31 +39,38 @@ def export(asked: Asked, session: str, shape: str, output: str | None, at: str |
     address = find(asked, session, at)
     if address.entry is not None and shape != "md":
         raise UsageError(f"--at goes with --format md; {shape} holds every branch", hint="leave the entry out")
-    log = read_log(address.store, address.name, verify=True)
-    content = _content(address, log, shape)
+    content, damage = _lines(address) if shape == "jsonl" else _document(address, shape)
     if output is None or output == "-":
-        put_bytes(content)
+        for piece in content:
+            put_bytes(piece)
     else:
         write_new(output, content)
         if sys.stderr.isatty():
             note(f"wrote {output}")
-    if shape == "jsonl" and jsonl.is_fork(log) and sys.stderr.isatty():
+    stop_if_damaged(address.ref, damage)
+
+
+def _lines(address: Address) -> tuple[Iterable[bytes], Sequence[Damage]]:
+    """The log itself. A log that needs no other is checked and written line by line, however long it is."""
+    scan = scan_log(address.store, address.name, lambda _: None)
+    if scan.origin is None:
+        return jsonl.exact(address.store.load(address.name), scan.size), scan.damage
+    if sys.stderr.isatty():
         note("a fork is written out whole: its parent's branch, then its own entries")
-    stop_if_damaged(address.ref, log.damage)
+    log = read_log(address.store, address.name, verify=True)
+    return [jsonl.standalone(address.store, log, verify=True).content], log.damage
 
 
-def _content(address: Address, log: Log, shape: str) -> bytes:
-    if shape == "md":
-        branch = log.tree.branch(find_link(log, address.entry))
-        return markdown.document(log, branch, visible, read_journals(address.store, log.name, log.tree)).encode()
+def _document(address: Address, shape: str) -> tuple[Iterable[bytes], Sequence[Damage]]:
+    log = read_log(address.store, address.name, verify=True)
+    journals = read_journals(address.store, log.name, log.tree)
     if shape == "json":
-        return json_document.document(log, read_journals(address.store, log.name, log.tree))
-    if jsonl.is_fork(log):
-        return jsonl.standalone(address.store, log, verify=True).content
-    return jsonl.exact(address.store.load(address.name))
+        return [json_document.document(log, journals)], log.damage
+    branch = log.tree.branch(find_link(log, address.entry))
+    return [markdown.document(log, branch, visible, journals).encode()], log.damage
 
 
-def write_new(path: str, content: bytes) -> None:
+def write_new(path: str, content: Iterable[bytes]) -> None:
     """Writes a file that was not there before, whole and synced; what is there is never overwritten."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -70,6 +80,6 @@ def write_new(path: str, content: bytes) -> None:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
         raise StoreError(f"cannot write {path}: {reason}") from error
     with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
+        file.writelines(content)
         file.flush()
         os.fsync(file.fileno())

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from wakelog.auditing import Loss, LossKind
 from wakelog.cli.times import plural
-from wakelog.log.entry import DamageNote
 from wakelog.log.lines import Damage, DamageKind
 from wakelog.log.proof import Proof
-from wakelog.reading import Log
+from wakelog.scanning import Scan
 
 _MEANINGS: dict[DamageKind, str] = {
     "torn": """
@@ -77,9 +76,11 @@ def place(hurt: Damage) -> dict[str, object]:
     return {**inherited, "line": hurt.line, "offset": hurt.offset, "reason": hurt.reason, "kind": hurt.kind}
 
 
-def noted(log: Log) -> list[dict[str, object]]:
+def noted(scan: Scan) -> list[dict[str, object]]:
     """Harm that the log itself knows of, and that is no news: cut appends, and what a salvaged copy says it lacks."""
-    torn = [{**place(hurt), "reason": "a cut line, noted by the append after it", "kind": "torn"} for hurt in log.noted]
+    torn = [
+        {**place(hurt), "reason": "a cut line, noted by the append after it", "kind": "torn"} for hurt in scan.noted
+    ]
     lost = [
         {
             "line": entry.line,
@@ -87,8 +88,7 @@ def noted(log: Log) -> list[dict[str, object]]:
             "reason": "lines were lost before this copy was made",
             "kind": "lost",
         }
-        for entry in log.entries
-        if isinstance(entry.value, DamageNote) and entry.value.reason == "lost"
+        for entry in scan.lost
     ]
     return [*torn, *lost]
 
@@ -105,23 +105,20 @@ def losing(loss: Loss) -> dict[str, object]:
 
 
 def _entries(loss: Loss) -> list[dict[str, object]]:
-    return [
-        {"seq": named.entry.seq, "type": named.entry.type, "line": named.entry.line, "what": named.what}
-        for named in loss.references
-    ]
+    return [{"seq": named.seq, "type": named.type, "line": named.line, "what": named.what} for named in loss.references]
 
 
-def find_harm(log: Log, proof: Proof, losses: Sequence[Loss]) -> Iterator[dict[str, object]]:
+def find_harm(damage: Sequence[Damage], proof: Proof, losses: Sequence[Loss]) -> Iterator[dict[str, object]]:
     """Everything that is wrong with a log, each thing once: where, what, what it means, what to do."""
-    for hurt in log.damage:
+    for hurt in damage:
         yield {**place(hurt), "size": hurt.size, **_told(_MEANINGS[hurt.kind], _ADVICE[hurt.kind])}
-    hurt_lines = {hurt.line for hurt in log.damage if not hurt.session}
+    hurt_lines = {hurt.line for hurt in damage if not hurt.session}
     for line, offset in proof.broken:
         if line in hurt_lines:
             continue
         seal = {"line": line, "offset": offset, "reason": "the seal does not fit", "kind": "broken", "size": 0}
         yield {**seal, **_told(_BROKEN, _BROKEN_ADVICE)}
-    loose_lines = proof.unsealed - sum(hurt.kind == "torn" for hurt in log.damage)
+    loose_lines = proof.unsealed - sum(hurt.kind == "torn" for hurt in damage)
     if loose_lines > 0:
         reason = f"{plural(loose_lines, 'line')} without a seal"
         loose = {"line": 0, "offset": 0, "reason": reason, "kind": "unsealed", "size": 0}
@@ -130,10 +127,10 @@ def find_harm(log: Log, proof: Proof, losses: Sequence[Loss]) -> Iterator[dict[s
 
 
 def _blob_finding(loss: Loss) -> dict[str, object]:
-    first = loss.references[0].entry
+    first = loss.references[0]
     where = {"line": first.line, "offset": first.offset, "reason": loss.reason, "kind": loss.kind, "size": loss.bytes}
     shown = loss.references[:_ENTRIES_SHOWN]
-    lines = [f"Entry {named.entry.seq} ({named.entry.type}) loses {named.what}." for named in shown]
+    lines = [f"Entry {named.seq} ({named.type}) loses {named.what}." for named in shown]
     if more := len(loss.references) - len(shown):
         lines.append(f"So do {more:,} more.")
     return {**where, **_told(" ".join((_BLOBS[loss.kind], *lines)), loss.hint), "entries": _entries(loss)}

@@ -4,7 +4,7 @@ A session forked from another refers to it; away from its store it would have no
 written out whole: the parent's branch, then its own entries, sealed anew as one log that stands alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -17,16 +17,21 @@ from wakelog.ports import Store
 from wakelog.reading import Log, read_log
 
 _ANCESTORS_MAX = 64
+_PIECE_BYTES = 1024 * 1024
 
 
-def is_fork(log: Log) -> bool:
-    """Whether a session goes on from an entry of another one."""
-    return _origin(log) is not None
-
-
-def exact(lines: Iterable[Line]) -> bytes:
-    """The bytes of a log as they are stored."""
-    return b"".join(line.bytes for line in lines)
+def exact(lines: Iterable[Line], size: int) -> Iterator[bytes]:
+    """The first `size` bytes of a log as they are stored, in pieces of many lines."""
+    piece, held = [], 0
+    for line in lines:
+        if line.offset >= size:
+            break
+        piece.append(line.bytes[: size - line.offset])
+        held += len(piece[-1])
+        if held > _PIECE_BYTES:
+            yield b"".join(piece)
+            piece, held = [], 0
+    yield b"".join(piece)
 
 
 def standalone(store: Store, log: Log, *, verify: bool = False) -> Salvaged:

@@ -4,7 +4,7 @@ A reference is an object with a digest and a size (`BlobRef`), wherever it stand
 or a value that this version does not know, or in an entry of an unknown type.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -25,25 +25,24 @@ _MEANT = {
 class Reference(msgspec.Struct, frozen=True):
     """One place where an entry names a blob. `what` says what the entry loses if the blob is lost."""
 
-    entry: Entry
+    seq: int
+    type: str
+    line: int
+    offset: int
     digest: str
     bytes: int
     what: str
 
 
-def references(entries: Iterable[Entry]) -> Iterator[Reference]:
-    """Every reference of these entries, each once for an entry."""
-    for entry in entries:
-        if b"sha256:" in entry.raw:
-            yield from _of_entry(entry)
-
-
-def _of_entry(entry: Entry) -> Iterator[Reference]:
+def references(entry: Entry) -> Iterator[Reference]:
+    """Every reference of an entry, each blob once."""
+    if b"sha256:" not in entry.raw:
+        return
     known = {(ref.digest, ref.bytes): what for ref, what in _found(entry.value, "", None)}
     # What the typed value left out stands in the bytes all the same.
     unknown = dict.fromkeys(references_in(entry.raw), _UNKNOWN)
     for (digest, size), what in (unknown | known).items():
-        yield Reference(entry, digest, size, what)
+        yield Reference(entry.seq, entry.type, entry.line, entry.offset, digest, size, what)
 
 
 def _found(value: Any, key: str, owner: Any) -> Iterator[tuple[BlobRef, str]]:

@@ -130,7 +130,7 @@ class Tree:
         for link in branch.links:
             self._place(link, self._last_link)
         for fact in (*branch.inherited_facts, *branch.facts):
-            self._join(fact, self._resolve(_subject(fact.value)) or self._resolve(fact.value.parent_id) or self.root)
+            self._join(fact, self._resolve(subject(fact.value)) or self._resolve(fact.value.parent_id) or self.root)
         self._inherited = frozenset((*self.links, *self._speaks_of))
         self._inherited_holes = branch.holes
 
@@ -195,7 +195,7 @@ class Tree:
 
     def _add_fact(self, entry: Entry) -> None:
         named = entry.value.parent_id
-        link = self._resolve(_subject(entry.value)) or self._resolve(named) or self.root
+        link = self._resolve(subject(entry.value)) or self._resolve(named) or self.root
         if named is not None and not self.partial and self._resolve(named) is None:
             self._report(entry, "orphan", f"it speaks of {named}, which does not stand before it")
         self._join(entry, link)
@@ -348,7 +348,7 @@ def _lost_reply(entry: Entry) -> Damage:
     return Damage("orphan", entry.line, entry.offset, len(entry.raw), reason, digest_of(entry.raw))
 
 
-def _subject(value: Body) -> str | None:
+def subject(value: Body) -> str | None:
     """What a fact names besides its parent, and speaks about wherever it hangs: a tool that was begun is begun."""
     field = _SUBJECTS.get(type(value))
     named: str | None = getattr(value, field) if field is not None else None

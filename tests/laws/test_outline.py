@@ -1,0 +1,72 @@
+"""Laws 2 and 9: a scan of a log finds the same damage and the same history as reading all of it into a tree."""
+
+from collections import Counter
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, store_of, tell
+from wakelog.errors import WakelogError
+from wakelog.forking import fork
+from wakelog.reading import read_log
+from wakelog.scanning import scan_log
+
+QUIET = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def _read(store, session):
+    log = read_log(store, session, verify=True)
+    return log.damage, log.noted, len(log.entries), [entry.raw for entry in log.history]
+
+
+def _scanned(store, session):
+    seen = []
+    scan = scan_log(store, session, lambda entry: seen.append(entry.raw))
+    return scan.damage, scan.noted, scan.entries, seen
+
+
+def _outcome(read, store, session):
+    try:
+        return read(store, session)
+    except WakelogError as error:
+        return type(error), error.message
+
+
+def test_a_scan_finds_what_a_tree_finds():
+    """Every kind of damage, in any order."""
+    kinds = Counter()
+
+    @QUIET
+    @given(STORIES, DAMAGE)
+    def check(steps, hurts):
+        store = store_of(damaged(bytes_of(tell(steps)), hurts))
+        found = _outcome(_scanned, store, "s")
+        assert found == _outcome(_read, store, "s")
+        kinds.update(hurt.kind for hurt in found[0] if not isinstance(found[0], type))
+
+    check()
+    assert {"bridged", "repeated", "unreadable"} <= set(kinds), kinds
+
+
+def test_a_scan_finds_what_a_fork_inherits():
+    """Forks of forks, with damage in the oldest log: the same damage, named with its session, and the same links."""
+    seen = Counter()
+
+    @QUIET
+    @given(STORIES, DAMAGE, st.integers(0, 40), st.integers(0, 3))
+    def check(steps, hurts, at, back):
+        story = tell(steps)
+        store, name = story.store, story.session.name
+        links = list(story.session.read().tree.links)
+        child = fork(story.session, links[at % len(links)])
+        child.say("and then")
+        grandchild = fork(child, list(child.read().tree.links)[-1 - back % 2])
+        raw = damaged(bytes_of(story), hurts)
+        store._log(name).data[:] = raw
+        for session in (child.name, grandchild.name):
+            found = _outcome(_scanned, store, session)
+            assert found == _outcome(_read, store, session)
+            seen["damaged" if found[0] else "sound"] += 1
+
+    check()
+    assert min(seen["damaged"], seen["sound"]) > 0, seen
