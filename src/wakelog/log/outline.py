@@ -2,22 +2,17 @@
 
 A `Tree` holds every entry and takes about three times the size of its log. An outline takes no entry in: it answers
 which ids are known, which link an id names, and which path leads to a link, and it reports the same damage as a tree
-(`tests/laws/test_outline.py`). So a log of any size can be checked and copied line by line. Ids are kept as 64-bit
-hashes: that two of a million ids share one has a chance of about one in forty million.
+(`tests/laws/test_outline.py`). So a log of any size can be checked and copied line by line.
 """
 
 from array import array
-from collections.abc import Iterator
 
 from wakelog.log.digest import digest_of
 from wakelog.log.entry import Entry, Head
+from wakelog.log.id_table import NONE, IdTable, key_of
 from wakelog.log.lines import Damage, DamageKind
 from wakelog.log.seal import seal_of
 from wakelog.log.tree import subject
-
-_NONE = -1
-_HASH_MASK = (1 << 64) - 1
-_SLOTS_FIRST = 1 << 10
 
 
 class Outline:
@@ -29,21 +24,20 @@ class Outline:
         """How many of the first entries belong to the session that this one was forked from."""
         self.sources = array("i")
         """For each inherited entry, its number in the parent's outline."""
-        self._keys = array("Q")
-        self._slots = array("i", [_NONE]) * _SLOTS_FIRST
+        self._ids = IdTable()
         # Of a link the link before it on its branch; of a fact the link that it is about.
         self._links = array("i")
         self._offsets = array("Q")
         self._seals = array("Q")
         self._is_link = bytearray()
-        self._root = self._last_link = _NONE
+        self._root = self._last_link = NONE
 
     # ── growing ──────────────────────────────────────────────────────────────────────────────────
 
     def add(self, entry: Entry) -> None:
         """Takes in the next entry of the log, and reports what does not fit."""
-        key = _key(entry.id)
-        if self._number(key) != _NONE:
+        key = key_of(entry.id)
+        if self._ids.number(key) != NONE:
             self._report(entry, "repeated", f"the id {entry.id} stands here a second time")
         elif entry.is_link:
             self._append(key, self._parent(entry), entry, is_link=True)
@@ -52,10 +46,10 @@ class Outline:
 
     def inherit(self, parent: "Outline", path: bytearray) -> None:
         """Begins with the entries of another outline that are marked in `path`, and with what is said about them."""
-        numbers = array("i", [_NONE]) * len(parent)
+        numbers = array("i", [NONE]) * len(parent)
         for number in range(len(parent)):
             key, link, offset, seal, is_link = parent.record(number)
-            if not (path[number] if is_link else link != _NONE and path[link]):
+            if not (path[number] if is_link else link != NONE and path[link]):
                 continue
             before = self._last_link if is_link else numbers[link]
             numbers[number] = len(self)
@@ -68,7 +62,7 @@ class Outline:
         if named is None:
             return self._last_link
         found = self._resolved(named)
-        if found == _NONE:
+        if found == NONE:
             self._report(entry, "bridged", f"its parent {named} cannot be read")
             return self._last_link
         return found
@@ -76,7 +70,7 @@ class Outline:
     def _about(self, entry: Entry) -> int:
         value, named = entry.value, entry.value.parent_id
         hung = self._resolved(named)
-        if named is not None and hung == _NONE:
+        if named is not None and hung == NONE:
             self._report(entry, "orphan", f"it speaks of {named}, which does not stand before it")
         link = self._first(self._resolved(subject(value)), hung)
         if isinstance(value, Head):
@@ -84,28 +78,26 @@ class Outline:
         return link
 
     def _check_target(self, entry: Entry, target: int) -> None:
-        if target == _NONE and isinstance(entry.value, Head):
+        if target == NONE and isinstance(entry.value, Head):
             reason = f"it moves the head to {entry.value.target_id}, which does not stand before it"
             self._report(entry, "orphan", reason)
 
     def _first(self, *links: int) -> int:
-        return next((link for link in links if link != _NONE), self._root)
+        return next((link for link in links if link != NONE), self._root)
 
     def _append(self, key: int, link: int, entry: Entry, *, is_link: bool) -> None:
         seal = seal_of(entry.raw)
         self._take(key, link, entry.offset, _seal_key(seal), is_link=is_link)
 
     def _take(self, key: int, link: int, offset: int, seal: int, *, is_link: bool) -> None:
-        number = len(self._keys)
-        self._keys.append(key)
+        number = self._ids.add(key)
         self._links.append(link)
         self._offsets.append(offset)
         self._seals.append(seal)
         self._is_link.append(is_link)
-        self._insert(key, number)
         if is_link:
             self._last_link = number
-            if self._root == _NONE:
+            if self._root == NONE:
                 self._root = number
 
     def _report(self, entry: Entry, kind: DamageKind, reason: str) -> None:
@@ -114,30 +106,30 @@ class Outline:
     # ── asking ───────────────────────────────────────────────────────────────────────────────────
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._ids)
 
     def record(self, number: int) -> tuple[int, int, int, int, bool]:
         """What is kept of an entry: the hash of its id, the number of its link, its offset, its seal, what it is."""
         is_link = bool(self._is_link[number])
-        return self._keys[number], self._links[number], self._offsets[number], self._seals[number], is_link
+        return self._ids.keys[number], self._links[number], self._offsets[number], self._seals[number], is_link
 
     def find(self, entry_id: str) -> int | None:
         """The number of the link that an id names: itself, or the one that a fact is about."""
         found = self._resolved(entry_id)
-        return None if found == _NONE else found
+        return None if found == NONE else found
 
     def path(self, link: int) -> bytearray:
         """A mark for every entry: 1 on the links from the root to this one."""
         marks = bytearray(len(self))
-        while link != _NONE:
+        while link != NONE:
             marks[link] = 1
             link = self._links[link]
         return marks
 
     def number_of(self, entry: Entry) -> int | None:
         """The number of an entry of this log; None for a repetition, which has none."""
-        number = self._number(_key(entry.id))
-        return number if number != _NONE and self._offsets[number] == entry.offset else None
+        number = self._ids.number(key_of(entry.id))
+        return number if number != NONE and self._offsets[number] == entry.offset else None
 
     def offset(self, number: int) -> int:
         """Where an entry stands in the log that it belongs to."""
@@ -148,43 +140,8 @@ class Outline:
         return self._seals[number] == _seal_key(h)
 
     def _resolved(self, name: str | None) -> int:
-        number = self._number(_key(name)) if name is not None else _NONE
-        return number if number == _NONE or self._is_link[number] else self._links[number]
-
-    # ── the table of ids ─────────────────────────────────────────────────────────────────────────
-
-    def _number(self, key: int) -> int:
-        for number in self._probed(key):
-            if self._keys[number] == key:
-                return number
-        return _NONE
-
-    def _probed(self, key: int) -> Iterator[int]:
-        """The numbers in the slots where a key may stand."""
-        mask = len(self._slots) - 1
-        at = key & mask
-        while (number := self._slots[at]) != _NONE:
-            yield number
-            at = (at + 1) & mask
-
-    def _insert(self, key: int, number: int) -> None:
-        if 5 * number > 3 * len(self._slots):
-            self._grow()
-        mask = len(self._slots) - 1
-        at = key & mask
-        while self._slots[at] != _NONE:
-            at = (at + 1) & mask
-        self._slots[at] = number
-
-    def _grow(self) -> None:
-        self._slots = array("i", [_NONE]) * (2 * len(self._slots))
-        # The last key is being inserted, and is not in the table yet.
-        for number, key in enumerate(self._keys[:-1]):
-            self._insert(key, number)
-
-
-def _key(entry_id: str) -> int:
-    return hash(entry_id) & _HASH_MASK
+        number = self._ids.number(key_of(name)) if name is not None else NONE
+        return number if number == NONE or self._is_link[number] else self._links[number]
 
 
 def _seal_key(h: str | None) -> int:

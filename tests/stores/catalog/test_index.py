@@ -2,13 +2,16 @@
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, tell
 from tests.stores.catalog.rigs import Rig
 from wakelog.log.entry import Session as SessionEntry
 from wakelog.reading import read_log
 from wakelog.stores.catalog.index import index_path
+from wakelog.stores.catalog.summary import SEGMENT_ENTRIES, LogFold
 from wakelog.views.overview import overview
 from wakelog.views.state import session_state
 
@@ -45,10 +48,16 @@ def _is_prompt(body):
     return body.type == "message" and hasattr(body, "message") and type(body.message).__name__ == "Prompt"
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
-@given(STORIES, DAMAGE)
-def test_a_row_is_what_the_views_of_the_whole_log_say(shared, steps, hurts):
-    """Law 2: the index derives; every field of a row is a view of the log."""
+@settings(deadline=None, max_examples=120, suppress_health_check=list(HealthCheck))
+@given(STORIES, DAMAGE, st.sampled_from([2, 5, SEGMENT_ENTRIES]))
+def test_a_row_is_what_the_views_of_the_whole_log_say(shared, steps, hurts, segment):
+    """Law 2: the index derives; every field of a row is a view of the log, however small the segments it is read in."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(LogFold.__init__, "__kwdefaults__", {"segment": segment})
+        _check_row(shared, steps, hurts)
+
+
+def _check_row(shared, steps, hurts):
     rig = Rig(shared / os.urandom(8).hex())
     rig.write("crab_user_1", damaged(bytes_of(tell(steps)), hurts))
     rig.index.refresh()

@@ -101,7 +101,7 @@ class Indexing:
         assert seen is not None
         assert seen.bookmark is not None
         bookmark = _bookmark.decode(seen.bookmark)
-        reading = _Reading(self._store, LogFold(due.stat, bookmark), due.stat.name, after=bookmark.after)
+        reading = _Reading(self._store, LogFold(self._store, due.stat, bookmark), due.stat.name, after=bookmark.after)
         try:
             places = self._take(reading, seen, seen.places)
             if reading.error is None:
@@ -113,13 +113,20 @@ class Indexing:
         return False
 
     def _index_whole(self, due: Due, seen: Seen | None) -> str:
-        reading = _Reading(self._store, LogFold(due.stat), due.stat.name)
+        try:
+            return self._index_from_start(due, seen, LogFold(self._store, due.stat))
+        except Rewritten:
+            # An entry far behind speaks of one that was no longer held.
+            return self._index_from_start(due, seen, LogFold(self._store, due.stat, segment=None))
+
+    def _index_from_start(self, due: Due, seen: Seen | None, fold: LogFold) -> str:
+        reading = _Reading(self._store, fold, due.stat.name)
         try:
             places = self._take(reading, seen, 0)
-        except NotFound:
+            return self._keep(due, reading, places)
+        except (NotFound, Rewritten):
             self._batch.changes.pop(due.stat.name, None)
             raise
-        return self._keep(due, reading, places)
 
     def _take(self, reading: "_Reading", seen: Seen | None, start: int) -> int:
         """Takes up words, from a place on, where others stand there or none; gives the place behind the last."""
@@ -145,7 +152,7 @@ class Indexing:
             self._flush()
 
     def _keep(self, due: Due, reading: "_Reading", places: int) -> str:
-        row, mark = reading.fold.summary(self._store)
+        row, mark = reading.fold.summary()
         if reading.error is not None:
             # It is opened again every time: what kept it from being read need not show in its size or time.
             row, mark = self._unread(row, reading.error), None

@@ -3,6 +3,9 @@
 A bookmark holds a fold of its own, made as if the log had been compacted there: so a log that only grew
 is read from that link on, however long it is and whether or not it was ever compacted. The short way is
 taken only where it must give what the long one would; anything unusual is `Rewritten`, and read whole.
+
+A long log is read in segments for the same reason: behind each of them a bookmark in memory stands for what was read,
+so that the memory does not grow with the log. Where that cannot be done, the log is read again and held as a whole.
 """
 
 import hashlib
@@ -25,6 +28,7 @@ from wakelog.log.entry import (
     Queued,
     Session,
 )
+from wakelog.log.id_table import IdTable
 from wakelog.log.lines import Damage, Line, Reader
 from wakelog.log.times import parse_ms
 from wakelog.log.tree import Tree
@@ -38,6 +42,8 @@ from wakelog.views.session_row import SessionRow
 from wakelog.views.state import fold_state, session_state
 
 PROMPT_MAX_CHARS = 200
+SEGMENT_ENTRIES = 10_000
+"""How many entries of a log are held, before a bookmark in memory stands for them."""
 _KNOWN_BYTES = 8
 
 
@@ -67,16 +73,24 @@ class Rewritten(Exception):
 class LogFold:
     """A log on its way to its row: feed it the lines, whole or from a bookmark on, then ask for the summary."""
 
-    def __init__(self, stat: Stat, bookmark: Bookmark | None = None) -> None:
+    def __init__(
+        self, store: Store, stat: Stat, bookmark: Bookmark | None = None, *, segment: int | None = SEGMENT_ENTRIES
+    ) -> None:
+        self._store = store
         self._stat = stat
         self._bookmark = bookmark
+        # The bookmark that stands for what is no longer held: the stored one, or a later one in memory.
+        self._mark = bookmark
+        self._segment = segment
+        self._full = segment
         self._reader = Reader(next_seq=bookmark.after + 1 if bookmark else 0)
         self._entries: list[Entry] = []
         self._prompt = bookmark.prompt if bookmark else ""
         self._inherited = bookmark.inherited if bookmark else ""
         self._place = (bookmark.offset, bookmark.digest) if bookmark else (-1, b"")
         self._met = bookmark is None
-        self._fresh: set[bytes] = set()
+        self._passed = IdTable()
+        self._fresh: set[str] = set()
 
     def feed(self, line: Line) -> list[Entry]:
         """Takes in a line; gives the entries that were not indexed before."""
@@ -89,36 +103,62 @@ class LogFold:
             self._place = (line.offset, _digest(line.raw))
         for entry in entries if not self._prompt else ():
             self._prompt = self._prompt or _prompt(entry.value)
+        if self._full is not None and len(self._entries) >= self._full:
+            self._condense(self._full)
         return entries
 
-    def summary(self, store: Store) -> tuple[SessionRow, Bookmark | None]:
+    def summary(self) -> tuple[SessionRow, Bookmark | None]:
         """The row, and the bookmark to go on from: none where the whole must be read again."""
-        mark = self._bookmark
-        if mark is None:
-            tree, damage = self._whole(store)
-            fold = _fold(tree, self._entries, lambda: self._begun(store)[0])
-        else:
-            tree, damage = self._from(mark), mark.damage
-            fold = _fold(tree, self._entries[1:], lambda: _begun_from(mark)) or mark.fold
+        tree, damage, fold = self._folded()
         row = self._row(tree, damage)
-        return row, self._next_bookmark(tree, fold, row)
+        return row, self._next_bookmark(tree, fold, damage)
+
+    def _folded(self) -> tuple[Tree, int, Compaction | None]:
+        """The tree of what was read, how many damage reports there are, and the latest fold that loses nothing."""
+        mark = self._mark
+        if mark is None:
+            tree, damage = self._whole()
+            return tree, damage, _fold(tree, self._entries, lambda: self._begun()[0])
+        tree = self._from(mark)
+        return tree, mark.damage, _fold(tree, self._entries[1:], lambda: _begun_from(mark)) or mark.fold
+
+    # ── segments ─────────────────────────────────────────────────────────────────────────────────
+
+    def _condense(self, full: int) -> None:
+        """Lets a bookmark in memory stand for the entries so far; where that is not possible, tries again later."""
+        self._full = full + (self._segment or 0)
+        if self._reader.damage:
+            return
+        tree, damage, fold = self._folded()
+        mark = self._next_bookmark(tree, fold, damage) if not damage else None
+        if mark is None or (self._mark is not None and mark.fold.seq == self._mark.fold.seq):
+            return
+        known = (name for name in tree.links if tree.is_inherited(name)) if self._mark is None else ()
+        self._passed.add_names((*known, *(entry.id for entry in self._since_mark())))
+        self._entries = [entry for entry in self._entries if entry.seq >= (mark.fold.seq or 0)]
+        self._mark, self._full = mark, len(self._entries) + (self._segment or 0)
+
+    def _since_mark(self) -> list[Entry]:
+        """The entries that no bookmark stands for yet."""
+        offset = self._mark.offset if self._mark is not None else -1
+        return [entry for entry in self._entries if entry.offset > offset]
 
     # ── the long way ─────────────────────────────────────────────────────────────────────────────
 
-    def _whole(self, store: Store) -> tuple[Tree, int]:
+    def _whole(self) -> tuple[Tree, int]:
         """The tree of the whole log, and how many damage reports there are."""
-        tree, damage = self._begun(store)
+        tree, damage = self._begun()
         self._inherited = next(filter(None, (_prompt(link.value) for link in tree.links.values())), "")
         tree.add_all(self._entries)
         tree.mark_unreadable(self._reader.damage)
         return tree, len(damage) + len(self._reader.damage) + len(tree.damage)
 
-    def _begun(self, store: Store) -> tuple[Tree, list[Damage]]:
+    def _begun(self) -> tuple[Tree, list[Damage]]:
         """A tree to grow: empty, or begun with the branch that a fork goes on from."""
         tree = Tree()
         first = self._entries[0].value if self._entries else None
         if isinstance(first, Session) and first.parent is not None and first.parent.kind == "fork":
-            return tree, inherit(store, tree, first.parent, (first.id,))
+            return tree, inherit(self._store, tree, first.parent, (first.id,))
         return tree, []
 
     # ── the short way ────────────────────────────────────────────────────────────────────────────
@@ -129,6 +169,7 @@ class LogFold:
         if not self._met or self._reader.damage or seqs != list(range(mark.after + 1, mark.after + 1 + len(seqs))):
             raise Rewritten
         tree = _begun_from(mark)
+        self._fresh.clear()
         for entry in self._entries[1:]:
             self._check_plain(mark, tree, entry)
             tree.add(entry)
@@ -138,18 +179,20 @@ class LogFold:
 
     def _check_plain(self, mark: Bookmark, tree: Tree, entry: Entry) -> None:
         """An entry that speaks of something before the fold, or that would be damage, needs the whole log."""
-        parent, key = entry.value.parent_id, _key(entry.id)
-        is_plain = parent is not None and self._knows(mark, _key(parent))
+        parent = entry.value.parent_id
+        is_plain = parent is not None and self._knows(parent)
         if entry.offset > mark.offset:
-            is_plain = is_plain and not self._knows(mark, key)
-            self._fresh.add(key)
+            is_plain = is_plain and not self._knows(entry.id)
+            self._fresh.add(entry.id)
         if isinstance(entry.value, DamageNote):
             is_plain = is_plain and mark.damage == 0
         if not is_plain or not all(_stands(tree, name) for name in _needed(entry.value)):
             raise Rewritten
 
-    def _knows(self, mark: Bookmark, key: bytes) -> bool:
-        return key in self._fresh or _holds(mark.known, key)
+    def _knows(self, name: str) -> bool:
+        if name in self._fresh or name in self._passed:
+            return True
+        return self._bookmark is not None and _holds(self._bookmark.known, _key(name))
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────
 
@@ -184,23 +227,20 @@ class LogFold:
         )
 
     def _session(self) -> Session | None:
-        if self._bookmark is not None:
-            return self._bookmark.session
+        if self._mark is not None:
+            return self._mark.session
         return next((entry.value for entry in self._entries if isinstance(entry.value, Session)), None)
 
     def _updated(self) -> str:
         if self._entries:
             return self._entries[-1].value.timestamp
-        return self._bookmark.updated if self._bookmark else ""
+        return self._mark.updated if self._mark else ""
 
-    def _next_bookmark(self, tree: Tree, fold: Compaction | None, row: SessionRow) -> Bookmark | None:
+    def _next_bookmark(self, tree: Tree, fold: Compaction | None, damage: int) -> Bookmark | None:
         session = self._session()
         if fold is None or session is None or self._reader.torn is not None or not self._is_orderly():
             return None
-        known = (
-            self._bookmark.known if self._bookmark else _keys(link for link in tree.links if tree.is_inherited(link))
-        )
-        fresh = self._entries if self._bookmark is None else self._entries[self._behind() :]
+        known = self._mark.known if self._mark else _keys(link for link in tree.links if tree.is_inherited(link))
         offset, digest = self._place
         return Bookmark(
             session=session,
@@ -211,21 +251,16 @@ class LogFold:
             ),
             offset=offset,
             digest=digest,
-            updated=row.updated,
-            damage=row.damage,
+            updated=self._updated(),
+            damage=damage,
             prompt=self._prompt,
             inherited=self._inherited,
-            known=known + _keys(entry.id for entry in fresh),
+            known=known + _keys(entry.id for entry in self._since_mark()),
         )
-
-    def _behind(self) -> int:
-        """How many of the entries fed were indexed before."""
-        offset = self._bookmark.offset if self._bookmark else -1
-        return sum(entry.offset <= offset for entry in self._entries)
 
     def _is_orderly(self) -> bool:
         """Whether the log begins with its one session entry and counts upwards, as every log we write does."""
-        if self._bookmark is not None:
+        if self._mark is not None:
             return True
         sessions = [at for at, entry in enumerate(self._entries) if entry.type == "session"]
         return sessions == [0] and all(before.seq < after.seq for before, after in pairwise(self._entries))
