@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, tell
 from tests.stores.catalog.rigs import Rig
+from wakelog.forking import fork
 from wakelog.log.entry import Session as SessionEntry
 from wakelog.reading import read_log
 from wakelog.stores.catalog.index import index_path
@@ -49,11 +50,34 @@ def _is_prompt(body):
 
 
 @settings(deadline=None, max_examples=120, suppress_health_check=list(HealthCheck))
+@given(STORIES, DAMAGE, st.integers(0, 40), st.sampled_from([2, 5, SEGMENT_ENTRIES]))
+def test_the_row_of_a_fork_is_what_the_views_of_its_whole_history_say(shared, steps, hurts, at, segment):
+    """Law 2: forks and forks of forks, with a parent that went on, sound or damaged, read in segments of any size."""
+    story = tell(steps)
+    links = list(story.session.read().tree.links)
+    child = fork(story.session, links[at % len(links)])
+    child.say("and then")
+    grandchild = fork(child)
+    rig = Rig(shared / os.urandom(8).hex())
+    rig.write(story.session.name, damaged(bytes_of(story), hurts))
+    for session in (child, grandchild):
+        rig.write(session.name, b"".join(line.bytes for line in session.store.load(session.name)))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(LogFold.__init__, "__kwdefaults__", {"segment": segment, "children": ()})
+        rig.index.refresh()
+    rows = {row.name: row for row in rig.index.rows(archived=None)}
+    for name in (child.name, grandchild.name):
+        expected = {**expected_row(rig.store, name), "prompt": rows[name].prompt}
+        assert {field: getattr(rows[name], field) for field in expected} == expected
+    rig.index.close()
+
+
+@settings(deadline=None, max_examples=120, suppress_health_check=list(HealthCheck))
 @given(STORIES, DAMAGE, st.sampled_from([2, 5, SEGMENT_ENTRIES]))
 def test_a_row_is_what_the_views_of_the_whole_log_say(shared, steps, hurts, segment):
     """Law 2: the index derives; every field of a row is a view of the log, however small the segments it is read in."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(LogFold.__init__, "__kwdefaults__", {"segment": segment})
+        patched.setattr(LogFold.__init__, "__kwdefaults__", {"segment": segment, "children": ()})
         _check_row(shared, steps, hurts)
 
 

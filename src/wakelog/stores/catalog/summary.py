@@ -9,12 +9,12 @@ so that the memory does not grow with the log. Where that cannot be done, the lo
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 import msgspec
 
-from wakelog.errors import NotFound
+from wakelog.errors import NotFound, WakelogError
 from wakelog.log.content import Prompt
 from wakelog.log.entry import (
     Attention,
@@ -25,15 +25,17 @@ from wakelog.log.entry import (
     Entry,
     Head,
     Message,
+    Origin,
     Queued,
     Session,
 )
 from wakelog.log.id_table import IdTable
 from wakelog.log.lines import Damage, Line, Reader
+from wakelog.log.seal import seal_of
 from wakelog.log.times import parse_ms
-from wakelog.log.tree import Tree
+from wakelog.log.tree import Branch, Tree, subject
 from wakelog.ports import Stat, Store
-from wakelog.reading import inherit
+from wakelog.reading import ANCESTORS_MAX, inherit
 from wakelog.stores.catalog.cursors import RowPlace, written
 from wakelog.stores.catalog.slim import slim, slim_state
 from wakelog.views.overview import overview
@@ -74,9 +76,17 @@ class LogFold:
     """A log on its way to its row: feed it the lines, whole or from a bookmark on, then ask for the summary."""
 
     def __init__(
-        self, store: Store, stat: Stat, bookmark: Bookmark | None = None, *, segment: int | None = SEGMENT_ENTRIES
+        self,
+        store: Store,
+        stat: Stat,
+        bookmark: Bookmark | None = None,
+        *,
+        segment: int | None = SEGMENT_ENTRIES,
+        children: tuple[str, ...] = (),
     ) -> None:
         self._store = store
+        self._children = children
+        self._parent: Branch | None = None
         self._stat = stat
         self._bookmark = bookmark
         # The bookmark that stands for what is no longer held: the stored one, or a later one in memory.
@@ -94,6 +104,25 @@ class LogFold:
 
     def feed(self, line: Line) -> list[Entry]:
         """Takes in a line; gives the entries that were not indexed before."""
+        entries = self._take(line)
+        if self._full is not None and len(self._entries) >= self._full:
+            self._condense(self._full)
+        return entries
+
+    def feed_until(self, line: Line, last: str) -> list[Entry]:
+        """As `feed`, but holds what it has once the entry `last` has come."""
+        entries = self._take(line)
+        is_last = any(entry.id == last for entry in entries)
+        if not is_last and self._full is not None and len(self._entries) >= self._full:
+            self._condense(self._full)
+        return entries
+
+    @property
+    def first_prompt(self) -> str:
+        """What the session begins with, or the one that it goes on from."""
+        return self._prompt or self._inherited
+
+    def _take(self, line: Line) -> list[Entry]:
         entries = self._reader.feed(line)
         self._entries += map(slim, entries)
         if self._bookmark is not None and line.offset <= self._bookmark.offset:
@@ -103,8 +132,6 @@ class LogFold:
             self._place = (line.offset, _digest(line.raw))
         for entry in entries if not self._prompt else ():
             self._prompt = self._prompt or _prompt(entry.value)
-        if self._full is not None and len(self._entries) >= self._full:
-            self._condense(self._full)
         return entries
 
     def summary(self) -> tuple[SessionRow, Bookmark | None]:
@@ -148,8 +175,12 @@ class LogFold:
     def _whole(self) -> tuple[Tree, int]:
         """The tree of the whole log, and how many damage reports there are."""
         tree, damage = self._begun()
-        self._inherited = next(filter(None, (_prompt(link.value) for link in tree.links.values())), "")
-        tree.add_all(self._entries)
+        if not tree.partial:
+            self._inherited = next(filter(None, (_prompt(link.value) for link in tree.links.values())), "")
+        for entry in self._entries:
+            if tree.partial and not self._is_placed(tree, entry):
+                raise Rewritten
+            tree.add(entry)
         tree.mark_unreadable(self._reader.damage)
         return tree, len(damage) + len(self._reader.damage) + len(tree.damage)
 
@@ -157,9 +188,56 @@ class LogFold:
         """A tree to grow: empty, or begun with the branch that a fork goes on from."""
         tree = Tree()
         first = self._entries[0].value if self._entries else None
-        if isinstance(first, Session) and first.parent is not None and first.parent.kind == "fork":
+        if not isinstance(first, Session) or first.parent is None or first.parent.kind != "fork":
+            return tree, []
+        if self._segment is None:
             return tree, inherit(self._store, tree, first.parent, (first.id,))
+        tree.inherit(self._condensed_parent(first.parent, (*self._children, first.id), self._segment))
+        tree.partial = True
         return tree, []
+
+    def _condensed_parent(self, origin: Origin, children: tuple[str, ...], segment: int) -> Branch:
+        """The branch that a fork goes on from, without what a fold can stand for; `Rewritten` where none can."""
+        if self._parent is None:
+            try:
+                self._parent, self._inherited = condensed_branch(self._store, origin, children, segment)
+            except WakelogError as error:
+                raise Rewritten from error
+        return self._parent
+
+    @staticmethod
+    def _is_placed(tree: Tree, entry: Entry) -> bool:
+        """Whether what a fork's entry names stands in the part of its history that is held."""
+        named = (entry.value.parent_id, *_needed(entry.value))
+        return entry.seq == 0 or all(name is not None and _stands(tree, name) for name in named)
+
+    def branch_at(self, origin: Origin, rest: Iterator[Line]) -> Branch:
+        """The branch that ends at the entry taken last, with what the rest of the log says about its links."""
+        tree, damage, _ = self._folded()
+        path = {link.id for link in tree.branch(origin.entry).links}
+        if damage or (self._mark is not None and self._mark.fold.id not in path):
+            raise Rewritten
+        for line in rest:
+            for entry in self._reader.feed(line):
+                self._add_if_about(tree, path, entry)
+        branch = tree.branch(origin.entry)
+        if self._reader.damage or branch.holes:
+            raise Rewritten
+        return branch
+
+    def _add_if_about(self, tree: Tree, path: set[str], entry: Entry) -> None:
+        """Takes in a later fact about a link of a path; one about a link that is no longer held is `Rewritten`."""
+        names = [name for name in (subject(entry.value), entry.value.parent_id) if name is not None]
+        if entry.is_link or not names:
+            return
+        standing = [tree.find(name) for name in names if _stands(tree, name)]
+        if standing and standing[0] in path and standing[0] != tree.root:
+            is_folded = self._mark is not None and standing[0] == self._mark.fold.id
+            if is_folded:
+                raise Rewritten
+            tree.add(slim(entry))
+        elif not standing and any(map(self._knows, names)):
+            raise Rewritten
 
     # ── the short way ────────────────────────────────────────────────────────────────────────────
 
@@ -264,6 +342,25 @@ class LogFold:
             return True
         sessions = [at for at, entry in enumerate(self._entries) if entry.type == "session"]
         return sessions == [0] and all(before.seq < after.seq for before, after in pairwise(self._entries))
+
+
+def condensed_branch(store: Store, origin: Origin, children: tuple[str, ...], segment: int) -> tuple[Branch, str]:
+    """The branch of another session that a fork goes on from, read in segments, and the first prompt before it.
+
+    `Rewritten` where it has to be read as a whole: its log is damaged or was changed, or goes back to old entries.
+    """
+    if origin.session in children or len(children) > ANCESTORS_MAX:
+        raise Rewritten
+    name = store.name(origin.session)
+    fold, lines = LogFold(store, Stat(name, 0, 0), segment=segment, children=children), iter(store.load(name))
+    for line in lines:
+        found = next((entry for entry in fold.feed_until(line, origin.entry) if entry.id == origin.entry), None)
+        if found is None:
+            continue
+        if not found.is_link or (origin.h is not None and seal_of(found.raw) != origin.h):
+            raise Rewritten
+        return fold.branch_at(origin, lines), fold.first_prompt
+    raise Rewritten
 
 
 # ── the fold of a bookmark ───────────────────────────────────────────────────────────────────────
