@@ -257,10 +257,11 @@ class Catalog(Protocol):
     row or hit that the caller has; `UsageError` if it is none.
     """
 
-    def refresh(self, *, progress: Callable[[int, int], None] | None = None) -> None:
+    def refresh(self, *, progress: Callable[[int, int], None] | None = None, limit_bytes: int | None = None) -> None:
         """Takes in what has changed since, the newest sessions first.
 
         `progress` is told how many logs of how many are done. It may ask: what was taken in by then is answered.
+        With `limit_bytes` sessions are left for a later refresh if about that much would have to be read for them.
         """
         ...
 

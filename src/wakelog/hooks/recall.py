@@ -17,6 +17,8 @@ _WORDS_MAX = 6
 _HITS_MAX = 5
 _EACH_MAX = 20
 _FIELD_MAX = 500
+# How much is read into the index before a run; larger changes wait for the next command that lists or searches.
+_READ_MAX_BYTES = 16 * 1024 * 1024
 
 OpenCatalog: TypeAlias = Callable[[], AbstractContextManager[Catalog]]
 """Opens a catalog for one look, in the thread that looks."""
@@ -39,7 +41,7 @@ class Recall:
 
     def _found(self, words: Sequence[str], occasion: Occasion) -> list[Sequence[Hit]]:
         with self._catalog() as catalog:
-            catalog.refresh()
+            catalog.refresh(limit_bytes=_READ_MAX_BYTES)
             found = [catalog.search(_query(word, occasion), limit=_EACH_MAX) for word in words]
             ours = {name for name in _names(found) if _is_of(catalog, name, occasion)}
         return [[hit for hit in hits if hit.name in ours] for hits in found]

@@ -212,6 +212,19 @@ class ListingSuite:
         assert [row.name for row in shelf.catalog.rows()] == [*reversed(added), known]
         shelf.agrees()
 
+    def test_a_limit_leaves_large_logs_for_later(self, shelf: Shelf) -> None:
+        """ST-5: a refresh with a limit takes in what it can read for that, forks of large logs left out."""
+        large = shelf.talk(200).session
+        small = [shelf.talk(1).session.name, fork(large).name, shelf.talk(1).session.name]
+        sizes = {stat.name: stat.size for stat in shelf.rig.store.sessions()}
+        shelf.catalog.refresh(limit_bytes=sizes[large.name] - 1)
+        assert {row.name for row in shelf.catalog.rows()} == {small[0], small[2]}
+        shelf.catalog.refresh()
+        assert {row.name for row in shelf.catalog.rows()} == {large.name, *small}
+        large.say("and then")
+        shelf.catalog.refresh(limit_bytes=sizes[large.name] - 1)
+        shelf.agrees()
+
     def test_another_catalog_goes_on_from_there(self, rig: CatalogRig, shelf: Shelf) -> None:
         """ST-5: what one process has read is not read by the next, where there is a place to keep it."""
         shelf.talk(20)

@@ -134,18 +134,20 @@ class Index:
 
     # ── bringing up to date ──────────────────────────────────────────────────────────────────────
 
-    def refresh(self, *, progress: Callable[[int, int], None] | None = None) -> None:
+    def refresh(self, *, progress: Callable[[int, int], None] | None = None, limit_bytes: int | None = None) -> None:
         """See `ports.Catalog`."""
         for way_out in (self._rebuild, self._go_on_in_memory):
             try:
-                return self._refresh(progress)
+                return self._refresh(progress, limit_bytes)
             except self._tables.failures:
                 way_out()
-        return self._refresh(progress)
+        return self._refresh(progress, limit_bytes)
 
-    def _refresh(self, progress: Callable[[int, int], None] | None) -> None:
+    def _refresh(self, progress: Callable[[int, int], None] | None, limit_bytes: int | None) -> None:
         with self._tables.refreshing():
             work, gone = self._tables.changes(self._store)
+            if limit_bytes is not None and work:
+                work = load("wakelog.stores.catalog.affordable").within(self._store, work, limit_bytes)
             self._inaccessible = []
             if work or gone:
                 indexing: Indexing = load("wakelog.stores.catalog.indexing").Indexing(
