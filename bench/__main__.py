@@ -20,6 +20,7 @@ from bench.forks import forking
 from bench.loads import load
 from bench.made import Words
 from bench.measure import Figure
+from bench.memory import memory
 from bench.picks import picks
 from bench.redaction import redaction
 from bench.report import machine, page, peers_section, print_figure, with_peers
@@ -37,10 +38,13 @@ class Sizes(msgspec.Struct, frozen=True):
     listed: tuple[int, ...] = (2_000,)
     searched: tuple[int, ...] = (50_000,)
     picked: int = 10_000
+    held: tuple[int, ...] = (50_000,)
 
 
 USUAL = Sizes()
-LARGE = Sizes(megabytes=(64, 1_000), listed=(2_000, 10_000, 100_000), searched=(50_000, 1_000_000))
+LARGE = Sizes(
+    megabytes=(64, 1_000), listed=(2_000, 10_000, 100_000), searched=(50_000, 1_000_000), held=(50_000, 850_000)
+)
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 Concern = Callable[[str, Words], Iterator[Figure]]
 
@@ -59,6 +63,8 @@ def concerns(sizes: Sizes = USUAL) -> Iterator[tuple[str, Concern]]:
     for messages in sizes.searched:
         yield "search", partial(searching, messages=messages)
     yield "pick", partial(picks, sessions=sizes.picked)
+    for messages in sizes.held:
+        yield "memory", partial(memory, messages=messages)
     yield "startup", startup
     yield "step", steps
     yield "redaction", redaction

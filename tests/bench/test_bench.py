@@ -10,7 +10,7 @@ from bench import appends, commands, forks, loads, picks, redaction, sizes, star
 from bench.__main__ import ROOT, Sizes, concerns, measure
 from bench.report import page
 
-TINY = Sizes(megabytes=(1,), listed=(3,), searched=(10,), picked=12)
+TINY = Sizes(megabytes=(1,), listed=(3,), searched=(10,), picked=12, held=(20,))
 CONSTANTS = {
     appends: {"SYNCED_ROUNDS": 3, "UNSYNCED_ROUNDS": 3, "RATES": 1, "WRITERS": 4},
     commands: {"MESSAGES_A_SESSION": 5, "ROUNDS": 1, "SEARCHES": 1, "COMMON": 0, "RARE": 1},
@@ -46,6 +46,7 @@ FIGURES = {
     "ls": 1,
     "search": 2,
     "pick": 2,
+    "memory": 7,
     "startup": 5,
     "step": 1,
     "redaction": 3,

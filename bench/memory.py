@@ -1,0 +1,69 @@
+"""The most memory that commands hold while they read a long log, and a fork of it: it must not grow with the log."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+
+from bench.made import Words, talk, write_log
+from bench.measure import Figure
+from wakelog.forking import fork
+from wakelog.session import Session
+from wakelog.stores.jsonl import JsonlStore
+
+GROUP = "Memory"
+LIMIT_BYTES = 150_000_000
+NAME = "bench_user_1"
+
+
+def memory(folder: str, words: Words, *, messages: int) -> Iterator[Figure]:
+    """Each command in a process of its own, on a log of so many messages of 1,000 characters and on a fork of it."""
+    store = os.path.join(folder, "store")
+    os.mkdir(store)
+    write_log(store, NAME, talk("bench-1", words, messages=messages, size=1_000))
+    forked = fork(Session(JsonlStore(store), NAME)).name
+    megabytes = os.path.getsize(os.path.join(store, f"{NAME}.jsonl")) / 1e6
+    for what, arguments in _commands(folder, forked).items():
+        peak = _peak(store, arguments, os.path.join(folder, "cache"))
+        yield Figure(
+            group=GROUP,
+            what=what,
+            workload=f"{messages:,} messages of 1,000 characters, {megabytes:,.0f} MB",
+            floor="150 MB",
+            goal="≤ 150 MB",
+            ratio=peak / LIMIT_BYTES,
+            limit=1.0,
+            measured=f"{peak / 1e6:,.0f} MB",
+        )
+
+
+def _commands(folder: str, forked: str) -> Mapping[str, tuple[str, ...]]:
+    out = os.path.join(folder, "out")
+    return {
+        "`ls`, the log and a fork of it not indexed yet": ("ls",),
+        "`verify`": ("verify", NAME),
+        "`verify` of a fork": ("verify", forked),
+        "`export -f jsonl`": ("export", NAME, "-o", f"{out}.jsonl"),
+        "`export -f jsonl` of a fork": ("export", forked, "-o", f"{out}-fork.jsonl"),
+        "`export -f md`": ("export", NAME, "-f", "md", "-o", f"{out}.md"),
+        "`copy`": ("copy", NAME, "--to", os.path.join(folder, "copy")),
+    }
+
+
+# A process that is made by a large one begins with that one's size: a small one in between starts the command.
+_START = """
+import os, sys
+child = os.posix_spawn(sys.executable, [sys.executable, *sys.argv[1:]], os.environ)
+_, status, usage = os.wait4(child, 0)
+print(usage.ru_maxrss)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def _peak(store: str, arguments: tuple[str, ...], cache: str) -> int:
+    """The largest resident size of a command, in bytes."""
+    command = ["-m", "wakelog", "--store", store, *arguments]
+    starter = [sys.executable, "-c", _START, *command]
+    environment = {**os.environ, "XDG_CACHE_HOME": cache}
+    done = subprocess.run(starter, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    return int(done.stdout.split()[-1]) * 1024
