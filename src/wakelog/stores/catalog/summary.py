@@ -44,7 +44,7 @@ from wakelog.views.session_row import SessionRow
 from wakelog.views.state import fold_state, session_state
 
 PROMPT_MAX_CHARS = 200
-SEGMENT_ENTRIES = 10_000
+SEGMENT_ENTRIES = 4_000
 """How many entries of a log are held, before a bookmark in memory stands for them."""
 _KNOWN_BYTES = 8
 
