@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from wakelog import Session, latest, open_store
 
 FOLDER = Path(__file__).parent.parent / "examples"
@@ -46,7 +47,7 @@ def example(tmp_path):
 
 def said(begun):
     """What an example says until its end, which is a good one."""
-    out, err = begun.communicate(timeout=60)
+    out, err = begun.communicate(timeout=PATIENCE_S)
     assert (begun.returncode, err) == (0, "")
     return out.splitlines()
 
@@ -165,14 +166,14 @@ def test_a_regression_test(example, tmp_path):
     (log,) = (tmp_path / "recorded").glob("*.jsonl")
     recorded = log.read_bytes()
     log.write_bytes(recorded.replace(b'"text":"XIV"', b'"text":"XVI"'))
-    _, err = (changed := example(6)).communicate(timeout=60)
+    _, err = (changed := example(6)).communicate(timeout=PATIENCE_S)
     assert changed.returncode == 1
     assert "AssertionError" in err
 
 
 def events(address):
     """The events of a page, to the end of the stream."""
-    with urllib.request.urlopen(f"{address}events", timeout=60) as stream:
+    with urllib.request.urlopen(f"{address}events", timeout=PATIENCE_S) as stream:
         text = stream.read().decode()
     found = re.findall(r"event: (\w+)\ndata: (.*)\n\n", text)
     return [(kind, json.loads(what)) for kind, what in found]
@@ -182,11 +183,11 @@ def test_a_web_page(example):
     """The log is followed: the reply in pieces, then whole; who comes late is told the same; another site, nothing."""
     begun = example(7)
     address = begun.stdout.readline().split()[1]
-    with urllib.request.urlopen(address, timeout=60) as page:
+    with urllib.request.urlopen(address, timeout=PATIENCE_S) as page:
         assert b"new EventSource" in page.read()
     elsewhere = urllib.request.Request(f"{address}events", headers={"Host": "evil.example"})
     with pytest.raises(urllib.error.HTTPError, match="403") as refused:
-        urllib.request.urlopen(elsewhere, timeout=60)
+        urllib.request.urlopen(elsewhere, timeout=PATIENCE_S)
     refused.value.close()
     told = events(address)
     pieces = [what["text"] for kind, what in told if kind == "piece"]
@@ -199,6 +200,6 @@ def test_a_web_page(example):
     assert [what for kind, what in events(address) if kind == "entry"] == [
         what for kind, what in told if kind == "entry"
     ]
-    out, err = begun.communicate("\n", timeout=60)
+    out, err = begun.communicate("\n", timeout=PATIENCE_S)
     assert (begun.returncode, out.startswith("All is said.")) == (0, True)
     assert "Traceback" not in err

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from wakelog.log.content import Reply, Text, ToolCall
 from wakelog.log.entry import Call, ContextRecord, Message, Partial, Resumed, ToolStarted
 from wakelog.session import Session
@@ -218,7 +219,7 @@ class Follower:
 
     def end(self):
         self.child.send_signal(signal.SIGINT)
-        rest, err = self.child.communicate(timeout=30)
+        rest, err = self.child.communicate(timeout=PATIENCE_S)
         assert self.child.returncode == 130, err
         return (self.read + rest).decode()
 

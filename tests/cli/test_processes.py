@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from wakelog.version import VERSION
 
 
@@ -80,7 +81,7 @@ def test_tail_follows_and_ends_quietly(shell, store, story):
     assert shell.process("append", "crab_user_1", "second").code == 0
     assert json.loads(running.stdout.readline())["message"]["content"][0]["text"] == "second"
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=PATIENCE_S)
     assert (running.returncode, out, err.strip()) == (130, b"", b"")
 
 
@@ -91,7 +92,7 @@ def test_tail_follows_for_people_too(shell, story):
     assert shell.process("append", "crab_user_1", "second").code == 0
     assert [running.stdout.readline().split()[-1:] for _ in range(3)][1:] == [[b"second"], []]
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=60)
+    running.communicate(timeout=PATIENCE_S)
 
 
 def test_tail_tells_a_torn_tail_once(shell, story):
@@ -105,7 +106,7 @@ def test_tail_tells_a_torn_tail_once(shell, story):
     seen = [json.loads(running.stdout.readline())["type"] for _ in range(2)]
     assert seen == ["damage", "message"]
     running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=60)
+    _, err = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 130
     assert err.count(b"cut short") <= 1
 

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.copying.rigs import KEPT_KINDS, log_of
+from tests.patience import PATIENCE_S
 from wakelog.copying import copy
 from wakelog.log.content import Image, Prompt
 from wakelog.log.entry import Message
@@ -25,7 +26,7 @@ def test_killed_in_the_middle(stores, kind, when, at):
         for number in range(30):
             session.say(f"message {number} {'x' * number}")
     words = [sys.executable, "-m", "tests.copying.dying", here, there, when, str(at)]
-    done = subprocess.run(words, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(words, capture_output=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     target = stores.open(there)
     left = {stat.name: log_of(target, stat.name) for stat in target.sessions()}

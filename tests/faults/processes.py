@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 
-PATIENCE_S = 60
+PATIENCE_S = 600
 INTERPRETER = os.path.realpath(sys.executable)
 CHILDREN = "tests.faults.children"
 

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeAlias
 
-_PATIENCE_S = 120.0
+_PATIENCE_S = 600
 
 
 class Cut:

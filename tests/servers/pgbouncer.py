@@ -19,7 +19,7 @@ from tests.servers.place import Place, Unavailable, free_port
 
 POOL_SIZE = 2
 STARTS_MAX = 20
-PATIENCE_S = 120.0
+PATIENCE_S = 600
 SEARCHED = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 CONFIGURATION = """
 [databases]

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Any
 
 KEEPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "keeper.py")
-PATIENCE_S = 120.0
+PATIENCE_S = 600
 
 
 class Unavailable(Exception):

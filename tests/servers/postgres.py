@@ -25,7 +25,7 @@ from tests.servers.binaries import programs
 from tests.servers.place import Place, Unavailable, free_port
 
 STARTS_MAX = 50
-PATIENCE_S = 120.0
+PATIENCE_S = 600
 ALWAYS = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_connections": "200", "jit": "off"}
 FAST = {
     "fsync": "off",

@@ -14,7 +14,7 @@ from wakelog.ports import Outcome
 from wakelog.tools import builtin_tools, command
 from wakelog.tools.output import KEPT_BYTES
 
-PATIENCE_S = 60
+PATIENCE_S = 600
 # Prints the numbers of the shell and of a child of a child, and then waits for ever.
 FAMILY = "sh -c 'sleep 1000 & echo $!; wait' & echo $$; wait"
 # The same, but it takes more than a kind word to end it.

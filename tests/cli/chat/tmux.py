@@ -12,7 +12,7 @@ import shlex
 import subprocess
 import time
 
-LIMIT_S = 120
+LIMIT_S = 600
 _SETTINGS = """\
 set -g history-limit 50000
 set -g default-terminal tmux-256color

@@ -14,7 +14,7 @@ from wakelog.log.seal import seq_of, unsealed
 from wakelog.ports import Lease, Sealed, Store
 from wakelog.stores import open_store
 
-PATIENCE_S = 60
+PATIENCE_S = 600
 # The id of an entry, and its place in the log.
 Kept = tuple[str, int]
 

@@ -7,7 +7,7 @@ import psycopg
 
 from wakelog.stores.postgres import PostgresStore
 
-PATIENCE_S = 120.0
+PATIENCE_S = 600
 PLANT = """
 WITH moved AS (
   UPDATE wakelog.logs SET rows = rows + 1, size = size + octet_length(%(raw)s::bytea)

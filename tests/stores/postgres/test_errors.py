@@ -10,6 +10,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.stores.postgres.rig import PostgresRig
 from wakelog.errors import Damaged, NoAccess, StoreError, UsageError
 from wakelog.stores.postgres import PostgresStore
@@ -295,7 +296,7 @@ def test_a_driver_that_is_not_installed():
     """ST-4: who has not installed the driver is told how to."""
     without = "import sys; sys.modules['psycopg_pool'] = None; from wakelog.__main__ import main; sys.exit(main())"
     words = [sys.executable, "-c", without, "ls", "--store", "postgresql://h/db"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 2
     assert "pip install 'wakelog[postgres]'" in done.stderr
     assert "Traceback" not in done.stderr

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from tests.faults.processes import INTERPRETER, environment
+from tests.patience import PATIENCE_S
 from tests.tools.test_shell import Watched
 from wakelog.tools.mcp import guard
 
@@ -26,7 +27,7 @@ def _guarded(*command, parent=None):
 
 def _heard(*command, said=b""):
     with _guarded(*command) as guarding:
-        return guarding.communicate(said, timeout=60)
+        return guarding.communicate(said, timeout=PATIENCE_S)
 
 
 def test_it_passes_on_what_is_said():
@@ -109,4 +110,4 @@ def test_a_parent_that_is_gone_already():
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
     with _guarded("echo", "started", parent=gone.pid) as guarding:
-        assert guarding.communicate(timeout=60) == (b"", b"")
+        assert guarding.communicate(timeout=PATIENCE_S) == (b"", b"")
