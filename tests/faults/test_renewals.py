@@ -1,7 +1,7 @@
 """Renewals of a lease that fail (law 6, DESIGN 4): the lease is renewed in time, or the tool is stopped before its end.
 
 Real runs over a store in memory, in fake time. Every pattern of renewals up to a length is tried: each renewal
-succeeds, fails at once, fails slowly, or succeeds without an answer; after the pattern all succeed, or all fail.
+succeeds, succeeds with a late answer or with none, fails at once or slowly; after it all succeed, or all fail.
 A second worker looks for the lease all the time, and takes it as soon as the store lets it.
 """
 
@@ -32,7 +32,7 @@ GRACE_S = 2.0
 LONG_S = 40.0
 SLOW_S = 1.5
 SHORT, LONG = 2, 4
-OUTCOMES = ("ok", "refused", "slow", "unheard", "broken")
+OUTCOMES = ("ok", "late", "refused", "slow", "unheard", "broken")
 
 
 class FaultyRenewals(MemoryStore):
@@ -46,13 +46,13 @@ class FaultyRenewals(MemoryStore):
     def renew(self, lease, *, ttl_s):
         outcome = self._left.pop(0) if self._left else self._rest
         self.applied.append(outcome)
-        if outcome == "slow":
-            self._uptime.sleep(SLOW_S)
-        if outcome in ("ok", "unheard"):
+        if outcome in ("ok", "late", "unheard"):
             super().renew(lease, ttl_s=ttl_s)
+        if outcome in ("late", "slow"):
+            self._uptime.sleep(SLOW_S)
         if outcome == "broken":
             raise StoreError("input/output error")
-        if outcome != "ok":
+        if outcome not in ("ok", "late"):
             raise Unavailable("no answer")
 
 

@@ -15,6 +15,7 @@ from wakelog.agent import Agent
 from wakelog.channels.held import Held
 from wakelog.errors import Conflict, Damaged, LeaseLost, NoAccess, StoreError, Unavailable
 from wakelog.live import live_world
+from wakelog.ports import Lease
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 from wakelog.stores.retrying import RETRY_S, with_retries
@@ -310,3 +311,22 @@ def test_a_log_is_read_on_where_the_outage_began():
         inner.cuts = 0
         assert [line.raw for line in read("s")] == expected
         assert inner.cuts == 4
+
+
+def test_nothing_is_written_once_the_lease_is_lost():
+    """Law 6: the store itself is not asked any more, by no call that writes."""
+    _, inner, uptime, _ = failing()
+    store = with_retries(inner, uptime=uptime)
+    store.lose(LeaseLost("too late"))
+    for write in (
+        lambda: store.append("s", b"{}", after=0),
+        lambda: store.journal("s", "r", b"piece"),
+        lambda: store.drop("s", "r"),
+        lambda: store.blobs.put(b"content"),
+        lambda: store.release(Lease("s", "first", 1)),
+    ):
+        with pytest.raises(LeaseLost, match="too late"):
+            write()
+    assert inner.tries == 0
+    assert inner.journals("s") == {}
+    assert list(inner.blobs.stored()) == []
