@@ -59,7 +59,8 @@ class FaultyRenewals(MemoryStore):
 class Run:
     """A run with one long tool, a second worker beside it, and a ledger of what happened when."""
 
-    def __init__(self, pattern, rest):
+    def __init__(self, pattern, rest, tools=1):
+        self._calls = [{"name": "work", "input": {}} for _ in range(tools)]
         self.loop = FakeTimeLoop()
         self.uptime = FakeUptime(self.loop)
         self.store = FaultyRenewals(self.uptime, pattern, rest)
@@ -87,7 +88,7 @@ class Run:
         return work
 
     def go(self):
-        replies = {"Go.": [{"toolCalls": [{"name": "work", "input": {}}]}, {"text": "Done."}]}
+        replies = {"Go.": [{"toolCalls": self._calls}, {"text": "Done."}]}
         session = Session.create(self.store, session_id="s", model="play", provider="scripted")
         Agent(model="scripted:play", tools=[self.tool()]).enter(session)
         session.say("Go.")
@@ -201,6 +202,12 @@ def test_a_lost_lease_says_why():
     run = Run((), "refused").go()
     assert run.error.message == "the lease of s could not be renewed in time"
     assert "wake the session again" in run.error.hint
+
+
+def test_several_tools_are_stopped_at_the_same_time():
+    """Law 6: one after the other they would take longer than there is time before the end of the lease."""
+    run = Run((), "refused", tools=4).go()
+    assert run.words == ["begun"] * 4 + ["stopped"] * 4 + ["lost", "taken"]
 
 
 # ── controls: the rig can fail ───────────────────────────────────────────────────────────────────

@@ -41,6 +41,14 @@ IN_LEASES = (
         (EVERY_PATTERN,),
     ),
     Mutant(
+        "tools of a lost lease are stopped one after the other",
+        "law 6",
+        "acts/running.py",
+        "        await all_stopped(running)",
+        "        for task in running:\n            await stopped(task)",
+        (f"{RENEWALS}::test_several_tools_are_stopped_at_the_same_time",),
+    ),
+    Mutant(
         "the term of a lease is counted from the answer",
         "law 6",
         "lease_keeper.py",

@@ -48,7 +48,7 @@ _MEANT: tuple[tuple[str, str], ...] = (
 )
 _POOLER = re.compile(r"unsupported startup parameter")
 # A connection that no waiting would bring about.
-_WRONG = re.compile(r"\bSSL\b|certificate|GSSAPI|authentication method|invalid port|invalid .* value")
+_WRONG = re.compile(r"support SSL|certificate|support GSSAPI|authentication method|invalid port|invalid .* value")
 _REASON = re.compile(r".*failed: (?:FATAL: *)?([^\n]+)")
 
 
