@@ -31,7 +31,7 @@ LEASE_S = 12.0
 GRACE_S = 2.0
 LONG_S = 40.0
 SLOW_S = 1.5
-SHORT, LONG = 2, 4
+SHORT, LONG = 2, 3
 OUTCOMES = ("ok", "late", "refused", "slow", "unheard", "broken")
 
 
