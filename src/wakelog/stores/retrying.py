@@ -242,7 +242,7 @@ class RetryingStore:
         self._pieces[place] = before + 1
 
     def _journal_again(self, session: str, reply_id: str, piece: bytes, before: int, fence: int | None) -> None:
-        stored = self.inner.journals(session).get(reply_id, ())
+        stored = tuple(self.inner.journals(session).get(reply_id, ()))
         if len(stored) == before:
             self.inner.journal(session, reply_id, piece, fence=fence)
         elif len(stored) != before + 1 or stored[-1] != piece:
