@@ -11,6 +11,7 @@ from wakelog.log.proof import prove
 from wakelog.reading import read_log
 from wakelog.replaying.rerunning import ReplayedStore
 from wakelog.replaying.verifying import replay
+from wakelog.stores.retrying import without_retries
 from wakelog.testing.dying import DyingStore
 
 
@@ -36,8 +37,9 @@ class Woken:
         self._seen = {}
 
     def __call__(self, world, session):
-        if not isinstance(world.store, ReplayedStore | DyingStore):
-            self._seen.setdefault(id(world.store), (world.store, set()))[1].add(session.name)
+        store = without_retries(world.store)
+        if not isinstance(store, ReplayedStore | DyingStore):
+            self._seen.setdefault(id(store), (store, set()))[1].add(session.name)
         return self._holding(world, session)
 
     def replay(self):

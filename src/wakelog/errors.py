@@ -11,6 +11,7 @@
     └── StoreError          the storage itself failed or is damaged
         ├── Damaged         what is stored cannot be what was written
         ├── NoAccess        the system, or a server, does not let this user read or write it
+        ├── Unavailable     the store does not answer at the moment; the same call may succeed later
         └── NewerFormat     written by a newer wakelog than this one
 
 Failures of the outside world (a model, a tool, a network) are entries in the log and never
@@ -92,6 +93,15 @@ class NoAccess(StoreError):
     """This user may not read or write a file, a folder or a table. What is stored may be in perfect order."""
 
     kind = "no_access"
+
+
+class Unavailable(StoreError):
+    """The store does not answer at the moment: its server is down or restarts, or another program locks the file.
+
+    What was asked for may or may not have been done. The same call may succeed later; `stores/retrying.py` repeats it.
+    """
+
+    kind = "unavailable"
 
 
 class NewerFormat(StoreError):

@@ -1,6 +1,7 @@
 """The live world: real time, real models, real tools, and sub-agents that are sessions of the same store."""
 
 import asyncio
+import contextlib
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ from wakelog.acts.checking import check_askable
 from wakelog.acts.requests import declared_tools
 from wakelog.acts.step import decided
 from wakelog.clock import SystemClock
-from wakelog.errors import Conflict, NotFound, UsageError, WakelogError
+from wakelog.errors import Conflict, NotFound, Unavailable, UsageError, WakelogError
 from wakelog.hooks import OpenCatalog, open_hook
 from wakelog.instructions import instructed
 from wakelog.log.codec import canonical
@@ -23,6 +24,7 @@ from wakelog.log.tree import Branch
 from wakelog.ports import Blobs, Channel, Clock, Hook, Occasion, Outcome, Store, Tool
 from wakelog.providers import open_provider
 from wakelog.session import Session
+from wakelog.stores.retrying import without_retries
 from wakelog.tools import as_tools, builtin_tools
 from wakelog.tools.mcp import Servers, mcp_tools
 from wakelog.tools.subagent import SUBAGENT_NAME, OtherAgent, SubAgentTool
@@ -128,21 +130,25 @@ async def _said(hook: Hook, occasion: Occasion) -> str:
 
 
 async def watch_for_cancel(session: Session, seq: int) -> Queued:
-    """Looks at what is appended, by whomever, until it is a cancel."""
+    """Looks at what is appended until it is a cancel. An outage of the store is waited out without blocking."""
+    store = without_retries(session.store)
     while True:
         reader = Reader(next_seq=seq + 1)
-        for entry in reader.feed_all(session.store.load(session.name, after=seq)):
-            seq = max(seq, entry.seq)
-            if isinstance(entry.value, Queued) and entry.value.mode == "cancel":
-                return entry.value
+        with contextlib.suppress(Unavailable):
+            for entry in reader.feed_all(store.load(session.name, after=seq)):
+                seq = max(seq, entry.seq)
+                if isinstance(entry.value, Queued) and entry.value.mode == "cancel":
+                    return entry.value
         await asyncio.sleep(_LOOK_S)
 
 
 async def watch_for_news(session: Session, seq: int) -> None:
-    """Looks at the log until anything is appended behind a seq."""
+    """Looks at the log until anything is appended behind a seq. An outage of the store is waited out."""
+    store = without_retries(session.store)
     while True:
-        if next(iter(session.store.load(session.name, after=seq)), None) is not None:
-            return
+        with contextlib.suppress(Unavailable):
+            if next(iter(store.load(session.name, after=seq)), None) is not None:
+                return
         await asyncio.sleep(_LOOK_S)
 
 

@@ -22,11 +22,13 @@ from wakelog.acts.sealing import drop_finished, seal_journals
 from wakelog.acts.settling import ask_a_person, ask_about_damage, cancel, fail, settle, take_up, tell_damage
 from wakelog.acts.step import Step, decided
 from wakelog.errors import Conflict, LeaseLost, UsageError
+from wakelog.lease_keeper import LeaseKeeper
 from wakelog.log.content import Reply, Usage
 from wakelog.log.entry import Entry, Failed, FaultReport, Message
 from wakelog.log.lines import Reader
 from wakelog.ports import Lease
 from wakelog.session import Session
+from wakelog.stores.retrying import RetryingStore, with_retries
 from wakelog.turn.decide import Verdict, or_retry
 from wakelog.turn.decisions import (
     Ask,
@@ -46,6 +48,7 @@ from wakelog.turn.decisions import (
     TakeUp,
     TellDamage,
 )
+from wakelog.turn.lease_term import LeaseTerm
 from wakelog.views.pending import OpenCall
 from wakelog.views.usage import usage
 from wakelog.world import World
@@ -79,6 +82,7 @@ async def wake(
     its tools are not here. `Conflict` if another worker runs it.
     """
     _check_world(world)
+    world = _with_retries(world)
     session = Session(world.store, ref_of(session), clock=world.clock, rules=world.rules)
     verdict = _seen(world, session)
     drop_finished(session)
@@ -249,30 +253,36 @@ async def _sit_out(world: World, session: Session, until_ms: int) -> None:
 # ── the lease ────────────────────────────────────────────────────────────────────────────────────
 
 
+def _with_retries(world: World) -> World:
+    """The world with a store that rides out short outages."""
+    return msgspec.structs.replace(world, store=with_retries(world.store, uptime=world.uptime))
+
+
 @contextlib.asynccontextmanager
 async def holding(world: World, session: Session) -> AsyncIterator[Lease]:
-    """Holds the right to run a session, renews it in time, and gives it up whatever happens."""
+    """Holds the lease of a session and renews it in time; gives it up at the end.
+
+    `LeaseLost`, once everything that ran is stopped, if another worker has the lease or may take it soon.
+    """
+    store = session.store if isinstance(session.store, RetryingStore) else with_retries(session.store)
+    runner = asyncio.current_task()
+    # The term is counted from before the request, so that it is over here before it is over for the store.
+    term = LeaseTerm(ttl_s=world.lease_s, sent=world.uptime.now())
     lease = session.acquire(world.holder, ttl_s=world.lease_s, channels=sorted(world.attached))
-    renewing = asyncio.ensure_future(_renew(world, lease, asyncio.current_task()))
+    keeper = LeaseKeeper(store, lease, term, world.uptime, runner)
+    renewing = asyncio.ensure_future(keeper.keep())
     try:
-        yield lease
+        try:
+            yield lease
+        finally:
+            renewing.cancel()
+            await asyncio.wait({renewing})
     except asyncio.CancelledError:
-        if renewing.done() and not renewing.cancelled():
-            renewing.result()
+        if store.lost is not None and (runner is None or runner.uncancel() == 0):
+            raise store.lost from None
         raise
     finally:
-        renewing.cancel()
-        await asyncio.wait({renewing})
-        session.release(lease)
-
-
-async def _renew(world: World, lease: Lease, runner: "asyncio.Task[object] | None") -> None:
-    """Renews a lease three times within its term; stops whoever runs under it if it is lost."""
-    while True:
-        await asyncio.sleep(world.lease_s / 3)
-        try:
-            world.store.renew(lease, ttl_s=world.lease_s)
-        except LeaseLost:
-            if runner is not None:
-                runner.cancel()
-            raise
+        keeper.end()
+        store.leave()
+        if store.lost is None:
+            session.release(lease)

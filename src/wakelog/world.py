@@ -15,6 +15,7 @@ from wakelog.errors import WakelogError
 from wakelog.log.entry import RULES, ContextRecord, Queued
 from wakelog.ports import Channel, Clock, Occasion, Outcome, Provider, Store, Tool
 from wakelog.session import Session
+from wakelog.stores.retrying import SYSTEM_UPTIME, Uptime
 from wakelog.tools.subagent import OtherAgent
 from wakelog.turn.policy import HookTerms
 
@@ -78,6 +79,8 @@ class World(msgspec.Struct, frozen=True):
     """Whether what comes from outside is looked through for secrets; what comes from a log has been."""
     channels: Mapping[str, Channel] = {}
     lease_s: float = LEASE_S
+    uptime: Uptime = SYSTEM_UPTIME
+    """The clock that the lease is measured with."""
     rules: int = RULES
     """The rules to decide and write by: today's, except in a replay of what an older version wrote."""
 

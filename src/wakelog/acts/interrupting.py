@@ -5,7 +5,7 @@ said about something, and the model must know about what.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from wakelog.acts.step import Step
@@ -47,3 +47,11 @@ async def stopped(task: "asyncio.Future[Any]") -> None:
     await asyncio.wait({task})
     if not task.cancelled() and (error := task.exception()) is not None:
         raise error
+
+
+async def all_stopped(tasks: "Iterable[asyncio.Future[Any]]") -> None:
+    """Cancels tasks at the same time and waits until all are over: together they take as long as the slowest."""
+    ended = await asyncio.gather(*map(stopped, tasks), return_exceptions=True)
+    for error in ended:
+        if isinstance(error, BaseException):
+            raise error

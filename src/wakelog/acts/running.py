@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from wakelog.acts.children import answer_of_child, obstacle_of_child, refusal, spawn
-from wakelog.acts.interrupting import end_turn, stopped
+from wakelog.acts.interrupting import all_stopped, end_turn, stopped
 from wakelog.acts.settling import ask_a_person, settle
 from wakelog.acts.step import Step, elapsed_since
 from wakelog.errors import NotFound, WakelogError
@@ -45,8 +45,7 @@ async def run(step: Step, decision: Run) -> bool:
                 running[begun.task] = begun
         return await _settle_as_they_end(step, running)
     finally:
-        for task in running:
-            await stopped(task)
+        await all_stopped(running)
 
 
 def check_runnable(step: Step, decision: Run) -> None:

@@ -9,11 +9,13 @@ import os
 import re
 
 from wakelog.cli import load
+from wakelog.cli.failures import note
 from wakelog.cli.progress import watched
 from wakelog.errors import WakelogError
 from wakelog.ports import Catalog, Store
 from wakelog.projects import is_configured
 from wakelog.stores import has_own_catalog, open_catalog, open_store
+from wakelog.stores.retrying import with_retries
 
 _NAMES_COMPLETED = 200
 _LOGIN = r"(?<=://).*@"
@@ -50,8 +52,13 @@ class Place:
 
     def __init__(self, url: str | None) -> None:
         self.url = store_url(url)
-        self.store: Store = open_store(self.url)
+        self.store: Store = self._opened()
         self._catalog: Catalog | None = None
+
+    def _opened(self) -> Store:
+        """The store. A database rides out short outages, which are reported on stderr; files have none."""
+        store = open_store(self.url)
+        return with_retries(store, notice=note) if has_own_catalog(self.url) else store
 
     @property
     def shown(self) -> str:

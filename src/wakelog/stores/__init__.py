@@ -10,6 +10,7 @@ from types import ModuleType
 
 from wakelog.errors import UsageError
 from wakelog.ports import Catalog, Store
+from wakelog.stores.retrying import without_retries
 
 _SPOKEN = "use a directory, jsonl:DIR, sqlite:FILE, postgresql://… or memory:"
 _OWN_CATALOGS = {
@@ -46,7 +47,7 @@ def open_catalog(url: str, store: Store) -> Catalog:
     module = _OWN_CATALOGS.get(_scheme(url))
     catalog: Catalog
     if module is not None:
-        catalog = load(module).catalog_in(store)
+        catalog = load(module).catalog_in(without_retries(store))
     else:
         catalog = load("wakelog.stores.catalog.index").index_in_cache(url, store)
     return catalog

@@ -8,12 +8,15 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote, urlsplit, urlunsplit
 
+import psycopg
 import pytest
 
 from tests.patience import PATIENCE_S
 from tests.stores.postgres.rig import PostgresRig
-from wakelog.errors import Damaged, NoAccess, StoreError, UsageError
+from wakelog.errors import Damaged, NoAccess, StoreError, Unavailable, UsageError
 from wakelog.stores.postgres import PostgresStore
+from wakelog.stores.postgres.errors import refused
+from wakelog.stores.postgres.url import PostgresUrl
 from wakelog.testing.store_rig import body, make, stored
 
 SECRET = "s3cret-w0rd"
@@ -300,3 +303,28 @@ def test_a_driver_that_is_not_installed():
     assert done.returncode == 2
     assert "pip install 'wakelog[postgres]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+# ── what passes by itself ────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("connection failed: Connection refused", Unavailable),
+        ("connection failed: FATAL:  the database system is starting up", Unavailable),
+        ("connection failed: FATAL:  the database system is shutting down", Unavailable),
+        ("connection failed: server closed the connection unexpectedly", Unavailable),
+        ("connection failed: SSL SYSCALL error: EOF detected", Unavailable),
+        ("connection timeout expired", Unavailable),
+        ("connection failed: FATAL:  sorry, too many clients already", Unavailable),
+        ("connection failed: server does not support SSL, but SSL was required", StoreError),
+        ("connection failed: SSL error: certificate verify failed", StoreError),
+        ('connection failed: FATAL:  password authentication failed for user "x"', NoAccess),
+        ('connection failed: FATAL:  database "x" does not exist', StoreError),
+    ],
+)
+def test_what_is_worth_another_try(text, kind):
+    """Law 4: a server that is away may come back; a wrong password, name or certificate stays wrong."""
+    error = refused(psycopg.OperationalError(text), PostgresUrl("postgresql://user@host/name"))
+    assert type(error) is kind

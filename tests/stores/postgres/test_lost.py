@@ -7,9 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.stores.postgres.rig import PostgresRig
-from wakelog.errors import Conflict, StoreError
+from wakelog.errors import Conflict, StoreError, Unavailable
 from wakelog.log.lines import Reader
 from wakelog.log.seal import seq_of
+from wakelog.stores.holding import seconds_since_boot
+from wakelog.stores.time_limit import clear_stop_time, set_stop_time
 from wakelog.testing.store_rig import body, make, stored, take
 
 CLIENTS = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'wakelog'"
@@ -130,6 +132,21 @@ def test_a_piece_is_never_journalled_twice(rig, postgres):
         with pytest.raises(StoreError, match="outcome is unknown"):
             answer.result(30)
     assert rig.store.journals("s") == {}
+
+
+def test_an_append_is_given_up_when_a_lease_of_this_thread_runs_out(rig):
+    """Law 6: a server that does not answer blocks no run beyond its lease; the append is settled by its id later."""
+    make(rig.store)
+    holder = object()
+    with rig.holding("s"):
+        set_stop_time(holder, seconds_since_boot() + 0.3)
+        try:
+            with pytest.raises(Unavailable, match="did not answer in time"):
+                rig.store.append("s", body("m1"), after=0)
+        finally:
+            clear_stop_time(holder)
+    assert rig.store.append("s", body("m1"), after=0).seq == 1
+    assert ids(rig.store) == ["s", "m1"]
 
 
 # ── a storm ──────────────────────────────────────────────────────────────────────────────────────

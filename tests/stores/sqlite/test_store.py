@@ -11,12 +11,13 @@ import sys
 
 import pytest
 
-from wakelog.errors import Conflict, NewerFormat, NotFound, StoreError
+from wakelog.errors import Conflict, NewerFormat, NotFound, StoreError, Unavailable
 from wakelog.log.proof import prove
 from wakelog.log.seal import seq_of
 from wakelog.ports import Append
 from wakelog.stores.database.migrations import migrations, newest
 from wakelog.stores.database.tables import Addition, Row
+from wakelog.stores.retrying import with_retries
 from wakelog.stores.sqlite import SqliteStore
 from wakelog.stores.sqlite.file import apply
 from wakelog.stores.sqlite.tables import _FIRST_ROWS
@@ -319,4 +320,25 @@ def test_first_lines_are_found_by_an_index(tmp_path):
         plan = [row[-1] for row in db.execute(f"EXPLAIN QUERY PLAN {_FIRST_ROWS}", ("crab_user_", 9, "", 1))]
     assert any(re.match(r"SEARCH logs USING INDEX logs_by_number \(stem=\? AND number", step) for step in plan)
     assert not any(step.startswith("SCAN") for step in plan)
+    store.close()
+
+
+def test_a_file_that_another_program_locks_is_unavailable(tmp_path, monkeypatch):
+    """Law 4: a lock that passes is waited for; the append that was refused is then done, once."""
+    monkeypatch.setattr("wakelog.stores.sqlite.file._BUSY_TIMEOUT_S", 0.01)
+    store = SqliteStore(str(tmp_path / "s.db"))
+    make(store)
+    with contextlib.closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(Unavailable, match="locked"):
+            store.append("s", body("m1"), after=0)
+        told = []
+
+        def notice(text):
+            told.append(text)
+            if other.in_transaction:
+                other.execute("ROLLBACK")
+
+        assert with_retries(store, notice=notice).append("s", body("m1"), after=0).seq == 1
+    assert len(told) == 2
     store.close()

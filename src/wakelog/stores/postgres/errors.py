@@ -8,7 +8,7 @@ import re
 
 import psycopg
 
-from wakelog.errors import Damaged, NoAccess, StoreError
+from wakelog.errors import Damaged, NoAccess, StoreError, Unavailable
 from wakelog.stores.postgres.url import PostgresUrl
 
 _GRANTS = "GRANT USAGE ON SCHEMA wakelog, and ALL ON ALL TABLES and ALL SEQUENCES IN SCHEMA wakelog, TO that role"
@@ -33,6 +33,9 @@ _SAID: dict[str, tuple[str, str]] = {
 }
 _DAMAGE = ("XX001", "XX002")
 _NO_ACCESS = ("28P01", "28000", "42501")
+# What passes by itself: a restart, a crash that is recovered from, others who are in the way.
+_PASSING = ("53300", "57P01", "57P02", "57P03", "55P03", "40P01", "40001")
+_KINDS = dict.fromkeys(_NO_ACCESS, NoAccess) | dict.fromkeys(_PASSING, Unavailable)
 # How a connection that was refused says what the code would be.
 _MEANT: tuple[tuple[str, str], ...] = (
     (r"password authentication failed|no password supplied|SASL authentication failed", "28P01"),
@@ -44,6 +47,8 @@ _MEANT: tuple[tuple[str, str], ...] = (
     (r"starting up|in recovery mode|not yet accepting|not accepting connections", "57P03"),
 )
 _POOLER = re.compile(r"unsupported startup parameter")
+# A connection that no waiting would bring about.
+_WRONG = re.compile(r"support SSL|certificate|support GSSAPI|authentication method|invalid port|invalid .* value")
 _REASON = re.compile(r".*failed: (?:FATAL: *)?([^\n]+)")
 
 
@@ -53,7 +58,8 @@ def explained(error: psycopg.Error, url: PostgresUrl) -> StoreError:
     if code in _DAMAGE:
         return Damaged(f"{url} finds its own files damaged: {_line(said)}", hint="restore them from a backup")
     if code not in _SAID:
-        return StoreError(f"{url} says: {_line(said)}", hint="the server's log may say more")
+        kind = Unavailable if is_lost(error) else StoreError
+        return kind(f"{url} says: {_line(said)}", hint="the server's log may say more")
     return _known(code, url, _line(said))
 
 
@@ -66,7 +72,8 @@ def refused(error: psycopg.Error, url: PostgresUrl) -> StoreError:
         if re.search(pattern, text):
             return _known(code, url, f"user {url.user}, database {url.database}")
     reasons = _REASON.findall(text)
-    return StoreError(
+    kind = StoreError if _WRONG.search(text) else Unavailable
+    return kind(
         f"cannot connect to {url}: {_line(reasons[-1] if reasons else text)}",
         hint="check host and port in the URL, and that the server runs",
     )
@@ -74,14 +81,25 @@ def refused(error: psycopg.Error, url: PostgresUrl) -> StoreError:
 
 def _known(code: str, url: PostgresUrl, about: str) -> StoreError:
     what, hint = _SAID[code]
-    kind = NoAccess if code in _NO_ACCESS else StoreError
+    kind = _KINDS.get(code, StoreError)
     return kind(f"{url}: {what} ({about})", hint=hint)
 
 
-def lost(url: PostgresUrl, *, is_doubtful: bool) -> StoreError:
+def is_lost(error: psycopg.Error) -> bool:
+    """Whether an error is about the connection and not about the statement: the driver reports those without a code."""
+    is_of_connection = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    return is_of_connection and (error.sqlstate is None or error.sqlstate.startswith("08"))
+
+
+def lost(url: PostgresUrl, *, is_doubtful: bool) -> Unavailable:
     """A connection that broke. `is_doubtful`: nobody can say whether what was asked for was done."""
     doubt = "; the outcome is unknown" if is_doubtful else ""
-    return StoreError(f"the connection to {url} was lost{doubt}", hint="try again")
+    return Unavailable(f"the connection to {url} was lost{doubt}", hint="try again")
+
+
+def gave_no_answer(url: PostgresUrl) -> Unavailable:
+    """A server that has not answered when a lease that is held here runs out."""
+    return Unavailable(f"{url} did not answer in time", hint="try again")
 
 
 def _line(text: str) -> str:

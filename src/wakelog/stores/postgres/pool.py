@@ -4,8 +4,11 @@ The pool makes connections and bounds their number; the one that was used last i
 and ask for it again takes longer than everything else that is done here for an append.
 Rule 1: a connection that died while nobody used it is never handed out. Whether there is something to read on an idle
 one is asked of the kernel, not of the server.
-Rule 2: what failed is tried again once, and only where doing it twice is doing it once.
-Rule 3: a forked process leaves its parent's connections alone and opens its own.
+Rule 2: what failed on a broken connection is tried again once, on another one, and only where doing it twice is doing
+it once. Outages that last longer are ridden out by `stores/retrying.py`.
+Rule 3: nothing waits longer than a lease that is held on the same thread (`stores/time_limit.py`): a statement whose
+answer has not come by then is given up together with its connection.
+Rule 4: a forked process leaves its parent's connections alone and opens its own.
 """
 
 import contextlib
@@ -15,22 +18,27 @@ import select
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
-from typing import Any, LiteralString, Self, TypeAlias
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any, LiteralString, Self, TypeAlias, TypeVar
 
 import psycopg
 from psycopg import errors
+from psycopg.abc import PQGen
 from psycopg.rows import TupleRow
 from psycopg.types.numeric import Int8BinaryDumper
+from psycopg.waiting import Ready, Wait
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
-from wakelog.errors import StoreError
-from wakelog.stores.postgres.errors import explained, lost, refused
+from wakelog.errors import StoreError, Unavailable
+from wakelog.stores.postgres.errors import explained, gave_no_answer, lost, refused
 from wakelog.stores.postgres.url import PostgresUrl
+from wakelog.stores.time_limit import is_time_up
 
 Connection: TypeAlias = psycopg.Connection[TupleRow]
 Given: TypeAlias = Mapping[str, Any]
 Failures: TypeAlias = deque[tuple[float, psycopg.Error]]
+
+_Result = TypeVar("_Result")
 
 _CONNECTIONS_MAX = 8
 _PATIENCE_S = 30.0
@@ -44,6 +52,7 @@ _WAIT_FOR_DISK = """
 SELECT set_config('synchronous_commit',
   CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false)
 """
+_NO_ANSWER = "no answer in time"
 _INHERITED: list[object] = []
 
 # The pool would print what it meets to the terminal where no logging is set up; whoever asked is told by us.
@@ -76,6 +85,23 @@ class _Connection(psycopg.Connection[TupleRow]):
             failures.append((time.monotonic(), error))
             raise
         return connection
+
+    def wait(self, gen: PQGen[_Result], *given: Any, **more: Any) -> _Result:
+        """Waits for the server as psycopg does, but not longer than the leases on this thread allow."""
+        return super().wait(_limited(gen), *given, **more)
+
+
+def _limited(gen: PQGen[_Result]) -> Generator[Wait, Ready | int, _Result]:
+    """The same waiting, ended where it must be. psycopg asks again after each interval in which nothing came."""
+    try:
+        ready = yield next(gen)
+        while True:
+            if not ready and is_time_up():
+                raise psycopg.OperationalError(_NO_ANSWER)
+            ready = yield gen.send(ready)
+    except StopIteration as end:
+        result: _Result = end.value
+        return result
 
 
 class Connections:
@@ -123,7 +149,11 @@ class Connections:
             cursor = connection.kept if writes else connection.cursor(binary=True)
             rows = cursor.execute(statement, given).fetchall()
             is_done = True
-        except psycopg.OperationalError as error:
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            if str(error) == _NO_ANSWER:
+                # Whatever the server still says on this connection belongs to a statement that was given up.
+                connection.close()
+                raise gave_no_answer(self.url) from error
             if connection.broken:
                 raise _Cut from error
             raise
@@ -192,8 +222,10 @@ class Connections:
     def _check_failures(self, begun: float) -> None:
         if self._failures and self._failures[-1][0] >= begun:
             raise refused(self._failures[-1][1], self.url) from self._failures[-1][1]
+        if is_time_up():
+            raise gave_no_answer(self.url)
         if time.monotonic() > begun + _PATIENCE_S:
-            raise StoreError(
+            raise Unavailable(
                 f"all {_CONNECTIONS_MAX} connections to {self.url} are in use", hint="use fewer threads at once"
             )
 

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Literal, TypeAlias
 from urllib.parse import quote
 
-from wakelog.errors import Damaged, NewerFormat, NoAccess, StoreError
+from wakelog.errors import Damaged, NewerFormat, NoAccess, StoreError, Unavailable
 from wakelog.stores.database.migrations import Migration, migrations, newest
 from wakelog.stores.files import storage, storage_error, sync_folder
 
@@ -32,7 +32,9 @@ _APPLICATION_ID = 0x77616B65
 # How a database begins; its program stands behind that.
 _MAGIC, _BEGINNING_BYTES = b"SQLite format 3\0", 72
 _SQLITE_MIN = (3, 37, 0)
-_BUSY_TIMEOUT_S = 60.0
+# Writers of ours wait for the lock file: only another program is waited for here. A call that blocks longer than a
+# lease lasts would keep a run from stopping in time; `stores/retrying.py` repeats it.
+_BUSY_TIMEOUT_S = 5.0
 _CACHE_KIB = 16 * 1024
 _INHERITED: list[sqlite3.Connection] = []
 
@@ -373,6 +375,8 @@ _KINDS: dict[int, type[StoreError]] = {
     sqlite3.SQLITE_NOTADB: Damaged,
     sqlite3.SQLITE_CORRUPT: Damaged,
     sqlite3.SQLITE_PERM: NoAccess,
+    sqlite3.SQLITE_BUSY: Unavailable,
+    sqlite3.SQLITE_LOCKED: Unavailable,
 }
 
 

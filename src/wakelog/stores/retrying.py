@@ -1,0 +1,329 @@
+"""A store that rides out short outages of another one: calls that end in `Unavailable` are repeated for a limited time.
+
+Rule 1: this is the only place where calls to a store are repeated. Nothing but `Unavailable` is: not a caller's
+mistake, not a conflict, not damage, not a full disk.
+Rule 2: the limit is a few seconds. While a lease is held on this thread it is the stop time of that lease instead;
+then the call ends in `LeaseLost`, and so does every later one: nothing is written after that.
+Rule 3: only what can be repeated is. An append is resolved by the id of its entry, a piece of a journal by its place.
+Rule 4: outages are reported, once when they begin and once when they are over.
+Calls block the thread while they wait. A task that can wait without blocking uses `without_retries`.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from wakelog.errors import LeaseLost, StoreError, Unavailable, WakelogError
+from wakelog.log.content import BlobRef
+from wakelog.log.lines import Line
+from wakelog.ports import Append, Blobs, FirstLine, Lease, News, Sealed, Stat, Store, StoredBlob
+from wakelog.stores.holding import seconds_since_boot
+from wakelog.stores.time_limit import earliest_stop
+from wakelog.turn.lease_term import retry_pause_s
+
+RETRY_S = 5.0
+"""How long a call is repeated while no lease is held."""
+_HINT = "wake the session again when the store answers"
+_Result = TypeVar("_Result")
+_logger = logging.getLogger("wakelog")
+
+
+class Uptime(Protocol):
+    """The clock that leases and retries are measured with: it only moves forward, and counts time asleep."""
+
+    def now(self) -> float:
+        """Seconds since some fixed moment."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Blocks the thread."""
+        ...
+
+
+class SystemUptime:
+    """The clock of this machine since it was booted."""
+
+    def now(self) -> float:
+        """See `Uptime`."""
+        return seconds_since_boot()
+
+    def sleep(self, seconds: float) -> None:
+        """See `Uptime`."""
+        time.sleep(seconds)
+
+
+SYSTEM_UPTIME = SystemUptime()
+
+
+def without_retries(store: Store) -> Store:
+    """The store itself, without the retries around it."""
+    return store.inner if isinstance(store, RetryingStore) else store
+
+
+def with_retries(
+    store: Store, *, uptime: Uptime = SYSTEM_UPTIME, notice: Callable[[str], None] | None = None
+) -> "RetryingStore":
+    """A store that repeats calls. Given a `notice`, people are told that way; else by a warning of the logger.
+
+    Around a store that repeats calls already this is a new one, with a lease of its own and the same notice.
+    """
+    told = notice or (store.notice if isinstance(store, RetryingStore) else None)
+    if told is not None and not _logger.handlers:
+        # Without a handler, logging would print every warning to stderr a second time.
+        _logger.addHandler(logging.NullHandler())
+    return RetryingStore(without_retries(store), uptime, told)
+
+
+class RetryingStore:
+    """See `ports.Store`. `inner` is the store whose calls are repeated."""
+
+    def __init__(self, inner: Store, uptime: Uptime, notice: Callable[[str], None] | None) -> None:
+        self.inner = inner
+        self.notice = notice
+        self._uptime = uptime
+        self._blobs = _RetryingBlobs(inner, self)
+        self._lost: LeaseLost | None = None
+        self._renew: Callable[[], bool] | None = None
+        self._leave_by: float | None = None
+        self._pieces: dict[tuple[str, str], int] = {}
+
+    # ── the lease that calls are made under ──────────────────────────────────────────────────────
+
+    @property
+    def lost(self) -> LeaseLost | None:
+        """Why the lease of this store is lost; None while it is not."""
+        return self._lost
+
+    def hold(self, renew: Callable[[], bool]) -> None:
+        """From now on calls are made under a lease. `renew` tries to renew it and says whether that succeeded."""
+        self._renew = renew
+
+    def leave(self) -> None:
+        """The run is over: what is left to be written is tried for a few seconds, and no longer."""
+        self._leave_by = self._uptime.now() + RETRY_S
+
+    def lose(self, error: LeaseLost) -> None:
+        """The lease is lost: every later call ends in this error."""
+        self._lost = self._lost or error
+
+    def check(self) -> None:
+        """Raises `LeaseLost` if the lease of this store is lost."""
+        if self._lost is not None:
+            raise LeaseLost(self._lost.message, hint=self._lost.hint) from self._lost
+
+    # ── repeating ────────────────────────────────────────────────────────────────────────────────
+
+    def repeat(self, act: Callable[[], _Result]) -> _Result:
+        """Does something; repeats it while the store is unavailable."""
+        self.check()
+        try:
+            return act()
+        except Unavailable as error:
+            return self.again(error, act)
+
+    def again(self, error: Unavailable, act: Callable[[], _Result]) -> _Result:
+        """Repeats what has failed with an error until it succeeds or the time is up."""
+        tries = 1
+        limit = self._limit()
+        self.tell(f"{error.message}; trying again for {max(0.0, limit - self._uptime.now()):.0f} s")
+        while True:
+            pause_s = retry_pause_s(tries)
+            if self._uptime.now() + pause_s >= limit:
+                limit = self._extended(error, limit)
+            self._uptime.sleep(pause_s)
+            try:
+                result = act()
+            except Unavailable as next_error:
+                error, tries = next_error, tries + 1
+                continue
+            self.tell("the store answers again")
+            return result
+
+    def _limit(self) -> float:
+        """When to give up. Other leases of this thread count too: their runs cannot go on while this call waits."""
+        now, stop_at = self._uptime.now(), earliest_stop()
+        if self._renew is not None and self._leave_by is None and stop_at is not None:
+            return stop_at
+        ends = (now + RETRY_S, stop_at, self._leave_by)
+        return min(end for end in ends if end is not None)
+
+    def _extended(self, error: Unavailable, limit: float) -> float:
+        """A later limit, if the lease can be renewed after all; else raises what the call ends in."""
+        if self._renew is None:
+            raise error
+        if self._leave_by is None and self._renew():
+            later = self._limit()
+            if later > limit:
+                return later
+        lost = LeaseLost(f"the lease had to be given up, because the store did not answer: {error.message}", hint=_HINT)
+        self.lose(lost)
+        raise lost from error
+
+    def tell(self, text: str) -> None:
+        """Reports something about the store to people and to the logger."""
+        _logger.warning("%s", text)
+        if self.notice is not None:
+            self.notice(text)
+
+    def _resumed(self, read: Callable[[], Iterator[Line]], *, backwards: bool) -> Iterator[Line]:
+        """Lines of a log. After an outage the log is read again, and lines that were given already are left out."""
+        lines = self.repeat(read)
+        last = -1
+        while True:
+            try:
+                for line in lines:
+                    if last < 0 or (line.offset < last if backwards else line.offset > last):
+                        last = line.offset
+                        yield line
+            except Unavailable as error:
+                lines = self.again(error, read)
+            else:
+                return
+
+    # ── writes ───────────────────────────────────────────────────────────────────────────────────
+
+    def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
+        """See `ports.Store`."""
+        return self.repeat(lambda: self.inner.create(session, agent, sender, first_line))
+
+    def append(
+        self,
+        session: str,
+        body: bytes,
+        *,
+        after: int,
+        behind: int = 0,
+        fence: int | None = None,
+        durable: bool = True,
+    ) -> Sealed:
+        """See `ports.Store`."""
+        return self.repeat(
+            lambda: self.inner.append(session, body, after=after, behind=behind, fence=fence, durable=durable)
+        )
+
+    def append_all(self, appends: Sequence[Append]) -> list[Sealed | WakelogError]:
+        """See `ports.Store`; not repeated: each append has an answer of its own."""
+        self.check()
+        return self.inner.append_all(appends)
+
+    def adopt(self, session: str, name: str, raw: bytes, *, size: int = 0) -> str:
+        """See `ports.Store`; not repeated: bytes have no id by which they are found again."""
+        self.check()
+        return self.inner.adopt(session, name, raw, size=size)
+
+    def entitle(self, session: str, title: str) -> None:
+        """See `ports.Store`."""
+        self.repeat(lambda: self.inner.entitle(session, title))
+
+    def acquire(self, session: str, body: bytes, *, after: int, behind: int = 0, holder: str, ttl_s: float) -> Lease:
+        """See `ports.Store`."""
+        return self.repeat(
+            lambda: self.inner.acquire(session, body, after=after, behind=behind, holder=holder, ttl_s=ttl_s)
+        )
+
+    def renew(self, lease: Lease, *, ttl_s: float) -> None:
+        """See `ports.Store`."""
+        self.repeat(lambda: self.inner.renew(lease, ttl_s=ttl_s))
+
+    def release(self, lease: Lease) -> None:
+        """See `ports.Store`."""
+        self.repeat(lambda: self.inner.release(lease))
+
+    def journal(self, session: str, reply_id: str, piece: bytes, *, fence: int | None = None) -> None:
+        """See `ports.Store`. A piece whose outcome is unknown is looked for before it is sent again."""
+        place = (session, reply_id)
+        before = self._pieces.get(place, 0)
+        self.check()
+        try:
+            self.inner.journal(session, reply_id, piece, fence=fence)
+        except Unavailable as error:
+            self.again(error, lambda: self._journal_again(session, reply_id, piece, before, fence))
+        self._pieces[place] = before + 1
+
+    def _journal_again(self, session: str, reply_id: str, piece: bytes, before: int, fence: int | None) -> None:
+        stored = tuple(self.inner.journals(session).get(reply_id, ()))
+        if len(stored) == before:
+            self.inner.journal(session, reply_id, piece, fence=fence)
+        elif len(stored) != before + 1 or stored[-1] != piece:
+            raise StoreError(f"the journal of {reply_id} holds other pieces than were written to it", hint=_HINT)
+
+    def drop(self, session: str, reply_id: str) -> None:
+        """See `ports.Store`."""
+        self.repeat(lambda: self.inner.drop(session, reply_id))
+        self._pieces.pop((session, reply_id), None)
+
+    # ── reads ────────────────────────────────────────────────────────────────────────────────────
+
+    def first_lines(self, stem: str) -> Iterator[FirstLine]:
+        """See `ports.Store`; not repeated: sessions are made and named meanwhile."""
+        return self.inner.first_lines(stem)
+
+    def load(self, session: str, *, after: int = -1) -> Iterator[Line]:
+        """See `ports.Store`."""
+        return self._resumed(lambda: self.inner.load(session, after=after), backwards=False)
+
+    def tail(self, session: str) -> Iterator[Line]:
+        """See `ports.Store`."""
+        return self._resumed(lambda: self.inner.tail(session), backwards=True)
+
+    def sessions(self) -> Iterator[Stat]:
+        """See `ports.Store`; not repeated: sessions are made meanwhile."""
+        return self.inner.sessions()
+
+    def name(self, session: str) -> str:
+        """See `ports.Store`."""
+        return self.repeat(lambda: self.inner.name(session))
+
+    def held(self, session: str) -> Lease | None:
+        """See `ports.Store`."""
+        return self.repeat(lambda: self.inner.held(session))
+
+    def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> News:
+        """See `ports.Store`."""
+        return self.repeat(lambda: self.inner.follow(session, after=after, pieces=pieces, timeout_s=timeout_s))
+
+    def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:
+        """See `ports.Store`."""
+        return self.repeat(lambda: self.inner.journals(session))
+
+    @property
+    def blobs(self) -> Blobs:
+        """See `ports.Store`."""
+        return self._blobs
+
+    def close(self) -> None:
+        """See `ports.Store`."""
+        self.inner.close()
+
+
+class _RetryingBlobs:
+    """The blobs of the same store."""
+
+    def __init__(self, store: Store, retrying: RetryingStore) -> None:
+        self._store = store
+        self._repeat = retrying.repeat
+
+    def put(self, content: bytes, media_type: str = "") -> BlobRef:
+        """See `ports.Blobs`."""
+        return self._repeat(lambda: self._store.blobs.put(content, media_type))
+
+    def get(self, ref: BlobRef) -> bytes:
+        """See `ports.Blobs`."""
+        return self._repeat(lambda: self._store.blobs.get(ref))
+
+    def check(self, ref: BlobRef) -> None:
+        """See `ports.Blobs`."""
+        self._repeat(lambda: self._store.blobs.check(ref))
+
+    def stored(self) -> Iterator[StoredBlob]:
+        """See `ports.Blobs`; not repeated: blobs come and go meanwhile."""
+        return self._store.blobs.stored()
+
+    def remove(self, digest: str, *, older_than_s: float) -> bool:
+        """See `ports.Blobs`; not repeated: the second answer would be that there is no such blob."""
+        return self._store.blobs.remove(digest, older_than_s=older_than_s)
+
+    def tidy(self, *, older_than_s: float, dry_run: bool = False) -> int:
+        """See `ports.Blobs`."""
+        return self._repeat(lambda: self._store.blobs.tidy(older_than_s=older_than_s, dry_run=dry_run))

@@ -1,0 +1,49 @@
+"""An event loop whose time is made up: it jumps to the next timer as soon as there is nothing else to do.
+
+What takes a minute is over in milliseconds, and happens in the same order every time. Nothing may wait for a thread,
+a process or a socket in it.
+"""
+
+import asyncio
+
+
+class FakeTimeLoop(asyncio.SelectorEventLoop):
+    """See above. `advance` is what a call that blocks the loop does to the time."""
+
+    def __init__(self):
+        super().__init__()
+        self._elapsed = 0.0
+
+    def time(self):
+        return self._elapsed
+
+    def advance(self, seconds):
+        self._elapsed += seconds
+
+    def _run_once(self):
+        if not self._ready and self._scheduled:
+            self._elapsed = max(self._elapsed, self._scheduled[0]._when)
+        super()._run_once()
+
+
+class FakeUptime:
+    """See `stores.retrying.Uptime`: the time of such a loop."""
+
+    def __init__(self, loop):
+        self._loop = loop
+
+    def now(self):
+        return self._loop.time()
+
+    def sleep(self, seconds):
+        self._loop.advance(seconds)
+
+
+def run_in(loop, coroutine):
+    """Runs a coroutine to its end in a loop of fake time."""
+    asyncio.set_event_loop(loop)
+    try:
+        return loop.run_until_complete(coroutine)
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()

@@ -1,0 +1,50 @@
+"""A worker over PostgreSQL as a program, for tests that take the server away from it.
+
+    python -m tests.faults.outage_worker FOLDER URL LEASE_S [PLACE] [old]
+
+It halts at a place of `tests/kernel/holder.py` until the file `gate` is there. With `old` it renews its lease as it was
+done once: any error ends renewing without a word. Notices go to stderr. The last line says how the session was left.
+"""
+
+import asyncio
+import json
+import sys
+
+from tests.kernel.holder import LOST, Place
+from wakelog.errors import LeaseLost
+from wakelog.lease_keeper import LeaseKeeper
+from wakelog.stores import open_store
+
+
+class ServerPlace(Place):
+    """The folder of one test, with the sessions in a store on a server."""
+
+    def __init__(self, folder, url, *, halts="", lease_s=30.0):
+        super().__init__(folder, halts, "gate", lease_s)
+        self.store = open_store(url)
+
+
+async def _die_at_the_first_error(keeper):
+    while True:
+        await asyncio.sleep(keeper._term.ttl_s / 3)
+        keeper._store.inner.renew(keeper._lease, ttl_s=keeper._term.ttl_s)
+
+
+def main(folder, url, lease_s, halts="", manner=""):
+    """Wakes the session."""
+    if manner == "old":
+        LeaseKeeper.keep = _die_at_the_first_error
+    place = ServerPlace(folder, url, halts=halts, lease_s=float(lease_s))
+    try:
+        report = place.wake()
+    except LeaseLost as error:
+        print(json.dumps({"lost": error.message}), flush=True)
+        return LOST
+    finally:
+        place.store.close()
+    print(json.dumps({"left": getattr(report.decision, "outcome", type(report.decision).__name__)}), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

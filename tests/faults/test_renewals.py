@@ -1,0 +1,246 @@
+"""Renewals of a lease that fail (law 6, DESIGN 4): the lease is renewed in time, or the tool is stopped before its end.
+
+Real runs over a store in memory, in fake time. Every pattern of renewals up to a length is tried: each renewal
+succeeds, succeeds with a late answer or with none, fails at once or slowly; after it all succeed, or all fail.
+A second worker looks for the lease all the time, and takes it as soon as the store lets it.
+"""
+
+import asyncio
+import itertools
+
+import msgspec
+import pytest
+
+from tests.faults.fake_time import FakeTimeLoop, FakeUptime, run_in
+from tests.kernel.plays import Play
+from wakelog.agent import Agent
+from wakelog.errors import Conflict, LeaseLost, StoreError, Unavailable
+from wakelog.lease_keeper import LeaseKeeper
+from wakelog.live import live_world
+from wakelog.log.content import ToolResult
+from wakelog.log.entry import Activity, Message
+from wakelog.reading import read_log
+from wakelog.session import Session
+from wakelog.stores.memory import MemoryStore
+from wakelog.stores.time_limit import earliest_stop
+from wakelog.tools import tool
+from wakelog.turn import lease_term
+from wakelog.waking import wake
+
+LEASE_S = 12.0
+GRACE_S = 2.0
+LONG_S = 40.0
+SLOW_S = 1.5
+SHORT, LONG = 2, 3
+OUTCOMES = ("ok", "late", "refused", "slow", "unheard", "broken")
+
+
+class FaultyRenewals(MemoryStore):
+    """A store whose renewals end as planned; `applied` says how they did."""
+
+    def __init__(self, uptime, pattern, rest):
+        super().__init__(now=uptime.now)
+        self._uptime, self._left, self._rest = uptime, list(pattern), rest
+        self.applied = []
+
+    def renew(self, lease, *, ttl_s):
+        outcome = self._left.pop(0) if self._left else self._rest
+        self.applied.append(outcome)
+        if outcome in ("ok", "late", "unheard"):
+            super().renew(lease, ttl_s=ttl_s)
+        if outcome in ("late", "slow"):
+            self._uptime.sleep(SLOW_S)
+        if outcome == "broken":
+            raise StoreError("input/output error")
+        if outcome not in ("ok", "late"):
+            raise Unavailable("no answer")
+
+
+class Run:
+    """A run with one long tool, a second worker beside it, and a ledger of what happened when."""
+
+    def __init__(self, pattern, rest, tools=1):
+        self._calls = [{"name": "work", "input": {}} for _ in range(tools)]
+        self.loop = FakeTimeLoop()
+        self.uptime = FakeUptime(self.loop)
+        self.store = FaultyRenewals(self.uptime, pattern, rest)
+        self.ledger = []
+        self.notices = []
+        self.error = None
+
+    def note(self, what):
+        self.ledger.append((what, self.loop.time()))
+
+    def tool(self):
+        @tool(replay="never")
+        async def work() -> str:
+            """Works for a long time, and takes its time to stop."""
+            self.note("begun")
+            try:
+                await asyncio.sleep(LONG_S)
+            except asyncio.CancelledError:
+                await asyncio.sleep(GRACE_S)
+                self.note("stopped")
+                raise
+            self.note("done")
+            return "worked"
+
+        return work
+
+    def go(self):
+        replies = {"Go.": [{"toolCalls": self._calls}, {"text": "Done."}]}
+        session = Session.create(self.store, session_id="s", model="play", provider="scripted")
+        Agent(model="scripted:play", tools=[self.tool()]).enter(session)
+        session.say("Go.")
+        world = live_world(self.store, tools=[self.tool()], provider=Play(replies), holder="first", lease_s=LEASE_S)
+        world = msgspec.structs.replace(world, uptime=self.uptime)
+        run_in(self.loop, self._both(world))
+        return self
+
+    async def _both(self, world):
+        second = asyncio.ensure_future(self._second())
+        try:
+            await wake(world, "s")
+            self.note("completed")
+        except LeaseLost as error:
+            self.error = error
+            self.note("lost")
+            await second
+        finally:
+            second.cancel()
+
+    async def _second(self):
+        """Takes the lease as soon as it can, once the tool runs."""
+        session = Session(self.store, "s")
+        while True:
+            await asyncio.sleep(0.2)
+            if self.ledger and self.ledger[-1][0] != "completed":
+                try:
+                    session.acquire("second", ttl_s=600)
+                except Conflict:
+                    continue
+                self.note("taken")
+                return
+
+    @property
+    def words(self):
+        return [what for what, _ in self.ledger]
+
+
+def check(run, planned):
+    """What must hold for every pattern."""
+    # The run may be over before the whole plan was applied; it applied the beginning of it, and nothing else.
+    assert run.store.applied[: len(planned)] == planned[: len(run.store.applied)]
+    assert len(run.store.applied) >= len(planned) or run.words[-2:] == ["lost", "taken"]
+    assert run.words in (["begun", "done", "completed"], ["begun", "stopped", "lost", "taken"])
+    results = [entry.value for entry in read_log(run.store, "s").entries if isinstance(entry.value, Message)]
+    assert [value.message.status for value in results if isinstance(value.message, ToolResult)] == (
+        ["ok"] if "done" in run.words else []
+    )
+    assert earliest_stop() is None
+
+
+def patterns(length):
+    """All patterns up to a length."""
+    return [pattern for size in range(length + 1) for pattern in itertools.product(OUTCOMES, repeat=size)]
+
+
+def check_all(length, rest):
+    """Tries all patterns up to a length. `rest` decides how they end: both ways are met by all patterns together."""
+    tried = patterns(length)
+    for pattern in tried:
+        run = Run(pattern, rest).go()
+        check(run, list(pattern))
+        assert run.words[-1] == ("completed" if rest == "ok" else "taken")
+    assert len(tried) == sum(len(OUTCOMES) ** size for size in range(length + 1))
+
+
+@pytest.mark.parametrize("rest", ["ok", "refused", "broken"])
+def test_every_short_pattern_of_renewals(rest):
+    """Law 6: the tool has run to its end under the lease, or was stopped before a second worker could take it."""
+    check_all(SHORT, rest)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("rest", ["ok", "refused", "broken"])
+def test_every_long_pattern_of_renewals(rest):
+    """Law 6: the same for longer patterns; needs nothing but time."""
+    check_all(LONG, rest)
+
+
+def test_the_term_is_counted_from_before_the_request():
+    """A renewal that took long to succeed ends, here, when the store may think it still runs; never the other way."""
+    term = lease_term.LeaseTerm(ttl_s=30, sent=100.0)
+    assert term.due == 110.0
+    assert term.stop_at == 122.5
+    assert term.renewed(sent=105.0).stop_at == 127.5
+    late = term.missed(now=122.48)
+    assert late.due == late.stop_at
+    assert late.must_stop(122.5)
+    assert not term.must_stop(1_000.0), "a worker that comes late, and knows of no failure, asks the store first"
+
+
+def test_a_wall_clock_that_jumps_changes_nothing(monkeypatch):
+    """The lease is measured by a clock that only moves forward: a wall clock set to another year is not noticed."""
+    monkeypatch.setattr("time.time", itertools.cycle([0.0, 4e9]).__next__)
+    run = Run(("refused", "refused"), "ok").go()
+    check(run, ["refused", "refused"])
+    assert run.words[-1] == "completed"
+
+
+def test_a_failed_renewal_is_reported(caplog):
+    """A renewal that fails is not silent, and neither is the one that succeeds again; each is said once."""
+    Run(("ok", "refused", "refused", "refused"), "ok").go()
+    said = [record.getMessage() for record in caplog.records if record.name == "wakelog"]
+    assert len(said) == 2, said
+    assert "could not be renewed (no answer); trying again for" in said[0]
+    assert "renewed again" in said[1]
+
+
+def test_a_lost_lease_says_why():
+    """The error is the one of a lost lease, and tells what to do."""
+    run = Run((), "refused").go()
+    assert run.error.message == "the lease of s could not be renewed in time"
+    assert "wake the session again" in run.error.hint
+
+
+def test_several_tools_are_stopped_at_the_same_time():
+    """Law 6: one after the other they would take longer than there is time before the end of the lease."""
+    run = Run((), "refused", tools=4).go()
+    assert run.words == ["begun"] * 4 + ["stopped"] * 4 + ["lost", "taken"]
+
+
+# ── controls: the rig can fail ───────────────────────────────────────────────────────────────────
+
+
+async def _die_at_the_first_error(keeper):
+    """How renewing was done before: any error but `LeaseLost` ends it, and nothing else happens."""
+    while True:
+        await asyncio.sleep(LEASE_S / 3)
+        keeper._store.inner.renew(keeper._lease, ttl_s=LEASE_S)
+
+
+def test_control_renewing_that_dies_silently(monkeypatch):
+    """With the old way one failed renewal lets a second worker in while the tool runs; the rig sees that."""
+    monkeypatch.setattr(LeaseKeeper, "keep", _die_at_the_first_error)
+    run = Run(("ok", "refused"), "ok").go()
+    assert run.store.applied == ["ok", "refused"]
+    with pytest.raises(AssertionError):
+        check(run, ["ok", "refused"])
+    assert run.words[:2] == ["begun", "taken"]
+
+
+def test_control_no_time_left_for_stopping(monkeypatch):
+    """Without a margin the tool is still being stopped when the second worker comes; the rig sees that."""
+    monkeypatch.setattr(lease_term, "STOPPING_SHARE", 0.0)
+    run = Run((), "refused").go()
+    with pytest.raises(AssertionError):
+        check(run, [])
+    assert run.words.index("taken") < run.words.index("stopped")
+
+
+def test_activity_of_a_run_that_rode_out_failures():
+    """Failed renewals leave no trace in the log: one worker came, and left."""
+    run = Run(("refused", "unheard", "slow"), "ok").go()
+    events = [entry.value.event for entry in read_log(run.store, "s").entries if isinstance(entry.value, Activity)]
+    assert events == ["attached", "left"]

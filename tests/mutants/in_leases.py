@@ -1,0 +1,115 @@
+"""Mutants in how leases are renewed and how calls to a store are repeated."""
+
+from tests.mutants.mutant import Mutant
+
+RENEWALS = "tests/faults/test_renewals.py"
+RETRIES = "tests/faults/test_retries.py"
+OUTAGES = "tests/faults/test_outages.py"
+EVERY_PATTERN = f"{RENEWALS}::test_every_short_pattern_of_renewals"
+
+IN_LEASES = (
+    Mutant(
+        "one failed renewal ends renewing",
+        "law 6",
+        "lease_keeper.py",
+        "        except Exception as error:",
+        "        except ZeroDivisionError as error:",
+        (EVERY_PATTERN,),
+    ),
+    Mutant(
+        "a failed renewal is not reported",
+        "law 6",
+        "lease_keeper.py",
+        "        if self._term.tries == 1:\n            why",
+        "        if self._term.tries == -1:\n            why",
+        (f"{RENEWALS}::test_a_failed_renewal_is_reported",),
+    ),
+    Mutant(
+        "a run goes on when its lease cannot be renewed",
+        "law 6",
+        "lease_keeper.py",
+        "            self._runner.cancel()",
+        "            pass",
+        (EVERY_PATTERN,),
+    ),
+    Mutant(
+        "no time is left to stop a tool before the lease is over",
+        "law 6",
+        "turn/lease_term.py",
+        "STOPPING_SHARE = 0.25",
+        "STOPPING_SHARE = 0.0",
+        (EVERY_PATTERN,),
+    ),
+    Mutant(
+        "tools of a lost lease are stopped one after the other",
+        "law 6",
+        "acts/running.py",
+        "        await all_stopped(running)",
+        "        for task in running:\n            await stopped(task)",
+        (f"{RENEWALS}::test_several_tools_are_stopped_at_the_same_time",),
+    ),
+    Mutant(
+        "the term of a lease is counted from the answer",
+        "law 6",
+        "lease_keeper.py",
+        "self._set(self._term.renewed(sent))",
+        "self._set(self._term.renewed(self._uptime.now()))",
+        (EVERY_PATTERN,),
+    ),
+    Mutant(
+        "a piece of unknown outcome is journaled again",
+        "law 5",
+        "stores/retrying.py",
+        "        if len(stored) == before:",
+        "        if len(stored) >= before:",
+        (f"{RETRIES}::test_every_call_of_a_run_fails_once",),
+    ),
+    Mutant(
+        "every error of a store is repeated",
+        "law 4",
+        "stores/retrying.py",
+        "        except Unavailable as error:\n            return self.again(error, act)",
+        "        except StoreError as error:\n            return self.again(error, act)",
+        (f"{RETRIES}::test_nothing_else_is_repeated",),
+    ),
+    Mutant(
+        "a store is asked again under a lost lease",
+        "law 6",
+        "stores/retrying.py",
+        "        if self._lost is not None:\n            raise LeaseLost",
+        "        if self._lost is self:\n            raise LeaseLost",
+        (f"{RETRIES}::test_nothing_is_written_once_the_lease_is_lost",),
+    ),
+    Mutant(
+        "a log is read again from its beginning after an outage",
+        "law 4",
+        "stores/retrying.py",
+        "                    if last < 0 or (line.offset < last if backwards else line.offset > last):",
+        "                    if last < 0 or backwards in (True, False):",
+        (f"{RETRIES}::test_a_log_is_read_on_where_the_outage_began",),
+    ),
+    Mutant(
+        "a server that does not answer blocks a run beyond its lease",
+        "law 6",
+        "stores/postgres/pool.py",
+        "            if not ready and is_time_up():",
+        "            if not ready and not is_time_up:",
+        (f"{OUTAGES}::test_the_tool_is_stopped_before_another_can_take_the_lease",),
+    ),
+    Mutant(
+        "a server that is away ends the run",
+        "law 4",
+        "stores/postgres/errors.py",
+        "kind = StoreError if _WRONG.search(text) else Unavailable",
+        "kind = StoreError if _WRONG.search(text) else StoreError",
+        (f"{OUTAGES}::test_the_server_goes_away_while_a_reply_is_streamed",),
+    ),
+    Mutant(
+        "a locked SQLite file is a failure for good",
+        "law 4",
+        "stores/sqlite/file.py",
+        "    sqlite3.SQLITE_BUSY: Unavailable,\n",
+        "",
+        ("tests/stores/sqlite/test_store.py::test_a_file_that_another_program_locks_is_unavailable",),
+    ),
+)
