@@ -20,4 +20,4 @@ def main(lifeline, report, command):
     os.write(report, f"began {group}\nsignalled {signal.SIGKILL.value}\nstopped\n".encode())
 
 
-main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
+main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[4:])

@@ -236,7 +236,7 @@ def _is_pipe(path: str, pipe: os.stat_result) -> bool:
 
 def _start(argv: Sequence[str], cwd: str, lifeline: int, output: int, report: int) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(  # noqa: S603 - running what the agent asks for is the purpose
-        [sys.executable, "-I", "-S", supervisor.__file__, str(lifeline), str(report), *argv],
+        [sys.executable, "-I", "-S", supervisor.__file__, str(lifeline), str(report), str(supervisor.GRACE_S), *argv],
         cwd=cwd,
         stdin=subprocess.DEVNULL,
         stdout=output,

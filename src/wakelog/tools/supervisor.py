@@ -1,14 +1,14 @@
 """A program of its own: runs one command and ends every process that the command started.
 
-Rule 1: it is started by its path (`python -I -S supervisor.py ENDS REPORT COMMAND…`), has one thread, and uses the
-standard library alone, because it must start fast and be simple enough to trust.
+Rule 1: it is started by its path (`python -I -S supervisor.py ENDS REPORT GRACE COMMAND…`), has one thread, and uses
+the standard library alone, because it must start fast and be simple enough to trust.
 Rule 2: ENDS are descriptors (`3` or `3,4`). When one of them is readable, the command is stopped: a pipe whose other
 end the caller holds (it closes with the caller, even after SIGKILL) or a pidfd.
 Rule 3: every orphan below this program becomes its child (PR_SET_CHILD_SUBREAPER). So a process of the command cannot
 get out of reach with a process group, a session or a double fork of its own, and "no child left" (ECHILD) means that
 no process of the command is left.
-Rule 4: a stopped command gets SIGTERM, and SIGKILL when the grace is over: all of its processes do, parents first, so
-that no parent goes on because its child has ended.
+Rule 4: a stopped command gets SIGTERM, and SIGKILL when GRACE seconds are over: all of its processes do, parents first,
+so that no parent goes on because its child has ended.
 Rule 5: when the command ends by itself, the rest of its session is killed. Processes in a session of their own are
 left alone and reported.
 Rule 6: there are two processes. The inner one runs the command, in a session of the command's own, so that the command
@@ -41,7 +41,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def main(ends: list[int], report: int, command: list[str]) -> None:
+def main(ends: list[int], report: int, grace_s: float, command: list[str]) -> None:
     """The outer process: starts the inner one and waits for it; ends the command if the inner one was killed."""
     for descriptor in (*ends, report):
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - the system's own signature
@@ -49,19 +49,19 @@ def main(ends: list[int], report: int, command: list[str]) -> None:
     outer = os.getpid()
     inner = os.fork()
     if inner == 0:
-        _run_inner(outer, Report(report), ends, command)
+        _run_inner(outer, Report(report), ends, grace_s, command)
     _leave_streams()
     if os.waitpid(inner, 0)[1] != 0:
         _end_after_inner(Report(report), is_reaper=is_reaper)
 
 
-def _run_inner(outer: int, report: "Report", ends: list[int], command: list[str]) -> None:
+def _run_inner(outer: int, report: "Report", ends: list[int], grace_s: float, command: list[str]) -> None:
     """The inner process, from its first to its last line."""
     is_reaper = _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     changes = _changes()
     _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() == outer:
-        run_command(Command(changes, ends, is_reaper=is_reaper), command, report)
+        run_command(Command(changes, ends, is_reaper=is_reaper), command, grace_s, report)
     os._exit(0)
 
 
@@ -73,7 +73,7 @@ def _end_after_inner(report: "Report", *, is_reaper: bool) -> None:
     report.write_left(rest)
 
 
-def run_command(running: "Command", command: list[str], report: "Report") -> None:
+def run_command(running: "Command", command: list[str], grace_s: float, report: "Report") -> None:
     """Runs the command to its end, or until it is to be stopped."""
     if running.is_to_stop():
         report.write("unstarted")
@@ -86,7 +86,7 @@ def run_command(running: "Command", command: list[str], report: "Report") -> Non
         return
     running.wait_for_end()
     if running.is_to_stop():
-        running.stop_all()
+        running.stop_all(grace_s)
         report.write(running.ending() if running.is_reaper and running.is_childless() else "remains")
         report.write("stopped")
     else:
@@ -176,10 +176,10 @@ class Command:
 
     # ── ending ───────────────────────────────────────────────────────────────────────────────────
 
-    def stop_all(self) -> None:
+    def stop_all(self, grace_s: float) -> None:
         """Ends every process of the command."""
         self._send_all(signal.SIGTERM)
-        until = time.monotonic() + GRACE_S
+        until = time.monotonic() + grace_s
         while not self.is_childless() and time.monotonic() < until:
             self._wait(max(0.0, until - time.monotonic()))
         self.kill_all()
@@ -393,4 +393,4 @@ def _leave_streams() -> None:
 
 
 if __name__ == "__main__":
-    main([int(word) for word in sys.argv[1].split(",")], int(sys.argv[2]), sys.argv[3:])
+    main([int(word) for word in sys.argv[1].split(",")], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4:])
