@@ -195,12 +195,12 @@ def test_a_process_that_forks_and_exits_all_the_time(rig):
 # ── a supervisor that is killed ──────────────────────────────────────────────────────────────────
 
 
-def _supervisors(number):
-    """The outer and the inner process of the supervisor above a process."""
-    above = [number]
-    while above[-1] != os.getpid():
-        above.append(supervisor.look(above[-1]).parent)
-    return above[-2], above[-3]
+def _supervisors(number, above=None):
+    """The outer and the inner process of the supervisor above a process, and below another or this one."""
+    found = [number]
+    while found[-1] != (above or os.getpid()):
+        found.append(supervisor.look(found[-1]).parent)
+    return found[-2], found[-3]
 
 
 async def _with_killed(rig, choose):
@@ -223,9 +223,9 @@ def test_the_inner_supervisor_is_killed(rig):
 
 @every_runaway
 def test_the_outer_supervisor_is_killed(rig):
-    """The inner one ends every process."""
+    """The inner one ends every process, without a time limit or a cancel."""
     outcome = asyncio.run(_with_killed(rig, lambda outer, inner: [outer]))
-    assert outcome.is_error
+    assert outcome.text.startswith("[killed by signal ")
     assert rig.is_gone()
     assert not rig.effect_happens()
 
@@ -246,6 +246,21 @@ def test_both_supervisors_are_killed_and_a_process_is_out_of_reach(rig):
     assert outcome.text.endswith(f"; processes of the command may still be running: {rig.pids[0]} sh body]")
     assert outcome.is_error
     assert not rig.is_gone()
+
+
+@pytest.mark.parametrize("rig", ["exec sh body"], indirect=True)
+def test_the_worker_and_both_supervisors_are_killed_at_once(rig):
+    """The kernel kills the command's first process with its parent. For others nothing is promised."""
+    begin_session(rig)
+    with subprocess.Popen([INTERPRETER, "-m", "tests.faults.runaways", rig.folder], env=environment()) as worker:
+        assert rig.wait_until_away()
+        supervisors = _supervisors(rig.pids[0], above=worker.pid)
+        for number in (*supervisors, worker.pid):
+            os.kill(number, signal.SIGSTOP)
+        for number in (*supervisors, worker.pid):
+            os.kill(number, signal.SIGKILL)
+    assert rig.wait_until_gone()
+    assert not rig.effect_happens()
 
 
 # ── a command that ends by itself ────────────────────────────────────────────────────────────────

@@ -198,18 +198,14 @@ def _kill_unsupervised(leader: int, output: int) -> tuple[str, ...]:
     Only the command's own session can be known. Other processes are found if they still hold the output.
     """
     for _ in range(_LOOKS if leader else 0):
-        supervisor.freeze(lambda: _session(leader))
-        found = _session(leader)
+        supervisor.freeze(lambda: supervisor.session(leader))
+        found = supervisor.session(leader)
         for process in found:
             supervisor.send(process, signal.SIGKILL)
         if not found:
             break
-    left = [*(_session(leader) if leader else ()), *_holders(output)][: supervisor.LEFT_LINES]
+    left = [*(supervisor.session(leader) if leader else ()), *_holders(output)][: supervisor.LEFT_LINES]
     return tuple(dict.fromkeys(f"{process.pid} {supervisor.command_line(process.pid)}" for process in left))
-
-
-def _session(leader: int) -> list[supervisor.Process]:
-    return [each for each in supervisor.processes().values() if each.session == leader and each.is_alive]
 
 
 def _holders(output: int) -> list[supervisor.Process]:

@@ -47,7 +47,11 @@ def main(ends: list[int], report: int, grace_s: float, command: list[str]) -> No
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - the system's own signature
     is_reaper = _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     outer = os.getpid()
-    inner = os.fork()
+    try:
+        inner = os.fork()
+    except OSError as error:
+        Report(report).write(f"failed {error.errno}")
+        return
     if inner == 0:
         _run_inner(outer, Report(report), ends, grace_s, command)
     _leave_streams()
@@ -233,7 +237,7 @@ class Command:
         return True
 
     def _session(self) -> "list[Process]":
-        return [each for each in processes().values() if each.session == self.leader and each.is_alive]
+        return session(self.leader)
 
     def _living(self) -> "list[Process]":
         return [process for process in descendants(os.getpid(), processes()) if process.is_alive]
@@ -312,6 +316,12 @@ def descendants(root: int, table: dict[int, Process]) -> list[Process]:
     for process in found:
         found += children.get(process.pid, ())
     return found
+
+
+def session(leader: int) -> list[Process]:
+    """The living processes of a session, parents before their children: a parent is always the older one."""
+    found = [process for process in processes().values() if process.session == leader and process.is_alive]
+    return sorted(found, key=lambda process: (process.started, process.pid))
 
 
 def send(process: Process, number: int) -> None:

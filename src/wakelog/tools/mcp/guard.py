@@ -35,7 +35,7 @@ def main(parent: int, command: list[str]) -> int:
         return 1
     asked = _sigterm()
     server = _Server(command, parents_end)
-    why = _relay(server, [parents_end, asked])
+    why = _relay(server, asked)
     server.end()
     if server.failure:
         _say(f"cannot start {command[0]}: {os.strerror(server.failure)}")
@@ -54,7 +54,7 @@ def _sigterm() -> int:
 
 
 class _Server:
-    """A server under its supervisor, which ends it when `lifeline` closes and reports at its own end."""
+    """A server under its supervisor, which ends it when the lifeline closes or PARENT is gone, and reports how."""
 
     def __init__(self, command: list[str], parents_end: int) -> None:
         self.output, outgoing = os.pipe()
@@ -123,12 +123,12 @@ def _leave_input() -> None:
     os.close(nothing)
 
 
-def _relay(server: _Server, ends: list[int]) -> str:
+def _relay(server: _Server, asked: int) -> str:
     """Passes on what the server writes until something ends it; gives what that was, unless it was the server."""
     line = 0
     while True:
-        ready, _, _ = select.select([server.output, server.report, *ends], [], [])
-        if any(each in ready for each in ends):
+        ready, _, _ = select.select([server.output, server.report, asked], [], [])
+        if asked in ready:
             return "[ended]"
         ended = server.has_ended(0)
         # Once it has ended the last of its output is in the pipe; a process that still holds the pipe is not heard.
