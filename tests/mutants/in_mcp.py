@@ -125,6 +125,14 @@ IN_MCP = (
         (f"{SERVERS}::test_a_server_of_the_old_school",),
     ),
     Mutant(
+        "a server that ignores the newest greeting gets no other",
+        "RUN-7",
+        "tools/mcp/connection.py",
+        "with anyio.move_on_after(self.probe_s):",
+        "with anyio.move_on_after(None):",
+        (f"{SERVERS}::test_a_server_that_ignores_a_request_it_does_not_know",),
+    ),
+    Mutant(
         "a server that forgot us is not asked again",
         "RUN-7",
         "tools/mcp/connection.py",
