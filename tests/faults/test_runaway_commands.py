@@ -13,10 +13,12 @@ import pytest
 
 from tests.faults.processes import INTERPRETER, PATIENCE_S, environment
 from tests.faults.runaways import COMET, RUNAWAYS, SESSION, Rig, begin_session, go_on, shell_call, store_of
+from wakelog.hooks.command import CommandHook
 from wakelog.live import live_world
 from wakelog.log.content import ToolResult
 from wakelog.log.entry import Message
 from wakelog.people import cancel
+from wakelog.ports import Occasion
 from wakelog.reading import read_log
 from wakelog.tools import supervisor
 from wakelog.tools.mcp import guard
@@ -289,6 +291,24 @@ def test_a_session_of_its_own_outlives_a_normal_end_and_is_named(rig):
 def test_a_group_of_its_own_ends_with_a_normal_end(rig):
     """What is left in the command's session ends with the command, in whatever group it is."""
     assert asyncio.run(_ended(rig)).text == "[no output]"
+    assert rig.is_gone()
+    assert not rig.effect_happens()
+
+
+# ── hooks ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("rig", ["a group made by job control", "a session"], indirect=True)
+def test_a_cancel_ends_every_process_of_a_hook(rig):
+    hook = CommandHook("own", ["/bin/sh", "-c", rig.command], PATIENCE_S)
+
+    async def main():
+        task = asyncio.create_task(hook.before_run(Occasion("s", "u", "crab", "me", rig.folder, "Hi.", 0)))
+        assert await asyncio.to_thread(rig.wait_until_away)
+        task.cancel()
+        await asyncio.wait([task])
+
+    asyncio.run(main())
     assert rig.is_gone()
     assert not rig.effect_happens()
 

@@ -179,9 +179,9 @@ IN_PROCESSES = (
         "        os.kill(running.leader, signal.SIGKILL)\n",
         (
             f"{PROCESSES}::test_a_cancel_ends_the_command_that_runs",
-            f"{RUNAWAYS}::test_a_cancel_ends_every_process",
-            f"{RUNAWAYS}::test_a_time_limit_ends_every_process",
-            f"{RUNAWAYS}::test_sigkill_of_the_worker_ends_every_process",
+            f"{RUNAWAYS}::test_a_cancel_ends_every_process[a session]",
+            f"{RUNAWAYS}::test_a_time_limit_ends_every_process[a session]",
+            f"{RUNAWAYS}::test_sigkill_of_the_worker_ends_every_process[a session]",
         ),
     ),
     Mutant(
@@ -226,7 +226,7 @@ IN_PROCESSES = (
         "tools/supervisor.py",
         "        _end_after_inner(Report(report), is_reaper=is_reaper)\n",
         "        pass\n",
-        (f"{RUNAWAYS}::test_the_inner_supervisor_is_killed",),
+        (f"{RUNAWAYS}::test_the_inner_supervisor_is_killed[a session]",),
     ),
     Mutant(
         "a command outlives its outer supervisor",

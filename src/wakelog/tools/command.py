@@ -16,7 +16,7 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -58,11 +58,20 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 async def run_command(
-    argv: Sequence[str], *, cwd: str, timeout_s: float, show: Callable[[str], None] | None = None
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    timeout_s: float,
+    show: Callable[[str], None] | None = None,
+    env: Mapping[str, str] | None = None,
+    with_errors: bool = True,
 ) -> Ended:
-    """Runs a program to its end. `OSError` or `ValueError` if it cannot even be started."""
+    """Runs a program to its end. `OSError` or `ValueError` if it cannot even be started.
+
+    The output holds what it prints on standard error too, unless `with_errors` is off.
+    """
     output = Output()
-    running = _Running(argv, cwd)
+    running = _Running(argv, cwd, env, with_errors=with_errors)
     alarm = asyncio.get_running_loop().call_later(timeout_s, running.time_is_up)
     try:
         while piece := await running.pieces.get():
@@ -85,7 +94,7 @@ async def run_command(
 class _Running:
     """A command under way. `pieces` gives what it prints, and an empty piece when it has ended."""
 
-    def __init__(self, argv: Sequence[str], cwd: str) -> None:
+    def __init__(self, argv: Sequence[str], cwd: str, env: Mapping[str, str] | None, *, with_errors: bool) -> None:
         self.pieces: asyncio.Queue[bytes] = asyncio.Queue()
         self._gone = asyncio.Event()
         self._lines = b""
@@ -97,7 +106,17 @@ class _Running:
         self._output, output = os.pipe()
         self._report, report = os.pipe()
         try:
-            self._process = _start(argv, cwd, lifeline, output, report)
+            words = [str(lifeline), str(report), str(supervisor.GRACE_S), *argv]
+            self._process = subprocess.Popen(  # noqa: S603 - running what the agent asks for is the purpose
+                [sys.executable, "-I", "-S", supervisor.__file__, *words],
+                cwd=cwd or None,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output if with_errors else subprocess.DEVNULL,
+                pass_fds=(lifeline, report),
+                start_new_session=True,
+            )
         except (OSError, ValueError):
             for descriptor in (self._lifeline, self._output, self._report):
                 os.close(descriptor)
@@ -228,15 +247,3 @@ def _is_pipe(path: str, pipe: os.stat_result) -> bool:
         is_writable = bool(os.lstat(path).st_mode & stat.S_IWUSR)
         return is_writable and (found.st_dev, found.st_ino) == (pipe.st_dev, pipe.st_ino)
     return False
-
-
-def _start(argv: Sequence[str], cwd: str, lifeline: int, output: int, report: int) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(  # noqa: S603 - running what the agent asks for is the purpose
-        [sys.executable, "-I", "-S", supervisor.__file__, str(lifeline), str(report), str(supervisor.GRACE_S), *argv],
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        pass_fds=(lifeline, report),
-        start_new_session=True,
-    )
