@@ -26,6 +26,7 @@ from wakelog.waking import wake
 
 CONTROL = os.path.join(os.path.dirname(__file__), "killpg_supervisor.py")
 LIMITS_S = (1, 4, 16, 64)
+SECRET = "ghp_" + "a1B2c3D4e5F6" * 3
 
 
 @pytest.fixture
@@ -285,6 +286,28 @@ def test_a_session_of_its_own_outlives_a_normal_end_and_is_named(rig):
     assert outcome.text == f"[still running after the command ended: {rig.pids[0]} sh body]"
     assert not outcome.is_error
     assert rig.effect_happens()
+
+
+@pytest.mark.parametrize("rig", ["setsid sh body $(cat secret) & wait"], indirect=True, ids=["a secret"])
+def test_the_names_of_processes_are_redacted(rig):
+    """LOG-13: a command line may hold a secret."""
+    rig.command = rig.command.removesuffix("wait") + "read line < done"
+    os.mkfifo(os.path.join(rig.folder, "done"))
+    with open(os.path.join(rig.folder, "secret"), "w", encoding="ascii") as file:
+        file.write(SECRET)
+    begin_session(rig)
+
+    async def main():
+        waking = asyncio.create_task(wake(live_world(store_of(rig.folder)), SESSION))
+        assert await asyncio.to_thread(rig.wait_until_away)
+        with open(os.path.join(rig.folder, "done"), "w", encoding="ascii") as file:
+            file.write("\n")
+        await waking
+
+    asyncio.run(main())
+    (result,) = _results(rig)
+    assert f"[still running after the command ended: {rig.pids[0]} sh body " in result.text
+    assert SECRET not in result.text
 
 
 @pytest.mark.parametrize("rig", ["a timeout in the background"], indirect=True)

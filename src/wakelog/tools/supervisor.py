@@ -164,7 +164,7 @@ class Command:
         return self._ending or "remains"
 
     def _leader_ended(self) -> bool:
-        """Whether the command has ended. It is not reaped, so its number stays that of its session."""
+        """Whether the command has ended."""
         while True:
             found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
             if found is None or found.si_pid == self.leader:
@@ -213,7 +213,7 @@ class Command:
     def kill_session(self) -> None:
         """Kills what the command has left in its own session."""
         until = time.monotonic() + KILL_S
-        while time.monotonic() < until:
+        while not self.is_childless() and time.monotonic() < until:
             freeze(self._session)
             found = self._session()
             for process in found:
@@ -237,7 +237,8 @@ class Command:
         return True
 
     def _session(self) -> "list[Process]":
-        return session(self.leader)
+        """The command's session, without strangers: its number may be given to one when no process is left in it."""
+        return [process for process in self._living() if process.session == self.leader]
 
     def _living(self) -> "list[Process]":
         return [process for process in descendants(os.getpid(), processes()) if process.is_alive]
