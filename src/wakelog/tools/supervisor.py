@@ -75,6 +75,8 @@ def _end_after_inner(report: "Report", *, is_reaper: bool) -> None:
     rest.kill_all()
     report.write("lost")
     report.write_left(rest)
+    if not is_reaper:
+        report.write("blind")
 
 
 def run_command(running: "Command", command: list[str], grace_s: float, report: "Report") -> None:
