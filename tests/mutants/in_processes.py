@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 STREAMING = "tests/kernel/test_streaming.py"
+RUNAWAYS = "tests/faults/test_runaway_commands.py"
 PROCESSES = "tests/kernel/test_processes.py"
 EXERCISES = "tests/kernel/test_exercises.py"
 STRANGERS = "tests/kernel/test_strangers.py::test_a_dangling_call_of_others_is_never_run"
@@ -171,20 +172,77 @@ IN_PROCESSES = (
         (f"{PROCESSES}::test_a_cancel_reaches_the_holder_while_it_streams",),
     ),
     Mutant(
-        "only the leader of a group is ended",
+        "only the first process of a command is ended",
         "RUN-12",
         "tools/supervisor.py",
-        "        os.killpg(group, signal.SIGTERM)\n"
-        "        _wait(group, exits, lifeline=False)\n"
-        "    # The leader is not reaped yet: its number cannot belong to a stranger.\n"
-        "    with contextlib.suppress(PermissionError):\n"
-        "        os.killpg(group, signal.SIGKILL)\n",
-        "        os.kill(group, signal.SIGTERM)\n"
-        "        _wait(group, exits, lifeline=False)\n"
-        "    # The leader is not reaped yet: its number cannot belong to a stranger.\n"
-        "    with contextlib.suppress(PermissionError):\n"
-        "        os.kill(group, signal.SIGKILL)\n",
-        (f"{PROCESSES}::test_a_cancel_ends_the_command_that_runs",),
+        "        running.stop_all(grace_s)\n",
+        "        os.kill(running.leader, signal.SIGKILL)\n",
+        (
+            f"{PROCESSES}::test_a_cancel_ends_the_command_that_runs",
+            f"{RUNAWAYS}::test_a_cancel_ends_every_process[a session]",
+            f"{RUNAWAYS}::test_a_time_limit_ends_every_process[a session]",
+            f"{RUNAWAYS}::test_sigkill_of_the_worker_ends_every_process[a session]",
+        ),
+    ),
+    Mutant(
+        "orphans of a command are out of reach",
+        "RUN-12",
+        "tools/supervisor.py",
+        "    is_reaper = _prctl(_PR_SET_CHILD_SUBREAPER, 1)\n    changes",
+        "    is_reaper = True\n    changes",
+        (f"{RUNAWAYS}::test_a_cancel_ends_every_process[a double fork in a session]",),
+    ),
+    Mutant(
+        "a command that could not be ended is called stopped",
+        "law 6",
+        "tools/supervisor.py",
+        'running.ending() if running.is_reaper and running.is_childless() else "remains"',
+        "running.ending()",
+        (
+            f"{RUNAWAYS}::test_what_survives_a_time_limit_is_not_called_stopped",
+            f"{RUNAWAYS}::test_what_survives_a_cancel_is_told_in_the_log",
+            f"{RUNAWAYS}::test_without_proc_it_is_told_that_processes_may_be_left",
+        ),
+    ),
+    Mutant(
+        "a command that ended takes its daemons along",
+        "RUN-12",
+        "tools/supervisor.py",
+        "        running.kill_session()\n",
+        "        running.kill_all()\n",
+        (f"{RUNAWAYS}::test_a_session_of_its_own_outlives_a_normal_end_and_is_named",),
+    ),
+    Mutant(
+        "a command that ended leaves its groups behind",
+        "RUN-12",
+        "tools/supervisor.py",
+        "        running.kill_session()\n",
+        "        os.killpg(running.leader, signal.SIGKILL)\n",
+        (f"{RUNAWAYS}::test_a_group_of_its_own_ends_with_a_normal_end",),
+    ),
+    Mutant(
+        "a command outlives its inner supervisor",
+        "law 6",
+        "tools/supervisor.py",
+        "        _end_after_inner(Report(report), is_reaper=is_reaper)\n",
+        "        pass\n",
+        (f"{RUNAWAYS}::test_the_inner_supervisor_is_killed[a session]",),
+    ),
+    Mutant(
+        "a command outlives its outer supervisor",
+        "law 6",
+        "tools/supervisor.py",
+        "    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)\n",
+        "",
+        (f"{RUNAWAYS}::test_the_outer_supervisor_is_killed[a session]",),
+    ),
+    Mutant(
+        "the kernel does not end the first process of a command",
+        "law 6",
+        "tools/supervisor.py",
+        "        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)\n",
+        "",
+        (f"{RUNAWAYS}::test_the_worker_and_both_supervisors_are_killed_at_once",),
     ),
     Mutant(
         "nobody looks out for a cancel",

@@ -221,13 +221,14 @@ def test_what_is_left_in_the_background_ends_with_the_command(shell, tmp_path):
 
 
 def test_a_daemon_that_got_away_does_not_hold_the_call(shell, tmp_path):
-    """A process in a session of its own is out of reach, but nobody waits for it though it has the pipe."""
+    """A process in a session of its own is left alone and named, and is not waited for though it has the pipe."""
     os.mkfifo(tmp_path / "gate")
     line = "setsid sh -c 'echo $$; echo away > gate; exec sleep 1000' & read line < gate"
     outcome = ask(shell, command=line, timeout_s=PATIENCE_S)
-    number = int(outcome.text)
+    number = int(outcome.text.split()[0])
     os.kill(number, signal.SIGKILL)
     assert not outcome.is_error
+    assert outcome.text.startswith(f"{number}\n[still running after the command ended: {number} ")
 
 
 def test_a_killed_supervisor_takes_the_group_along(shell):

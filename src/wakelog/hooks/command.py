@@ -1,13 +1,11 @@
 """A program that is run before each run: what it prints is shown to the model.
 
-It is told of the run by its environment, gets nothing on its input, runs without a shell, and is killed with all it
-has started when its time is up. What it prints beyond the bound is cut off, and said to be.
+It is told of the run by its environment, gets nothing on its input and runs without a shell. It runs like a command of
+the `shell` tool (`tools/command.py`): every process that it started is ended when its time is up, when the run is
+cancelled and when the harness is killed. Output beyond the bound is cut off, with a note.
 """
 
-import asyncio
-import contextlib
 import os
-import signal
 from collections.abc import Sequence
 from typing import Self
 
@@ -15,6 +13,7 @@ import msgspec
 
 from wakelog.errors import Damaged
 from wakelog.ports import Occasion
+from wakelog.tools.command import run_command
 from wakelog.turn.policy import HookTerms
 
 _TIMEOUT_S = 10.0
@@ -45,44 +44,27 @@ class CommandHook:
 
     async def before_run(self, occasion: Occasion) -> str:
         """See `ports.Hook`. A program that fails or does not end says so by an error."""
-        process = await asyncio.create_subprocess_exec(
-            *self._command,
-            cwd=occasion.cwd or None,
-            env={**os.environ, **_told(occasion)},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
+        env = {**os.environ, **_told(occasion)}
+        ended = await run_command(
+            self._command, cwd=occasion.cwd, timeout_s=self._timeout_s, env=env, with_errors=False
         )
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                text = await _printed(process)
-                code = await process.wait()
-        except TimeoutError:
-            raise TimeoutError(f"it did not end within {self._timeout_s:g} s") from None
-        finally:
-            await _end(process)
-        if code:
-            raise RuntimeError(f"it ended with {code}")
-        return text
+        if ended.doubt:
+            raise RuntimeError(ended.doubt)
+        if ended.timed_out:
+            raise TimeoutError(f"it did not end within {self._timeout_s:g} s")
+        if ended.how == "lost":
+            raise RuntimeError("its supervisor was killed")
+        if ended.number:
+            raise RuntimeError(f"it ended with {-ended.number if ended.how == 'signalled' else ended.number}")
+        return _bounded(ended.output)
 
 
-async def _printed(process: asyncio.subprocess.Process) -> str:
-    """What a program prints, up to the bound; it may go on, but nobody keeps the rest."""
-    assert process.stdout is not None
-    kept = b""
-    while piece := await process.stdout.read(_TEXT_MAX_BYTES):
-        kept = (kept + piece)[: _TEXT_MAX_BYTES + 1]
-    if len(kept) <= _TEXT_MAX_BYTES:
-        return kept.decode(errors="replace").strip()
-    return kept[:_TEXT_MAX_BYTES].decode(errors="ignore") + f"\n[cut off after {_TEXT_MAX_BYTES:,} bytes]"
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kills whatever is left of it, and waits until it is gone."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
+def _bounded(text: str) -> str:
+    """The output, up to the bound."""
+    content = text.encode()
+    if len(content) <= _TEXT_MAX_BYTES:
+        return text.strip()
+    return content[:_TEXT_MAX_BYTES].decode(errors="ignore") + f"\n[cut off after {_TEXT_MAX_BYTES:,} bytes]"
 
 
 def _told(occasion: Occasion) -> dict[str, str]:

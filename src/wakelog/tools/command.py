@@ -2,19 +2,21 @@
 
 Rule 1: one way to end it, whatever the reason: the lifeline closes. The supervisor does the rest, and does it
 as well if this process is killed.
-Rule 2: a command has ended when its supervisor has. What it printed until then is there; nobody waits for a
-stranger that still holds the pipe.
-Rule 3: leaving `run_command` in any way means that the command is gone, unless the caller was cancelled a
-second time and would not wait; then the supervisor finishes alone.
+Rule 2: a command has ended when its supervisor has. What it printed until then is there; a process that still holds
+the pipe is not waited for.
+Rule 3: leaving `run_command` in any way means that every process of the command is gone, or that the result (after a
+cancel: the live output) says which may still be running. The one exception: a caller that is cancelled a second time
+does not wait; then the supervisor finishes alone.
 """
 
 import asyncio
 import contextlib
 import os
 import signal
+import stat
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -23,33 +25,64 @@ from wakelog.tools import supervisor
 from wakelog.tools.output import Output
 
 _BLOCK_BYTES = 64 * 1024
-# A pipe holds no more than this, unless somebody goes on writing after the end.
+# A pipe holds no more than this, unless a process goes on writing after the end.
 _LAST_BYTES = 1024 * 1024
 _LOOKS = 20
-_ENDINGS = ("exited", "signalled", "remains")
+_ENDINGS = ("exited", "signalled", "remains", "unstarted", "lost")
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How a command ended. `lost`: its supervisor was killed, and the command after it."""
+    """How a command ended.
 
-    how: Literal["exited", "signalled", "remains", "lost"]
+    `remains`: it was to be stopped and may still be running. `unstarted`: it was to be stopped before it began.
+    `lost`: its supervisor was killed. `left` are processes that still run, each with its number and command line;
+    `is_clear` says that there are no others.
+    """
+
+    how: Literal["exited", "signalled", "remains", "unstarted", "lost"]
     number: int
     output: str
     timed_out: bool
+    left: tuple[str, ...] = ()
+    is_clear: bool = True
+
+    @property
+    def doubt(self) -> str:
+        """What may still be running although the command was to end; empty if nothing may."""
+        named = f": {'; '.join(self.left)}" if self.left else ""
+        if self.how == "remains":
+            return f"stopping the command did not work: it may still be running{named}"
+        if self.how == "lost" and (self.left or not self.is_clear):
+            return f"processes of the command may still be running{named}"
+        return ""
 
 
 async def run_command(
-    argv: Sequence[str], *, cwd: str, timeout_s: float, show: Callable[[str], None] | None = None
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    timeout_s: float,
+    show: Callable[[str], None] | None = None,
+    env: Mapping[str, str] | None = None,
+    with_errors: bool = True,
 ) -> Ended:
-    """Runs a program to its end. `OSError` or `ValueError` if it cannot even be started."""
+    """Runs a program to its end. `OSError` or `ValueError` if it cannot even be started.
+
+    The output holds what it prints on standard error too, unless `with_errors` is off.
+    """
     output = Output()
-    running = _Running(argv, cwd)
+    running = _Running(argv, cwd, env, with_errors=with_errors)
     alarm = asyncio.get_running_loop().call_later(timeout_s, running.time_is_up)
     try:
         while piece := await running.pieces.get():
             text = output.take(piece)
             if show and text:
                 show(text)
+    except asyncio.CancelledError:
+        await running.end()
+        if show and (doubt := running.doubt()):
+            show(f"\n[{doubt}]\n")
+        raise
     finally:
         alarm.cancel()
         await running.end()
@@ -61,23 +94,36 @@ async def run_command(
 class _Running:
     """A command under way. `pieces` gives what it prints, and an empty piece when it has ended."""
 
-    def __init__(self, argv: Sequence[str], cwd: str) -> None:
+    def __init__(self, argv: Sequence[str], cwd: str, env: Mapping[str, str] | None, *, with_errors: bool) -> None:
         self.pieces: asyncio.Queue[bytes] = asyncio.Queue()
         self._gone = asyncio.Event()
-        self._said = b""
+        self._lines = b""
+        self._said = _Said([])
+        self._found: tuple[str, ...] = ()
         self._timed_out = False
         self._loop = asyncio.get_running_loop()
+        lifeline, self._lifeline = os.pipe()
         self._output, output = os.pipe()
         self._report, report = os.pipe()
         try:
-            self._process = _start(argv, cwd, output, report)
+            words = [str(lifeline), str(report), str(supervisor.GRACE_S), *argv]
+            self._process = subprocess.Popen(  # noqa: S603 - running what the agent asks for is the purpose
+                [sys.executable, "-I", "-S", supervisor.__file__, *words],
+                cwd=cwd or None,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output if with_errors else subprocess.DEVNULL,
+                pass_fds=(lifeline, report),
+                start_new_session=True,
+            )
         except (OSError, ValueError):
-            os.close(self._output)
-            os.close(self._report)
+            for descriptor in (self._lifeline, self._output, self._report):
+                os.close(descriptor)
             raise
         finally:
-            os.close(output)
-            os.close(report)
+            for descriptor in (lifeline, output, report):
+                os.close(descriptor)
         os.set_blocking(self._output, False)
         self._loop.add_reader(self._output, self._read_output)
         self._loop.add_reader(self._report, self._read_report)
@@ -93,15 +139,25 @@ class _Running:
         await self._gone.wait()
 
     def ended(self, output: str) -> Ended:
-        """How it went, once it is over."""
-        how, _, number = self._said.decode().strip().partition(" ")
-        if how not in _ENDINGS:
-            return Ended("lost", 0, output, self._timed_out)
-        return Ended(how, int(number or 0), output, self._timed_out)  # type: ignore[arg-type]
+        """How it went, once it is over. `OSError` if it could not be started."""
+        said = self._said
+        if said.how == "failed":
+            raise OSError(said.number, os.strerror(said.number))
+        how = said.how if said.how in _ENDINGS else "lost"
+        left = (*said.left, *self._found)
+        is_clear = said.is_clear and said.how in _ENDINGS
+        return Ended(how, said.number, output, self._timed_out and said.is_stopped, left, is_clear)  # type: ignore[arg-type]
+
+    def doubt(self) -> str:
+        """What may still be running after the end was asked for; empty if nothing may."""
+        with contextlib.suppress(OSError):
+            return self.ended("").doubt
+        return ""
 
     def _cut_lifeline(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
 
     def _read_output(self) -> None:
         piece = os.read(self._output, _BLOCK_BYTES)
@@ -112,18 +168,20 @@ class _Running:
 
     def _read_report(self) -> None:
         """The report closes with the supervisor: that is the end, and the last output is in the pipe."""
-        said = os.read(self._report, _BLOCK_BYTES)
-        self._said += said
-        if said:
+        piece = os.read(self._report, _BLOCK_BYTES)
+        self._lines += piece
+        if piece:
             return
         self._loop.remove_reader(self._report)
         self._loop.remove_reader(self._output)
         self._read_last()
+        self._process.wait()
+        self._said = _Said(self._lines.decode("utf-8", "replace").splitlines())
+        if not self._said.how:
+            self._found = _kill_unsupervised(self._said.leader, self._output)
         os.close(self._report)
         os.close(self._output)
-        self._process.wait()
-        if not self._said:
-            _kill_session(self._process.pid)
+        self._cut_lifeline()
         self._gone.set()
         self.pieces.put_nowait(b"")
 
@@ -136,37 +194,56 @@ class _Running:
                 self.pieces.put_nowait(piece)
 
 
-def _kill_session(leader: int) -> None:
-    """Somebody killed the supervisor before it could end the command: that is then done from here.
+class _Said:
+    """The report of a supervisor."""
 
-    The command is still in the supervisor's session. It may be making children, hence more than one look.
+    def __init__(self, lines: list[str]) -> None:
+        words = [line.partition(" ")[::2] for line in lines]
+        self.leader = next((int(rest) for word, rest in words if word == "began"), 0)
+        self.how, rest = next(((word, rest) for word, rest in words if word in (*_ENDINGS, "failed")), ("", ""))
+        self.number = int(rest or 0)
+        self.is_stopped = ("stopped", "") in words
+        self.is_clear = ("blind", "") not in words
+        more = tuple(f"and {rest} more" for word, rest in words if word == "more")
+        self.left = (*(rest for word, rest in words if word == "left"), *more)
+
+
+# ── a supervisor that was killed ─────────────────────────────────────────────────────────────────
+
+
+def _kill_unsupervised(leader: int, output: int) -> tuple[str, ...]:
+    """Ends a command whose supervisor was killed, both processes of it; names processes that may still be running.
+
+    Only the command's own session can be known. Other processes are found if they still hold the output.
     """
-    for _ in range(_LOOKS):
-        members = [number for number in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_alive(number, leader)]
-        for number in members:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(number, signal.SIGKILL)
-        if not members:
-            return
+    for _ in range(_LOOKS if leader else 0):
+        supervisor.freeze(lambda: supervisor.session(leader))
+        found = supervisor.session(leader)
+        for process in found:
+            supervisor.send(process, signal.SIGKILL)
+        if not found:
+            break
+    left = [*(supervisor.session(leader) if leader else ()), *_holders(output)][: supervisor.LEFT_LINES]
+    return tuple(dict.fromkeys(f"{process.pid} {supervisor.command_line(process.pid)}" for process in left))
 
 
-def _is_alive(number: int, session: int) -> bool:
-    """Whether a process belongs to a session and has not ended. Its name, in brackets, may hold anything."""
-    try:
-        with open(f"/proc/{number}/stat", "rb") as file:
-            state, _, _, found, *_ = file.read().rpartition(b")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return int(found) == session and state not in (b"Z", b"X")
+def _holders(output: int) -> list[supervisor.Process]:
+    """The other processes that can write to a pipe."""
+    pipe = os.fstat(output)
+    others = (each for each in supervisor.processes().values() if each.pid != os.getpid() and each.is_alive)
+    return [process for process in others if _holds(process.pid, pipe)]
 
 
-def _start(argv: Sequence[str], cwd: str, output: int, report: int) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(  # noqa: S603 - running what the agent asks for is the purpose
-        [sys.executable, "-I", "-S", supervisor.__file__, str(report), *argv],
-        cwd=cwd,
-        stdin=subprocess.PIPE,
-        stdout=output,
-        stderr=output,
-        pass_fds=(report,),
-        start_new_session=True,
-    )
+def _holds(number: int, pipe: os.stat_result) -> bool:
+    with contextlib.suppress(OSError):
+        return any(_is_pipe(f"/proc/{number}/fd/{name}", pipe) for name in os.listdir(f"/proc/{number}/fd"))
+    return False
+
+
+def _is_pipe(path: str, pipe: os.stat_result) -> bool:
+    """Whether a descriptor is the end of a pipe that is written to."""
+    with contextlib.suppress(OSError):
+        found = os.stat(path)
+        is_writable = bool(os.lstat(path).st_mode & stat.S_IWUSR)
+        return is_writable and (found.st_dev, found.st_ino) == (pipe.st_dev, pipe.st_ino)
+    return False

@@ -1,8 +1,9 @@
 """The `shell` tool: any command at all, and therefore never run twice.
 
 Nothing is known about what a command does, so its replay word is `never`: begun and without a result, its
-outcome is unknown and said to be. It has no input, its output is shown as it comes, and nothing in its
-process group outlives the call, the turn or the harness.
+outcome is unknown and said to be. It has no input and its output is shown as it comes. Every process that it started
+ends with a time limit, a cancel or the end of the harness. After a normal end only processes in a session of their own
+stay, and the result names them.
 """
 
 from typing import Annotated
@@ -26,7 +27,8 @@ def shell_tool(place: Workplace) -> FunctionTool:
         """Runs a command with /bin/sh in the working directory and gives what it prints, errors included.
 
         Args:
-            command: The command line. It has no input, and what it leaves in the background ends with it.
+            command: The command line. It has no input. What it leaves in the background ends with it, unless it was
+                started with setsid.
             timeout_s: After so many seconds it is stopped.
         """
         try:
@@ -39,21 +41,31 @@ def shell_tool(place: Workplace) -> FunctionTool:
 
 
 def _outcome(ended: Ended, timeout_s: float) -> Outcome:
-    """What was printed, and in brackets below it all that was not as it should be."""
-    note = _note(ended, timeout_s)
-    if not note:
-        return Outcome(ended.output or "[no output]")
+    """The output, and in brackets below it how the command ended if it did not end well, and what it left running."""
+    failure = _failure(ended, timeout_s)
+    notes = [f"[{note}]" for note in (failure, _left(ended)) if note]
     between = "" if not ended.output or ended.output.endswith("\n") else "\n"
-    return Outcome(f"{ended.output}{between}[{note}]", is_error=True)
+    text = f"{ended.output}{between if notes else ''}" + "\n".join(notes)
+    return Outcome(text or "[no output]", is_error=bool(failure))
 
 
-def _note(ended: Ended, timeout_s: float) -> str:
-    if ended.how == "remains":
-        return "stopping the command did not work: it may still be running"
+def _failure(ended: Ended, timeout_s: float) -> str:
+    if ended.how == "lost":
+        lost = "the command's supervisor was killed: how the command ended is not known"
+        return f"{lost}; {ended.doubt}" if ended.doubt else lost
+    if ended.doubt:
+        return ended.doubt
     if ended.timed_out:
         return f"stopped: the command took longer than {timeout_s:g} s"
-    if ended.how == "lost":
-        return "the command's supervisor was killed: how the command ended is not known"
     if ended.how == "signalled":
         return f"killed by signal {ended.number}"
     return f"exit status {ended.number}" if ended.number else ""
+
+
+def _left(ended: Ended) -> str:
+    """Processes that outlive a command that ended by itself."""
+    if ended.how not in ("exited", "signalled"):
+        return ""
+    if ended.left:
+        return f"still running after the command ended: {'; '.join(ended.left)}"
+    return "" if ended.is_clear else "processes that the command started may still be running"

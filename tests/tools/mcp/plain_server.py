@@ -2,11 +2,12 @@
 
     python -I -S plain_server.py [MANNER]
 
-Manners: `old` dies of a greeting it does not know, `mute` never answers, `dead` says something and ends, `babble` puts
-a line that is no message before every answer, `endless` lists for ever, `deaf` ends neither with its input nor when it
-is asked to, `foreign` is as deaf and speaks a version that nobody knows, `malformed` lists some things that are no
-tools, `growing` has one tool more each time it lists them. Its tools do what they are called; `hang` adds
-a line to a file and never answers, `stall` answers if it finds one there already, `progress` tells nonsense on the way.
+Manners: `old` dies of a greeting it does not know, `ignoring` does not answer one, `mute` never answers, `dead` says
+something and ends, `babble` puts a line that is no message before every answer, `endless` lists for ever, `deaf` ends
+neither with its input nor when it is asked to, `foreign` is as deaf and speaks a version that nobody knows, `malformed`
+lists some things that are no tools, `growing` has one tool more each time it lists them. Its tools do what they are
+called; `hang` adds a line to a file and never answers, `stall` answers if it finds one there already, `progress` tells
+nonsense on the way.
 """
 
 import json
@@ -102,6 +103,8 @@ def answer(message):
         return {"error": {"code": -32000, "message": "not\ntoday\x1b[2J"}}
     if MANNER == "old":
         sys.exit(4)
+    if MANNER == "ignoring":
+        return None
     return {"error": {"code": -32601, "message": "Method not found"}}
 
 

@@ -10,6 +10,7 @@ import sys
 from tests.faults.processes import INTERPRETER, environment
 from tests.kernel.watching import until
 from wakelog.ports import Invocation
+from wakelog.tools import supervisor
 from wakelog.tools.mcp import McpServer, Servers, guard, mcp_tools
 
 PLAIN = os.path.join(os.path.dirname(__file__), "plain_server.py")
@@ -31,7 +32,7 @@ def running_servers(number, without=()):
     found = set()
     while guards:
         below = {each for guarding in guards for each in children(guarding)}
-        guards = {each for each in below if guard.__file__ in _command(each)}
+        guards = {each for each in below if {guard.__file__, supervisor.__file__} & set(_command(each))}
         found |= below - guards
     return found
 

@@ -70,8 +70,10 @@ def test_asked_to_end(family):
 
 
 def test_what_a_server_leaves_running_ends_with_it():
-    with _guarded("sh", "-c", "sleep 1000 & echo $! $!") as guarding:
-        assert Watched([int(guarding.stdout.readline().split()[0])]).all_end()
+    with _guarded("sh", "-c", "sleep 1000 & echo $!; read line") as guarding:
+        watched = Watched([int(guarding.stdout.readline())])
+        guarding.stdin.close()
+        assert watched.all_end()
 
 
 @pytest.mark.parametrize("family", [FAMILY, DEAF_FAMILY], ids=["kind", "deaf"])

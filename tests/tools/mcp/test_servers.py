@@ -206,6 +206,11 @@ def test_a_server_of_the_old_school():
     assert outcome(plain("old"), "add", a=1, b=1) == Outcome("2")
 
 
+def test_a_server_that_ignores_a_request_it_does_not_know():
+    """RUN-7: the first request asks for a newer protocol. Without an answer `initialize` follows, in time."""
+    assert outcome(plain("ignoring", timeout_s=9), "add", a=1, b=1) == Outcome("2")
+
+
 def test_without_the_sdk(monkeypatch):
     monkeypatch.setitem(sys.modules, "wakelog.tools.mcp.connection", None)
 

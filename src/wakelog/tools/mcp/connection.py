@@ -13,10 +13,12 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
+import anyio
 from mcp.client.client import Client
+from mcp.client.session import ClientSession
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
-from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, Implementation, JSONRPCResponse
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT, Implementation, JSONRPCResponse
 
 from wakelog.errors import UsageError
 from wakelog.ports import Outcome
@@ -32,6 +34,8 @@ from wakelog.version import VERSION
 _PAGES = 100
 _LINES = 200
 _CLOSE_S = 10.0
+_PROBE_S = 5.0
+_PROBE_SHARE = 1 / 3
 # The SDK's numbers for these are some that servers use for errors of their own, so its words are needed to tell.
 _CLOSED = "Connection closed"
 _FORGOTTEN = "Session terminated"
@@ -115,13 +119,14 @@ class Connection:
     async def _attempt(self, mode: str) -> BaseException | None:
         """Starts the server and stays until the end; what kept it from starting, or ended it."""
         over = asyncio.Event()
-        client = Client(
+        client = _Client(
             reached(self._server, self._words, self._scope, self._sift, over.set),  # type: ignore[arg-type]
             mode=mode,
             cache=None,
             client_info=Implementation(name="wakelog", version=VERSION),
             message_handler=self._hear,
         )
+        client.probe_s = min(_PROBE_S, self._server.timeout_s * _PROBE_SHARE)
         try:
             async with client:
                 self._words.forget()
@@ -220,6 +225,28 @@ class Connection:
     def _with_words(self, what: str) -> str:
         words = self._words.text()
         return f"The MCP server {self._server.name} {what}" + (f"\nIts last words:\n{words}" if words else "")
+
+
+class _Client(Client):
+    """The SDK's client, with a bound of ours on the request that asks for a newer protocol.
+
+    A server may ignore a request that it does not know. `initialize` then follows on the same connection. The SDK's own
+    bound of 10 s would be the end of a server with a shorter `timeout_s`.
+    """
+
+    probe_s = _PROBE_S
+
+    async def _build_session(self, exit_stack: contextlib.AsyncExitStack) -> ClientSession:
+        session = await super()._build_session(exit_stack)
+        ask = session.send_discover
+
+        async def ask_in_time(version: str) -> dict[str, Any]:
+            with anyio.move_on_after(self.probe_s):
+                return await ask(version)
+            raise MCPError(REQUEST_TIMEOUT, f"no answer to server/discover within {self.probe_s:g} s")
+
+        session.send_discover = ask_in_time  # type: ignore[method-assign]
+        return session
 
 
 class _Progress:

@@ -1,14 +1,12 @@
-"""A program of its own: runs one server, which does not outlive whoever asked for it and cannot flood it.
+"""A program of its own: runs one server under the supervisor and passes on its output, line by bounded line.
 
-Rule 1: it is started by its path (`python -I -S guard.py PARENT COMMAND…`), has one thread, and knows the standard
+Rule 1: it is started by its path (`python -I -S guard.py PARENT COMMAND…`), has one thread, and uses the standard
 library alone, because it must start fast and be simple enough to trust.
 Rule 2: the server has its own standard input and error. Its output goes through here, so that a line without end is
 the end of the server and not of the reader's memory.
-Rule 3: the server's group ends when the server does, when the guard gets SIGTERM, or when PARENT is gone, even if
-by SIGKILL: first SIGTERM, and SIGKILL when the grace is over.
-Rule 4: how it ended is the last thing on standard error, said before the output closes.
-Rule 5: there are two processes. The one that PARENT starts passes SIGTERM on and waits; its child, in a group of its
-own, runs the server. SIGKILL for the first (from `asyncio`, from the SDK) is seen by the second, which ends the server.
+Rule 3: the server and every process that it started are ended (by `tools/supervisor.py`) when the guard gets SIGTERM or
+is killed, or when PARENT is gone, even if by SIGKILL. When the server ends by itself, the rest of its session is.
+Rule 4: how it ended is the last thing on standard error, written before the output closes.
 """
 
 import contextlib
@@ -20,10 +18,10 @@ import time
 
 GRACE_S = 1.0
 LINE_BYTES = 8 * 1024 * 1024
+_SUPERVISOR = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "supervisor.py")
 _BLOCK_BYTES = 64 * 1024
-# A pipe holds no more than this, unless somebody goes on writing after the end.
+# A pipe holds no more than this, unless a process goes on writing after the end.
 _LAST_BLOCKS = 16
-_LOOK_S = 0.01
 _INPUT, _OUTPUT, _ERROR = 0, 1, 2
 
 
@@ -35,75 +33,87 @@ def main(parent: int, command: list[str]) -> int:
         return 1
     if os.getppid() != parent:
         return 1
-    first = os.getpid()
-    # SIGTERM waits until each of the two processes can handle it.
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-    guarding = os.fork()
-    return _wait_for(guarding) if guarding else _guard(first, parents_end, command)
-
-
-def _wait_for(guarding: int) -> int:
-    """The first process: passes SIGTERM on to the second until that one has ended; gives its exit status."""
-    descriptor = os.pidfd_open(guarding)
-
-    def pass_on(number: int, _frame: object) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(descriptor, number)
-
-    signal.signal(signal.SIGTERM, pass_on)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-    _leave_input()
-    _, status = os.waitpid(guarding, 0)
-    return os.waitstatus_to_exitcode(status)
-
-
-def _guard(first: int, parents_end: int, command: list[str]) -> int:
-    """The second process: starts the server and stays until the server has ended; gives the exit status."""
-    os.setpgid(0, 0)
-    wakes = _wakes()
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-    try:
-        firsts_end = os.pidfd_open(first)
-    except ProcessLookupError:
-        return 1
-    if os.getppid() != first:
-        return 1
-    try:
-        group, output = _begin(command)
-    except OSError as error:
-        _say(f"cannot start {command[0]}: {error.strerror}")
+    asked = _sigterm()
+    server = _Server(command, parents_end)
+    why = _relay(server, asked)
+    server.end()
+    if server.failure:
+        _say(f"cannot start {command[0]}: {os.strerror(server.failure)}")
         return 127
-    why = _relay(group, output, wakes, [parents_end, firsts_end])
-    _end(group)
-    _say(why or _ending(group))
+    _say(server.ending(why))
     return 0
 
 
-def _wakes() -> int:
-    """A descriptor that is readable when a child has changed or the end is asked for."""
+def _sigterm() -> int:
+    """A descriptor that is readable when SIGTERM has come."""
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
     signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
-    for number in (signal.SIGCHLD, signal.SIGTERM):
-        signal.signal(number, lambda _signal, _frame: None)
+    signal.signal(signal.SIGTERM, lambda _signal, _frame: None)
     return readable
 
 
-def _begin(command: list[str]) -> tuple[int, int]:
-    """Starts the server as the leader of a group; its input is its own from here on."""
-    output, outgoing = os.pipe()
-    group = os.posix_spawnp(
-        command[0],
-        command,
-        os.environ,
-        file_actions=[(os.POSIX_SPAWN_DUP2, outgoing, _OUTPUT)],
-        setpgroup=0,
-        setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
-    )
-    os.close(outgoing)
-    _leave_input()
-    os.set_blocking(output, False)
-    return group, output
+class _Server:
+    """A server under its supervisor, which ends it when the lifeline closes or PARENT is gone, and reports how."""
+
+    def __init__(self, command: list[str], parents_end: int) -> None:
+        self.output, outgoing = os.pipe()
+        self.report, report = os.pipe()
+        end, self._lifeline = os.pipe()
+        for descriptor in (report, end, parents_end):
+            os.set_inheritable(descriptor, True)  # noqa: FBT003 - the system's own signature
+        words = [sys.executable, "-I", "-S", _SUPERVISOR, f"{end},{parents_end}", str(report), str(GRACE_S), *command]
+        output = (os.POSIX_SPAWN_DUP2, outgoing, _OUTPUT)
+        # In a session of its own, so that what ends the guard's group does not end the supervisor.
+        os.posix_spawn(sys.executable, words, os.environ, file_actions=[output], setsid=True)
+        for descriptor in (outgoing, report, end):
+            os.close(descriptor)
+        _leave_input()
+        os.set_blocking(self.output, False)
+        self._lines = b""
+
+    def has_ended(self, seconds: float) -> bool:
+        """Whether the server has ended, its supervisor included; waits so long for it."""
+        until = time.monotonic() + seconds
+        while select.select([self.report], [], [], max(0.0, until - time.monotonic()))[0]:
+            piece = os.read(self.report, _BLOCK_BYTES)
+            self._lines += piece
+            if not piece:
+                return True
+        return False
+
+    def end(self) -> None:
+        """Has the server ended and waits for that; the supervisor has bounds of its own."""
+        os.close(self._lifeline)
+        while not self.has_ended(GRACE_S):
+            pass
+
+    @property
+    def failure(self) -> int:
+        """The system's number for why it could not be started; 0 if it was."""
+        return next((int(rest) for word, rest in self._report() if word == "failed"), 0)
+
+    def ending(self, why: str) -> str:
+        """How it ended: `why` it was ended if it was, else how it did; and what is still running."""
+        found = dict(self._report())
+        left = "; ".join(rest for word, rest in self._report() if word == "left")
+        if "remains" in found or "blind" in found:
+            return f"[it may still be running: {left}]" if left else "[it may still be running]"
+        return (why or _how(found)) + (f"[still running: {left}]" if left else "")
+
+    def _report(self) -> list[tuple[str, str]]:
+        lines = self._lines.decode("utf-8", "replace").splitlines()
+        return [(word, rest) for word, _, rest in (line.partition(" ") for line in lines)]
+
+
+def _how(report: dict[str, str]) -> str:
+    """How a server ended by itself."""
+    if "exited" in report:
+        return f"[exit status {report['exited']}]"
+    if "signalled" in report:
+        return f"[killed by signal {report['signalled']}]"
+    # A report without an ending: both processes of the supervisor were killed.
+    return "[its supervisor was killed]" if "lost" in report else "[its supervisor was killed: it may still be running]"
 
 
 def _leave_input() -> None:
@@ -113,28 +123,28 @@ def _leave_input() -> None:
     os.close(nothing)
 
 
-def _relay(group: int, output: int, wakes: int, ends: list[int]) -> str:
-    """Passes on what the server says until something ends it; what that was, unless it was the server itself."""
+def _relay(server: _Server, asked: int) -> str:
+    """Passes on what the server writes until something ends it; gives what that was, unless it was the server."""
     line = 0
     while True:
-        ready, _, _ = select.select([output, wakes, *ends], [], [])
-        if any(each in ready for each in ends) or (wakes in ready and signal.SIGTERM in os.read(wakes, 512)):
+        ready, _, _ = select.select([server.output, server.report, asked], [], [])
+        if asked in ready:
             return "[ended]"
-        exited = _exited(group)
-        # Once it has ended its last words are in the pipe; nobody listens to a stranger who holds the other end.
-        for _ in range(_LAST_BLOCKS if exited else 1):
-            piece = _read(output)
+        ended = server.has_ended(0)
+        # Once it has ended the last of its output is in the pipe; a process that still holds the pipe is not heard.
+        for _ in range(_LAST_BLOCKS if ended else 1):
+            piece = _read(server.output)
             if piece is None:
                 break
             if not piece:
-                return "" if _wait(group) else "[ended: it closed its output]"
+                return "" if server.has_ended(GRACE_S) else "[ended: it closed its output]"
             at = piece.rfind(b"\n")
             line = line + len(piece) if at < 0 else len(piece) - at - 1
             if line > LINE_BYTES:
                 return f"[ended: it sent a message of more than {LINE_BYTES:,} bytes]"
             if not _write(piece):
                 return "[ended]"
-        if exited:
+        if ended:
             return ""
 
 
@@ -146,43 +156,12 @@ def _read(output: int) -> bytes | None:
 
 
 def _write(piece: bytes) -> bool:
-    """Passes a piece on; False if there is nobody any more."""
+    """Passes a piece on; False if there is no reader any more."""
     with contextlib.suppress(BrokenPipeError):
         while piece:
             piece = piece[os.write(_OUTPUT, piece) :]
         return True
     return False
-
-
-def _end(group: int) -> None:
-    """Ends the group. Its leader is not reaped yet, so its number cannot belong to a stranger."""
-    with contextlib.suppress(PermissionError):
-        os.killpg(group, signal.SIGTERM)
-    _wait(group)
-    with contextlib.suppress(PermissionError):
-        os.killpg(group, signal.SIGKILL)
-
-
-def _wait(group: int) -> bool:
-    """Whether the leader ends within the grace."""
-    until = time.monotonic() + GRACE_S
-    while not _exited(group) and time.monotonic() < until:
-        time.sleep(_LOOK_S)
-    return _exited(group)
-
-
-def _exited(group: int) -> bool:
-    return os.waitid(os.P_PID, group, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
-
-
-def _ending(group: int) -> str:
-    """How the leader ended."""
-    found = os.waitid(os.P_PID, group, os.WEXITED | os.WNOHANG)
-    if found is None:
-        return "[it may still be running]"
-    if found.si_code == os.CLD_EXITED:
-        return f"[exit status {found.si_status}]"
-    return f"[killed by signal {found.si_status}]"
 
 
 def _say(line: str) -> None:
