@@ -9,6 +9,7 @@ import os
 import re
 
 from wakelog.cli import load
+from wakelog.cli.lock_waits import lock_wait
 from wakelog.cli.progress import watched
 from wakelog.errors import WakelogError
 from wakelog.ports import Catalog, Store
@@ -50,7 +51,7 @@ class Place:
 
     def __init__(self, url: str | None) -> None:
         self.url = store_url(url)
-        self.store: Store = open_store(self.url)
+        self.store: Store = open_store(self.url, lock_wait=lock_wait())
         self._catalog: Catalog | None = None
 
     @property
@@ -68,7 +69,7 @@ class Place:
     def catalog(self) -> Catalog:
         """The catalog, up to date. Most commands name a session outright and never need it."""
         if self._catalog is None:
-            catalog = open_catalog(self.url, self.store)
+            catalog = open_catalog(self.url, self.store, lock_wait=lock_wait())
             with watched("Reading sessions") as progress:
                 catalog.refresh(progress=progress)
             self._catalog = catalog
