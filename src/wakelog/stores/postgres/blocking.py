@@ -25,6 +25,8 @@ WITH RECURSIVE blocking (pid) AS (
 SELECT pid, coalesce(application_name, ''), coalesce(state, '')
 FROM blocking JOIN pg_stat_activity USING (pid) WHERE cardinality(pg_blocking_pids(pid)) = 0 LIMIT 1
 """
+# How long the server has said nothing when the driver says so first.
+_INTERVAL_S = 0.1
 # The last look comes this long before the server gives up.
 _BEFORE_END_S = 0.5
 
@@ -77,11 +79,11 @@ class LockWatch:
             return value
 
     def _silence(self, pid: int) -> None:
-        """The server has said nothing for a moment, the driver's interval of a tenth of a second."""
+        """The server has said nothing for a moment."""
         now = time.monotonic()
         if not self._begun:
             limit = self._policy.timeout_s
-            self._begun, self._is_told, self._blocker = now, False, None
+            self._begun, self._is_told, self._blocker = now - _INTERVAL_S, False, None
             self._looks = [min(NOTICE_AFTER_S, limit / 2), max(limit / 2, limit - _BEFORE_END_S)]
         if self._looks and now - self._begun >= self._looks[0]:
             self._looks.pop(0)
