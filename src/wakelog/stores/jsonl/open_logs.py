@@ -140,7 +140,7 @@ class Taken:
     def __enter__(self) -> OpenLog:
         for _ in range(_TRIES_MAX):
             self._log = log = self._logs.look_up(self._name)
-            if not log.turn.acquire(blocking=False):
+            if not log.turn.acquire(False):  # noqa: FBT003 - every append does this: a position is faster than a name
                 self._wait_for_threads(log)
             if self._is_held(log):
                 return log
