@@ -12,6 +12,7 @@
         ├── Damaged         what is stored cannot be what was written
         ├── NoAccess        the system, or a server, does not let this user read or write it
         ├── Unavailable     the store does not answer at the moment; the same call may succeed later
+        ├── StoreBusy       another process held a lock for longer than the limit on the wait
         └── NewerFormat     written by a newer wakelog than this one
 
 Failures of the outside world (a model, a tool, a network) are entries in the log and never
@@ -102,6 +103,20 @@ class Unavailable(StoreError):
     """
 
     kind = "unavailable"
+
+
+class StoreBusy(StoreError):
+    """Another process held a lock of the store for longer than the limit on the wait. Nothing was written.
+
+    `holder_pid` is the process on this machine that holds the lock, or the backend of the PostgreSQL server; None
+    where it cannot be found out.
+    """
+
+    kind = "busy"
+
+    def __init__(self, message: str, *, hint: str = "", holder_pid: int | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.holder_pid = holder_pid
 
 
 class NewerFormat(StoreError):

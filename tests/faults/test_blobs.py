@@ -186,13 +186,13 @@ def before_lock(monkeypatch, how, act):
     real = fcntl.flock
 
     def lock(descriptor, kind):
-        if kind == how:
+        if kind == how | fcntl.LOCK_NB:
             with monkeypatch.context() as patch:
-                patch.setattr(blob_files.fcntl, "flock", real)
+                patch.setattr(fcntl, "flock", real)
                 act()
         real(descriptor, kind)
 
-    monkeypatch.setattr(blob_files.fcntl, "flock", lock)
+    monkeypatch.setattr(fcntl, "flock", lock)
 
 
 def is_free(folder, how):

@@ -8,6 +8,7 @@ MEMORY = "tests/stores/test_memory.py::TestMemoryStore"
 DISK = "tests/faults/test_disk.py"
 LEASES = "tests/faults/test_leases.py"
 REFUSED = "tests/faults/test_refused.py"
+STOPPED = "tests/faults/test_stopped_writers.py"
 WRITERS = "tests/faults/test_writers.py"
 
 IN_STORES = (
@@ -93,8 +94,8 @@ IN_STORES = (
         "no lock among processes",
         "LOG-10, law 3",
         "stores/jsonl/open_logs.py",
-        "            fcntl.flock(log.lock, fcntl.LOCK_EX)\n",
-        "",
+        "                fcntl.flock(log.lock, _LOCK_AT_ONCE)\n",
+        "                pass\n",
         (f"{WRITERS}::test_the_writers_really_did_meet",),
     ),
     Mutant(
@@ -353,5 +354,37 @@ IN_STORES = (
         "= (sqlite3.DatabaseError, msgspec.MsgspecError, Unusable)",
         "= (msgspec.MsgspecError, Unusable)",
         ("tests/stores/catalog/test_index_file.py::test_damaging_or_deleting_the_index_changes_no_answer",),
+    ),
+    Mutant(
+        "a stopped writer is waited for without end",
+        "LOG-10",
+        "stores/locking.py",
+        "        if waited_s >= self._policy.timeout_s:\n",
+        "        if False:\n",
+        (f"{STOPPED}::test_threads_share_the_limit",),
+    ),
+    Mutant(
+        "a stopped process in the queue keeps SQLite's writers out",
+        "LOG-10",
+        "stores/sqlite/file.py",
+        "        except StoreBusy:\n            # A thread",
+        "        except ZeroDivisionError:\n            # A thread",
+        (f"{STOPPED}::test_a_process_stopped_outside_of_a_transaction_keeps_no_one_from_writing",),
+    ),
+    Mutant(
+        "locks of other sessions are held while one is waited for",
+        "LOG-10",
+        "stores/jsonl/store.py",
+        "appends, answers, AT_ONCE)",
+        "appends, answers, self.folder.lock_wait)",
+        (f"{STOPPED}::test_one_stuck_session_does_not_fail_a_group",),
+    ),
+    Mutant(
+        "a reader waits for the append lock",
+        "law 9",
+        "stores/files.py",
+        "fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)",
+        "fcntl.flock(lock, fcntl.LOCK_SH)",
+        (f"{STOPPED}::test_a_reader_does_not_wait_for_a_half_written_line",),
     ),
 )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wakelog.cli import load
+from wakelog.cli.lock_waits import lock_wait
 from wakelog.cli.names import Names, inherited_names
 from wakelog.cli.options import Asked
 from wakelog.cli.places import Place
@@ -97,7 +98,7 @@ def _at_path(path: str) -> tuple[Store, str]:
             f"{file[:200]} is not the name of a log",
             hint="a log is named NAME.jsonl, of letters, digits, dot, dash and underscore",
         )
-    return open_store(f"jsonl:{folder}"), file.removesuffix(LOG_SUFFIX)
+    return open_store(f"jsonl:{folder}", lock_wait=lock_wait()), file.removesuffix(LOG_SUFFIX)
 
 
 def _name(place: Place, session: str) -> str:

@@ -17,6 +17,7 @@ from wakelog.acts.checking import check_askable, check_model, needs_model
 from wakelog.cli.behind import behind
 from wakelog.cli.failures import note
 from wakelog.cli.kept_keys import KEPT, ByCommand
+from wakelog.cli.lock_waits import lock_wait
 from wakelog.config import Config, ProviderConfig, key_for, load_config, run_key_command
 from wakelog.config.names import ADDRESS_VARIABLES, KEY_VARIABLES
 from wakelog.errors import UsageError
@@ -50,8 +51,8 @@ def world_for(
 @contextlib.contextmanager
 def _opened_catalog(url: str) -> Iterator[Catalog]:
     """The catalog of a store, opened for one look: it shares nothing with whoever runs a session meanwhile."""
-    store = open_store(url)
-    catalog = open_catalog(url, store)
+    store = open_store(url, lock_wait=lock_wait())
+    catalog = open_catalog(url, store, lock_wait=lock_wait())
     try:
         yield catalog
     finally:

@@ -14,6 +14,7 @@ from wakelog.cli.addresses import find
 from wakelog.cli.draw import look
 from wakelog.cli.failures import CONFLICT, DAMAGED, FAILED, note, note_damage, report
 from wakelog.cli.harm import place as place_of
+from wakelog.cli.lock_waits import lock_wait
 from wakelog.cli.options import Asked, command, sessions_argument
 from wakelog.cli.output import put, put_json
 from wakelog.cli.places import Place
@@ -107,7 +108,7 @@ def _target(url: str, sources: list[_Source]) -> Store:
         raise UsageError("memory forgets what it was given when this command ends", hint="name another store with --to")
     if any(_place(source.url) == _place(url) for source in sources):
         raise UsageError("a store cannot be copied onto itself", hint="name another store with --to")
-    return open_store(url)
+    return open_store(url, lock_wait=lock_wait())
 
 
 def _place(url: str) -> str:

@@ -1,6 +1,6 @@
 """What a command line says when something goes wrong: one line, what happened, what to do, and a code.
 
-Exit codes, the first that applies: 130 interrupted, 2 usage, 3 not found, 5 conflict or lease lost,
+Exit codes, the first that applies: 130 interrupted, 2 usage, 3 not found, 5 conflict, lease lost or store busy,
 1 failed, 6 needs a person, 4 damaged (the output is still given), 0. Whatever a user can do, a traceback is never the
 answer; `WAKELOG_TRACEBACK=1` asks for one.
 """
@@ -14,7 +14,7 @@ import click
 
 from wakelog.cli import load
 from wakelog.cli.safe import json_line, visible
-from wakelog.errors import Conflict, NotFound, UsageError, WakelogError
+from wakelog.errors import Conflict, NotFound, StoreBusy, UsageError, WakelogError
 
 if TYPE_CHECKING:
     # Help and usage errors read no log: they should not wait for the log room to be loaded.
@@ -41,7 +41,7 @@ def exit_code(error: BaseException) -> int:
         return USAGE
     if isinstance(error, NotFound):
         return NOT_FOUND
-    return CONFLICT if isinstance(error, Conflict) else FAILED
+    return CONFLICT if isinstance(error, Conflict | StoreBusy) else FAILED
 
 
 def report(error: BaseException, *, as_json: bool) -> int:

@@ -10,6 +10,7 @@ import re
 
 from wakelog.cli import load
 from wakelog.cli.failures import note
+from wakelog.cli.lock_waits import lock_wait
 from wakelog.cli.progress import watched
 from wakelog.errors import WakelogError
 from wakelog.ports import Catalog, Store
@@ -57,7 +58,7 @@ class Place:
 
     def _opened(self) -> Store:
         """The store. A database rides out short outages, which are reported on stderr; files have none."""
-        store = open_store(self.url)
+        store = open_store(self.url, lock_wait=lock_wait())
         return with_retries(store, notice=note) if has_own_catalog(self.url) else store
 
     @property
@@ -75,7 +76,7 @@ class Place:
     def catalog(self) -> Catalog:
         """The catalog, up to date. Most commands name a session outright and never need it."""
         if self._catalog is None:
-            catalog = open_catalog(self.url, self.store)
+            catalog = open_catalog(self.url, self.store, lock_wait=lock_wait())
             with watched("Reading sessions") as progress:
                 catalog.refresh(progress=progress)
             self._catalog = catalog

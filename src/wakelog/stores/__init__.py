@@ -7,10 +7,14 @@ nothing, and its driver need not be installed.
 import importlib
 import os
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from wakelog.errors import UsageError
 from wakelog.ports import Catalog, Store
 from wakelog.stores.retrying import without_retries
+
+if TYPE_CHECKING:
+    from wakelog.stores.locking import LockWait
 
 _SPOKEN = "use a directory, jsonl:DIR, sqlite:FILE, postgresql://… or memory:"
 _OWN_CATALOGS = {
@@ -20,9 +24,13 @@ _OWN_CATALOGS = {
 }
 
 
-def open_store(url: str) -> Store:
-    """The store that a URL names: a directory, `jsonl:DIR`, `sqlite:FILE`, `postgresql://…` or `memory:`."""
+def open_store(url: str, *, lock_wait: "LockWait | None" = None) -> Store:
+    """The store that a URL names: a directory, `jsonl:DIR`, `sqlite:FILE`, `postgresql://…` or `memory:`.
+
+    `lock_wait`: how long it waits for a lock of another process, and a callback for long waits (`stores.locking`).
+    """
     scheme, colon, place = url.partition(":")
+    given: dict[str, Any] = {} if lock_wait is None else {"lock_wait": lock_wait}
     store: Store
     match scheme if colon else "":
         case "memory":
@@ -30,26 +38,29 @@ def open_store(url: str) -> Store:
         case "sqlite":
             if not place.strip("/"):
                 raise UsageError("no file is named after `sqlite:`", hint="sqlite:sessions.db, for example")
-            store = load("wakelog.stores.sqlite").SqliteStore(os.path.expanduser(place.removeprefix("//")))
+            store = load("wakelog.stores.sqlite").SqliteStore(os.path.expanduser(place.removeprefix("//")), **given)
         case "postgresql" | "postgres":
-            store = load("wakelog.stores.postgres").PostgresStore(url)
+            store = load("wakelog.stores.postgres").PostgresStore(url, **given)
         case "jsonl":
-            store = load("wakelog.stores.jsonl").JsonlStore(os.path.expanduser(place))
+            store = load("wakelog.stores.jsonl").JsonlStore(os.path.expanduser(place), **given)
         case word if word and "/" not in word and not os.path.isdir(url):
             raise UsageError(f"no store speaks {word!r}", hint=_SPOKEN)
         case _:
-            store = load("wakelog.stores.jsonl").JsonlStore(os.path.expanduser(url))
+            store = load("wakelog.stores.jsonl").JsonlStore(os.path.expanduser(url), **given)
     return store
 
 
-def open_catalog(url: str, store: Store) -> Catalog:
-    """The catalog of the store that a URL names: in its own database or, for files, in the cache."""
+def open_catalog(url: str, store: Store, *, lock_wait: "LockWait | None" = None) -> Catalog:
+    """The catalog of the store that a URL names: in its own database or, for files, in the cache.
+
+    `lock_wait`: as for `open_store`; a catalog in the store's own database waits as the store does.
+    """
     module = _OWN_CATALOGS.get(_scheme(url))
     catalog: Catalog
     if module is not None:
         catalog = load(module).catalog_in(without_retries(store))
     else:
-        catalog = load("wakelog.stores.catalog.index").index_in_cache(url, store)
+        catalog = load("wakelog.stores.catalog.index").index_in_cache(url, store, lock_wait=lock_wait)
     return catalog
 
 

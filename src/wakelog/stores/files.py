@@ -11,17 +11,22 @@ import errno
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterator
 
 from wakelog.errors import BadId, NoAccess, NotFound, StoreError
 from wakelog.log import names
 from wakelog.log.lines import Line, split_backwards
+from wakelog.stores.locking import DEFAULT_WAIT, LockWait, lock_file
 
 LOG_SUFFIX = ".jsonl"
 BLOCK_BYTES = 1024 * 1024
 _NO_FOLLOW = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _TAIL_BLOCK_BYTES = 64 * 1024
 _SMALL_BYTES = 16 * 1024
+# How long a reader waits for an append under way to finish its line, and how often it looks.
+_SETTLING_S = 0.25
+_LOOK_S = 0.001
 _HINTS = {
     errno.ENOSPC: "the disk is full: free some space and try again",
     errno.EDQUOT: "the quota is used up: free some space and try again",
@@ -59,8 +64,9 @@ def storage_error(what: str, error: OSError) -> StoreError:
 class Folder:
     """One store's folder. Made on the first write, never on a read."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, lock_wait: LockWait = DEFAULT_WAIT) -> None:
         self.path = os.path.abspath(path)
+        self.lock_wait = lock_wait
 
     # ── opening ──────────────────────────────────────────────────────────────────────────────────
 
@@ -165,22 +171,56 @@ class Folder:
         except (OSError, StoreError):
             return None
 
+    def lock(self, descriptor: int, how: int, lock: str) -> None:
+        """Take a `flock` lock on an open file, shared or exclusive; `StoreBusy` where it is not free in time."""
+        lock_file(descriptor, how, lock, self.lock_wait)
+
     def settled_size(self, name: str, descriptor: int) -> int:
         """The size of a log that no append is in the middle of.
 
-        A last byte other than LF may be a write under way: it is looked at again under the shared lock.
+        A reader never waits for the append lock. Where the last byte is not LF, an append may be under way: the reader
+        tests whether the lock is free, and looks again for a short time while it is not. A writer that was stopped
+        in the middle of a line is not waited for any longer: its line is then read as the torn line that it is.
         """
-        size = os.fstat(descriptor).st_size
-        if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n":
+        size = _whole_lines(descriptor)
+        if size is not None:
             return size
         lock = self.open_lock(name, make=False)
         if lock is None:
-            return size
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH)
             return os.fstat(descriptor).st_size
+        try:
+            return _settled(descriptor, lock)
         finally:
             os.close(lock)
+
+
+def _whole_lines(descriptor: int) -> int | None:
+    """The size of a log that ends with a whole line; None for one that does not."""
+    size = os.fstat(descriptor).st_size
+    return size if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n" else None
+
+
+def _settled(descriptor: int, lock: int) -> int:
+    """The size of a log once its last line is whole, or no append is under way, or the time is up."""
+    until = time.monotonic() + _SETTLING_S
+    while True:
+        is_free = _is_free(lock)
+        size = _whole_lines(descriptor)
+        if size is not None:
+            return size
+        if is_free or time.monotonic() >= until:
+            return os.fstat(descriptor).st_size
+        time.sleep(_LOOK_S)
+
+
+def _is_free(lock: int) -> bool:
+    """Whether no append is under way: the lock is taken and let go at once, and never waited for."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    fcntl.flock(lock, fcntl.LOCK_UN)
+    return True
 
 
 def _make_ours(path: str, *, follow: bool) -> None:

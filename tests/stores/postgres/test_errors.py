@@ -200,7 +200,7 @@ def test_a_read_only_server(rig, role):
         ("53100", "the server's disk is full"),
         ("53200", "out of memory"),
         ("57P03", "does not take connections"),
-        ("55P03", "a lock was not free"),
+        ("55P03", "holds a lock in PostgreSQL"),
         ("XX001", "finds its own files damaged"),
         ("22000", "says: something else"),
     ],

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from wakelog.errors import UsageError
+from wakelog.errors import StoreBusy, UsageError
 from wakelog.ports import Hit, Store
 from wakelog.stores import load
 from wakelog.stores.catalog.cursors import HitPlace, RowPlace, query_mark, read
@@ -25,6 +25,7 @@ from wakelog.stores.catalog.index_file import IN_MEMORY
 from wakelog.stores.catalog.index_tables import IndexTables
 from wakelog.stores.catalog.query import as_text, parse
 from wakelog.stores.catalog.tables import CatalogTables, Filters
+from wakelog.stores.locking import DEFAULT_WAIT, LockWait
 from wakelog.views.session_row import SessionRow
 
 if TYPE_CHECKING:
@@ -50,9 +51,9 @@ def index_path(store_url: str) -> str:
     return os.path.join(cache, "wakelog", f"{digest}.sqlite")
 
 
-def index_in_cache(store_url: str, store: Store) -> "Index":
+def index_in_cache(store_url: str, store: Store, *, lock_wait: LockWait | None = None) -> "Index":
     """The index of a store of files, or of one in memory."""
-    return Index(store, IndexTables(index_path(store_url)))
+    return Index(store, IndexTables(index_path(store_url), lock_wait=lock_wait or DEFAULT_WAIT))
 
 
 def _now_ms() -> int:
@@ -127,6 +128,8 @@ class Index:
         """An answer from the tables; if they turn out to be damaged, from new ones."""
         try:
             return question(self._tables)
+        except StoreBusy:
+            raise
         except self._tables.failures:
             self._rebuild()
             self.refresh()
@@ -139,6 +142,9 @@ class Index:
         for way_out in (self._rebuild, self._go_on_in_memory):
             try:
                 return self._refresh(progress, limit_bytes)
+            except StoreBusy:
+                # The tables are in order; another process holds their lock. A list does not depend on that process.
+                self._go_on_in_memory()
             except self._tables.failures:
                 way_out()
         return self._refresh(progress, limit_bytes)
@@ -161,6 +167,8 @@ class Index:
     def _rebuild(self) -> None:
         try:
             self._tables.rebuild()
+        except StoreBusy:
+            self._go_on_in_memory()
         except self._tables.failures:
             self._go_on_in_memory()
 

@@ -14,8 +14,10 @@ import sqlite3
 import time
 from collections.abc import Iterator
 
+from wakelog.errors import StoreBusy
 from wakelog.stores import load
 from wakelog.stores.catalog.tables import CATALOG_VERSION, Unusable
+from wakelog.stores.locking import DEFAULT_WAIT, LockWait, lock_file
 
 IN_MEMORY = ":memory:"
 _BUSY_TIMEOUT_S = 60.0
@@ -28,8 +30,9 @@ _STAMP = ("CREATE TABLE stamp (changed INTEGER NOT NULL)", "INSERT INTO stamp VA
 class IndexFile:
     """The database of one index. `connection` is good until the next `locked`, which may replace it."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, lock_wait: LockWait = DEFAULT_WAIT) -> None:
         self._path = path
+        self._lock_wait = lock_wait
         self._connection: sqlite3.Connection | None = None
         self._inode = 0
 
@@ -72,7 +75,7 @@ class IndexFile:
     def discard(self) -> None:
         """Throws the file away; the next use begins with an empty one."""
         self.close()
-        with contextlib.suppress(Unusable), self._lock(), _usable():
+        with contextlib.suppress(Unusable, StoreBusy), self._lock(), _usable():
             self._remove()
 
     def close(self) -> None:
@@ -94,7 +97,7 @@ class IndexFile:
             descriptor = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             with _usable():
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                lock_file(descriptor, fcntl.LOCK_EX, f"the lock of the index {self._path}", self._lock_wait)
             yield
         finally:
             os.close(descriptor)

@@ -13,6 +13,7 @@ from wakelog.ports import Store
 from wakelog.stores.catalog.fts_tables import FtsTables
 from wakelog.stores.catalog.index_file import IndexFile
 from wakelog.stores.catalog.tables import Due, Seen, Unusable
+from wakelog.stores.locking import DEFAULT_WAIT, LockWait
 
 _KNOWN = "SELECT name, size, changed FROM sessions"
 
@@ -25,8 +26,8 @@ class IndexTables(FtsTables):
     batch_bytes = 64 * 1024 * 1024
     stretch_bytes = 4 * 1024 * 1024
 
-    def __init__(self, path: str) -> None:
-        self.file = IndexFile(path)
+    def __init__(self, path: str, *, lock_wait: LockWait = DEFAULT_WAIT) -> None:
+        self.file = IndexFile(path, lock_wait=lock_wait)
 
     def refreshing(self) -> contextlib.AbstractContextManager[None]:
         """See `CatalogTables`."""

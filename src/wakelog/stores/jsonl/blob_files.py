@@ -69,7 +69,7 @@ class BlobFiles:
         path = os.path.join(self._folder.inside(_FOLDER), _LOCK)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, how)
+            self._folder.lock(descriptor, how, f"the lock of the blobs in {self._folder.path}")
             yield
         finally:
             # A child that another thread forked meanwhile shares this descriptor, and must not go on holding the lock.

@@ -79,7 +79,7 @@ class Naming:
         with storage(f"create a session in {self._folder.path}"):
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                self._folder.lock(descriptor, fcntl.LOCK_EX, f"the lock for new sessions in {self._folder.path}")
                 if not was_there:
                     self._link_all()
                 yield

@@ -1,24 +1,27 @@
 """The logs a process appends to, kept open, each taken by one appender at a time.
 
 Among threads a log is taken by its own lock, among processes by `flock` on its lock file, which is
-closed on exec and never unlinked. A descriptor is closed only by who holds the log, and whoever waited
-for it meanwhile looks it up again: a number that the system has given to another file by then must
-never be written to. A forked child opens everything anew: a lock belongs to an open file, and the child
-would share its parent's.
+closed on exec and never unlinked. Both waits together end after the limit of the store (`locking.py`).
+A descriptor is closed only by who holds the log, and whoever waited for it meanwhile looks it up again:
+a number that the system has given to another file by then must never be written to. A forked child
+opens everything anew: a lock belongs to an open file, and the child would share its parent's.
 """
 
 import contextlib
 import fcntl
 import os
 import threading
+from collections.abc import Callable
 from types import TracebackType
 
 from wakelog.errors import StoreError
 from wakelog.log.end import End
 from wakelog.stores.files import Folder, storage
+from wakelog.stores.locking import LockWait, Wait, file_lock_holder, wait_for_file
 
 _OPEN_MAX = 128
 _TRIES_MAX = 100
+_LOCK_AT_ONCE = fcntl.LOCK_EX | fcntl.LOCK_NB
 
 
 class OpenLog:
@@ -57,9 +60,14 @@ class OpenLogs:
         self._looking = threading.Lock()
         self._pid = os.getpid()
 
-    def taken(self, name: str) -> "Taken":
-        """The append lock of a session, for a `with`."""
-        return Taken(self, name)
+    def taken(self, name: str, lock_wait: LockWait | None = None) -> "Taken":
+        """The append lock of a session, for a `with`. `lock_wait`: another limit than that of the store."""
+        return Taken(self, name, lock_wait)
+
+    def wait(self, name: str, lock_wait: LockWait | None, log: Callable[[], OpenLog]) -> Wait:
+        """The wait of one append for a log that another thread or process holds: one limit for both."""
+        lock = f"the append lock of {name}"
+        return Wait(lock_wait or self._folder.lock_wait, lock, lambda: file_lock_holder(log().lock))
 
     def look_up(self, name: str) -> OpenLog:
         """The open log of a name, counted as in use until it is given back."""
@@ -122,16 +130,18 @@ class OpenLogs:
 class Taken:
     """One append's hold on a log. Entering waits for the lock; leaving lets it go."""
 
-    __slots__ = ("_log", "_logs", "_name")
+    __slots__ = ("_log", "_logs", "_name", "_wait")
 
-    def __init__(self, logs: OpenLogs, name: str) -> None:
+    def __init__(self, logs: OpenLogs, name: str, lock_wait: LockWait | None) -> None:
         self._logs = logs
         self._name = name
+        self._wait: Wait | LockWait | None = lock_wait
 
     def __enter__(self) -> OpenLog:
         for _ in range(_TRIES_MAX):
             self._log = log = self._logs.look_up(self._name)
-            log.turn.acquire()
+            if not log.turn.acquire(False):  # noqa: FBT003 - every append does this: a position is faster than a name
+                self._wait_for_threads(log)
             if self._is_held(log):
                 return log
             self._leave()
@@ -142,7 +152,10 @@ class Taken:
         if log.closed:
             return False
         try:
-            fcntl.flock(log.lock, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(log.lock, _LOCK_AT_ONCE)
+            except BlockingIOError:
+                self._wait_for_processes(log)
             found = os.fstat(log.log)
         except OSError:
             log.close()
@@ -154,6 +167,30 @@ class Taken:
             # A file that was replaced or removed under us must not swallow what is appended.
             log.close()
         return not log.closed
+
+    def _wait_for_threads(self, log: OpenLog) -> None:
+        try:
+            self._waiting().acquire(log.turn)
+        except BaseException:
+            self._logs.give_back(log)
+            raise
+
+    def _wait_for_processes(self, log: OpenLog) -> None:
+        try:
+            wait_for_file(log.lock, fcntl.LOCK_EX, self._waiting())
+        except OSError:
+            raise
+        except BaseException:
+            # A thread may still wait for the lock of these descriptors: the next append opens its own.
+            log.close()
+            self._leave()
+            raise
+
+    def _waiting(self) -> Wait:
+        """The wait of this append, begun when it is needed."""
+        if not isinstance(self._wait, Wait):
+            self._wait = self._logs.wait(self._name, self._wait, lambda: self._log)
+        return self._wait
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

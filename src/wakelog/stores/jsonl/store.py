@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from wakelog.errors import Conflict, LeaseLost, WakelogError
+from wakelog.errors import Conflict, LeaseLost, StoreBusy, WakelogError
 from wakelog.log.end import End, already_there, check_place
 from wakelog.log.lines import Line, lines_after, split
 from wakelog.log.seal import seal_of, seq_of
@@ -32,6 +32,7 @@ from wakelog.stores.jsonl.journal_files import JournalFiles
 from wakelog.stores.jsonl.lease_file import Leases
 from wakelog.stores.jsonl.naming import Naming
 from wakelog.stores.jsonl.open_logs import OpenLog, OpenLogs
+from wakelog.stores.locking import AT_ONCE, DEFAULT_WAIT, LockWait
 
 if TYPE_CHECKING:
     from wakelog.stores.jsonl.syncing import Sync
@@ -47,7 +48,7 @@ class JsonlStore:
     """Sessions as files in one folder. `now` counts seconds since boot, for leases.
 
     `sync`: how many appends are made durable together. Each file by itself, or the whole file system at once, which is
-    faster unless others write a lot there.
+    faster unless others write a lot there. `lock_wait`: the limit on the wait for a lock of another process.
     """
 
     def __init__(
@@ -56,8 +57,9 @@ class JsonlStore:
         *,
         now: Callable[[], float] | None = None,
         sync: Literal["file", "filesystem"] = "file",
+        lock_wait: LockWait = DEFAULT_WAIT,
     ) -> None:
-        self.folder = Folder(path)
+        self.folder = Folder(path, lock_wait=lock_wait)
         self._leases = Leases(self.folder, now=now)
         self._logs = OpenLogs(self.folder)
         self._naming = Naming(self.folder)
@@ -127,38 +129,57 @@ class JsonlStore:
                 places.setdefault(self.name(append.session), []).append(at)
             except WakelogError as error:
                 answers[at] = error
-        # Always in the order of their names, so that no two processes ever wait for each other.
+        # No lock is held while another one is waited for, so a stopped writer of one session delays no other session.
+        late = []
         names = sorted(places)
         for start in range(0, len(names), _TAKEN_MAX):
-            with contextlib.ExitStack() as held:
-                written = {}
-                for name in names[start : start + _TAKEN_MAX]:
-                    log = self._write_all(held, name, places[name], appends, answers)
-                    if log is not None:
-                        written[name] = log
-                for name, failure in self._sync_all(written).items():
-                    answers |= {at: failure for at in places[name] if isinstance(answers[at], Sealed)}
+            late += self._append_held(names[start : start + _TAKEN_MAX], places, appends, answers, AT_ONCE)
+        wait = self.folder.lock_wait
+        until = time.monotonic() + wait.timeout_s
+        for name in late:
+            left = wait._replace(timeout_s=max(0.0, until - time.monotonic()))
+            self._append_held([name], places, appends, answers, left)
         return [answers[at] for at in range(len(appends))]
+
+    def _append_held(
+        self,
+        names: Sequence[str],
+        places: Mapping[str, Sequence[int]],
+        appends: Sequence[Append],
+        answers: dict[int, Sealed | WakelogError],
+        lock_wait: LockWait,
+    ) -> list[str]:
+        """Writes to these logs, all of them held, and syncs them together; gives the logs that were not free."""
+        busy: list[str] = []
+        with contextlib.ExitStack() as held:
+            written = {}
+            for name in names:
+                try:
+                    log = held.enter_context(self._logs.taken(name, lock_wait))
+                except WakelogError as error:
+                    answers |= dict.fromkeys(places[name], error)
+                    busy += [name] if isinstance(error, StoreBusy) else []
+                    continue
+                if self._write_all(name, log, places[name], appends, answers):
+                    written[name] = log
+            for name, failure in self._sync_all(written).items():
+                answers |= {at: failure for at in places[name] if isinstance(answers[at], Sealed)}
+        return busy
 
     def _write_all(
         self,
-        held: contextlib.ExitStack,
         name: str,
+        log: OpenLog,
         places: Sequence[int],
         appends: Sequence[Append],
         answers: dict[int, Sealed | WakelogError],
-    ) -> OpenLog | None:
-        """Writes what goes into one log and notes what came of it; gives the log if it is to be synced."""
-        try:
-            log = held.enter_context(self._logs.taken(name))
-        except WakelogError as error:
-            answers |= dict.fromkeys(places, error)
-            return None
+    ) -> bool:
+        """Writes what goes into one log and notes what came of it; whether the log is to be synced."""
         is_due = False
         for at in places:
             answer = answers[at] = self._unsynced(name, log, appends[at])
             is_due = is_due or (appends[at].durable and isinstance(answer, Sealed))
-        return log if is_due else None
+        return is_due
 
     def _unsynced(self, name: str, log: OpenLog, append: Append) -> Sealed | WakelogError:
         try:

@@ -15,6 +15,7 @@ from psycopg.rows import TupleRow
 
 from wakelog.errors import NewerFormat, StoreError
 from wakelog.stores.database.migrations import migrations, newest
+from wakelog.stores.locking import DEFAULT_WAIT, LockWait
 from wakelog.stores.postgres.pool import Connection, Connections, Given
 from wakelog.stores.postgres.url import PostgresUrl
 
@@ -44,9 +45,9 @@ def committing(statement: LiteralString) -> LiteralString:
 class Database:
     """A PostgreSQL database with our schema in it, or without it until the first write."""
 
-    def __init__(self, url: PostgresUrl) -> None:
+    def __init__(self, url: PostgresUrl, *, lock_wait: LockWait = DEFAULT_WAIT) -> None:
         self.url = url
-        self.connections = Connections(url)
+        self.connections = Connections(url, lock_wait)
         self._version = 0
 
     def read(self, statement: LiteralString, given: Given | None = None) -> list[TupleRow]:

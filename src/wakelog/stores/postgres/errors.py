@@ -26,7 +26,6 @@ _SAID: dict[str, tuple[str, str]] = {
     "57P02": ("the server has crashed and recovers", _TRY_AGAIN),
     "57P03": ("the server does not take connections at the moment", _TRY_AGAIN),
     "57014": ("the server gave the statement up", "raise statement_timeout for this role"),
-    "55P03": ("a lock was not free in time", _TRY_AGAIN),
     "40P01": ("two transactions waited for each other", _TRY_AGAIN),
     "40001": ("too many others write at the same time", _TRY_AGAIN),
     "42P01": ("the tables of wakelog are not there, or not all of them", "restore them from a backup"),

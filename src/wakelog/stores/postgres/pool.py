@@ -29,7 +29,9 @@ from psycopg.types.numeric import Int8BinaryDumper
 from psycopg.waiting import Ready, Wait
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
-from wakelog.errors import StoreError, Unavailable
+from wakelog.errors import StoreBusy, StoreError, Unavailable
+from wakelog.stores.locking import DEFAULT_WAIT, LockWait
+from wakelog.stores.postgres.blocking import LockWatch
 from wakelog.stores.postgres.errors import explained, gave_no_answer, lost, refused
 from wakelog.stores.postgres.url import PostgresUrl
 from wakelog.stores.time_limit import is_time_up
@@ -68,10 +70,12 @@ class _Connection(psycopg.Connection[TupleRow]):
 
     kept: psycopg.Cursor[TupleRow]
     ear: select.poll
+    # None until the connection is set up.
+    watch: LockWatch | None = None
 
     @classmethod
     def connect(  # type: ignore[override]
-        cls, conninfo: str = "", *, failures: Failures, is_pooled: bool, **parameters: Any
+        cls, conninfo: str = "", *, failures: Failures, url: PostgresUrl, lock_wait: LockWait, **parameters: Any
     ) -> Self:
         try:
             connection = super().connect(conninfo, **parameters)
@@ -79,15 +83,21 @@ class _Connection(psycopg.Connection[TupleRow]):
             connection.ear.register(connection.fileno(), select.POLLIN)
             # By itself it would choose a type by size, and prepare a statement anew whenever a number gets longer.
             connection.adapters.register_dumper(int, Int8BinaryDumper)
-            if not is_pooled:
+            if not url.is_pooled:
                 connection.execute(_WAIT_FOR_DISK)
+            connection.watch = LockWatch(url, lock_wait)
         except psycopg.Error as error:
             failures.append((time.monotonic(), error))
             raise
         return connection
 
     def wait(self, gen: PQGen[_Result], *given: Any, **more: Any) -> _Result:
-        """Waits for the server as psycopg does, but not longer than the leases on this thread allow."""
+        """Waits for the server as psycopg does, but not longer than the leases on this thread allow.
+
+        A statement that is not answered may wait for a lock.
+        """
+        if self.watch is not None:
+            gen = self.watch.watched(gen, self.pgconn.backend_pid)
         return super().wait(_limited(gen), *given, **more)
 
 
@@ -107,8 +117,9 @@ def _limited(gen: PQGen[_Result]) -> Generator[Wait, Ready | int, _Result]:
 class Connections:
     """The connections of this process to the database at a URL."""
 
-    def __init__(self, url: PostgresUrl) -> None:
+    def __init__(self, url: PostgresUrl, lock_wait: LockWait = DEFAULT_WAIT) -> None:
         self.url = url
+        self._lock_wait = lock_wait
         self._begin()
 
     def _begin(self) -> None:
@@ -149,6 +160,8 @@ class Connections:
             cursor = connection.kept if writes else connection.cursor(binary=True)
             rows = cursor.execute(statement, given).fetchall()
             is_done = True
+        except errors.LockNotAvailable as error:
+            raise _busy(connection) from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             if str(error) == _NO_ANSWER:
                 # Whatever the server still says on this connection belongs to a statement that was given up.
@@ -171,6 +184,8 @@ class Connections:
         connection = self._taken(pool)
         try:
             yield connection
+        except errors.LockNotAvailable as error:
+            raise _busy(connection) from error
         except psycopg.Error as error:
             raise explained(error, self.url) from error
         finally:
@@ -192,7 +207,7 @@ class Connections:
     def _new_pool(self) -> ConnectionPool[_Connection]:
         pool = ConnectionPool(
             connection_class=_Connection,
-            kwargs=self.url.parameters() | {"failures": self._failures, "is_pooled": self.url.is_pooled},
+            kwargs=self.url.parameters() | {"failures": self._failures, "url": self.url, "lock_wait": self._lock_wait},
             min_size=0,
             max_size=_CONNECTIONS_MAX,
             reconnect_timeout=0.0,
@@ -238,6 +253,11 @@ class Connections:
                 while True:
                     pool.putconn(self._at_hand.pop())
             pool.close()
+
+
+def _busy(connection: _Connection) -> StoreBusy:
+    assert connection.watch is not None
+    return connection.watch.busy()
 
 
 def _answers(connection: Connection) -> bool:

@@ -15,14 +15,18 @@ except ImportError as _missing:
     ) from _missing
 
 from wakelog.stores.database.row_store import RowStore
+from wakelog.stores.locking import DEFAULT_WAIT, LockWait
 from wakelog.stores.postgres.database import Database
 from wakelog.stores.postgres.tables import PostgresTables
 from wakelog.stores.postgres.url import PostgresUrl
 
 
 class PostgresStore(RowStore):
-    """Sessions in the database at a URL; `url.py` says what may stand in it."""
+    """Sessions in the database at a URL; `url.py` says what may stand in it.
 
-    def __init__(self, url: str) -> None:
-        self.database = Database(PostgresUrl(url))
+    `lock_wait`: the limit on the wait for another transaction's lock.
+    """
+
+    def __init__(self, url: str, *, lock_wait: LockWait = DEFAULT_WAIT) -> None:
+        self.database = Database(PostgresUrl(url, lock_timeout_s=lock_wait.timeout_s), lock_wait=lock_wait)
         super().__init__(PostgresTables(self.database))

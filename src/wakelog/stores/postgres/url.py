@@ -35,7 +35,11 @@ _PREPARE_AFTER = 2
 class PostgresUrl:
     """Where the database is, and how to speak with it."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, lock_timeout_s: float | None = None) -> None:
+        self._options = _OPTIONS
+        if lock_timeout_s is not None:
+            # The server takes 0 for no limit.
+            self._options += f" -c lock_timeout={max(1, round(lock_timeout_s * 1000))}"
         plain, _, query = url.partition("?")
         words = [word.partition("=") for word in query.split("&") if word]
         ours = {name: unquote(value) for name, _, value in words if name in ("pooler", "direct")}
@@ -57,7 +61,7 @@ class PostgresUrl:
             # What one statement leaves behind would be met by somebody else's next one.
             return given | {"prepare_threshold": None}
         theirs = self._parameters.get("options") or os.environ.get("PGOPTIONS", "")
-        return given | {"options": f"{_OPTIONS} {theirs}".strip(), "prepare_threshold": _PREPARE_AFTER}
+        return given | {"options": f"{self._options} {theirs}".strip(), "prepare_threshold": _PREPARE_AFTER}
 
     def __str__(self) -> str:
         host = self._parameters.get("host") or os.environ.get("PGHOST") or "the local socket"

@@ -2,7 +2,9 @@
 
 Three connections, each used by one thread at a time: one reads, one writes and syncs at every commit, one writes
 without a sync (journals, and entries that need none): with a write-ahead log that still survives the process.
-Rule 1: writers take a lock file first. SQLite would let them poll for its own lock, and the unlucky ones starve.
+Rule 1: SQLite's own lock, held for one transaction, is the only one that keeps another writer out. Writers poll for it,
+and the unlucky ones would starve. So they queue for a lock file first, and go on without it where a stopped process
+has it: a process that is stopped outside of a transaction keeps no other process from writing.
 Rule 2: reading makes nothing. A file that is not there reads as an empty one; the schema is brought up to date by
 the first write.
 Rule 3: after an input/output error a connection is closed, and the next use opens a new one.
@@ -11,20 +13,35 @@ Rule 3: after an input/output error a connection is closed, and the next use ope
 import contextlib
 import errno
 import fcntl
+import functools
 import os
 import sqlite3
 import stat
 import threading
+import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from wakelog.errors import Damaged, NewerFormat, NoAccess, StoreError, Unavailable
+from wakelog.errors import Damaged, NewerFormat, NoAccess, StoreBusy, StoreError, Unavailable
+from wakelog.stores import load
 from wakelog.stores.database.migrations import Migration, migrations, newest
 from wakelog.stores.files import storage, storage_error, sync_folder
+from wakelog.stores.locking import (
+    DEFAULT_WAIT,
+    Holder,
+    LockWait,
+    QueueWait,
+    Wait,
+    busy,
+    file_lock_holder,
+    is_locked,
+    wait_for_file,
+)
 
+T = TypeVar("T")
 _Use: TypeAlias = Literal["read", "sync", "quick"]
 _SYNCHRONOUS = {"read": "NORMAL", "sync": "FULL", "quick": "NORMAL"}
 # "wake": so that another program's database is never taken for ours.
@@ -32,9 +49,9 @@ _APPLICATION_ID = 0x77616B65
 # How a database begins; its program stands behind that.
 _MAGIC, _BEGINNING_BYTES = b"SQLite format 3\0", 72
 _SQLITE_MIN = (3, 37, 0)
-# Writers of ours wait for the lock file: only another program is waited for here. A call that blocks longer than a
-# lease lasts would keep a run from stopping in time; `stores/retrying.py` repeats it.
-_BUSY_TIMEOUT_S = 5.0
+# Which part of the whole wait a writer queues for the lock file, and how long it does not queue again after that.
+_QUEUE_PART = 0.5
+_NO_QUEUE_S = 60.0
 _CACHE_KIB = 16 * 1024
 _INHERITED: list[sqlite3.Connection] = []
 
@@ -42,10 +59,12 @@ _INHERITED: list[sqlite3.Connection] = []
 class SqliteFile:
     """One database file, opened when it is needed."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, lock_wait: LockWait = DEFAULT_WAIT) -> None:
         self.path = os.path.abspath(path)
+        self._lock_wait = lock_wait
         self._connections: dict[_Use, sqlite3.Connection] = {}
-        self._lock = -1
+        self._lock, self._no_queue_until = -1, 0.0
+        self._wait: Wait | None = None
         self._is_current = self._has_schema = False
         self._begin()
 
@@ -85,7 +104,7 @@ class SqliteFile:
     @contextlib.contextmanager
     def writing(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
         """One transaction, alone among all writers of this file; durable when it is over, if that is asked for."""
-        with self.turn(durable=durable) as connection, _transaction(connection):
+        with self.turn(durable=durable) as connection, self._transaction(connection):
             yield connection
 
     def turn(self, *, durable: bool = True) -> "Turn":
@@ -93,12 +112,16 @@ class SqliteFile:
         return Turn(self, "sync" if durable else "quick")
 
     def take_turn(self, use: _Use) -> sqlite3.Connection:
-        """Waits for all other writers of this file."""
+        """Queue with all other writers of this file. Only a transaction keeps them out."""
         self._leave_to_parent()
-        self._writing.acquire()
+        wait = None
+        if not self._writing.acquire(blocking=False):
+            wait = self._new_wait()
+            wait.acquire(self._writing)
         try:
+            self._wait = wait
             self._make()
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            self._queue()
         except BaseException as error:
             self._writing.release()
             if isinstance(error, OSError):
@@ -111,6 +134,44 @@ class SqliteFile:
             self.give_turn(use, error)
             raise
         return connection
+
+    def _queue(self) -> None:
+        """Take the lock file if it is free in time. It makes waiting fair; nothing depends on it."""
+        if is_locked(self._lock, fcntl.LOCK_EX) or time.monotonic() < self._no_queue_until:
+            return
+        limit_s = self._lock_wait.timeout_s * _QUEUE_PART
+        queue = QueueWait(self._waiting(), limit_s, lambda: file_lock_holder(self._lock))
+        try:
+            wait_for_file(self._lock, fcntl.LOCK_EX, queue)
+        except StoreBusy:
+            # A thread may still wait for the lock of this descriptor.
+            os.close(self._lock)
+            self._lock = self._opened_lock()
+            self._no_queue_until = time.monotonic() + _NO_QUEUE_S
+
+    def _waiting(self) -> Wait:
+        """The wait of this turn, begun when it is needed: one limit for all that the turn waits for."""
+        if self._wait is None:
+            self._wait = self._new_wait()
+        return self._wait
+
+    def _new_wait(self) -> Wait:
+        return Wait(self._lock_wait, f"the write lock of {self.path}", functools.partial(_lock_holder, self.path))
+
+    def repeated(self, statement: Callable[[], T]) -> T:
+        """Run a statement that begins a transaction; again and again while another process is inside of one."""
+        try:
+            return statement()
+        except sqlite3.OperationalError as error:
+            if not _is_busy(error):
+                raise
+        while True:
+            self._waiting().pause()
+            try:
+                return statement()
+            except sqlite3.OperationalError as error:
+                if not _is_busy(error):
+                    raise
 
     def give_turn(self, use: _Use, error: BaseException | None) -> None:
         """Lets the next one write. An error of SQLite is told in our words."""
@@ -164,6 +225,9 @@ class SqliteFile:
             connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[use]}")
             connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             connection.execute("PRAGMA trusted_schema = OFF")
+            if use != "read":
+                # From here on `repeated` waits, and says for whom.
+                connection.execute("PRAGMA busy_timeout = 0")
         except BaseException:
             connection.close()
             raise
@@ -173,14 +237,23 @@ class SqliteFile:
         if use != "read":
             # SQLite would open it all the same, to read, and leave files beside it.
             self._check_access(os.W_OK, "write to")
-            return _connected(self.path, "rw")
+            return self._connected("rw")
         self._check_access(os.R_OK, "read")
         for mode in self._ways_to_read():
             with contextlib.suppress(sqlite3.OperationalError):
-                connection = _connected(self.path, mode)
+                connection = self._connected(mode)
                 connection.execute("SELECT 1 FROM sqlite_master").fetchone()
                 return connection
-        return _connected(self.path, "ro")
+        return self._connected("ro")
+
+    def _connected(self, mode: str) -> sqlite3.Connection:
+        return sqlite3.connect(
+            f"file:{quote(self.path)}?mode={mode}",
+            uri=True,
+            timeout=self._lock_wait.timeout_s,
+            isolation_level=None,
+            check_same_thread=False,
+        )
 
     def _check_access(self, how: int, doing: str) -> None:
         """Opening the file to find out would let go of SQLite's locks on it when it is closed again."""
@@ -225,8 +298,10 @@ class SqliteFile:
                 raise StoreError(f"{self.path} belongs to another user", hint="choose another store with --store")
             if found.st_size and not os.path.exists(f"{self.path}-lock"):
                 _check_beginning(self.path)
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._lock = os.open(f"{self.path}-lock", flags, 0o600)
+            self._lock = self._opened_lock()
+
+    def _opened_lock(self) -> int:
+        return os.open(f"{self.path}-lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
     def _leave_to_parent(self) -> None:
         """After a fork what is open is the parent's. It is kept, because even closing it would touch its locks."""
@@ -244,13 +319,28 @@ class SqliteFile:
         if self._is_current:
             return
         if _version(connection) < newest("sqlite"):
-            connection.execute("PRAGMA journal_mode = WAL")
-            with _transaction(connection):
+            self.repeated(lambda: connection.execute("PRAGMA journal_mode = WAL"))
+            with self._transaction(connection):
                 version = _version(connection)
                 for step in migrations("sqlite"):
                     if step.version > version:
                         apply(connection, step)
         self._is_current = True
+
+    @contextlib.contextmanager
+    def _transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
+        self.begin(connection)
+        try:
+            yield
+            self.repeated(lambda: connection.execute("COMMIT"))
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+
+    def begin(self, connection: sqlite3.Connection) -> None:
+        """Begin a transaction that writes."""
+        self.repeated(lambda: connection.execute("BEGIN IMMEDIATE"))
 
     # ── what goes wrong ──────────────────────────────────────────────────────────────────────────
 
@@ -260,10 +350,18 @@ class SqliteFile:
             yield
         except sqlite3.Error as error:
             self._drop(use)
+            if _is_busy(error):
+                raise self._busy() from error
             raise store_error(f"cannot {doing} {self.path}", error) from error
+
+    def _busy(self) -> StoreBusy:
+        """The error of a statement that SQLite itself waited with: a reader meets a file that is being made."""
+        return busy(f"the lock of {self.path}", _lock_holder(self.path), self._lock_wait.timeout_s)
 
     def _write_error(self, error: sqlite3.Error) -> StoreError:
         """What SQLite said of a write. It does not tell a folder that it may not write to from other trouble."""
+        if _is_busy(error):
+            return self._busy()
         folder = os.path.dirname(self.path)
         if _code(error) in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN) and not os.access(folder, os.W_OK):
             return storage_error(f"write to {self.path}", PermissionError(errno.EACCES, "", folder))
@@ -313,16 +411,6 @@ def _check_beginning(path: str) -> None:
         raise StoreError(f"{path} is a database of another program", hint="choose another file")
 
 
-def _connected(path: str, mode: str) -> sqlite3.Connection:
-    return sqlite3.connect(
-        f"file:{quote(path)}?mode={mode}",
-        uri=True,
-        timeout=_BUSY_TIMEOUT_S,
-        isolation_level=None,
-        check_same_thread=False,
-    )
-
-
 def _empty() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     for step in migrations("sqlite"):
@@ -346,24 +434,11 @@ def apply(connection: sqlite3.Connection, step: Migration) -> None:
     connection.execute(f"PRAGMA application_id = {_APPLICATION_ID:d}")
 
 
-@contextlib.contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        with contextlib.suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
-        raise
-
-
 _HINTS = {
     sqlite3.SQLITE_FULL: os.strerror(errno.ENOSPC) + ": free some space and try again",
     sqlite3.SQLITE_READONLY: "the file or its folder is read-only; check who owns it and its permissions",
     sqlite3.SQLITE_PERM: "check who owns the file and its permissions",
     sqlite3.SQLITE_CANTOPEN: "check that the folder is there, who owns it and its permissions",
-    sqlite3.SQLITE_BUSY: "another program has locked the file; let it finish and try again",
     sqlite3.SQLITE_LOCKED: "another program has locked the file; let it finish and try again",
     sqlite3.SQLITE_IOERR: "the disk reported an error; what was acknowledged before is kept",
     sqlite3.SQLITE_NOTADB: "give the path of a database that wakelog has made, or of none",
@@ -384,6 +459,16 @@ def store_error(what: str, error: sqlite3.Error) -> StoreError:
     """What SQLite said, in one line, with what to do now."""
     code = _code(error)
     return _KINDS.get(code, StoreError)(f"{what}: {error}", hint=_HINTS.get(code, ""))
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return _code(error) == sqlite3.SQLITE_BUSY
+
+
+def _lock_holder(path: str) -> Holder | None:
+    """The process that keeps a database locked."""
+    holder: Holder | None = load("wakelog.stores.lock_holders").sqlite_holder(path)
+    return holder
 
 
 def _code(error: sqlite3.Error) -> int:

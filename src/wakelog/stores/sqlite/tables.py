@@ -145,7 +145,7 @@ class SqliteTables:
         """See `Tables`. One append is one statement."""
         if len(additions) == 1 and _is_plain(additions[0]):
             with self._file.turn(durable=additions[0].durable) as db:
-                if self._append(db, additions[0]):
+                if self._file.repeated(lambda: self._append(db, additions[0])):
                     return [True]
         with self._file.writing(durable=any(addition.durable for addition in additions)) as db:
             if len(additions) > 1 and self._add_at_once(db, additions):
@@ -159,9 +159,9 @@ class SqliteTables:
         said = [_said(self._key(db, addition.session), addition) for addition in additions]
         if db.executemany(_APPEND, said).rowcount == len(additions):
             return True
-        # Who it was is not told. Nobody else can write meanwhile: the file's lock is ours.
+        # Which one it was is not known. Another writer may come first now: each is judged anew.
         db.execute("ROLLBACK")
-        db.execute("BEGIN IMMEDIATE")
+        self._file.begin(db)
         return False
 
     def _add(self, db: sqlite3.Connection, addition: Addition) -> bool:

@@ -1,0 +1,246 @@
+"""Locks with a limit on the wait: try, wait, and raise `StoreBusy` when the time is up.
+
+Rule 1: a free lock costs one system call. Everything else here runs only while another process holds the lock.
+Rule 2: a wait ends after `LockWait.timeout_s` in total, whatever the lock holder does: a holder that was stopped with
+SIGSTOP keeps its locks. Under a lease it ends when that lease must be given up, if that is sooner.
+Rule 3: after two milliseconds of polling, waiters stand in the kernel's queue. `flock` has no timeout, so a thread
+makes the blocking call and the caller waits for the thread. Polling alone was measured: 8 writers of one session took
+2 to 4 times as long, and single appends waited for seconds, because the process that has just let the lock go takes it
+again before the others look.
+Rule 4: stores print nothing. `LockWait.on_wait` is called once for each long wait, so that a front end can tell
+the user which process the command waits for.
+"""
+
+import _thread
+import fcntl
+import math
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from wakelog.errors import StoreBusy
+from wakelog.stores import load
+from wakelog.stores.holding import seconds_since_boot
+from wakelog.stores.time_limit import earliest_stop
+
+DEFAULT_TIMEOUT_S = 30.0
+NOTICE_AFTER_S = 1.5
+# Pauses between two tries where a lock can only be polled.
+_FIRST_PAUSE_S = 0.000_2
+_LONGEST_PAUSE_S = 0.01
+_PAUSE_GROWTH = 1.5
+# Most locks are held for less than a millisecond or two: they are polled for that long before a thread is started.
+_QUICK_TRIES = 20
+_QUICK_PAUSE_S = 0.000_1
+# How often the holder of a lock is looked at that can be done without.
+_LOOK_S = 1.0
+_HOLDERS = "wakelog.stores.lock_holders"
+
+
+class Holder(Protocol):
+    """What holds a lock: a process of this machine, or a backend of a server. `str` of it names and describes it."""
+
+    @property
+    def pid(self) -> int:
+        """Its process number."""
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it was stopped by a signal or a debugger."""
+
+    @property
+    def hint(self) -> str:
+        """What a user can do about it."""
+
+
+class Waiting(NamedTuple):
+    """A wait for a lock that lasts longer than usual. `holder` is None where it cannot be found out."""
+
+    lock: str
+    """The lock in words: `the append lock of crab_user_1`."""
+    holder: Holder | None
+    waited_s: float
+
+    def __str__(self) -> str:
+        by = f", held by {self.holder}" if self.holder else ""
+        return f"waiting for {self.lock}{by}"
+
+
+class LockWait(NamedTuple):
+    """How long a store waits for a lock, and the callback that is told about a long wait."""
+
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    on_wait: Callable[[Waiting], None] | None = None
+
+
+DEFAULT_WAIT = LockWait()
+AT_ONCE = LockWait(timeout_s=0.0)
+
+
+class Wait:
+    """One wait for a lock, begun when the first try found it taken. `find_holder` looks for the lock's holder."""
+
+    def __init__(self, policy: LockWait, lock: str, find_holder: Callable[[], Holder | None]) -> None:
+        self._policy = policy
+        self._lock = lock
+        self._find_holder = find_holder
+        self._begun = time.monotonic()
+        self._limit_s = min(policy.timeout_s, _left_of_leases_s())
+        self._pause_s = _FIRST_PAUSE_S
+        self._is_told = policy.on_wait is None
+
+    def pause(self, seconds: float | None = None) -> None:
+        """Sleep before the next try, longer each time unless told how long; `StoreBusy` when the time is up."""
+        left_s = self.left_s()
+        if seconds is None:
+            # Waiters that sleep equally long would all try at the same moment.
+            seconds = self._pause_s * (0.5 + time.monotonic_ns() % 1024 / 2048)
+            self._pause_s = min(self._pause_s * _PAUSE_GROWTH, _LONGEST_PAUSE_S)
+        time.sleep(min(left_s, seconds))
+
+    def acquire(self, lock: "threading.Lock | threading.RLock") -> None:
+        """Wait for a lock among threads of this process; `StoreBusy` when the time is up."""
+        while not lock.acquire(timeout=min(self.left_s(), NOTICE_AFTER_S)):
+            pass
+
+    def left_s(self) -> float:
+        """Seconds until the limit. Gives the notice when it is due; raises `StoreBusy` at the limit."""
+        waited_s = time.monotonic() - self._begun
+        if waited_s >= self._limit_s:
+            raise busy(self._lock, self._find_holder(), waited_s)
+        if not self._is_told and waited_s >= NOTICE_AFTER_S:
+            self._is_told = True
+            assert self._policy.on_wait is not None
+            self._policy.on_wait(Waiting(self._lock, self._find_holder(), waited_s))
+        return self._limit_s - waited_s
+
+
+class QueueWait(Wait):
+    """A part of a longer wait, for a lock that can be done without: it is not worth waiting for a stopped process."""
+
+    def __init__(self, whole: Wait, limit_s: float, find_holder: Callable[[], Holder | None]) -> None:
+        super().__init__(LockWait(limit_s), "the queue", find_holder)
+        self._whole = whole
+
+    def left_s(self) -> float:
+        """See `Wait`. The holder is looked at once a second."""
+        left_s = min(self._whole.left_s(), super().left_s())
+        if time.monotonic() - self._begun >= _LOOK_S:
+            holder = self._find_holder()
+            if holder is not None and holder.is_stopped:
+                raise busy(self._lock, holder, _LOOK_S)
+        return min(left_s, _LOOK_S)
+
+
+def _left_of_leases_s() -> float:
+    """How long a call on this thread may wait, because of the leases that are held here."""
+    stop_at = earliest_stop()
+    return math.inf if stop_at is None else max(0.0, stop_at - seconds_since_boot())
+
+
+def busy(lock: str, holder: Holder | None, waited_s: float) -> StoreBusy:
+    """The error for a lock that was not free in time: names its holder where that is known."""
+    by = str(holder) if holder else "another process"
+    hint = holder.hint if holder else "find the process that holds it, let it finish or end it, and try again"
+    pid = holder.pid if holder else None
+    return StoreBusy(f"{by} holds {lock}; gave up after {waited_s:.3g} s", hint=hint, holder_pid=pid)
+
+
+def lock_file(descriptor: int, how: int, lock: str, policy: LockWait) -> None:
+    """Take a `flock` lock, shared or exclusive, within the limit; `OSError` for anything but a taken lock."""
+    if not is_locked(descriptor, how):
+        wait_for_file(descriptor, how, Wait(policy, lock, lambda: file_lock_holder(descriptor)))
+
+
+def file_lock_holder(descriptor: int) -> Holder | None:
+    """The process that holds a `flock` lock on an open file."""
+    holder: Holder | None = load(_HOLDERS).flock_holder(descriptor)
+    return holder
+
+
+def wait_for_file(descriptor: int, how: int, wait: Wait) -> None:
+    """Wait for a `flock` lock that another process holds. After an error the caller must close the descriptor."""
+    for _ in range(_QUICK_TRIES):
+        wait.pause(_QUICK_PAUSE_S)
+        if is_locked(descriptor, how):
+            return
+    place = _place(descriptor)
+    if place in _abandoned:
+        _poll(descriptor, how, wait)
+    else:
+        _block(descriptor, how, wait, place)
+
+
+def is_locked(descriptor: int, how: int) -> bool:
+    """Take a `flock` lock without waiting; False where another process holds it."""
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _poll(descriptor: int, how: int, wait: Wait) -> None:
+    while not is_locked(descriptor, how):
+        wait.pause()
+
+
+def _block(descriptor: int, how: int, wait: Wait, place: tuple[int, int]) -> None:
+    """Stand in the kernel's queue for a lock until the time is up."""
+    call = _BlockingCall(descriptor, how)
+    try:
+        wait.acquire(call.is_done)
+    except BaseException:
+        call.abandon(place)
+        raise
+    if call.error is not None:
+        raise call.error
+
+
+def _place(descriptor: int) -> tuple[int, int]:
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino
+
+
+# Files on which a thread still waits for a lock that its caller has given up. A second wait for the same lock polls,
+# so that one stopped process never costs more than one thread for each of its locks.
+_abandoned: set[tuple[int, int]] = set()
+
+
+class _BlockingCall:
+    """A blocking `flock` call in a daemon thread. The thread uses a copy of the descriptor, so the caller may close its
+    own at any time; a lock that is granted after the caller gave up is let go at once.
+    """
+
+    def __init__(self, descriptor: int, how: int) -> None:
+        self.is_done = threading.Lock()
+        self.is_done.acquire()
+        self.error: OSError | None = None
+        self._place: tuple[int, int] | None = None
+        self._ending = threading.Lock()
+        self._has_ended = False
+        self._copy = os.dup(descriptor)
+        # Not `threading.Thread`: its `start` waits until the thread runs, and every append that waits starts one.
+        _thread.start_new_thread(self._run, (how,))
+
+    def _run(self, how: int) -> None:
+        try:
+            fcntl.flock(self._copy, how)
+        except OSError as error:
+            self.error = error
+        with self._ending:
+            self._has_ended = True
+            if self._place is not None:
+                fcntl.flock(self._copy, fcntl.LOCK_UN)
+                _abandoned.discard(self._place)
+            os.close(self._copy)
+        self.is_done.release()
+
+    def abandon(self, place: tuple[int, int]) -> None:
+        """Give the call up. A lock that was granted meanwhile ends with the caller's descriptor."""
+        with self._ending:
+            if not self._has_ended:
+                self._place = place
+                _abandoned.add(place)

@@ -1,0 +1,335 @@
+"""A process that is stopped (SIGSTOP) while it holds a lock: others wait for a limited time and say for whom (15.5).
+
+The holder is a real process that takes the lock through the store's own code. The others are real `wakelog` commands
+with a limit of two seconds. Nothing here measures time: what would hang runs into the timeout of its process.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.faults.lock_holders import MODULE
+from tests.faults.processes import PATIENCE_S, Child, environment
+from tests.stores.faults.logs import body
+from wakelog.errors import StoreBusy
+from wakelog.ports import Append, Sealed
+from wakelog.session import Session
+from wakelog.stores import lock_holders, open_store
+from wakelog.stores.jsonl import JsonlStore
+from wakelog.stores.locking import LockWait, Waiting
+
+LIMIT_S = "2"
+KINDS = ("files", "sqlite", "postgresql")
+BUSY = 5
+
+
+@pytest.fixture(params=KINDS)
+def url(request, tmp_path) -> str:
+    """A store of each kind with two sessions, `s` and `other`."""
+    if request.param == "postgresql":
+        return filled(request.getfixturevalue("postgres_url"))
+    return filled(f"jsonl:{tmp_path}/store" if request.param == "files" else f"sqlite:{tmp_path}/store.db")
+
+
+@pytest.fixture
+def folder_url(tmp_path) -> str:
+    """A folder with two sessions."""
+    return filled(f"jsonl:{tmp_path}/store")
+
+
+@pytest.fixture
+def sqlite_url(tmp_path) -> str:
+    """A SQLite store with two sessions."""
+    return filled(f"sqlite:{tmp_path}/store.db")
+
+
+def filled(url: str) -> str:
+    store = open_store(url)
+    for session in ("s", "other"):
+        Session.create(store, session_id=session).say("hello")
+    store.close()
+    return url
+
+
+@pytest.fixture(autouse=True)
+def _cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("WAKELOG_LOCK_TIMEOUT", LIMIT_S)
+
+
+@contextlib.contextmanager
+def stopped(lock: str, url: str) -> Iterator[Child]:
+    """A process that holds a lock and is stopped."""
+    with Child(lock, url, "s", module=MODULE) as holder:
+        assert holder.hear() == f"held {holder.pid}"
+        holder.stop()
+        yield holder
+
+
+def let_go(holder: Child) -> None:
+    """Continues the holder and waits until the lock is free."""
+    holder.signal(signal.SIGCONT)
+    holder.tell("go")
+    assert holder.hear() == "free"
+
+
+def wakelog(url: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    """A command, to its end. One that hangs fails the test."""
+    return subprocess.run(
+        [sys.executable, "-m", "wakelog", "--store", url, *words],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        env=environment(WAKELOG_CONFIG=os.devnull),
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+def check_busy(done: "subprocess.CompletedProcess[str]", holder: Child, url: str) -> None:
+    """The command ended by itself: one line that it waits, one line that says why it gave up."""
+    assert done.returncode == BUSY, done.stderr
+    waiting, failed = done.stderr.splitlines()
+    assert waiting.startswith("wakelog: waiting for")
+    assert "gave up after " in failed
+    if url.startswith("postgresql:"):
+        for line in (waiting, failed):
+            assert "backend " in line
+            assert "(wakelog, idle in transaction)" in line
+        assert "pg_terminate_backend(" in failed
+    else:
+        for line in (waiting, failed):
+            assert f"process {holder.pid} (python" in line
+            assert "stopped)" in line
+        assert f"kill -CONT {holder.pid}" in failed
+
+
+# ── the append lock ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "words", [("append", "s", "and on"), ("run", "-s", "s", "--model", "demo", "and on")], ids=["append", "run"]
+)
+def test_a_writer_gives_up_and_names_the_stopped_process(url, words):
+    """Issue 15.5: `append` and `run -s` end after the limit with the holder's pid and state; then it goes through."""
+    with stopped("append_lock", url) as holder:
+        check_busy(wakelog(url, *words), holder, url)
+        let_go(holder)
+    done = wakelog(url, *words)
+    assert done.returncode == 0
+    assert "waiting" not in done.stderr
+
+
+def test_other_sessions_are_written(url):
+    """Issue 15.5: in files and in PostgreSQL one session's lock is in no other's way; SQLite has one writer a file."""
+    with stopped("append_lock", url) as holder:
+        for words in (("append", "other", "and on"), ("new",)):
+            done = wakelog(url, *words)
+            if url.startswith("sqlite:"):
+                check_busy(done, holder, url)
+            else:
+                assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_readers_do_not_wait(url):
+    """Issue 15.5, law 9: nothing that only reads takes the append lock, or waits for it."""
+    with stopped("append_lock", url):
+        for words in (("show", "s"), ("tail", "s"), ("verify", "s"), ("export", "s"), ("context", "s")):
+            done = wakelog(url, *words)
+            assert (done.returncode, done.stderr) == (0, ""), words
+            assert done.stdout
+
+
+def test_sessions_are_listed(url):
+    """Issue 15.5: where the catalog cannot be written in time, the list is made without it."""
+    with stopped("append_lock", url):
+        done = wakelog(url, "ls", "--json")
+        assert done.returncode == 0, done.stderr
+        assert {json.loads(line)["id"] for line in done.stdout.splitlines()} == {"s", "other"}
+
+
+def test_errors_in_json(url):
+    """`docs/cli.md`: the kind of the error is `busy`."""
+    with stopped("append_lock", url):
+        done = wakelog(url, "append", "s", "and on", "--json")
+        assert json.loads(done.stderr.splitlines()[-1])["error"]["kind"] == "busy"
+
+
+def test_the_rig_can_fail(url):
+    """The tests above mean something: without a stopped process the same commands are not busy and say nothing."""
+    with Child("append_lock", url, "s", module=MODULE) as holder:
+        assert holder.hear() == f"held {holder.pid}"
+        holder.tell("go")
+        assert holder.hear() == "free"
+        holder.stop()
+        done = wakelog(url, "append", "s", "and on")
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_holder_that_runs_is_waited_for(url):
+    """Issue 15.5: a healthy holder is waited for, and the caller is told once; the append is not refused."""
+    told: list[Waiting] = []
+    with Child("append_lock", url, "s", module=MODULE) as holder:
+        assert holder.hear() == f"held {holder.pid}"
+
+        def tell(waiting: Waiting) -> None:
+            told.append(waiting)
+            holder.tell("go")
+
+        store = open_store(url, lock_wait=LockWait(PATIENCE_S, tell))
+        assert isinstance(store.append("s", body("m1"), after=1), Sealed)
+        store.close()
+    assert len(told) == 1
+    assert told[0].holder is not None
+
+
+# ── the other locks ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_process_stopped_outside_of_a_transaction_keeps_no_one_from_writing(sqlite_url):
+    """Issue 15.5: SQLite's own lock is the only one that counts; the lock file only orders those who wait."""
+    with stopped("queue", sqlite_url):
+        for words in (("append", "s", "and on"), ("append", "other", "and on"), ("new",)):
+            done = wakelog(sqlite_url, *words)
+            assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_creator_gives_up(folder_url):
+    """Issue 15.5: `new` says who holds the lock for new sessions."""
+    with stopped("creating", folder_url) as holder:
+        check_busy(wakelog(folder_url, "new"), holder, folder_url)
+        assert wakelog(folder_url, "append", "s", "and on").returncode == 0
+        let_go(holder)
+    assert wakelog(folder_url, "new").returncode == 0
+
+
+def test_a_blob_is_not_waited_for_without_end(folder_url):
+    """Issue 15.5: the lock of the blobs has the same limit."""
+    with stopped("blobs", folder_url) as holder:
+        store = open_store(folder_url, lock_wait=LockWait(0.1))
+        with pytest.raises(StoreBusy, match="stopped") as found:
+            store.blobs.put(b"content")
+        assert found.value.holder_pid == holder.pid
+        let_go(holder)
+        assert store.blobs.put(b"content").bytes == 7
+
+
+def test_a_list_does_without_a_locked_index(folder_url):
+    """Issue 15.5: an `ls` that was stopped while it read sessions keeps no other `ls` from its answer."""
+    with stopped("index", folder_url) as holder:
+        done = wakelog(folder_url, "ls", "--json")
+        assert done.returncode == 0
+        assert {json.loads(line)["id"] for line in done.stdout.splitlines()} == {"s", "other"}
+        assert f"process {holder.pid} (python" in done.stderr
+
+
+def test_a_reader_does_not_wait_for_a_half_written_line(folder_url):
+    """Law 9: a writer stopped in the middle of a line: what stands before it is read."""
+    with stopped("torn_append", folder_url):
+        done = wakelog(folder_url, "show", "s")
+        assert "hello" in done.stdout
+
+
+def test_readers_take_no_lock(folder_url, monkeypatch):
+    """Law 9: to read a log that ends with a whole line, no lock is taken, not even for a moment."""
+    taken: list[int] = []
+    monkeypatch.setattr("fcntl.flock", lambda _, how: taken.append(how))
+    store = open_store(folder_url)
+    assert len(list(store.load("s"))) == len(list(store.tail("s"))) == 2
+    assert store.held("s") is None
+    assert store.journals("s") == {}
+    assert taken == []
+
+
+# ── many at once ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_one_stuck_session_does_not_fail_a_group(folder_url):
+    """Issue 15.5: appends to other sessions in the same group are kept, and no lock of theirs is held meanwhile."""
+    with stopped("append_lock", folder_url):
+        seen: list[bool] = []
+        appends = [Append(session, body("m1"), 1) for session in ("s", "other")]
+        store = open_store(folder_url, lock_wait=LockWait(2.0, lambda _: seen.append(is_free(folder_url))))
+        stuck, kept = store.append_all(appends)
+        assert isinstance(stuck, StoreBusy)
+        assert isinstance(kept, Sealed)
+        assert seen == [True]
+
+
+def is_free(url: str) -> bool:
+    """Whether another store may append to the session `other` at once."""
+    try:
+        open_store(url, lock_wait=LockWait(0.0)).append("other", body("m2"), after=2)
+    except StoreBusy:
+        return False
+    return True
+
+
+def test_threads_share_the_limit(folder_url):
+    """Issue 15.5: threads that wait for each other behind a stopped process do not add their waits up."""
+    with stopped("append_lock", folder_url) as holder:
+        store = open_store(folder_url, lock_wait=LockWait(1.0))
+        found: list[int | None] = []
+
+        def append(number: int) -> None:
+            with pytest.raises(StoreBusy) as busy:
+                store.append("s", body(f"m{number}"), after=1)
+            found.append(busy.value.holder_pid)
+
+        threads = [threading.Thread(target=append, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        assert found == [holder.pid] * 4
+        let_go(holder)
+        assert store.append("s", body("m9"), after=1).seq == 2
+
+
+def test_a_stopped_process_costs_one_thread_for_each_lock(folder_url):
+    """Issue 15.5: whoever tries again and again behind a stopped process does not gather threads or descriptors."""
+    with stopped("append_lock", folder_url) as holder:
+        store = open_store(folder_url, lock_wait=LockWait(0.05))
+        for _ in range(3):
+            with pytest.raises(StoreBusy):
+                store.append("s", body("m1"), after=1)
+        before = threads_and_files()
+        for _ in range(10):
+            with pytest.raises(StoreBusy):
+                store.append("s", body("m1"), after=1)
+        assert threads_and_files() == before
+        let_go(holder)
+        assert store.append("s", body("m1"), after=1).seq == 2
+        assert JsonlStore(folder_url.partition(":")[2]).append("s", body("m2"), after=2).seq == 3
+
+
+def threads_and_files() -> tuple[int, int]:
+    return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
+
+
+# ── without /proc ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_without_proc_the_holder_is_not_named(folder_url, monkeypatch, tmp_path):
+    """Issue 15.5: the same error, without the holder."""
+    monkeypatch.setattr(lock_holders, "_LOCKS", str(tmp_path / "none"))
+    with stopped("append_lock", folder_url):
+        with pytest.raises(StoreBusy, match="another process holds the append lock of agent_user_1") as found:
+            open_store(folder_url, lock_wait=LockWait(0.1)).append("s", body("m1"), after=1)
+        assert found.value.holder_pid is None
+
+
+@pytest.mark.parametrize("given", ["soon", "-1", "0", "nan", "1e300"])
+def test_a_limit_that_is_none(folder_url, monkeypatch, given):
+    """`docs/cli.md`: one line, exit code 2."""
+    monkeypatch.setenv("WAKELOG_LOCK_TIMEOUT", given)
+    done = wakelog(folder_url, "append", "s", "and on")
+    assert done.returncode == 2
+    assert done.stderr.startswith("wakelog: WAKELOG_LOCK_TIMEOUT must be a number of seconds")
