@@ -7,7 +7,7 @@ ask and wait for the answer, and that nothing else is set going by it.
 
 import msgspec
 
-from wakelog.acts.checking import check_model
+from wakelog.acts.checking import check_custody, check_model
 from wakelog.errors import Conflict, UsageError
 from wakelog.log.entry import Call, Compaction, Entry, Partial
 from wakelog.log.tree import Branch
@@ -45,6 +45,7 @@ async def fold_now(world: World, session_id: str, *, keep: str | None = None, in
     if kept is None:
         return Folding(None, "there is nothing to fold")
     if not held:
+        check_custody(session)
         # Before the request is written: one that cannot be answered here would wait in the queue.
         check_model(world.provider, session.name, branch_state(branch))
     asked = ask_for_fold(session, keep=kept if keep is not None else None, instructions=instructions)

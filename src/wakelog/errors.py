@@ -11,6 +11,7 @@
     └── StoreError          the storage itself failed or is damaged
         ├── Damaged         what is stored cannot be what was written
         ├── NoAccess        the system, or a server, does not let this user read or write it
+        ├── Untrusted       another user owns it or may write to it, so no agent is run on it
         └── NewerFormat     written by a newer wakelog than this one
 
 Failures of the outside world (a model, a tool, a network) are entries in the log and never
@@ -92,6 +93,12 @@ class NoAccess(StoreError):
     """This user may not read or write a file, a folder or a table. What is stored may be in perfect order."""
 
     kind = "no_access"
+
+
+class Untrusted(StoreError):
+    """Another user owns a file or folder of the store, or may write to it: no agent is run on what it holds."""
+
+    kind = "untrusted"
 
 
 class NewerFormat(StoreError):

@@ -195,8 +195,8 @@ IN_STORES = (
         "folders that are links are followed",
         "law 13",
         "stores/files.py",
-        "                _make_ours(path, follow=False)\n",
-        "                _make_ours(path, follow=True)\n",
+        "                self._make_ours(path, follow=False)\n",
+        "                self._make_ours(path, follow=True)\n",
         (f"{REFUSED}::test_a_folder_of_the_store_that_is_a_link_is_refused",),
     ),
     Mutant(
@@ -211,8 +211,8 @@ IN_STORES = (
         "everybody may write everywhere",
         "law 13",
         "stores/files.py",
-        "    if found.st_uid != os.geteuid():\n",
-        "    if found.st_uid < 0:\n",
+        '        self.custody.check_owner("the folder", path, found)\n',
+        "",
         (f"{REFUSED}::test_a_folder_of_somebody_else_is_not_written_to",),
     ),
     Mutant(

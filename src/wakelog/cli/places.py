@@ -9,6 +9,7 @@ import os
 import re
 
 from wakelog.cli import load
+from wakelog.cli.exposed import remember
 from wakelog.cli.progress import watched
 from wakelog.errors import WakelogError
 from wakelog.ports import Catalog, Store
@@ -45,12 +46,29 @@ def shown_url(url: str) -> str:
     return re.sub(_HIDDEN, r"\1…", named)
 
 
+def opened_store(url: str) -> Store:
+    """The store of a URL, with the owners that the user's own configuration trusts.
+
+    The configuration is read only where a file is not private. The command warns of such files at its end.
+    """
+    store = open_store(url, trusted_owners=_trusted_owners)
+    remember(store)
+    return store
+
+
+def _trusted_owners() -> tuple[str, ...]:
+    if not is_configured(os.environ):
+        return ()
+    found: tuple[str, ...] = load("wakelog.config.finding").trusted_owners(os.environ)
+    return found
+
+
 class Place:
     """One store and, when it is asked for, the catalog of it."""
 
     def __init__(self, url: str | None) -> None:
         self.url = store_url(url)
-        self.store: Store = open_store(self.url)
+        self.store: Store = opened_store(self.url)
         self._catalog: Catalog | None = None
 
     @property

@@ -6,6 +6,7 @@ nothing, and its driver need not be installed.
 
 import importlib
 import os
+from collections.abc import Callable, Sequence
 from types import ModuleType
 
 from wakelog.errors import UsageError
@@ -19,8 +20,12 @@ _OWN_CATALOGS = {
 }
 
 
-def open_store(url: str) -> Store:
-    """The store that a URL names: a directory, `jsonl:DIR`, `sqlite:FILE`, `postgresql://…` or `memory:`."""
+def open_store(url: str, *, trusted_owners: Sequence[str] | Callable[[], Sequence[str]] = ()) -> Store:
+    """The store that a URL names: a directory, `jsonl:DIR`, `sqlite:FILE`, `postgresql://…` or `memory:`.
+
+    `trusted_owners`: other users and groups whose files may be run, such as `("ada", "uid:1000", "group:agents")`;
+    `("everyone",)` switches the check off. Stores without files do not use them.
+    """
     scheme, colon, place = url.partition(":")
     store: Store
     match scheme if colon else "":
@@ -29,15 +34,17 @@ def open_store(url: str) -> Store:
         case "sqlite":
             if not place.strip("/"):
                 raise UsageError("no file is named after `sqlite:`", hint="sqlite:sessions.db, for example")
-            store = load("wakelog.stores.sqlite").SqliteStore(os.path.expanduser(place.removeprefix("//")))
+            store = load("wakelog.stores.sqlite").SqliteStore(
+                os.path.expanduser(place.removeprefix("//")), trusted_owners=trusted_owners
+            )
         case "postgresql" | "postgres":
             store = load("wakelog.stores.postgres").PostgresStore(url)
         case "jsonl":
-            store = load("wakelog.stores.jsonl").JsonlStore(os.path.expanduser(place))
+            store = load("wakelog.stores.jsonl").JsonlStore(os.path.expanduser(place), trusted_owners=trusted_owners)
         case word if word and "/" not in word and not os.path.isdir(url):
             raise UsageError(f"no store speaks {word!r}", hint=_SPOKEN)
         case _:
-            store = load("wakelog.stores.jsonl").JsonlStore(os.path.expanduser(url))
+            store = load("wakelog.stores.jsonl").JsonlStore(os.path.expanduser(url), trusted_owners=trusted_owners)
     return store
 
 

@@ -4,16 +4,27 @@ The bytes of every entry are the truth and come back as they were; all columns b
 copy, back up and query with any SQLite shell, for one machine; a commit is synced where an entry must be kept.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from wakelog.ports import Exposure
+from wakelog.stores.custody import Owners
 from wakelog.stores.database.row_store import RowStore
 from wakelog.stores.sqlite.file import SqliteFile
 from wakelog.stores.sqlite.tables import SqliteTables
 
 
 class SqliteStore(RowStore):
-    """Sessions in one SQLite file. `now` counts seconds since boot, for leases."""
+    """Sessions in one SQLite file. `now` counts seconds since boot, for leases.
 
-    def __init__(self, path: str, *, now: Callable[[], float] | None = None) -> None:
-        self.file = SqliteFile(path)
+    `trusted_owners`: other users and groups whose files may be run, such as `("ada", "uid:1000", "group:agents")`.
+    """
+
+    def __init__(self, path: str, *, now: Callable[[], float] | None = None, trusted_owners: Owners = ()) -> None:
+        self.file = SqliteFile(path, trusted_owners)
         super().__init__(SqliteTables(self.file, now=now))
+
+    def custody(self, session: str | None = None, *, blobs: Iterable[str] = ()) -> tuple[Exposure, ...]:
+        """See `ports.Store`: the file holds every session and blob, so it is judged for all of them."""
+        if session is not None:
+            self.name(session)
+        return (*super().custody(session, blobs=blobs), *self.file.exposures())
