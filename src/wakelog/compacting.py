@@ -34,18 +34,18 @@ async def fold_now(world: World, session_id: str, *, keep: str | None = None, in
     """Has the session's model summarise everything before `keep` (default: as much as the policy says), and folds.
 
     `Conflict` if the session is in the middle of something and nobody is there to finish it. `UsageError` if its model
-    cannot be asked; nothing is written then.
+    cannot be asked, `Untrusted` if other users own or may write to its files; nothing is written then.
     """
     session = Session(world.store, session_id, clock=world.clock)
     branch = session.branch()
     held = world.store.held(session.name) is not None
     if not held:
+        check_custody(session)
         _refuse_if_busy(session.name, branch)
     kept = _place(branch, keep) if keep is not None else _planned(branch)
     if kept is None:
         return Folding(None, "there is nothing to fold")
     if not held:
-        check_custody(session)
         # Before the request is written: one that cannot be answered here would wait in the queue.
         check_model(world.provider, session.name, branch_state(branch))
     asked = ask_for_fold(session, keep=kept if keep is not None else None, instructions=instructions)

@@ -132,7 +132,7 @@ class Custody:
         mode = stat.S_IMODE(found.st_mode)
         reasons = [
             *([f"is owned by {user_name(found.st_uid)}"] if owned else []),
-            *([f"can be written by the group {group_name(found.st_gid)}"] if by_group else []),
+            *([f"can be written by the group {group_name(found.st_gid)}"] if by_group and not by_all else []),
             *(["can be written by all users"] if by_all else []),
         ]
         return Exposure(
