@@ -226,7 +226,7 @@ IN_STORES = (
     ),
     Mutant(
         "folders above a store are open to all",
-        "issue 15",
+        "law 13",
         "stores/files.py",
         "    with contextlib.suppress(FileExistsError):\n        _make_private_folder(path)\n",
         "    with contextlib.suppress(FileExistsError):\n        os.mkdir(path)\n",
@@ -234,7 +234,7 @@ IN_STORES = (
     ),
     Mutant(
         "a wake looks at no owner",
-        "issue 15",
+        "law 13",
         "waking.py",
         "    check_custody(session)\n",
         "",
@@ -242,7 +242,7 @@ IN_STORES = (
     ),
     Mutant(
         "files that a group may write are private",
-        "issue 15",
+        "law 13",
         "stores/custody.py",
         "_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH",
         "_OTHERS_WRITE = stat.S_IWOTH",
@@ -250,7 +250,7 @@ IN_STORES = (
     ),
     Mutant(
         "a trusted group makes its files free for all",
-        "issue 15",
+        "law 13",
         "stores/custody.py",
         "        by_all = by_all and bool(found.st_mode & stat.S_IWOTH)\n",
         "        by_all = by_all and bool(found.st_mode & stat.S_IWOTH) and not self._trust.gids\n",
@@ -258,7 +258,7 @@ IN_STORES = (
     ),
     Mutant(
         "the logs that a fork reads through are not judged",
-        "issue 15",
+        "law 13",
         "acts/checking.py",
         "        found += session.store.custody(parent)\n",
         "        pass\n",
@@ -266,7 +266,7 @@ IN_STORES = (
     ),
     Mutant(
         "blobs are not judged",
-        "issue 15",
+        "law 13",
         "acts/checking.py",
         "    blobs = _blobs_named(session)\n",
         "    blobs: list[str] = []\n",
@@ -274,7 +274,7 @@ IN_STORES = (
     ),
     Mutant(
         "folders above the store are not judged",
-        "issue 15",
+        "law 13",
         "stores/files.py",
         "            yield from self._judged(above, self.custody.exposure_above, follow=True)\n",
         "            pass\n",
