@@ -72,6 +72,19 @@ def test_commands_that_run_refuse(shell, store, foreign, marker, way):
     assert (marker.exists(), stored(store, foreign.name)) == (False, before)
 
 
+def test_a_chat_is_refused(shell, store, foreign, marker):
+    """Issue 15, 6: a session of another user, and a new one in a store that all users may write to."""
+    before = stored(store, foreign.name)
+    answer = shell.terminal("chat", foreign.name, columns=1000)
+    assert answer.code == 7, answer.out
+    assert "is not run: " in answer.out
+    os.chmod(shell.store, 0o777)
+    answer = shell.terminal("chat", columns=1000)
+    assert answer.code == 7, answer.out
+    assert "no session is begun: " in answer.out
+    assert (marker.exists(), stored(store, foreign.name)) == (False, before)
+
+
 def test_the_kind_of_the_error(shell, foreign):
     """DESIGN 8: programs tell it by its kind."""
     assert shell("wake", foreign.name, "--json").error["kind"] == "untrusted"
