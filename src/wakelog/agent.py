@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from wakelog.acts.checking import check_askable
+from wakelog.acts.checking import check_askable, check_custody, check_store_custody
 from wakelog.errors import Conflict, LeaseLost, UsageError
 from wakelog.instructions import instructed
 from wakelog.live import live_world
@@ -127,14 +127,18 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Report:
         """Says something to this agent, in a new session or one it goes on with, and lets it answer.
 
-        `UsageError` if its model cannot be asked; nothing is written then, unless another worker runs the session:
-        the message then waits for that one.
+        `UsageError` if its model cannot be asked, `Untrusted` if other users own or may write to the store or the
+        session; nothing is written then, unless another worker runs the session: the message then waits for that one.
         """
         _check_said(store, prompt)
         known = None if session is None else Session(store, ref_of(session))
         world = live_world(store, tools=self.tools, channels=channels, hooks=self.hooks)
         if known is None or store.held(known.name) is None:
             check_policy(self.policy)
+            if known is not None:
+                check_custody(known)
+            else:
+                check_store_custody(store)
             check_askable(world.provider, *split_model(self.model), self.params)
         opened = known or self.begin(store, cwd=cwd)
         if known is not None:

@@ -7,7 +7,7 @@ ask and wait for the answer, and that nothing else is set going by it.
 
 import msgspec
 
-from wakelog.acts.checking import check_model
+from wakelog.acts.checking import check_custody, check_model
 from wakelog.errors import Conflict, UsageError
 from wakelog.log.entry import Call, Compaction, Entry, Partial
 from wakelog.log.tree import Branch
@@ -34,12 +34,13 @@ async def fold_now(world: World, session_id: str, *, keep: str | None = None, in
     """Has the session's model summarise everything before `keep` (default: as much as the policy says), and folds.
 
     `Conflict` if the session is in the middle of something and nobody is there to finish it. `UsageError` if its model
-    cannot be asked; nothing is written then.
+    cannot be asked, `Untrusted` if other users own or may write to its files; nothing is written then.
     """
     session = Session(world.store, session_id, clock=world.clock)
     branch = session.branch()
     held = world.store.held(session.name) is not None
     if not held:
+        check_custody(session)
         _refuse_if_busy(session.name, branch)
     kept = _place(branch, keep) if keep is not None else _planned(branch)
     if kept is None:

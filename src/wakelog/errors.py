@@ -13,6 +13,7 @@
         ├── NoAccess        the system, or a server, does not let this user read or write it
         ├── Unavailable     the store does not answer at the moment; the same call may succeed later
         ├── StoreBusy       another process held a lock for longer than the limit on the wait
+        ├── Untrusted       another user owns it or may write to it, so no agent is run on it
         └── NewerFormat     written by a newer wakelog than this one
 
 Failures of the outside world (a model, a tool, a network) are entries in the log and never
@@ -117,6 +118,12 @@ class StoreBusy(StoreError):
     def __init__(self, message: str, *, hint: str = "", holder_pid: int | None = None) -> None:
         super().__init__(message, hint=hint)
         self.holder_pid = holder_pid
+
+
+class Untrusted(StoreError):
+    """Another user owns a file or folder of the store, or may write to it: no agent is run on what it holds."""
+
+    kind = "untrusted"
 
 
 class NewerFormat(StoreError):

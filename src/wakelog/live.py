@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from wakelog.acts.checking import check_askable
+from wakelog.acts.checking import check_askable, check_custody
 from wakelog.acts.requests import declared_tools
 from wakelog.acts.step import decided
 from wakelog.clock import SystemClock
-from wakelog.errors import Conflict, NotFound, Unavailable, UsageError, WakelogError
+from wakelog.errors import Conflict, NotFound, Unavailable, Untrusted, UsageError, WakelogError
 from wakelog.hooks import OpenCatalog, open_hook
 from wakelog.instructions import instructed
 from wakelog.log.codec import canonical
@@ -254,6 +254,7 @@ def obstacle(world: World, errand: Errand) -> WakelogError | None:
     inner = msgspec.structs.replace(world, channels={})
     try:
         if errand.child and (child := _child(world, errand.child)) is not None:
+            check_custody(child)
             if world.store.held(child.name) is None:
                 check_first(inner, child, decided(inner, child))
         elif errand.model:
@@ -284,6 +285,6 @@ async def recall(world: World, child: str) -> None:
     session.append(Queued(mode="cancel"))
     try:
         await wake(msgspec.structs.replace(world, channels={}), session.name)
-    except Conflict:
-        # Whoever holds it sees the cancel.
+    except (Conflict, Untrusted):
+        # The worker that holds it sees the cancel; a session that is not run here has nothing to end.
         return

@@ -7,7 +7,7 @@ suite (`wakelog.testing.store_suite`) judges every implementation.
 Rule 3: stores are synchronous; what waits on a model is asynchronous. There are no twins.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
@@ -76,6 +76,20 @@ class News(msgspec.Struct, frozen=True):
 
     lines: tuple[Line, ...] = ()
     pieces: tuple[Piece, ...] = ()
+
+
+class Exposure(msgspec.Struct, frozen=True):
+    """A file or folder of a store that an untrusted user owns or may write to.
+
+    `reason` completes the sentence "PATH …"; `remedy` is the command that ends it, or empty where none does.
+    """
+
+    path: str
+    reason: str
+    remedy: str = ""
+    uid: int = -1
+    gid: int = -1
+    mode: int = 0
 
 
 class Store(Protocol):
@@ -191,6 +205,14 @@ class Store(Protocol):
     @property
     def blobs(self) -> "Blobs":
         """Where this store keeps what is too large for a line."""
+        ...
+
+    def custody(self, session: str | None = None, *, blobs: Iterable[str] = ()) -> tuple[Exposure, ...]:
+        """The files of the store itself, of a session and of blobs (by digest) that untrusted users own or may write.
+
+        Without a session: the store alone, which need not exist yet. A store whose access is decided elsewhere, such as
+        a database server with its roles, has nothing to report. Runs on every wake, never on an append.
+        """
         ...
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from wakelog.acts.asking import ask, mend
-from wakelog.acts.checking import check_model, needs_model
+from wakelog.acts.checking import check_custody, check_model, needs_model
 from wakelog.acts.delivering import deliver
 from wakelog.acts.folding import compact
 from wakelog.acts.interrupting import stopped
@@ -79,11 +79,13 @@ async def wake(
     The session is given by its id or its name, or is a `Session` of the world's store. A wait for a time is sat out
     if it is no longer than `patience_ms` (default: however long it is). A session that has nothing to do is not
     touched, nor one whose first step cannot be taken here: `UsageError` if its model cannot be asked, `NotFound` if
-    its tools are not here. `Conflict` if another worker runs it.
+    its tools are not here, `Untrusted` if other users own or may write to its files. `Conflict` if another worker runs
+    it.
     """
     _check_world(world)
     world = _with_retries(world)
     session = Session(world.store, ref_of(session), clock=world.clock, rules=world.rules)
+    check_custody(session)
     verdict = _seen(world, session)
     drop_finished(session)
     if _is_idle(verdict.decision):

@@ -182,4 +182,4 @@ def test_errors_are_described(shell):
 
 def test_exit_codes_are_described():
     table = re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)
-    assert table == ["130", "2", "3", "5", "1", "6", "4", "0"]
+    assert table == ["130", "2", "3", "5", "7", "1", "6", "4", "0"]

@@ -143,7 +143,7 @@ def test_the_help_of_wakelog_itself(shell):
 
 def test_a_folder_that_may_not_be_written(shell, monkeypatch):
     """The disk's refusal comes out as one line that says what to do."""
-    monkeypatch.setattr(os, "makedirs", lambda *_, **__: (_ for _ in ()).throw(PermissionError(13, "no")))
+    monkeypatch.setattr(os, "mkdir", lambda *_, **__: (_ for _ in ()).throw(PermissionError(13, "no")))
     answer = shell("new")
     assert answer.code == 1
     assert "permissions" in answer.err

@@ -93,7 +93,9 @@ def test_the_nearest_is_of_the_same_sort():
 
 
 def test_a_word_like_no_other_lists_what_there_is():
-    assert only("zzz = 1").endswith("there are agent, agents, mcp, model, prices, providers, redact, store, trust")
+    assert only("zzz = 1").endswith(
+        "there are agent, agents, mcp, model, prices, providers, redact, store, trust, trusted_owners"
+    )
 
 
 def test_the_table_of_one_agent_in_the_place_of_all():

@@ -7,6 +7,7 @@ SUITE = f"{JSONL}::TestJsonlStore"
 MEMORY = "tests/stores/test_memory.py::TestMemoryStore"
 DISK = "tests/faults/test_disk.py"
 LEASES = "tests/faults/test_leases.py"
+FOREIGN = "tests/faults/test_foreign.py"
 REFUSED = "tests/faults/test_refused.py"
 STOPPED = "tests/faults/test_stopped_writers.py"
 WRITERS = "tests/faults/test_writers.py"
@@ -196,8 +197,8 @@ IN_STORES = (
         "folders that are links are followed",
         "law 13",
         "stores/files.py",
-        "                _make_ours(path, follow=False)\n",
-        "                _make_ours(path, follow=True)\n",
+        "                self._make_ours(path, follow=False)\n",
+        "                self._make_ours(path, follow=True)\n",
         (f"{REFUSED}::test_a_folder_of_the_store_that_is_a_link_is_refused",),
     ),
     Mutant(
@@ -212,8 +213,8 @@ IN_STORES = (
         "everybody may write everywhere",
         "law 13",
         "stores/files.py",
-        "    if found.st_uid != os.geteuid():\n",
-        "    if found.st_uid < 0:\n",
+        '        self.custody.check_owner("the folder", path, found)\n',
+        "",
         (f"{REFUSED}::test_a_folder_of_somebody_else_is_not_written_to",),
     ),
     Mutant(
@@ -223,6 +224,62 @@ IN_STORES = (
         "os.mkdir(path, 0o700)",
         "os.mkdir(path, 0o755)",
         (f"{REFUSED}::test_modes_are_private_whatever_the_umask", f"{JSONL}::test_names_and_modes"),
+    ),
+    Mutant(
+        "folders above a store are open to all",
+        "law 13",
+        "stores/files.py",
+        "    with contextlib.suppress(FileExistsError):\n        _make_private_folder(path)\n",
+        "    with contextlib.suppress(FileExistsError):\n        os.mkdir(path)\n",
+        (f"{FOREIGN}::test_folders_are_created_private_whatever_the_umask",),
+    ),
+    Mutant(
+        "a wake looks at no owner",
+        "law 13",
+        "waking.py",
+        "    check_custody(session)\n",
+        "",
+        (f"{FOREIGN}::test_a_wake_is_refused_before_anything_is_written",),
+    ),
+    Mutant(
+        "files that a group may write are private",
+        "law 13",
+        "stores/custody.py",
+        "_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH",
+        "_OTHERS_WRITE = stat.S_IWOTH",
+        (f"{FOREIGN}::test_every_change_of_every_file", f"{FOREIGN}::test_a_shared_group"),
+    ),
+    Mutant(
+        "a trusted group makes its files free for all",
+        "law 13",
+        "stores/custody.py",
+        "        by_all = by_all and bool(found.st_mode & stat.S_IWOTH)\n",
+        "        by_all = by_all and bool(found.st_mode & stat.S_IWOTH) and not self._trust.gids\n",
+        (f"{FOREIGN}::test_a_shared_group",),
+    ),
+    Mutant(
+        "the logs that a fork reads through are not judged",
+        "law 13",
+        "acts/checking.py",
+        "        found += session.store.custody(parent)\n",
+        "        pass\n",
+        (f"{FOREIGN}::test_a_fork_is_judged_with_the_logs_that_it_reads_through",),
+    ),
+    Mutant(
+        "blobs are not judged",
+        "law 13",
+        "acts/checking.py",
+        "    blobs = _blobs_named(session)\n",
+        "    blobs: list[str] = []\n",
+        (f"{FOREIGN}::test_every_change_of_every_file",),
+    ),
+    Mutant(
+        "folders above the store are not judged",
+        "law 13",
+        "stores/files.py",
+        "            yield from self._judged(above, self.custody.exposure_above, follow=True)\n",
+        "            pass\n",
+        (f"{FOREIGN}::test_folders_above_the_store",),
     ),
     Mutant(
         "a reader makes a lock file",

@@ -21,6 +21,9 @@ class MemoryRig:
     def plant(self, session, raw):
         self.store._log(session).data.extend(raw)
 
+    def files(self, session):
+        return ()
+
     def hurt(self, session, old, new):
         log = self.store._log(session)
         log.data[:] = log.data.replace(old, new)

@@ -23,6 +23,9 @@ class DyingRig:
     def plant(self, session, raw):
         self.under._log(session).data.extend(raw)
 
+    def files(self, session):
+        return ()
+
     def hurt(self, session, old, new):
         log = self.under._log(session)
         log.data[:] = log.data.replace(old, new)

@@ -1,14 +1,19 @@
 """Checks that come before a session is taken up: what cannot be done here is raised before anything is written.
 
-A missing key, an untrusted address or an unknown setting is the caller's to mend. The error must not leave entries
-behind, however often a session is woken before that.
+A missing key, an untrusted address, an unknown setting or a file that another user may write to is the caller's to
+mend. The error must not leave entries behind, however often a session is woken before that.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from wakelog.errors import UsageError
-from wakelog.ports import CheckedProvider
+from wakelog.errors import NoAccess, NotFound, Untrusted, UsageError
+from wakelog.log.entry import Entry, Origin
+from wakelog.log.entry import Session as SessionEntry
+from wakelog.log.needs import references_in
+from wakelog.ports import CheckedProvider, Exposure, Store
+from wakelog.reading import read_first
+from wakelog.session import Session
 from wakelog.turn.decisions import Ask, Await, Compact, Decision, Mend
 from wakelog.views.state import BranchState
 from wakelog.world import OpenProvider
@@ -36,3 +41,72 @@ def check_askable(open_provider: OpenProvider, provider: str, model: str, params
     opened = open_provider(provider, model)
     if isinstance(opened, CheckedProvider):
         opened.check(model, params)
+
+
+# ── owners and modes ─────────────────────────────────────────────────────────────────────────────
+
+_FORKS_MAX = 64
+
+
+def check_custody(session: Session) -> None:
+    """`Untrusted` if other users own or may write to files that running a session relies on.
+
+    These are the store, the session's log, locks and journals, the logs that a fork reads through, and the blobs that
+    its entries name.
+    """
+    blobs = _blobs_named(session)
+    found = [*session.store.custody(session.name, blobs=blobs)]
+    for parent in _read_through(session):
+        found += session.store.custody(parent)
+    refuse_exposed(f"{session.name} is not run", found)
+
+
+def check_store_custody(store: Store) -> None:
+    """`Untrusted` if other users own or may write to the store in which a session is about to begin."""
+    refuse_exposed("no session is begun", store.custody())
+
+
+def refuse_exposed(what: str, exposures: Sequence[Exposure]) -> None:
+    """`Untrusted` that names the first of these; nothing if there are none."""
+    if exposures:
+        first, paths = exposures[0], {exposure.path for exposure in exposures}
+        more = f" (and {len(paths) - 1} more)" if len(paths) > 1 else ""
+        raise Untrusted(f"{what}: {first.path} {first.reason}{more}", hint=hint_for(first))
+
+
+def hint_for(exposure: Exposure) -> str:
+    """How to end an exposure, or to accept it."""
+    accept = "name the user or group in `trusted_owners` of your own configuration"
+    return f"check what it holds, then `{exposure.remedy}`; or {accept}" if exposure.remedy else accept
+
+
+def _blobs_named(session: Session) -> list[str]:
+    """The digests of the blobs that the entries at the head of a session name."""
+    digests: dict[str, None] = {}
+    for entry in _entries(session):
+        if b"sha256:" in entry.raw:
+            digests.update(dict.fromkeys(digest for digest, _ in references_in(entry.raw)))
+    return list(digests)
+
+
+def _entries(session: Session) -> Iterator[Entry]:
+    tree = session.tree
+    yield from tree.links.values()
+    for link in tree.links:
+        yield from tree.facts(link)
+
+
+def _read_through(session: Session) -> Iterator[str]:
+    """The sessions whose logs a fork reads through, the nearest first; those that are not there are left out."""
+    origin: Origin | None = session.tree.card.parent
+    for _ in range(_FORKS_MAX):
+        if origin is None or origin.kind != "fork":
+            return
+        try:
+            name = session.store.name(origin.session)
+            first = read_first(session.store, name)
+        except (NotFound, NoAccess):
+            # Reading the fork reports it.
+            return
+        yield name
+        origin = first.value.parent if first is not None and isinstance(first.value, SessionEntry) else None

@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wakelog.cli import load
-from wakelog.cli.lock_waits import lock_wait
+from wakelog.cli.exposed import remember
 from wakelog.cli.names import Names, inherited_names
 from wakelog.cli.options import Asked
-from wakelog.cli.places import Place
+from wakelog.cli.places import Place, opened_store
 from wakelog.errors import BadId, NotFound, UsageError
 from wakelog.log.entry import Entry, Label
 from wakelog.log.names import is_name
 from wakelog.log.tree import Tree
 from wakelog.ports import Store
 from wakelog.reading import Log, read_active, read_header, read_log
-from wakelog.stores import open_store
 
 if TYPE_CHECKING:
     from wakelog.session import Session
@@ -56,9 +55,11 @@ def find(asked: Asked, typed: str, entry: str | None = None) -> Address:
     entry = entry.removeprefix(f"{session}:") if entry is not None else named
     if _is_path(session):
         store, name = _at_path(session)
+        remember(store, name)
         return Address(store, name, session, entry)
     place = Place(asked.store_url)
     name = _name(place, session)
+    remember(place.store, name)
     return Address(place.store, name, name, entry)
 
 
@@ -98,7 +99,7 @@ def _at_path(path: str) -> tuple[Store, str]:
             f"{file[:200]} is not the name of a log",
             hint="a log is named NAME.jsonl, of letters, digits, dot, dash and underscore",
         )
-    return open_store(f"jsonl:{folder}", lock_wait=lock_wait()), file.removesuffix(LOG_SUFFIX)
+    return opened_store(f"jsonl:{folder}"), file.removesuffix(LOG_SUFFIX)
 
 
 def _name(place: Place, session: str) -> str:

@@ -13,11 +13,12 @@ from typing import Any
 
 import msgspec
 
-from wakelog.acts.checking import check_askable, check_model, needs_model
+from wakelog.acts.checking import check_askable, check_custody, check_model, needs_model
 from wakelog.cli.behind import behind
 from wakelog.cli.failures import note
 from wakelog.cli.kept_keys import KEPT, ByCommand
 from wakelog.cli.lock_waits import lock_wait
+from wakelog.cli.places import opened_store
 from wakelog.config import Config, ProviderConfig, key_for, load_config, run_key_command
 from wakelog.config.names import ADDRESS_VARIABLES, KEY_VARIABLES
 from wakelog.errors import UsageError
@@ -25,7 +26,7 @@ from wakelog.live import live_world
 from wakelog.ports import Catalog, Channel, Provider, Store
 from wakelog.providers import is_installed, open_provider, spelled
 from wakelog.session import Session
-from wakelog.stores import open_catalog, open_store
+from wakelog.stores import open_catalog
 from wakelog.tools.mcp import Servers
 from wakelog.views.state import branch_state
 from wakelog.waking import what_next
@@ -51,7 +52,7 @@ def world_for(
 @contextlib.contextmanager
 def _opened_catalog(url: str) -> Iterator[Catalog]:
     """The catalog of a store, opened for one look: it shares nothing with whoever runs a session meanwhile."""
-    store = open_store(url, lock_wait=lock_wait())
+    store = opened_store(url)
     catalog = open_catalog(url, store, lock_wait=lock_wait())
     try:
         yield catalog
@@ -126,6 +127,7 @@ async def be_ready(world: World, session: Session) -> None:
     In a thread of its own: a program that prints a key may wait for a person, and nothing else waits with it. What goes
     wrong is said here if the model is to be asked at once, so that nothing is written; else by whoever comes to ask it.
     """
+    check_custody(session)
     decision = what_next(world, session)
     if decision is None or world.store.held(session.name) is not None:
         # There is nothing to do, or another worker does it: `wake` says so.

@@ -14,10 +14,9 @@ from wakelog.cli.addresses import find
 from wakelog.cli.draw import look
 from wakelog.cli.failures import CONFLICT, DAMAGED, FAILED, note, note_damage, report
 from wakelog.cli.harm import place as place_of
-from wakelog.cli.lock_waits import lock_wait
 from wakelog.cli.options import Asked, command, sessions_argument
 from wakelog.cli.output import put, put_json
-from wakelog.cli.places import Place
+from wakelog.cli.places import Place, opened_store
 from wakelog.cli.progress import watched
 from wakelog.cli.safe import visible
 from wakelog.cli.times import plural, size
@@ -25,7 +24,6 @@ from wakelog.copying import Copied
 from wakelog.copying import copy as copy_sessions
 from wakelog.errors import UsageError
 from wakelog.ports import Store
-from wakelog.stores import open_store
 
 _STYLES = {"copied": "good", "pending": "bold", "conflict": "bad", "failed": "bad"}
 _SPOKEN = {"unchanged": "unchanged", "conflict": "in conflict", "failed": "failed"}
@@ -108,7 +106,7 @@ def _target(url: str, sources: list[_Source]) -> Store:
         raise UsageError("memory forgets what it was given when this command ends", hint="name another store with --to")
     if any(_place(source.url) == _place(url) for source in sources):
         raise UsageError("a store cannot be copied onto itself", hint="name another store with --to")
-    return open_store(url, lock_wait=lock_wait())
+    return opened_store(url)
 
 
 def _place(url: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import click
 
+from wakelog.acts.checking import check_custody
 from wakelog.cli.addresses import Address, find, find_entry
 from wakelog.cli.draw import Cell, Column, Look, look, table
 from wakelog.cli.failures import DAMAGED, NEEDS_ATTENTION, note, note_damage, note_written, report
@@ -183,6 +184,9 @@ def _decide(asked: Asked, address: Address, word: DecisionWord, result: str | No
     meant = _one(address, opened)
     if word not in meant.question.choices:
         raise UsageError(f"{visible(meant.tool)} {meant.why}: that is no answer", hint=f"decide {_options(meant)}")
+    if go_on:
+        for name in dict.fromkeys((opened.name, first_of(opened.store, opened.name))):
+            check_custody(Session(opened.store, name))
     entry = resolve(opened, meant.question.attention.id, word, result=result)
     _then(asked, address, opened, entry=entry, go_on=go_on)
     note_written(address.ref, damage)

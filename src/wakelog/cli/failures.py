@@ -1,8 +1,8 @@
 """What a command line says when something goes wrong: one line, what happened, what to do, and a code.
 
-Exit codes, the first that applies: 130 interrupted, 2 usage, 3 not found, 5 conflict, lease lost or store busy,
-1 failed, 6 needs a person, 4 damaged (the output is still given), 0. Whatever a user can do, a traceback is never the
-answer; `WAKELOG_TRACEBACK=1` asks for one.
+Exit codes, the first that applies: 130 interrupted, 2 usage, 3 not found, 5 conflict, lease lost or store busy, 7
+refused because of who owns or may write to a file, 1 failed, 6 needs a person, 4 damaged (the output is still given), 0.
+Whatever a user can do, a traceback is never the answer; `WAKELOG_TRACEBACK=1` asks for one.
 """
 
 import os
@@ -14,7 +14,7 @@ import click
 
 from wakelog.cli import load
 from wakelog.cli.safe import json_line, visible
-from wakelog.errors import Conflict, NotFound, StoreBusy, UsageError, WakelogError
+from wakelog.errors import Conflict, NotFound, StoreBusy, Untrusted, UsageError, WakelogError
 
 if TYPE_CHECKING:
     # Help and usage errors read no log: they should not wait for the log room to be loaded.
@@ -24,6 +24,7 @@ INTERRUPTED = 130
 USAGE = 2
 NOT_FOUND = 3
 CONFLICT = 5
+UNTRUSTED = 7
 FAILED = 1
 NEEDS_ATTENTION = 6
 DAMAGED = 4
@@ -41,6 +42,8 @@ def exit_code(error: BaseException) -> int:
         return USAGE
     if isinstance(error, NotFound):
         return NOT_FOUND
+    if isinstance(error, Untrusted):
+        return UNTRUSTED
     return CONFLICT if isinstance(error, Conflict | StoreBusy) else FAILED
 
 

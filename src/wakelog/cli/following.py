@@ -12,6 +12,7 @@ import msgspec
 
 from wakelog.cli.addresses import Address
 from wakelog.cli.draw import Look, clip, look
+from wakelog.cli.exposed import warn_once
 from wakelog.cli.facts import fact_line
 from wakelog.cli.failures import note_damage
 from wakelog.cli.journal_pieces import JournalPieces, Streamed
@@ -88,7 +89,8 @@ class _Following:
         self._open = ""
 
     def run(self, next_seq: int, damage: Sequence[Damage]) -> None:
-        """Prints what is new, until the process is interrupted."""
+        """Prints what is new, until the process is interrupted. Warnings come first: there may be no end."""
+        warn_once()
         store, name = self._address.store, self._address.name
         note_damage(self._address.ref, damage)
         told = {hurt.offset for hurt in damage}

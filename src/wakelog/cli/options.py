@@ -4,6 +4,7 @@ An option stands on `wakelog` and on each command alike, since people write it i
 nearer to the command wins. Commands get one `Asked` and never look at options of another command.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -11,6 +12,7 @@ import click
 import msgspec
 
 from wakelog.cli import load
+from wakelog.errors import Untrusted, UsageError
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -75,6 +77,18 @@ class Command(click.Command):
             error.ctx = error.ctx or ctx
             raise
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command; then warns of files that other users own or may write to, unless that was its error."""
+        try:
+            answer = super().invoke(ctx)
+        except (Untrusted, UsageError):
+            raise
+        except BaseException:
+            _warn_of_exposed()
+            raise
+        _warn_of_exposed()
+        return answer
+
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Examples, usage, what it does, options."""
         with formatter.section("Examples"):
@@ -82,6 +96,13 @@ class Command(click.Command):
                 formatter.write(f"  {line.strip()}\n")
         formatter.write_paragraph()
         super().format_help(ctx, formatter)
+
+
+def _warn_of_exposed() -> None:
+    # A command that met no store has not loaded it.
+    exposed = sys.modules.get("wakelog.cli.exposed")
+    if exposed is not None:
+        exposed.warn_once()
 
 
 def command(

@@ -9,6 +9,7 @@ import os
 import re
 
 from wakelog.cli import load
+from wakelog.cli.exposed import remember
 from wakelog.cli.failures import note
 from wakelog.cli.lock_waits import lock_wait
 from wakelog.cli.progress import watched
@@ -48,18 +49,31 @@ def shown_url(url: str) -> str:
     return re.sub(_HIDDEN, r"\1…", named)
 
 
+def opened_store(url: str) -> Store:
+    """The store of a URL, with the owners that the user's own configuration trusts.
+
+    The configuration is read only where a file is not private. The command warns of such files at its end. Long waits
+    for a lock are told on stderr. A database rides out short outages, which are told there too; files have none.
+    """
+    store = open_store(url, trusted_owners=_trusted_owners, lock_wait=lock_wait())
+    remember(store)
+    return with_retries(store, notice=note) if has_own_catalog(url) else store
+
+
+def _trusted_owners() -> tuple[str, ...]:
+    if not is_configured(os.environ):
+        return ()
+    found: tuple[str, ...] = load("wakelog.config.finding").trusted_owners(os.environ)
+    return found
+
+
 class Place:
     """One store and, when it is asked for, the catalog of it."""
 
     def __init__(self, url: str | None) -> None:
         self.url = store_url(url)
-        self.store: Store = self._opened()
+        self.store: Store = opened_store(self.url)
         self._catalog: Catalog | None = None
-
-    def _opened(self) -> Store:
-        """The store. A database rides out short outages, which are reported on stderr; files have none."""
-        store = open_store(self.url, lock_wait=lock_wait())
-        return with_retries(store, notice=note) if has_own_catalog(self.url) else store
 
     @property
     def shown(self) -> str:

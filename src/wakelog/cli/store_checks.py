@@ -175,7 +175,9 @@ def _mode_problems(path: str, name: str) -> Iterator[str]:
     found = os.lstat(path)
     if found.st_uid != os.geteuid():
         yield f"{name} belongs to another user"
-    if stat.S_IMODE(found.st_mode) & 0o077:
+    if found.st_mode & 0o022:
+        yield f"{name} can be written by others, so no agent is run on it; `chmod go-w` ends that"
+    elif stat.S_IMODE(found.st_mode) & 0o077:
         private = "700" if stat.S_ISDIR(found.st_mode) else "600"
         yield f"{name} can be read by others; `chmod {private}` makes it private"
 

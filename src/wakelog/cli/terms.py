@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from wakelog.acts.checking import check_custody, check_store_custody
 from wakelog.acts.requests import declared_tools, text_of
 from wakelog.agent import ABSENT, Agent, absence, check_agreed, told, tools_told
 from wakelog.cli.configured import Meant, check_likely, check_meant, configured
@@ -102,6 +103,7 @@ Served: TypeAlias = Callable[[Sequence[Mapping[str, Any]], str], Found]
 
 def begin(store: Store, terms: Terms, *, agent: str | None, sender: str, cwd: str, served: Served) -> Session:
     """A new session, with everything it needs to be woken anywhere: as it is configured, and as was said."""
+    check_store_custody(store)
     model, plan = _plan(terms, agent=agent, cwd=cwd)
     check_meant(model)
     return _made(terms, plan, cwd, served).begin(store, sender=sender, cwd=cwd)
@@ -188,6 +190,7 @@ def agree(session: Session, terms: Terms, served: Served) -> None:
     if terms == Terms() and session.store.held(session.name) is not None:
         # Nothing was asked for, and whoever runs it works with what it began with.
         return
+    check_custody(session)
     state = branch_state(session.branch())
     if state.context is None:
         begun, plan = _plan_of_session(session, state, terms)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from wakelog.acts.checking import check_custody
 from wakelog.cli.behind import behind
 from wakelog.cli.configured import check_session
 from wakelog.cli.driving import Ending, Run, ending_of, heeding
@@ -72,6 +73,7 @@ class Together:
             session = Session(self._place.store, row.name)
             if is_dormant(session.tree):
                 return Woken(row)
+            check_custody(session)
             if row.state == "failed" and has_failed(session):
                 await behind(lambda: check_session(session))
                 retry(session)

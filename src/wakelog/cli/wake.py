@@ -10,17 +10,28 @@ from collections.abc import Callable, Sequence
 
 import click
 
+from wakelog.acts.checking import check_custody
 from wakelog.cli.addresses import find
 from wakelog.cli.configured import check_session
 from wakelog.cli.driving import Ending, Manner, can_ask, drive, finish, put_end, tell_end
-from wakelog.cli.failures import FAILED, INTERRUPTED, NEEDS_ATTENTION, note, note_damage, note_written, report
+from wakelog.cli.exposed import mark_told
+from wakelog.cli.failures import (
+    FAILED,
+    INTERRUPTED,
+    NEEDS_ATTENTION,
+    UNTRUSTED,
+    note,
+    note_damage,
+    note_written,
+    report,
+)
 from wakelog.cli.options import Asked, command, maybe_session_argument
 from wakelog.cli.output import put
 from wakelog.cli.places import Place
 from wakelog.cli.progress import watched
 from wakelog.cli.serving import OneLoop
 from wakelog.cli.together import Together, Woken
-from wakelog.errors import Conflict, UsageError
+from wakelog.errors import Conflict, Untrusted, UsageError
 from wakelog.people import has_failed
 from wakelog.people import retry as retry_turn
 from wakelog.session import Session
@@ -35,10 +46,13 @@ _SPOKEN = {
     "idle": "nothing to do here",
     "dormant": "dormant: it was forked or its head was moved, and waits for a person",
     "no_model": "names no model that could answer",
+    "untrusted": "refused: other users own or may write to its files",
 }
 # Of many sessions the worst that happened is the answer, in the order of the exit codes. What somebody else runs is in
 # good hands, and no part of it.
-_BY_WEIGHT = (INTERRUPTED, FAILED, NEEDS_ATTENTION, 0)
+_BY_WEIGHT = (INTERRUPTED, UNTRUSTED, FAILED, NEEDS_ATTENTION, 0)
+# Of a session that could not be woken.
+_CODES = {"failed": FAILED, "untrusted": UNTRUSTED}
 # Providers limit how many may ask at once, and each session has its own tools running.
 _JOBS, _JOBS_MAX = 4, 64
 
@@ -78,6 +92,7 @@ def _wake_one(asked: Asked, session: str, *, retrying: bool, quiet: bool) -> Non
         raise UsageError("a session goes on from its head", hint=f"`wakelog head {session}` moves it there first")
     found = Session(address.store, address.name)
     if retrying and has_failed(found):
+        check_custody(found)
         check_session(found)
         retry_turn(found)
     wake_and_finish(asked, found, quiet=quiet, ref=address.ref)
@@ -150,20 +165,23 @@ def _tell(asked: Asked, woken: Woken) -> int:
         is_ours = woken.ending.interrupted or woken.ending.state != "cancelled"
         return woken.ending.code if is_ours else 0
     state = _why_not(woken)
-    if woken.error is not None and state == "failed":
+    if woken.error is not None and state in _CODES:
         report(woken.error, as_json=asked.json)
     if asked.json:
         put_end(woken.row.id, woken.row.name, state)
     _tell_line(asked, woken.row, state)
-    return FAILED if state == "failed" else 0
+    return _CODES.get(state, 0)
 
 
 def _why_not(woken: Woken) -> str:
-    """Why one was not woken, in a word: it is dormant, another process runs it, no model is known, or it failed."""
+    """Why one was not woken: dormant, run by another process, files of other users, no model, or failed."""
     if woken.error is None:
         return "dormant"
     if isinstance(woken.error, Conflict):
         return "running"
+    if isinstance(woken.error, Untrusted):
+        mark_told()
+        return "untrusted"
     return "no_model" if isinstance(woken.error, UsageError) and woken.row.model is None else "failed"
 
 

@@ -49,6 +49,23 @@ def configured_store(environ: Mapping[str, str]) -> str | None:
     return msgspec.structs.replace(loaded, mistakes=hiding).sound().store
 
 
+def trusted_owners(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The users and groups that the user's own file trusts; no other file, variable or option has a say in it.
+
+    `UsageError` for a mistake in that file that may be about this key.
+    """
+    reading = _layer(Source(user_file(environ), "user"), home_folder(environ)).reading
+    hiding = [mistake for mistake in reading.mistakes if not mistake.path or _is_about(mistake, "trusted_owners")]
+    Loaded(mistakes=tuple(hiding)).sound()
+    said = [setting.value for setting in reading.settings if setting.path == ("trusted_owners",)]
+    return tuple(said[0]) if said else ()
+
+
+def _is_about(mistake: Mistake, key: str) -> bool:
+    """Whether a mistake is about a key, or about a misspelling of it."""
+    return mistake.path[-1] == key or bool(nearest(mistake.path[-1], (key,)))
+
+
 def _may_hide_store(mistake: Mistake, own: str) -> bool:
     """Whether a store may have been meant where this is wrong: by the key, or by the project that would be trusted."""
     match mistake.path:
@@ -56,7 +73,7 @@ def _may_hide_store(mistake: Mistake, own: str) -> bool:
             return True
         case ("trust", *_):
             return mistake.place.name == own
-    return bool(nearest(mistake.path[-1], ("store",)))
+    return _is_about(mistake, "store")
 
 
 def user_file(environ: Mapping[str, str]) -> str:

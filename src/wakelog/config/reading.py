@@ -152,6 +152,9 @@ class _Page:
         if path == ("trust",) and self._role == "project":
             hint = "trust stands in your own file alone"
             yield Mistake(self.place(*path), "a project cannot trust itself", hint, path=path)
+        elif path == ("trusted_owners",) and self._role == "project":
+            hint = "trusted_owners stands in your own file alone"
+            yield Mistake(self.place(*path), "a project cannot say whose files are trusted", hint, path=path)
         elif path[2:] == ("hooks",) and isinstance(value, list):
             yield from self._hook_list(value, path)
         elif not is_table(kind):

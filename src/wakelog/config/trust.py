@@ -44,7 +44,7 @@ def may_say(setting: Setting, before: Before, root: str, real: Callable[[str], s
     """Whether an untrusted file may say this, on top of what was said before it. `real` follows links."""
     value = setting.value
     match setting.path:
-        case ("mcp" | "providers" | "trust", *_) | ("store",) | ("agents", _, "extra", *_):
+        case ("mcp" | "providers" | "trust", *_) | ("store" | "trusted_owners",) | ("agents", _, "extra", *_):
             return False
         case ("redact",):
             return value is True

@@ -40,6 +40,17 @@ Url = Annotated[
 ]
 Variable = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z", description="the name of a variable")]
 Names = Annotated[tuple[str, ...], msgspec.Meta(description="a list of names")]
+Owner = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"\A((uid:|gid:|group:)?[0-9]{1,10}|(group:)?[A-Za-z_][A-Za-z0-9_.@+-]{0,255}\$?)\Z",
+        description="a user or a group",
+    ),
+]
+Owners = Annotated[
+    tuple[Owner, ...],
+    msgspec.Meta(description='a list of users and groups, as ["ada", "uid:1000", "group:agents"]'),
+]
 Folders = Annotated[tuple[str, ...], msgspec.Meta(description="a list of folders")]
 Variables = Annotated[tuple[Variable, ...], msgspec.Meta(description="a list of names of variables")]
 Word = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00]*\Z", description="text")]
@@ -140,6 +151,8 @@ class Config(_Table, frozen=True, kw_only=True):
     agent: Filled = DEFAULT_AGENT
     store: Filled | None = None
     redact: Switch = True
+    trusted_owners: Owners = ()
+    """Users and groups, besides the user, whose files in a store may be run. In the user's own file only."""
     agents: dict[str, AgentConfig] = {}
     mcp: dict[str, McpConfig] = {}
     providers: dict[str, ProviderConfig] = {}

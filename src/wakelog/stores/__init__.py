@@ -6,6 +6,7 @@ nothing, and its driver need not be installed.
 
 import importlib
 import os
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +25,16 @@ _OWN_CATALOGS = {
 }
 
 
-def open_store(url: str, *, lock_wait: "LockWait | None" = None) -> Store:
+def open_store(
+    url: str,
+    *,
+    trusted_owners: Sequence[str] | Callable[[], Sequence[str]] = (),
+    lock_wait: "LockWait | None" = None,
+) -> Store:
     """The store that a URL names: a directory, `jsonl:DIR`, `sqlite:FILE`, `postgresql://…` or `memory:`.
 
+    `trusted_owners`: other users and groups whose files may be run, such as `("ada", "uid:1000", "group:agents")`;
+    `("everyone",)` switches the check off. Stores without files do not use them.
     `lock_wait`: how long it waits for a lock of another process, and a callback for long waits (`stores.locking`).
     """
     scheme, colon, place = url.partition(":")
@@ -38,15 +46,18 @@ def open_store(url: str, *, lock_wait: "LockWait | None" = None) -> Store:
         case "sqlite":
             if not place.strip("/"):
                 raise UsageError("no file is named after `sqlite:`", hint="sqlite:sessions.db, for example")
-            store = load("wakelog.stores.sqlite").SqliteStore(os.path.expanduser(place.removeprefix("//")), **given)
+            path = os.path.expanduser(place.removeprefix("//"))
+            store = load("wakelog.stores.sqlite").SqliteStore(path, trusted_owners=trusted_owners, **given)
         case "postgresql" | "postgres":
             store = load("wakelog.stores.postgres").PostgresStore(url, **given)
         case "jsonl":
-            store = load("wakelog.stores.jsonl").JsonlStore(os.path.expanduser(place), **given)
+            path = os.path.expanduser(place)
+            store = load("wakelog.stores.jsonl").JsonlStore(path, trusted_owners=trusted_owners, **given)
         case word if word and "/" not in word and not os.path.isdir(url):
             raise UsageError(f"no store speaks {word!r}", hint=_SPOKEN)
         case _:
-            store = load("wakelog.stores.jsonl").JsonlStore(os.path.expanduser(url), **given)
+            path = os.path.expanduser(url)
+            store = load("wakelog.stores.jsonl").JsonlStore(path, trusted_owners=trusted_owners, **given)
     return store
 
 

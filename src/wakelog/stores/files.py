@@ -2,7 +2,8 @@
 
 Rule 1: every name is checked against the grammar and opened relative to the folder's descriptor
 without following links, so no name on the way in or out can leave the folder.
-Rule 2: files are 0600 in folders 0700; a folder that belongs to somebody else is not written to.
+Rule 2: files are created with mode 0600 in folders with mode 0700, whatever the umask. A folder of another user is
+written to only if that user is trusted (`custody`). The mode of a folder that exists is never changed.
 Rule 3: what the system refuses becomes one `StoreError` that says what to do; refused permissions are `NoAccess`.
 """
 
@@ -12,14 +13,17 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from wakelog.errors import BadId, NoAccess, NotFound, StoreError
 from wakelog.log import names
 from wakelog.log.lines import Line, split_backwards
+from wakelog.ports import Exposure
+from wakelog.stores.custody import Custody, Owners, folders_above
 from wakelog.stores.locking import DEFAULT_WAIT, LockWait, lock_file
 
 LOG_SUFFIX = ".jsonl"
+_SUBFOLDERS = ("by-id", "by-title", ".locks", ".journals", ".blobs")
 BLOCK_BYTES = 1024 * 1024
 _NO_FOLLOW = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _TAIL_BLOCK_BYTES = 64 * 1024
@@ -64,8 +68,9 @@ def storage_error(what: str, error: OSError) -> StoreError:
 class Folder:
     """One store's folder. Made on the first write, never on a read."""
 
-    def __init__(self, path: str, *, lock_wait: LockWait = DEFAULT_WAIT) -> None:
+    def __init__(self, path: str, owners: Owners = (), *, lock_wait: LockWait = DEFAULT_WAIT) -> None:
         self.path = os.path.abspath(path)
+        self.custody = Custody(owners)
         self.lock_wait = lock_wait
 
     # ── opening ──────────────────────────────────────────────────────────────────────────────────
@@ -75,11 +80,11 @@ class Folder:
         path = self.path
         with storage(f"make the folder {os.path.join(path, *parts)}"):
             if not os.path.isdir(path):
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-            _make_ours(path, follow=True)
+                make_private_folders(os.path.dirname(path))
+            self._make_ours(path, follow=True)
             for part in parts:
                 path = os.path.join(path, part)
-                _make_ours(path, follow=False)
+                self._make_ours(path, follow=False)
         return path
 
     def inside(self, *parts: str) -> str:
@@ -101,9 +106,11 @@ class Folder:
             raise NotFound(f"no session {name} in {self.path}") from None
         except OSError as error:
             raise storage_error(f"open {path}", error) from error
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
             os.close(descriptor)
             raise StoreError(f"{path} is not a file", hint="a session is a regular file")
+        self.custody.notice(path, found)
         return descriptor
 
     def log_path(self, name: str) -> str:
@@ -127,6 +134,54 @@ class Folder:
                 is_name = fits(name[:-suffix]) or names.is_name(name[:-suffix])
                 if is_name and entry.is_file(follow_symlinks=False):
                     yield entry
+
+    def _make_ours(self, path: str, *, follow: bool) -> None:
+        """One folder, made if it is not there. What is created in it is durable only if its own name is."""
+        if not os.path.lexists(path):
+            with contextlib.suppress(FileExistsError):
+                _make_private_folder(path)
+                _sync_or_undo(path)
+        found = os.stat(path, follow_symlinks=follow)
+        if not stat.S_ISDIR(found.st_mode):
+            reason = errno.ELOOP if stat.S_ISLNK(found.st_mode) else errno.ENOTDIR
+            raise StoreError(f"{path} is not a folder", hint=_HINTS[reason])
+        self.custody.check_owner("the folder", path, found)
+
+    # ── owners and modes ─────────────────────────────────────────────────────────────────────────
+
+    def exposures(self, paths: Iterable[str] = (), log: str | None = None) -> Iterator[Exposure]:
+        """What is exposed of the folders above the store, the store, a log by its name, and paths inside the store.
+
+        The log is judged by what is opened. Links inside the store are left out because they are never followed.
+        """
+        for above in folders_above(self.path):
+            yield from self._judged(above, self.custody.exposure_above, follow=True)
+        yield from self._judged(self.path, self.custody.exposure, follow=True)
+        for path in (*(os.path.join(self.path, name) for name in _SUBFOLDERS), *paths):
+            yield from self._judged(path, self.custody.exposure, follow=False)
+        if log is not None:
+            yield from self._judged_log(log)
+
+    def _judged(
+        self, path: str, judge: Callable[[str, os.stat_result], Exposure | None], *, follow: bool
+    ) -> Iterator[Exposure]:
+        with storage(f"look at {path}"):
+            try:
+                found = os.stat(path, follow_symlinks=follow)
+            except (FileNotFoundError, NotADirectoryError):
+                return
+        exposure = judge(path, found) if not stat.S_ISLNK(found.st_mode) else None
+        if exposure is not None:
+            yield exposure
+
+    def _judged_log(self, name: str) -> Iterator[Exposure]:
+        descriptor = self.open_log(name)
+        try:
+            exposure = self.custody.exposure(self.log_path(name), os.fstat(descriptor))
+        finally:
+            os.close(descriptor)
+        if exposure is not None:
+            yield exposure
 
     # ── small files beside the logs ──────────────────────────────────────────────────────────────
 
@@ -223,18 +278,22 @@ def _is_free(lock: int) -> bool:
     return True
 
 
-def _make_ours(path: str, *, follow: bool) -> None:
-    """One folder, made if it is not there. What is created in it is durable only if its own name is."""
-    if not os.path.lexists(path):
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(path, 0o700)
-            _sync_or_undo(path)
-    found = os.stat(path, follow_symlinks=follow)
-    if not stat.S_ISDIR(found.st_mode):
-        reason = errno.ELOOP if stat.S_ISLNK(found.st_mode) else errno.ENOTDIR
-        raise StoreError(f"{path} is not a folder", hint=_HINTS[reason])
-    if found.st_uid != os.geteuid():
-        raise StoreError(f"the folder {path} belongs to another user", hint="choose another store with --store")
+def make_private_folders(path: str) -> None:
+    """Makes a folder and those above it that are missing, each with mode 0700 whatever the umask."""
+    if os.path.isdir(path):
+        return
+    if os.path.dirname(path) != path:
+        make_private_folders(os.path.dirname(path))
+    with contextlib.suppress(FileExistsError):
+        _make_private_folder(path)
+
+
+def _make_private_folder(path: str) -> None:
+    """Makes a folder with mode 0700; `FileExistsError` if something has that name."""
+    os.mkdir(path, 0o700)
+    if stat.S_IMODE(os.lstat(path).st_mode) & stat.S_IRWXU != stat.S_IRWXU:
+        # The umask took rights from the owner.
+        os.chmod(path, 0o700)
 
 
 def _sync_or_undo(path: str) -> None:

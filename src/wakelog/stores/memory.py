@@ -5,7 +5,7 @@ Nothing here outlives the process, so nothing is synced; everything else a store
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -14,7 +14,7 @@ from wakelog.log.end import End, already_there, check_place
 from wakelog.log.ids import checked_id
 from wakelog.log.lines import Line, lines_after, split
 from wakelog.log.names import checked_name, is_name, name_stem, parted
-from wakelog.ports import Append, FirstLine, Lease, News, Piece, Sealed, Stat
+from wakelog.ports import Append, Exposure, FirstLine, Lease, News, Piece, Sealed, Stat
 from wakelog.stores.memory_blobs import MemoryBlobs
 from wakelog.stores.numbering import last_old_number
 
@@ -254,6 +254,12 @@ class MemoryStore:
         """See `ports.Store`."""
         with self._changed:
             self._log(session).journals.pop(reply_id, None)
+
+    def custody(self, session: str | None = None, *, blobs: Iterable[str] = ()) -> tuple[Exposure, ...]:  # noqa: ARG002
+        """See `ports.Store`. Nothing: no other user reaches the memory of this process."""
+        if session is not None:
+            self.name(session)
+        return ()
 
     @property
     def blobs(self) -> MemoryBlobs:

@@ -11,13 +11,13 @@ Calls block the thread while they wait. A task that can wait without blocking us
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from wakelog.errors import LeaseLost, StoreError, Unavailable, WakelogError
 from wakelog.log.content import BlobRef
 from wakelog.log.lines import Line
-from wakelog.ports import Append, Blobs, FirstLine, Lease, News, Sealed, Stat, Store, StoredBlob
+from wakelog.ports import Append, Blobs, Exposure, FirstLine, Lease, News, Sealed, Stat, Store, StoredBlob
 from wakelog.stores.holding import seconds_since_boot
 from wakelog.stores.time_limit import earliest_stop
 from wakelog.turn.lease_term import retry_pause_s
@@ -286,6 +286,10 @@ class RetryingStore:
     def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:
         """See `ports.Store`."""
         return self.repeat(lambda: self.inner.journals(session))
+
+    def custody(self, session: str | None = None, *, blobs: Iterable[str] = ()) -> tuple[Exposure, ...]:
+        """See `ports.Store`."""
+        return self.repeat(lambda: self.inner.custody(session, blobs=blobs))
 
     @property
     def blobs(self) -> Blobs:

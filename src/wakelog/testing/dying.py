@@ -6,13 +6,13 @@ what the outside world does wrong can go on living; whoever plays the process ca
 another one, with a store of its own, take up what is left.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from wakelog.errors import WakelogError
 from wakelog.log.content import BlobRef
 from wakelog.log.lines import Line
-from wakelog.ports import Append, Blobs, FirstLine, Lease, News, Sealed, Stat, Store, StoredBlob
+from wakelog.ports import Append, Blobs, Exposure, FirstLine, Lease, News, Sealed, Stat, Store, StoredBlob
 
 _Result = TypeVar("_Result")
 
@@ -157,6 +157,11 @@ class DyingStore:
         """See `ports.Store`."""
         self.life.read()
         return self._store.journals(session)
+
+    def custody(self, session: str | None = None, *, blobs: Iterable[str] = ()) -> tuple[Exposure, ...]:
+        """See `ports.Store`."""
+        self.life.read()
+        return self._store.custody(session, blobs=blobs)
 
     @property
     def blobs(self) -> Blobs:

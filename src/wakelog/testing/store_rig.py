@@ -3,7 +3,7 @@
 Beside it stand the few entries that the suites write. They are plain JSON: a suite must not lean on what it judges.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import msgspec
@@ -32,6 +32,10 @@ class Rig(Protocol):
 
     def hurt(self, session: str, old: bytes, new: bytes) -> None:
         """Puts other bytes of the same length in the place of some, as a failing disk would."""
+        ...
+
+    def files(self, session: str) -> Iterable[str]:
+        """The paths of the files and folders that hold a session; none for a store without files."""
         ...
 
 

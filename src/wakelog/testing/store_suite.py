@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from wakelog.ports import Store
+from wakelog.testing.custody_suite import CustodySuite
 from wakelog.testing.ending_suite import EndingSuite
 from wakelog.testing.history_suite import HistorySuite
 from wakelog.testing.identity_suite import IdentitySuite
@@ -24,7 +25,7 @@ from wakelog.testing.store_rig import Rig, body, make
 __all__ = ["StoreSuite", "body", "make"]
 
 
-class StoreSuite(LogSuite, IdentitySuite, LeaseSuite, EndingSuite, MovingSuite, HistorySuite):
+class StoreSuite(LogSuite, IdentitySuite, LeaseSuite, EndingSuite, MovingSuite, HistorySuite, CustodySuite):
     """Subclass it and give it a `rig` fixture."""
 
     @pytest.fixture

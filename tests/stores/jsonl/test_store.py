@@ -35,6 +35,11 @@ class JsonlRig:
         with open(self.store.folder.log_path(self.store.name(session)), "ab") as file:
             file.write(raw)
 
+    def files(self, session):
+        name, folder = self.store.name(session), self.store.folder.path
+        beside = (".locks", f".locks/{name}.lock", f".locks/{name}.lease", ".journals", f".journals/{name}", "by-id")
+        return [folder, *(os.path.join(folder, path) for path in (*beside, f".journals/{name}/r1", f"{name}.jsonl"))]
+
     def hurt(self, session, old, new):
         with open(self.store.folder.log_path(self.store.name(session)), "r+b") as file:
             at = file.read().index(old)

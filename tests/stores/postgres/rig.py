@@ -44,6 +44,9 @@ class PostgresRig:
     def advance(self, seconds):
         self.run("UPDATE wakelog.logs SET expires = expires - %(by)s * interval '1 second'", by=seconds)
 
+    def files(self, session):
+        return ()
+
     def plant(self, session, raw):
         *lines, rest = raw.split(b"\n")
         for piece in (*(line + b"\n" for line in lines), *([rest] if rest else ())):

@@ -50,6 +50,9 @@ class SqliteRig:
                     "INSERT INTO lines (session, number, size, bytes) VALUES (?, ?, ?, ?)", (key, rows, size, line)
                 )
 
+    def files(self, session):
+        return [self.path + ending for ending in ("", "-wal", "-shm", "-lock")]
+
     def hurt(self, session, old, new):
         with self.store.file.writing() as db:
             for key, raw in db.execute("SELECT key, bytes FROM lines").fetchall():

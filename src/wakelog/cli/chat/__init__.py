@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wakelog.acts.checking import check_custody, check_store_custody
 from wakelog.cli import load
 from wakelog.cli.addresses import find
 from wakelog.cli.draw import clip, look
@@ -116,6 +117,10 @@ def _opened(asked: Asked, place: Place, options: Options, session: str | None, *
         found = Session(address.store, address.name)
     if found is not None and session_state(found.tree).terminated:
         raise UsageError(f"{found.name} is over for good", hint=f"`wakelog fork {found.name} --new-session` goes on")
+    if found is not None:
+        check_custody(found)
+    else:
+        check_store_custody(place.store)
     checked(options.terms, found, cwd=options.folder if found is None else "", agent=options.agent)
     return found
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from wakelog.acts.checking import check_custody
 from wakelog.cli.addresses import find, find_entry
 from wakelog.cli.chat.commands import COMMANDS, usage_of
 from wakelog.cli.chat.seat import Seat
@@ -164,6 +165,7 @@ def _open(room: Seat, given: str) -> None:
     if address.ref != address.name:
         raise UsageError("that is a log of another store", hint=f"`wakelog chat {address.ref}` opens it")
     opened = Session(room.place.store, address.name)
+    check_custody(opened)
     checked(Terms(), opened)
     room.view.notice(f"this is {opened.name}")
     room.enter(opened)

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import msgspec
 from prompt_toolkit.history import History
 
+from wakelog.stores.files import make_private_folders
 from wakelog.turn.clip import storable
 from wakelog.turn.redaction import redact
 
@@ -47,7 +48,7 @@ class TypedHistory(History):
         if len(string) > _TEXT_MAX:
             return
         with contextlib.suppress(OSError):
-            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            make_private_folders(os.path.dirname(self._path))
             _add(self._path, msgspec.json.encode(redact(storable(string)).text) + b"\n", os.O_APPEND)
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from wakelog.errors import StoreBusy
 from wakelog.stores import load
 from wakelog.stores.catalog.tables import CATALOG_VERSION, Unusable
+from wakelog.stores.files import make_private_folders
 from wakelog.stores.locking import DEFAULT_WAIT, LockWait, lock_file
 
 IN_MEMORY = ":memory:"
@@ -93,7 +94,7 @@ class IndexFile:
             yield
             return
         with _usable():
-            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            make_private_folders(os.path.dirname(self._path))
             descriptor = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             with _usable():

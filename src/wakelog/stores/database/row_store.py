@@ -7,7 +7,7 @@ what failed, or nobody knows of, leaves nothing wrong behind.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from wakelog.errors import BadId, Conflict, LeaseLost, NotFound, WakelogError
 from wakelog.log.end import End, already_there, check_place
@@ -15,7 +15,7 @@ from wakelog.log.ids import checked_id, is_id
 from wakelog.log.lines import Line, lines_after, split, split_backwards
 from wakelog.log.names import checked_name, is_name, name_stem, parted
 from wakelog.log.seal import seal_of, seq_of, unsealed
-from wakelog.ports import Append, Blobs, FirstLine, Lease, News, Sealed, Stat
+from wakelog.ports import Append, Blobs, Exposure, FirstLine, Lease, News, Sealed, Stat
 from wakelog.stores.database.draft import Draft, first_row
 from wakelog.stores.database.reading_on import ReadingOn
 from wakelog.stores.database.rows import rows_of
@@ -381,6 +381,12 @@ class RowStore:
         """See `ports.Store`."""
         if is_id(reply_id):
             self._tables.drop(self._find(session).id, reply_id)
+
+    def custody(self, session: str | None = None, *, blobs: Iterable[str] = ()) -> tuple[Exposure, ...]:  # noqa: ARG002
+        """See `ports.Store`. Nothing: the roles of the database decide who may write."""
+        if session is not None:
+            self.name(session)
+        return ()
 
     @property
     def blobs(self) -> Blobs:

@@ -15,7 +15,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from wakelog.errors import Damaged, NotFound
 from wakelog.log.content import BlobRef
@@ -106,7 +106,9 @@ class BlobFiles:
                 hint = "bring .blobs back from a copy of the store"
                 raise NotFound(f"no blob {ref.digest} in {self._folder.path}", hint=hint) from None
             try:
-                if _size(descriptor) != ref.bytes:
+                found = os.fstat(descriptor)
+                self._folder.custody.notice(path, found)
+                if _size_of(found) != ref.bytes:
                     raise self._damaged(ref, f"is not {ref.bytes} bytes long")
                 yield descriptor
             finally:
@@ -122,6 +124,12 @@ class BlobFiles:
             raise NotFound(f"no blob can have the name {digest[:80]!r}", hint="a digest is sha256: and 64 hex digits")
         name = digest.removeprefix(_TAG)
         return os.path.join(self._folder.inside(_FOLDER, name[:2]), name)
+
+    def files(self, digests: Iterable[str]) -> list[str]:
+        """The paths of the lock of all blobs, and of these blobs with the folders that they lie in."""
+        paths = [self._path(digest) for digest in digests if is_digest(digest)]
+        folders = dict.fromkeys(map(os.path.dirname, paths))
+        return [os.path.join(self._folder.inside(_FOLDER), _LOCK), *folders, *paths]
 
     def stored(self) -> Iterator[StoredBlob]:
         """See `ports.Blobs`."""
@@ -187,9 +195,8 @@ def _listed(path: str) -> list[os.DirEntry[str]]:
         return []
 
 
-def _size(descriptor: int) -> int | None:
+def _size_of(found: os.stat_result) -> int | None:
     """The size of a regular file; None for anything else."""
-    found = os.fstat(descriptor)
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
@@ -210,7 +217,7 @@ def _is_renewed(path: str, content: bytes) -> bool:
 
 def _holds(descriptor: int, content: bytes) -> bool:
     """Whether a file holds these bytes and no others."""
-    if _size(descriptor) != len(content):
+    if _size_of(os.fstat(descriptor)) != len(content):
         return False
     at = 0
     for block in blocks(descriptor, 0, len(content)):

@@ -75,7 +75,14 @@ class JournalFiles:
         for reply_id in filter(is_id, sorted(_listed(folder))):
             path = os.path.join(folder, reply_id)
             with contextlib.suppress(FileNotFoundError), open(path, "rb", opener=no_follow) as file:
+                self._folder.custody.notice(path, os.fstat(file.fileno()))
                 yield reply_id, file
+
+    def files(self, name: str) -> list[str]:
+        """The paths of the folder of a session's journals and of the journals in it."""
+        folder = self._folder.inside(_FOLDER, name)
+        with storage(f"list {folder}"):
+            return [folder, *(os.path.join(folder, reply_id) for reply_id in _listed(folder))]
 
     def drop(self, name: str, reply_id: str) -> None:
         """Removes a journal; one that is not there is removed already."""

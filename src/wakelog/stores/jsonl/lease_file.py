@@ -5,6 +5,7 @@ matters, and a record from before the last boot is void. So is one whose process
 after a crash on the same machine never waits for an expiry. All of it is judged under the append lock.
 """
 
+import os
 from collections.abc import Callable
 
 import msgspec
@@ -51,6 +52,11 @@ class Leases:
         """Puts a lease in force for this process."""
         record = Record(lease.holder, lease.fence, self._now() + ttl_s, this_process())
         self._folder.replace_small(msgspec.json.encode(record), ".locks", f"{name}.lease")
+
+    def files(self, name: str) -> tuple[str, ...]:
+        """The paths of a session's append lock and lease, there or not."""
+        folder = os.path.join(self._folder.path, ".locks")
+        return os.path.join(folder, f"{name}.lock"), os.path.join(folder, f"{name}.lease")
 
     def end(self, name: str, record: Record) -> None:
         """Lets a record expire now. It stays as the highest fence given out."""

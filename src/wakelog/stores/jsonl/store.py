@@ -17,15 +17,16 @@ Rule 3: reading changes nothing, not even by making a folder or a lock file.
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from wakelog.errors import Conflict, LeaseLost, StoreBusy, WakelogError
 from wakelog.log.end import End, already_there, check_place
 from wakelog.log.lines import Line, lines_after, split
 from wakelog.log.seal import seal_of, seq_of
-from wakelog.ports import Append, FirstLine, Lease, News, Sealed, Stat
+from wakelog.ports import Append, Exposure, FirstLine, Lease, News, Sealed, Stat
 from wakelog.stores import load
+from wakelog.stores.custody import Owners
 from wakelog.stores.files import LOG_SUFFIX, Folder, blocks, lines_backwards, storage, storage_error, write_all
 from wakelog.stores.jsonl.blob_files import BlobFiles
 from wakelog.stores.jsonl.journal_files import JournalFiles
@@ -48,7 +49,8 @@ class JsonlStore:
     """Sessions as files in one folder. `now` counts seconds since boot, for leases.
 
     `sync`: how many appends are made durable together. Each file by itself, or the whole file system at once, which is
-    faster unless others write a lot there. `lock_wait`: the limit on the wait for a lock of another process.
+    faster unless others write a lot there. `trusted_owners`: other users and groups whose files may be run, such as
+    `("ada", "uid:1000", "group:agents")`; see `custody`. `lock_wait`: the limit on the wait for another process's lock.
     """
 
     def __init__(
@@ -57,9 +59,10 @@ class JsonlStore:
         *,
         now: Callable[[], float] | None = None,
         sync: Literal["file", "filesystem"] = "file",
+        trusted_owners: Owners = (),
         lock_wait: LockWait = DEFAULT_WAIT,
     ) -> None:
-        self.folder = Folder(path, lock_wait=lock_wait)
+        self.folder = Folder(path, trusted_owners, lock_wait=lock_wait)
         self._leases = Leases(self.folder, now=now)
         self._logs = OpenLogs(self.folder)
         self._naming = Naming(self.folder)
@@ -96,6 +99,7 @@ class JsonlStore:
                 found = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
+            self.folder.custody.notice(entry.path, found)
             yield Stat(entry.name.removesuffix(LOG_SUFFIX), found.st_size, found.st_mtime_ns)
 
     # ── appending ────────────────────────────────────────────────────────────────────────────────
@@ -389,6 +393,12 @@ class JsonlStore:
     def blobs(self) -> BlobFiles:
         """See `ports.Store`."""
         return self._blobs
+
+    def custody(self, session: str | None = None, *, blobs: Iterable[str] = ()) -> tuple[Exposure, ...]:
+        """See `ports.Store`: the folders, the log, its locks and journals, and blobs as files with their folders."""
+        name = None if session is None else self.name(session)
+        beside = () if name is None else (*self._leases.files(name), *self._journals.files(name))
+        return tuple(self.folder.exposures((*beside, *self._blobs.files(blobs)), log=name))
 
     def close(self) -> None:
         """See `ports.Store`."""

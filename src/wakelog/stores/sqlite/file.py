@@ -26,9 +26,11 @@ from typing import Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from wakelog.errors import Damaged, NewerFormat, NoAccess, StoreBusy, StoreError, Unavailable
+from wakelog.ports import Exposure
 from wakelog.stores import load
+from wakelog.stores.custody import Custody, Owners, folders_above
 from wakelog.stores.database.migrations import Migration, migrations, newest
-from wakelog.stores.files import storage, storage_error, sync_folder
+from wakelog.stores.files import make_private_folders, storage, storage_error, sync_folder
 from wakelog.stores.locking import (
     DEFAULT_WAIT,
     Holder,
@@ -59,8 +61,9 @@ _INHERITED: list[sqlite3.Connection] = []
 class SqliteFile:
     """One database file, opened when it is needed."""
 
-    def __init__(self, path: str, *, lock_wait: LockWait = DEFAULT_WAIT) -> None:
+    def __init__(self, path: str, owners: Owners = (), *, lock_wait: LockWait = DEFAULT_WAIT) -> None:
         self.path = os.path.abspath(path)
+        self.custody = Custody(owners)
         self._lock_wait = lock_wait
         self._connections: dict[_Use, sqlite3.Connection] = {}
         self._lock, self._no_queue_until = -1, 0.0
@@ -191,6 +194,27 @@ class SqliteFile:
             finally:
                 os.close(descriptor)
 
+    def exposures(self) -> Iterator[Exposure]:
+        """What is exposed of the folders above the file, the file, and SQLite's files and the lock beside it.
+
+        SQLite follows links to the file and puts its own files beside the real one.
+        """
+        real = os.path.realpath(self.path)
+        for above in folders_above(self.path):
+            yield from self._judged(above, self.custody.exposure_above)
+        beside = (f"{real}{ending}" for ending in ("-wal", "-shm", "-journal"))
+        for path in dict.fromkeys((self.path, *beside, f"{self.path}-lock")):
+            yield from self._judged(path, self.custody.exposure)
+
+    def _judged(self, path: str, judge: Callable[[str, os.stat_result], Exposure | None]) -> Iterator[Exposure]:
+        with storage(f"look at {path}"):
+            try:
+                exposure = judge(path, os.stat(path))
+            except (FileNotFoundError, NotADirectoryError):
+                return
+        if exposure is not None:
+            yield exposure
+
     def version(self) -> int:
         """The version of the schema; 0 where there is none yet."""
         with self.reading() as connection:
@@ -287,15 +311,14 @@ class SqliteFile:
             return
         with storage(f"make {self.path}"):
             folder = os.path.dirname(self.path)
-            os.makedirs(folder, mode=0o700, exist_ok=True)
+            make_private_folders(folder)
             with contextlib.suppress(FileExistsError):
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
                 sync_folder(folder)
             found = os.stat(self.path)
             if not stat.S_ISREG(found.st_mode):
                 raise StoreError(f"{self.path} is not a file", hint="give the path of a file after `sqlite:`")
-            if found.st_uid != os.geteuid():
-                raise StoreError(f"{self.path} belongs to another user", hint="choose another store with --store")
+            self.custody.check_owner("the file", self.path, found)
             if found.st_size and not os.path.exists(f"{self.path}-lock"):
                 _check_beginning(self.path)
             self._lock = self._opened_lock()

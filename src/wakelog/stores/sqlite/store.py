@@ -4,8 +4,10 @@ The bytes of every entry are the truth and come back as they were; all columns b
 copy, back up and query with any SQLite shell, for one machine; a commit is synced where an entry must be kept.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from wakelog.ports import Exposure
+from wakelog.stores.custody import Owners
 from wakelog.stores.database.row_store import RowStore
 from wakelog.stores.locking import DEFAULT_WAIT, LockWait
 from wakelog.stores.sqlite.file import SqliteFile
@@ -13,13 +15,25 @@ from wakelog.stores.sqlite.tables import SqliteTables
 
 
 class SqliteStore(RowStore):
-    """Sessions in one SQLite file.
+    """Sessions in one SQLite file. `now` counts seconds since boot, for leases.
 
-    `now` counts seconds since boot, for leases. `lock_wait`: the limit on the wait for another process's transaction.
+    `trusted_owners`: other users and groups whose files may be run, such as `("ada", "uid:1000", "group:agents")`.
+    `lock_wait`: the limit on the wait for another process's transaction.
     """
 
     def __init__(
-        self, path: str, *, now: Callable[[], float] | None = None, lock_wait: LockWait = DEFAULT_WAIT
+        self,
+        path: str,
+        *,
+        now: Callable[[], float] | None = None,
+        trusted_owners: Owners = (),
+        lock_wait: LockWait = DEFAULT_WAIT,
     ) -> None:
-        self.file = SqliteFile(path, lock_wait=lock_wait)
+        self.file = SqliteFile(path, trusted_owners, lock_wait=lock_wait)
         super().__init__(SqliteTables(self.file, now=now))
+
+    def custody(self, session: str | None = None, *, blobs: Iterable[str] = ()) -> tuple[Exposure, ...]:
+        """See `ports.Store`: the file holds every session and blob, so it is judged for all of them."""
+        if session is not None:
+            self.name(session)
+        return (*super().custody(session, blobs=blobs), *self.file.exposures())

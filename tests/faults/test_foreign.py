@@ -1,0 +1,376 @@
+"""Files that another user owns or may write to are never run (issue 15, item 6): every change of every file of a store.
+
+Owners are changed by root only; without root the table has the modes alone, and tests that are about owners are not run
+(mark `faults`).
+"""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from tests.faults.foreign import CHANGES, IS_ROOT, STRANGER, STRANGERS, files_of_database, files_of_folder, owing
+from wakelog.acts.checking import check_custody, check_store_custody
+from wakelog.agent import Agent
+from wakelog.errors import Untrusted, UsageError
+from wakelog.forking import fork
+from wakelog.live import live_world
+from wakelog.session import Session
+from wakelog.stores.custody import Custody, Trust
+from wakelog.stores.files import make_private_folders
+from wakelog.stores.jsonl import JsonlStore
+from wakelog.stores.sqlite import SqliteStore
+from wakelog.testing.store_rig import stored
+from wakelog.waking import wake
+
+STORES = {
+    "files": (lambda folder, **more: JsonlStore(f"{folder}/store", **more), files_of_folder),
+    "SQLite": (lambda folder, **more: SqliteStore(f"{folder}/store.db", **more), files_of_database),
+}
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder of its own for the store, so that the folder above it can be changed."""
+    folder = tmp_path / "above"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def woken(store, session):
+    return asyncio.run(wake(live_world(store), session.name))
+
+
+def refusal(session):
+    """Why a session is not run; None if it would be."""
+    try:
+        check_custody(session)
+    except Untrusted as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_every_change_of_every_file(place, tmp_path, kind):
+    """Each file, owner and mode: what is not private is reported, and the session is neither run nor written to."""
+    opened, files = STORES[kind]
+    store, marker = opened(place), str(tmp_path / "marker")
+    session = owing(store, marker)
+    store.journal(session.name, "r1", b"{}")
+    before, paths = stored(store, session.name), list(files(store, session.name))
+    planned = {(path, change.name) for path in paths for change in CHANGES if change.exposes}
+    applied, spared = set(), 0
+    for path in paths:
+        for change in CHANGES:
+            undo = change.apply(path)
+            refused = refusal(session)
+            undo()
+            if refused is None:
+                spared += 1
+                continue
+            applied.add((path, change.name))
+            assert path in refused.message
+            assert "trusted_owners" in refused.hint
+    assert applied == planned
+    # The control of the table: as many changes as expose nothing.
+    assert spared == len(paths) * sum(not change.exposes for change in CHANGES)
+    assert stored(store, session.name) == before
+    woken(store, session)
+    assert os.path.exists(marker)
+
+
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("change", [change for change in CHANGES if change.exposes], ids=lambda change: change.name)
+def test_a_wake_is_refused_before_anything_is_written(place, tmp_path, kind, change):
+    """The log, or the database, of another user: no tool runs and no byte changes. Undone, the same session runs."""
+    opened, _ = STORES[kind]
+    store, marker = opened(place), str(tmp_path / "marker")
+    session = owing(store, marker)
+    path = store.folder.log_path(session.name) if kind == "files" else store.file.path
+    before = stored(store, session.name)
+    undo = change.apply(path)
+    with pytest.raises(Untrusted):
+        woken(store, session)
+    assert (os.path.exists(marker), stored(store, session.name)) == (False, before)
+    undo()
+    woken(store, session)
+    assert os.path.exists(marker)
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_without_the_check_the_log_is_run(place, tmp_path, kind, monkeypatch):
+    """Control: what the tests above show is the check and nothing else."""
+    opened, _ = STORES[kind]
+    store, marker = opened(place), str(tmp_path / "marker")
+    session = owing(store, marker)
+    path = store.folder.log_path(session.name) if kind == "files" else store.file.path
+    os.chmod(path, 0o666)
+    monkeypatch.setattr(type(store), "custody", lambda *_, **__: ())
+    woken(store, session)
+    assert os.path.exists(marker)
+
+
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.faults
+@pytest.mark.skipif(not IS_ROOT, reason="root is missing: only root can give files away")
+def test_a_container(place, tmp_path, kind):
+    """Everything belongs to another user id: refused as it is, and run and written to where that user is trusted."""
+    opened, files = STORES[kind]
+    store, marker = opened(place), str(tmp_path / "marker")
+    session = owing(store, marker)
+    store.close()
+    for path in (*files(store, session.name), *(place / "store").glob("by-*/*")):
+        os.chown(path, STRANGER, STRANGERS, follow_symlinks=False) if os.path.lexists(path) else None
+    with pytest.raises(Untrusted) as refused:
+        woken(opened(place), session)
+    assert f"uid {STRANGER}" in refused.value.message
+    for owners in (("nobody",), (f"gid:{STRANGERS}",), (f"uid:{STRANGERS}",)):
+        with pytest.raises(Untrusted):
+            woken(opened(place, trusted_owners=owners), session)
+    trusting = opened(place, trusted_owners=(f"uid:{STRANGER}",))
+    woken(trusting, session)
+    assert os.path.exists(marker)
+    Session.create(trusting, agent="another").say("hello")
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_a_shared_group(place, tmp_path, kind):
+    """Files that a group may write to are run where that group is trusted; what all users may write to is not."""
+    opened, files = STORES[kind]
+    store, marker = opened(place), str(tmp_path / "marker")
+    session = owing(store, marker)
+    gid = os.stat(place).st_gid
+    for path in files(store, session.name):
+        os.chmod(path, os.stat(path).st_mode | 0o020)
+    with pytest.raises(Untrusted, match="can be written by the group"):
+        woken(store, session)
+    trusting = opened(place, trusted_owners=(f"gid:{gid}",))
+    os.chmod(store.folder.log_path(session.name) if kind == "files" else store.file.path, 0o666)
+    with pytest.raises(Untrusted, match="can be written by all users"):
+        woken(trusting, session)
+    woken(opened(place, trusted_owners=("everyone",)), session)
+    assert os.path.exists(marker)
+
+
+# ── what a session reads besides its own files ───────────────────────────────────────────────────
+
+
+def test_a_fork_is_judged_with_the_logs_that_it_reads_through(place, tmp_path):
+    """A private log that goes on from one that others may write to is not run either."""
+    store = JsonlStore(str(place / "store"))
+    session = owing(store, str(tmp_path / "marker"))
+    child = fork(fork(session))
+    check_custody(child)
+    os.chmod(store.folder.log_path(session.name), 0o622)
+    with pytest.raises(Untrusted, match=session.name):
+        check_custody(child)
+
+
+def test_a_new_session_in_a_store_that_others_may_write(place, tmp_path):
+    """No session is begun in such a store, and one that is there is not told anything."""
+    store = JsonlStore(str(place / "store"))
+    session = owing(store, str(tmp_path / "marker"))
+    before = stored(store, session.name)
+    os.chmod(place / "store", 0o777)
+    for known in (None, session):
+        with pytest.raises(Untrusted):
+            asyncio.run(Agent(model="demo").run(store, "hello", session=known))
+    assert [stat.name for stat in store.sessions()] == [session.name]
+    assert stored(store, session.name) == before
+
+
+def test_a_log_is_judged_by_what_is_opened(place, tmp_path):
+    """A link in the place of a log is not followed; a store that is a link is judged where it leads."""
+    elsewhere = JsonlStore(str(tmp_path / "elsewhere"))
+    session = owing(elsewhere, str(tmp_path / "marker"))
+    os.symlink(elsewhere.folder.path, place / "store")
+    linked = JsonlStore(str(place / "store"))
+    check_custody(Session(linked, session.name))
+    log = elsewhere.folder.log_path(session.name)
+    os.chmod(log, 0o622)
+    with pytest.raises(Untrusted):
+        check_custody(Session(linked, session.name))
+    os.chmod(log, 0o600)
+    os.rename(log, tmp_path / "aside.jsonl")
+    os.symlink(tmp_path / "aside.jsonl", log)
+    assert [stat.name for stat in linked.sessions()] == []
+
+
+def test_a_database_that_is_a_link(place, tmp_path):
+    """SQLite keeps its own files beside the real database: those are judged."""
+    real = SqliteStore(str(tmp_path / "real.db"))
+    session = owing(real, str(tmp_path / "marker"))
+    os.symlink(tmp_path / "real.db", place / "store.db")
+    linked = SqliteStore(str(place / "store.db"))
+    check_custody(Session(linked, session.name))
+    for ending in ("", "-wal", "-shm"):
+        os.chmod(str(tmp_path / "real.db") + ending, 0o622)
+        with pytest.raises(Untrusted):
+            check_custody(Session(linked, session.name))
+        os.chmod(str(tmp_path / "real.db") + ending, 0o600)
+
+
+# ── folders above the store ──────────────────────────────────────────────────────────────────────
+
+
+def test_folders_above_the_store(place):
+    """A folder that others may write to lets them replace the store, unless it has the sticky bit."""
+    store = JsonlStore(str(place / "deep" / "store"))
+    for mode, is_refused in ((0o755, False), (0o757, True), (0o1777, False), (0o777, True), (0o700, False)):
+        os.chmod(place, mode)
+        if is_refused:
+            with pytest.raises(Untrusted, match="no session is begun"):
+                check_store_custody(store)
+        else:
+            check_store_custody(store)
+
+
+@pytest.mark.faults
+@pytest.mark.skipif(not IS_ROOT, reason="root is missing: only root can give folders away")
+def test_owners_of_folders_above_the_store(place):
+    """Each must be this user's or root's, sticky or not; a group counts unless it is the user's own."""
+    store = JsonlStore(str(place / "deep" / "store"))
+    os.chmod(place, 0o775)
+    check_store_custody(store)
+    os.chown(place, 0, STRANGERS)
+    with pytest.raises(Untrusted, match=f"written by the group gid {STRANGERS}"):
+        check_store_custody(store)
+    check_store_custody(JsonlStore(store.folder.path, trusted_owners=[f"gid:{STRANGERS}"]))
+    os.chown(place, STRANGER, 0)
+    os.chmod(place, 0o1755)
+    with pytest.raises(Untrusted, match=f"owned by uid {STRANGER}"):
+        check_store_custody(store)
+    check_store_custody(JsonlStore(store.folder.path, trusted_owners=[f"uid:{STRANGER}"]))
+
+
+def test_a_link_on_the_way_to_the_store(place, tmp_path):
+    """Both ways to the store count: the folder that holds the link, and the folders where it leads."""
+    (tmp_path / "real").mkdir()
+    os.symlink(tmp_path / "real", place / "link")
+    store = JsonlStore(str(place / "link" / "store"))
+    check_store_custody(store)
+    for folder in (place, tmp_path / "real"):
+        os.chmod(folder, 0o777)
+        assert str(folder) in [exposure.path for exposure in store.custody()]
+        with pytest.raises(Untrusted):
+            check_store_custody(store)
+        os.chmod(folder, 0o700)
+
+
+# ── other users, for real ────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that every user may read: those of pytest are closed."""
+    with tempfile.TemporaryDirectory(prefix="wakelog-") as folder:
+        os.chmod(folder, 0o755)
+        yield folder
+
+
+def opened_to_readers(path):
+    """Lets every user read all files and folders under a path."""
+    for folder, _, files in os.walk(path):
+        os.chmod(folder, 0o755)
+        for file in (os.path.join(folder, name) for name in files):
+            if not os.path.islink(file):
+                os.chmod(file, 0o644)
+
+
+@pytest.mark.faults
+@pytest.mark.skipif(not IS_ROOT, reason="root is missing: only root can become another user")
+def test_another_user_does_not_run_what_root_wrote(open_folder):
+    """Root is another user too: its readable log is read with a warning and refused for running."""
+    store, marker, home = (os.path.join(open_folder, name) for name in ("store", "marker", "home"))
+    owing(JsonlStore(store), marker)
+    os.mkdir(home)
+    os.chown(home, STRANGER, STRANGERS)
+    opened_to_readers(store)
+    environment = {"HOME": home, "PATH": os.environ["PATH"], "WAKELOG_STORE": store}
+    become = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGERS}", "--clear-groups"]
+
+    def run(*words):
+        command = [*become, sys.executable, "-m", "wakelog", *words]
+        return subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, check=False)
+
+    read = run("show", "agent_user_1")
+    assert (read.returncode, read.stderr.count("\n")) == (0, 1), read.stderr
+    assert "is owned by root (uid 0)" in read.stderr
+    woken = run("wake", "agent_user_1")
+    assert woken.returncode == 7, woken.stderr
+    assert not os.path.exists(marker)
+
+
+# ── whom to trust ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_words_of_trusted_owners():
+    """Names and ids of users and groups; a word that names nothing is one clear line."""
+    assert Trust.of(["root", "uid:1000", "7", "gid:12", "group:root", "group:9"]) == Trust(
+        frozenset({0, 1000, 7}), frozenset({12, 0, 9})
+    )
+    assert Trust.of(["everyone"]).everyone
+    for word in (
+        "nobody-has-this-name",
+        "group:nobody-has-this-name",
+        "uid:",
+        "uid:x",
+        "gid:-1",
+        "uid:99999999999",
+        "a:b",
+    ):
+        with pytest.raises(UsageError, match="trusted_owners: ") as mistaken:
+            Trust.of([word])
+        assert mistaken.value.hint
+    with pytest.raises(UsageError, match="must be a list"):
+        Trust.of("ada")
+
+
+def test_owners_are_looked_up_when_they_are_needed(tmp_path):
+    """The configuration is read only where a file is not private."""
+    asked = []
+    custody = Custody(lambda: asked.append("asked") or ("root",))
+    (tmp_path / "file").touch(0o600)
+    assert custody.exposure("file", os.stat(tmp_path / "file")) is None
+    assert asked == []
+    os.chmod(tmp_path / "file", 0o602)
+    assert custody.exposure("file", os.stat(tmp_path / "file")) is not None
+    assert asked == ["asked"]
+
+
+# ── what is created ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("umask", [0, 0o002, 0o022, 0o077])
+@pytest.mark.parametrize("kind", STORES)
+def test_folders_are_created_private_whatever_the_umask(tmp_path, umask, kind):
+    """The folders above a store that are missing too. What is there keeps its mode."""
+    (tmp_path / "there").mkdir(mode=0o750)
+    opened, _ = STORES[kind]
+    before = os.umask(umask)
+    try:
+        store = opened(tmp_path / "there" / "data" / "wakelog")
+        Session.create(store)
+    finally:
+        os.umask(before)
+    assert os.stat(tmp_path / "there").st_mode & 0o777 == 0o750
+    for folder, folders, _ in os.walk(tmp_path / "there"):
+        for name in folders:
+            assert os.stat(os.path.join(folder, name)).st_mode & 0o777 == 0o700, name
+    store.close()
+    shutil.rmtree(tmp_path / "there")
+
+
+@pytest.mark.parametrize("umask", [0o177, 0o277, 0o700, 0o777])
+def test_folders_keep_the_rights_of_their_owner(tmp_path, umask):
+    """A umask that takes rights from the owner makes no folder that nothing can be put into."""
+    before = os.umask(umask)
+    try:
+        make_private_folders(str(tmp_path / "one" / "two"))
+    finally:
+        os.umask(before)
+    assert {os.stat(tmp_path / path).st_mode & 0o777 for path in ("one", "one/two")} == {0o700}
