@@ -5,7 +5,9 @@ without a sync (journals, and entries that need none): with a write-ahead log th
 Rule 1: writers take a lock file first. SQLite would let them poll for its own lock, and the unlucky ones starve.
 Rule 2: reading makes nothing. A file that is not there reads as an empty one; the schema is brought up to date by
 the first write.
-Rule 3: after an input/output error a connection is closed, and the next use opens a new one.
+Rule 3: after an input/output error a connection is closed, and the next use opens a new one. A write that failed leaves
+the write-ahead log in doubt: it is written again before the next transaction (`wal.py`).
+Rule 4: SQLite runs checkpoints by itself only behind a commit that was synced.
 """
 
 import contextlib
@@ -23,7 +25,9 @@ from urllib.parse import quote
 
 from wakelog.errors import Damaged, NewerFormat, NoAccess, StoreError
 from wakelog.stores.database.migrations import Migration, migrations, newest
+from wakelog.stores.doubt import doubt_of
 from wakelog.stores.files import storage, storage_error, sync_folder
+from wakelog.stores.sqlite import wal
 
 _Use: TypeAlias = Literal["read", "sync", "quick"]
 _SYNCHRONOUS = {"read": "NORMAL", "sync": "FULL", "quick": "NORMAL"}
@@ -34,6 +38,8 @@ _MAGIC, _BEGINNING_BYTES = b"SQLite format 3\0", 72
 _SQLITE_MIN = (3, 37, 0)
 _BUSY_TIMEOUT_S = 60.0
 _CACHE_KIB = 16 * 1024
+# So many rows are changed without a sync before the length of the write-ahead log is looked at.
+_CHANGES = 256
 _INHERITED: list[sqlite3.Connection] = []
 
 
@@ -45,11 +51,12 @@ class SqliteFile:
         self._connections: dict[_Use, sqlite3.Connection] = {}
         self._lock = -1
         self._is_current = self._has_schema = False
+        self._changes = 0
         self._begin()
 
     def _begin(self) -> None:
         """The state of one process. At its end connections are closed, and the last one leaves a single file behind."""
-        weakref.finalize(self, _close_all, self._connections, os.getpid())
+        weakref.finalize(self, _close_all, self.path, self._connections, os.getpid())
         self._reading, self._writing = threading.RLock(), threading.RLock()
         self._pid = os.getpid()
 
@@ -103,6 +110,8 @@ class SqliteFile:
                 raise storage_error(f"lock {self.path}", error) from error
             raise
         try:
+            if doubt_of(self._lock) is not None:
+                self._settle()
             connection = self._connection(use)
             self._bring_up_to_date(connection)
         except BaseException as error:
@@ -113,7 +122,10 @@ class SqliteFile:
     def give_turn(self, use: _Use, error: BaseException | None) -> None:
         """Lets the next one write. An error of SQLite is told in our words."""
         if isinstance(error, sqlite3.Error):
-            self._drop(use)
+            wal.doubt(self._lock, _code(error))
+            self._drop(use, lock=self._lock)
+        elif use == "quick" and error is None:
+            self._keep_short(self._connections[use])
         fcntl.flock(self._lock, fcntl.LOCK_UN)
         self._writing.release()
         if isinstance(error, sqlite3.Error):
@@ -121,12 +133,21 @@ class SqliteFile:
 
     def sync(self) -> None:
         """Syncs what was committed without one. A commit that changes nothing would not: SQLite then writes nothing."""
-        with storage(f"make {self.path} durable"), contextlib.suppress(FileNotFoundError):
-            descriptor = os.open(f"{self.path}-wal", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                os.fdatasync(descriptor)
-            finally:
-                os.close(descriptor)
+        with self.turn():
+            wal.sync(self.path, self._lock)
+
+    def _settle(self) -> None:
+        """Writes again what is in doubt. Other descriptors of the file may still report the error: they are closed."""
+        wal.settle(self.path, self._lock)
+        self._drop("sync", lock=self._lock)
+        self._drop("quick", lock=self._lock)
+
+    def _keep_short(self, connection: sqlite3.Connection) -> None:
+        """Looks once in a while whether commits without a sync have made the write-ahead log long."""
+        changes = connection.total_changes // _CHANGES
+        if changes != self._changes:
+            self._changes = changes
+            wal.checkpoint(self.path, self._lock, connection)
 
     def version(self) -> int:
         """The version of the schema; 0 where there is none yet."""
@@ -137,8 +158,8 @@ class SqliteFile:
         """Closes everything; the next use opens it anew."""
         self._leave_to_parent()
         with self._writing, self._reading:
-            for use in list(self._connections):
-                self._drop(use)
+            wal.close(self.path, self._connections.values())
+            self._connections.clear()
             if self._lock >= 0:
                 os.close(self._lock)
             self._lock, self._is_current, self._has_schema = -1, False, False
@@ -162,6 +183,8 @@ class SqliteFile:
             connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[use]}")
             connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             connection.execute("PRAGMA trusted_schema = OFF")
+            if use != "sync":
+                connection.execute("PRAGMA wal_autocheckpoint = 0")
         except BaseException:
             connection.close()
             raise
@@ -267,11 +290,10 @@ class SqliteFile:
             return storage_error(f"write to {self.path}", PermissionError(errno.EACCES, "", folder))
         return store_error(f"cannot write to {self.path}", error)
 
-    def _drop(self, use: _Use) -> None:
+    def _drop(self, use: _Use, *, lock: int | None = None) -> None:
         connection = self._connections.pop(use, None)
         if connection is not None:
-            with contextlib.suppress(sqlite3.Error):
-                connection.close()
+            wal.close(self.path, [connection], lock=lock)
 
 
 class Turn:
@@ -292,11 +314,9 @@ class Turn:
         self._file.give_turn(self._use, error)
 
 
-def _close_all(connections: dict[_Use, sqlite3.Connection], pid: int) -> None:
+def _close_all(path: str, connections: dict[_Use, sqlite3.Connection], pid: int) -> None:
     if pid == os.getpid():
-        for connection in connections.values():
-            with contextlib.suppress(sqlite3.Error):
-                connection.close()
+        wal.close(path, connections.values())
 
 
 def _check_beginning(path: str) -> None:

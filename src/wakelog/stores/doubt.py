@@ -1,0 +1,82 @@
+"""Bytes that may be missing on the device after a failed write or sync, and how they are written again.
+
+After a failed sync the kernel may mark the pages it could not write as clean. A reader still gets their bytes from the
+page cache and the next sync reports success, but after a power cut the bytes are gone, and with them every entry
+behind them. So from the last byte that is known to be synced on, the file is in doubt.
+Rule 1: nothing is acknowledged as durable while a file is in doubt. The bytes are first read through the page cache,
+written again at the same offsets, which marks their pages as dirty again, and synced.
+Rule 2: the doubt is marked for other processes in the size of the lock file: 0 is no doubt, N is doubt from byte N - 1
+on. A size needs no free block, so a full disk takes it, and it costs one system call to read.
+Rule 3: the mark is read, written and removed under the lock. It need not survive a power cut, because what is read
+after one comes from the device; a mark that does survive only costs a rewrite.
+Rule 4: where the mark cannot be written, this process remembers the doubt. Other processes are then not warned.
+"""
+
+import contextlib
+import os
+
+from wakelog.errors import StoreError
+from wakelog.stores.files import blocks, storage_error
+
+# Doubts whose mark was refused by the file system, by device and inode of the lock file.
+_UNMARKED: dict[tuple[int, int], int] = {}
+
+
+def doubt_of(lock: int) -> int | None:
+    """The byte from which on the file behind this lock is in doubt; None if it is not."""
+    size = os.lseek(lock, 0, os.SEEK_END)
+    if size:
+        return size - 1
+    return _UNMARKED.get(_identity(lock)) if _UNMARKED else None
+
+
+def mark(lock: int, start: int) -> None:
+    """Marks the file behind this lock as in doubt from byte `start` on, or from an earlier one that is marked already.
+
+    It is called while an error is on its way to the caller, so it raises none.
+    """
+    earlier = doubt_of(lock)
+    start = start if earlier is None else min(start, earlier)
+    try:
+        os.ftruncate(lock, start + 1)
+        os.fsync(lock)
+    except OSError:
+        _UNMARKED[_identity(lock)] = start
+
+
+def clear(lock: int) -> None:
+    """Removes the mark. One that cannot be removed leads to another rewrite, which does no harm."""
+    _UNMARKED.pop(_identity(lock), None)
+    with contextlib.suppress(OSError):
+        os.ftruncate(lock, 0)
+
+
+def write_again(descriptor: int, start: int) -> None:
+    """Writes the bytes of a file from `start` to its end again at their offsets, and syncs them with the inode.
+
+    The descriptor must not be in append mode: Linux would write every block behind the end. The time is set because a
+    file system without a journal may have lost the inode as well, and writes one again only if it has changed.
+    """
+    for block in blocks(descriptor, start, os.fstat(descriptor).st_size):
+        _write_at(descriptor, block, start)
+        start += len(block)
+    os.utime(descriptor)
+    os.fsync(descriptor)
+
+
+def refusal(what: str, error: OSError) -> StoreError:
+    """The error of an append to a file that is in doubt and could not be written again."""
+    reason = storage_error(f"write the bytes of {what} again that a failed sync left in doubt", error)
+    hint = "nothing is appended until the disk takes them; what was acknowledged before is kept"
+    return type(reason)(reason.message, hint="; ".join(filter(None, (reason.hint, hint))))
+
+
+def _write_at(descriptor: int, content: bytes, place: int) -> None:
+    done = os.pwrite(descriptor, content, place)
+    while done < len(content):
+        done += os.pwrite(descriptor, memoryview(content)[done:], place + done)
+
+
+def _identity(lock: int) -> tuple[int, int]:
+    found = os.fstat(lock)
+    return found.st_dev, found.st_ino
