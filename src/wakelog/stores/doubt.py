@@ -3,8 +3,8 @@
 After a failed sync the kernel may mark the pages it could not write as clean. A reader still gets their bytes from the
 page cache and the next sync reports success, but after a power cut the bytes are gone, and with them every entry
 behind them. So from the last byte that is known to be synced on, the file is in doubt.
-Rule 1: nothing is acknowledged as durable while a file is in doubt. The bytes are first read through the page cache,
-written again at the same offsets, which marks their pages as dirty again, and synced.
+Rule 1: nothing is acknowledged while a file is in doubt. The bytes are first read through the page cache, written again
+at the same offsets, which marks their pages as dirty again, synced, and compared with what the device returns.
 Rule 2: the doubt is marked for other processes in the size of the lock file: 0 is no doubt, N is doubt from byte N - 1
 on. A size needs no free block, so a full disk takes it, and it costs one system call to read.
 Rule 3: the mark is read, written and removed under the lock. It need not survive a power cut, because what is read
@@ -13,11 +13,15 @@ Rule 4: where the mark cannot be written, this process remembers the doubt. Othe
 """
 
 import contextlib
+import errno
+import mmap
 import os
 
 from wakelog.errors import StoreError
-from wakelog.stores.files import blocks, storage_error
+from wakelog.stores.files import storage_error
 
+# A process that reads the file while a block is rewritten may find zeros there, so a block is small.
+_BLOCK_BYTES = 64 * 1024
 # Doubts whose mark was refused by the file system, by device and inode of the lock file.
 _UNMARKED: dict[tuple[int, int], int] = {}
 
@@ -52,16 +56,47 @@ def clear(lock: int) -> None:
 
 
 def write_again(descriptor: int, start: int) -> None:
-    """Writes the bytes of a file from `start` to its end again at their offsets, and syncs them with the inode.
+    """Writes the bytes of a file from `start` to its end again at their offsets, syncs them and reads them back.
 
     The descriptor must not be in append mode: Linux would write every block behind the end. The time is set because a
     file system without a journal may have lost the inode as well, and writes one again only if it has changed.
     """
-    for block in blocks(descriptor, start, os.fstat(descriptor).st_size):
-        _write_at(descriptor, block, start)
-        start += len(block)
+    start -= start % mmap.PAGESIZE
+    end = os.fstat(descriptor).st_size
+    for place in range(start, end, _BLOCK_BYTES):
+        _rewrite(descriptor, place, min(_BLOCK_BYTES, end - place))
     os.utime(descriptor)
     os.fsync(descriptor)
+    _check_device(descriptor, start, end)
+
+
+def _rewrite(descriptor: int, place: int, count: int) -> None:
+    """Reads whole pages, drops them from the page cache and writes their bytes anew.
+
+    A page that stayed in the cache would keep what ext4 knew of its block before the failed write. ext4 then writes the
+    block but not that it is in use, and reads it as zeros after a power cut.
+    """
+    content = os.pread(descriptor, count, place)
+    os.posix_fadvise(descriptor, place, count, os.POSIX_FADV_DONTNEED)
+    done = 0
+    while done < len(content):
+        done += os.pwrite(descriptor, memoryview(content)[done:], place + done)
+
+
+def _check_device(descriptor: int, start: int, end: int) -> None:
+    """Compares what the device holds with the page cache. Where reads cannot go past the cache nothing is compared."""
+    try:
+        direct = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        with mmap.mmap(-1, _BLOCK_BYTES) as page:
+            for place in range(start, end, _BLOCK_BYTES):
+                count = os.preadv(direct, [page], place)
+                if page[:count] != os.pread(descriptor, _BLOCK_BYTES, place):
+                    raise OSError(errno.EIO, os.strerror(errno.EIO))
+    finally:
+        os.close(direct)
 
 
 def refusal(what: str, error: OSError) -> StoreError:
@@ -69,12 +104,6 @@ def refusal(what: str, error: OSError) -> StoreError:
     reason = storage_error(f"write the bytes of {what} again that a failed sync left in doubt", error)
     hint = "nothing is appended until the disk takes them; what was acknowledged before is kept"
     return type(reason)(reason.message, hint="; ".join(filter(None, (reason.hint, hint))))
-
-
-def _write_at(descriptor: int, content: bytes, place: int) -> None:
-    done = os.pwrite(descriptor, content, place)
-    while done < len(content):
-        done += os.pwrite(descriptor, memoryview(content)[done:], place + done)
 
 
 def _identity(lock: int) -> tuple[int, int]:
