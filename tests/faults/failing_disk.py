@@ -5,6 +5,8 @@ It serves FOLDER/disk over FUSE, and takes commands on its standard input, one l
     load IMAGE          holds these bytes and no others; counts from 0; refuses nothing
     refuse N once       refuses the N-th write from now with EIO, and no other
     refuse N always     refuses the N-th write from now and all behind it
+    refuse N data       the same, leaving out the spared bytes: they are neither refused nor counted
+    spare START END     the bytes that are spared
     heal                refuses nothing any more
     counts              answers `WRITES REFUSED`
     save IMAGE all      writes down the bytes that a power cut leaves if all that was written reached the medium
@@ -26,6 +28,7 @@ class FailingDisk:
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.spared = range(0)
         self.load(bytes(size))
 
     def load(self, content: bytes) -> None:
@@ -35,21 +38,24 @@ class FailingDisk:
         self.writes = self.refused = 0
         self.heal()
 
-    def refuse(self, number: int, *, once: bool) -> None:
+    def refuse(self, number: int, how: str) -> None:
         self.first = self.writes + number
-        self.last = self.first if once else _NEVER
+        self.last = self.first if how == "once" else _NEVER
+        self.sparing = how == "data"
 
     def heal(self) -> None:
         self.first = self.last = _NEVER
+        self.sparing = False
 
     def read(self, offset: int, count: int) -> bytes:
         return bytes(self.written[offset : offset + count])
 
     def write(self, offset: int, content: bytes) -> None:
-        self.writes += 1
-        if self.first <= self.writes <= self.last:
-            self.refused += 1
-            raise OSError(errno.EIO, "refused")
+        if not (self.sparing and offset in self.spared):
+            self.writes += 1
+            if self.first <= self.writes <= self.last:
+                self.refused += 1
+                raise OSError(errno.EIO, "refused")
         self.written[offset : offset + len(content)] = content
         self.unflushed.append((offset, content))
 
@@ -65,7 +71,9 @@ def obey(disk: FailingDisk, line: str) -> str:
             with open(path, "rb") as file:
                 disk.load(file.read())
         case ["refuse", number, how]:
-            disk.refuse(int(number), once=how == "once")
+            disk.refuse(int(number), how)
+        case ["spare", start, end]:
+            disk.spared = range(int(start), int(end))
         case ["heal"]:
             disk.heal()
         case ["counts"]:

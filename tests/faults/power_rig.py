@@ -4,7 +4,8 @@ Run as root in a mount namespace of its own: `unshare --mount python -m tests.fa
 perhaps `broken` behind that.
 
     STORE  files, sqlite
-    FAULT  once: the n-th write is refused; always: it and all behind it, until the second writer starts
+    FAULT  once: the n-th write is refused; always: it and all behind it, until the second writer starts;
+           data: the same without the journal of the file system, which becomes read-only if that is refused
     WAY    same: the first writer goes on after an error, and a second process after it
            other: the first writer ends at the first error, and a second process goes on
     broken the control: doubts are neither marked nor dealt with
@@ -99,6 +100,14 @@ def formatted(image: str) -> None:
         file.truncate(SIZE)
     options = ("-b", "4096", "-J", "size=4", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard")
     _run("mkfs.ext4", "-q", "-F", *options, image)
+
+
+def journal_of(image: str) -> tuple[int, int]:
+    """Where the journal of the file system begins and ends in an image, in bytes."""
+    words = ["debugfs", "-R", "blocks <8>", image]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    blocks = sorted(map(int, done.stdout.split()))
+    return blocks[0] * 4096, (blocks[-1] + 1) * 4096
 
 
 # ── the store ────────────────────────────────────────────────────────────────────────────────────
@@ -261,16 +270,27 @@ def one_run(rig: Rig, base: str, number: int, store: str, fault: str, way: str) 
         rig.tell(f"refuse {number} {fault}")
         url = url_on(folder, store)
         _in_child(lambda tell: Writer(url, "a", stops=way == "other", tell=tell).write(), run.hear)
-        if fault == "always":
+        if fault != "once":
             rig.tell("heal")
         before = len(run.kept)
         _in_child(lambda tell: Writer(url, "b", stops=False, tell=tell).write(), run.hear)
         run.cut("end")
         refused = rig.counts()[1]
         rig.tell("heal")
+        read_only = _is_read_only(folder)
     later = len(run.kept) - before
     figures = {"kept": len(run.kept), "later": later, "cuts": run.cuts, "failures": run.failures, "lost": run.lost}
-    return {"n": number, "refused": refused, **figures}
+    return {"n": number, "refused": refused, "read_only": read_only, **figures}
+
+
+def _is_read_only(folder: str) -> bool:
+    """Whether the file system has given up after the fault, as ext4 does when it cannot write its journal."""
+    try:
+        os.mkdir(probe := os.path.join(folder, "probe"))
+    except OSError:
+        return True
+    os.rmdir(probe)
+    return False
 
 
 def without_the_fix() -> None:
@@ -289,6 +309,7 @@ def main(store: str, fault: str, way: str, *broken: str) -> None:
         try:
             base = os.path.join(folder, "base")
             formatted(base)
+            rig.tell("spare {} {}".format(*journal_of(base)))
             with _mounted(base, rig.copy):
                 made = open_store(url_on(rig.copy, store))
                 make(made, _SESSION)

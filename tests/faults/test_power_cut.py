@@ -11,6 +11,7 @@ import subprocess
 
 import pytest
 
+from tests.faults.power_rig import ENTRIES
 from tests.faults.processes import command, environment
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
@@ -22,7 +23,7 @@ def missing() -> str:
     """What this machine lacks to run the rig, in one line; empty if it lacks nothing."""
     if os.geteuid() != 0:
         return "needs root, to mount a file system"
-    tools = [tool for tool in ("unshare", "mount", "umount", "mkfs.ext4") if shutil.which(tool) is None]
+    tools = [tool for tool in ("unshare", "mount", "umount", "mkfs.ext4", "debugfs") if shutil.which(tool) is None]
     if tools:
         return f"needs {', '.join(tools)}"
     devices = [path for path in ("/dev/fuse", "/dev/loop-control") if not os.path.exists(path)]
@@ -41,24 +42,27 @@ def runs(*words: str) -> list[dict]:
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [run["n"] for run in found] == list(range(1, len(found) + 1))
     planned = [1] * (len(found) - 1) + [0]
-    applied = [min(run["refused"], 1) if "always" in words else run["refused"] for run in found]
+    applied = [run["refused"] if "once" in words else min(run["refused"], 1) for run in found]
     assert applied == planned
-    assert len(found) > 20
+    assert len(found) > 10
     assert not found[-1]["failures"]
     return found
 
 
 @pytest.mark.parametrize("way", ["same", "other"])
-@pytest.mark.parametrize("fault", ["once", "always"])
+@pytest.mark.parametrize("fault", ["once", "always", "data"])
 @pytest.mark.parametrize("store", ["files", "sqlite"])
 def test_what_was_acknowledged_after_a_refused_write(store, fault, way):
     """Law 4: no acknowledged entry and no blob is missing after a cut at the next acknowledgement, nor at the end.
 
-    A file system that has become read-only acknowledges nothing, so the runs in which more was acknowledged count.
+    A file system that has become read-only acknowledges nothing. In all other runs the second writer gets everything
+    acknowledged, and there are some unless the journal of the file system is refused for long.
     """
     found = runs(store, fault, way)
     assert [run["lost"] for run in found if run["lost"]] == []
-    assert sum(bool(run["failures"] and run["later"]) for run in found) > 3
+    made_good = [run["later"] for run in found if run["failures"] and not run["read_only"]]
+    assert made_good == [ENTRIES] * len(made_good)
+    assert len(made_good) >= 3 or fault == "always"
 
 
 @pytest.mark.parametrize("store", ["files", "sqlite"])

@@ -23,8 +23,8 @@ IN_STORES = (
         "a failed sync is tried again on its descriptor",
         "law 4",
         "stores/jsonl/store.py",
-        "            log.close()\n            raise storage_error",
-        "            os.fdatasync(log.log)\n            log.close()\n            raise storage_error",
+        '            log.fail()\n            raise storage_error(f"make',
+        '            os.fdatasync(log.log)\n            log.fail()\n            raise storage_error(f"make',
         (
             f"{DISK}::test_a_failed_sync_is_never_tried_again_on_its_descriptor",
             f"{DISK}::test_one_failed_sync_loses_nothing_that_was_acknowledged",
@@ -34,8 +34,8 @@ IN_STORES = (
         "a failed sync leaves its descriptor open",
         "law 4",
         "stores/jsonl/store.py",
-        "            log.close()\n            raise storage_error",
-        "            raise storage_error",
+        '            log.fail()\n            raise storage_error(f"make',
+        '            raise storage_error(f"make',
         (f"{DISK}::test_a_failed_sync_is_never_tried_again_on_its_descriptor",),
     ),
     Mutant(
