@@ -291,3 +291,40 @@ def test_another_process_writes_the_write_ahead_log_again(tmp_path):
     store = open_store(url)
     assert last_seq(store, "s") == 1
     store.close()
+
+
+@pytest.mark.strace
+def test_a_failed_sync_at_the_end_of_a_process(tmp_path):
+    """Law 4, ST-5: SQLite would sync what had no sync when it is closed, and tell nobody that it failed.
+
+    The first sync is that of the header of a new write-ahead log.
+    """
+    url = made(f"sqlite:{tmp_path / 'db'}", "s")
+    report = str(tmp_path / "report")
+    first = of_sqlite(report, url, "write_once", "s", "n0", "unsynced", inject="fdatasync:error=EIO:when=2")
+    assert (first.applied, len(first.said("kept"))) == (1, 1)
+    assert os.path.getsize(tmp_path / "db-lock") == 1
+    second = of_sqlite(report, url, "write_once", "s", "n0")
+    assert [call.name for call in second.calls][:2] == ["pwrite64", "fsync"]
+    assert standing(url, "s") == [("n0", 1)]
+
+
+def test_commits_without_a_sync_do_not_fill_the_write_ahead_log(tmp_path):
+    """ST-5: only a synced commit lets SQLite run a checkpoint by itself, so wakelog runs the others."""
+    store = open_store(made(f"sqlite:{tmp_path / 'db'}", "s"))
+    for after in range(3000):
+        store.append("s", body(f"e{after}"), after=after, durable=False)
+    assert os.path.getsize(tmp_path / "db-wal") < 8 * 1024 * 1024 < os.path.getsize(tmp_path / "db")
+    store.close()
+
+
+@pytest.mark.strace
+def test_a_failed_sync_before_a_checkpoint(tmp_path):
+    """Law 4, ST-5: the checkpoint is left out, the doubt is marked, and the next transaction writes again."""
+    url = made(f"sqlite:{tmp_path / 'db'}", "s")
+    report = str(tmp_path / "report")
+    seen = of_sqlite(report, url, "write_much", "s", "1500", inject="fdatasync:error=EIO:when=2")
+    assert seen.applied == 1
+    at = [call.injected for call in seen.calls].index(True)
+    assert rewrites(seen.calls[at + 1 : at + 2]) == [0]
+    assert len(standing(url, "s")) == 1500
