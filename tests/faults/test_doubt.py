@@ -164,6 +164,14 @@ def test_a_device_that_returns_other_bytes_refuses_the_append(place, monkeypatch
     place.append("a", after=0)
 
 
+def test_a_device_that_cannot_be_read_past_the_cache(place, monkeypatch):
+    """Law 4: the rewrite and its sync are enough where nothing can be compared."""
+    place.fails("a", after=0)
+    monkeypatch.setattr(os, "preadv", lambda *_: (_ for _ in ()).throw(OSError(errno.EINVAL, "")))
+    place.append("a", after=0)
+    place.check_on_device()
+
+
 def is_direct(descriptor: int) -> bool:
     try:
         os.close(os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_DIRECT))

@@ -90,13 +90,23 @@ def _check_device(descriptor: int, start: int, end: int) -> None:
     except OSError:
         return
     try:
-        with mmap.mmap(-1, _BLOCK_BYTES) as page:
+        with mmap.mmap(-1, _BLOCK_BYTES) as buffer:
             for place in range(start, end, _BLOCK_BYTES):
-                count = os.preadv(direct, [page], place)
-                if page[:count] != os.pread(descriptor, _BLOCK_BYTES, place):
+                count = _read_directly(direct, buffer, place)
+                if count is not None and buffer[:count] != os.pread(descriptor, _BLOCK_BYTES, place):
                     raise OSError(errno.EIO, os.strerror(errno.EIO))
     finally:
         os.close(direct)
+
+
+def _read_directly(direct: int, buffer: mmap.mmap, place: int) -> int | None:
+    """How many bytes were read past the page cache; None where the file system takes no such reads after all."""
+    try:
+        return os.preadv(direct, [buffer], place)
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            return None
+        raise
 
 
 def refusal(what: str, error: OSError) -> StoreError:

@@ -125,7 +125,7 @@ class SqliteFile:
             wal.doubt(self._lock, _code(error))
             self._drop(use, lock=self._lock)
         elif use == "quick" and error is None:
-            self._keep_short(self._connections[use])
+            self._keep_short()
         fcntl.flock(self._lock, fcntl.LOCK_UN)
         self._writing.release()
         if isinstance(error, sqlite3.Error):
@@ -142,8 +142,9 @@ class SqliteFile:
         self._drop("sync", lock=self._lock)
         self._drop("quick", lock=self._lock)
 
-    def _keep_short(self, connection: sqlite3.Connection) -> None:
+    def _keep_short(self) -> None:
         """Looks once in a while whether commits without a sync have made the write-ahead log long."""
+        connection = self._connections["quick"]
         changes = connection.total_changes // _CHANGES
         if changes != self._changes:
             self._changes = changes
