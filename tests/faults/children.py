@@ -118,6 +118,17 @@ def append_stubbornly(folder: str, count: str) -> None:
                 break
 
 
+def append_once(folder: str, entry_id: str) -> None:
+    """Tries once to append a message by its id behind the first three entries; says what happened."""
+    store = JsonlStore(folder)
+    try:
+        sealed = store.append(NAME, b'{"type":"custom","id":"%s"}' % entry_id.encode(), after=2 + int(entry_id[1:]))
+    except StoreError as error:
+        tell("failed", entry_id, refused(error))
+    else:
+        tell("kept", entry_id, sealed.seq)
+
+
 def fill(folder: str, copy: str, kind: str) -> None:
     """Appends until the disk is full, makes space, goes on, and takes the log to a place that can be looked at."""
     store = JsonlStore(os.path.join(folder, "store"))
@@ -295,7 +306,7 @@ def collect_on(folder: str) -> None:
 CHILDREN: dict[str, Callable[..., None]] = {
     each.__name__: each
     for each in (
-        *(read_all, look, append_stubbornly, fill, create, say, wander, ensure, hold, hold_unfenced),
+        *(read_all, look, append_stubbornly, append_once, fill, create, say, wander, ensure, hold, hold_unfenced),
         *(put, put_too_much, put_the_same, put_and_name, collect_on),
     )
 }

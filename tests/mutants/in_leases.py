@@ -104,12 +104,4 @@ IN_LEASES = (
         "kind = StoreError if _WRONG.search(text) else StoreError",
         (f"{OUTAGES}::test_the_server_goes_away_while_a_reply_is_streamed",),
     ),
-    Mutant(
-        "a locked SQLite file is a failure for good",
-        "law 4",
-        "stores/sqlite/file.py",
-        "    sqlite3.SQLITE_BUSY: Unavailable,\n",
-        "",
-        ("tests/stores/sqlite/test_store.py::test_a_file_that_another_program_locks_is_unavailable",),
-    ),
 )

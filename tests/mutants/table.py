@@ -10,6 +10,7 @@ from tests.mutants.in_cli import IN_CLI
 from tests.mutants.in_damage import IN_DAMAGE
 from tests.mutants.in_databases import IN_DATABASES
 from tests.mutants.in_doors import IN_DOORS
+from tests.mutants.in_doubt import IN_DOUBT
 from tests.mutants.in_leases import IN_LEASES
 from tests.mutants.in_log import IN_LOG
 from tests.mutants.in_mcp import IN_MCP
@@ -27,7 +28,7 @@ from tests.mutants.in_views import IN_VIEWS
 
 MUTANTS = (
     *(*IN_LOG, *IN_TREE, *IN_VIEWS, *IN_TURN, *IN_DAMAGE),
-    *(*IN_STORES, *IN_DATABASES, *IN_CATALOGS, *IN_BLOBS, *IN_SESSION, *IN_STATE),
+    *(*IN_STORES, *IN_DATABASES, *IN_DOUBT, *IN_CATALOGS, *IN_BLOBS, *IN_SESSION, *IN_STATE),
     *(*IN_PROVIDERS, *IN_DOORS, *IN_ANTHROPIC, *IN_OPENAI, *IN_TOOLS, *IN_MCP, *IN_CHANNELS),
     *(*IN_ACTS, *IN_LEASES, *IN_PROCESSES, *IN_REPLAYING, *IN_CLI, *IN_CHAT),
 )

@@ -1,8 +1,8 @@
 """What a command line says when something goes wrong: one line, what happened, what to do, and a code.
 
 Exit codes, the first that applies: 130 interrupted, 2 usage, 3 not found, 5 conflict, lease lost or store busy, 7
-refused because of who owns or may write to a file, 1 failed, 6 needs a person, 4 damaged (the output is still given), 0.
-Whatever a user can do, a traceback is never the answer; `WAKELOG_TRACEBACK=1` asks for one.
+refused because of who owns or may write to a file, 1 failed, 6 needs a person, 4 damaged (the output is still given),
+0. Whatever a user can do, a traceback is never the answer; `WAKELOG_TRACEBACK=1` asks for one.
 """
 
 import os

@@ -158,6 +158,24 @@ def write_stubbornly(url: str, session: str, count: str) -> None:
                 break
 
 
+def write_once(url: str, session: str, entry: str, sync: str = "synced") -> None:
+    """Tries once to append an entry behind the first one, and ends well."""
+    store = open_store(url)
+    try:
+        tell("kept", entry, store.append(session, body(entry), after=0, durable=sync == "synced").seq)
+    except StoreError as error:
+        tell("failed", entry, refused(error))
+    store.close()
+
+
+def write_much(url: str, session: str, count: str) -> None:
+    """Appends numbered entries without a sync."""
+    store = open_store(url)
+    for number in range(int(count)):
+        store.append(session, body(numbered(number)), after=number, durable=False)
+    store.close()
+
+
 def write_again(url: str, session: str) -> None:
     """Appends what needs no sync, and then the very same as something that must be kept."""
     store = open_store(url)
@@ -239,6 +257,8 @@ CHILDREN: dict[str, Callable[..., None]] = {
         hold_unfenced,
         beget,
         write_stubbornly,
+        write_once,
+        write_much,
         write_again,
         fill,
         attempt,

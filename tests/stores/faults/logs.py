@@ -103,7 +103,7 @@ def stands(store: Store, session: str, entry: str) -> bool:
     return any(id_of(line.raw) == entry for line in itertools.islice(store.tail(session), 3))
 
 
-def standing(url: str, session: str) -> list[Kept]:
+def standing(url: str, session: str, body: Callable[[str], bytes] = body) -> list[Kept]:
     """The entries behind the first with their seqs, as somebody reads them who has seen nothing before.
 
     Law 4, LOG-10: every seal is right, seqs have no gap, no id stands twice, and every body is the one that was sent.

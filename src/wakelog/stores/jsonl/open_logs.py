@@ -8,6 +8,7 @@ opens everything anew: a lock belongs to an open file, and the child would share
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import threading
@@ -16,6 +17,7 @@ from types import TracebackType
 
 from wakelog.errors import StoreError
 from wakelog.log.end import End
+from wakelog.stores.doubt import clear, doubt_of, mark, refusal, write_again
 from wakelog.stores.files import Folder, storage
 from wakelog.stores.locking import LockWait, Wait, file_lock_holder, wait_for_file
 
@@ -25,18 +27,30 @@ _LOCK_AT_ONCE = fcntl.LOCK_EX | fcntl.LOCK_NB
 
 
 class OpenLog:
-    """One open log: its descriptors, its end as far as known, and its size when it was last taken."""
+    """One open log: its descriptors, its end as far as known, and its size when it was last taken.
 
-    __slots__ = ("closed", "end", "lock", "log", "size", "turn", "users")
+    `synced`: so many bytes of it are known to be on the device. `doubt`: see `stores/doubt.py`.
+    """
+
+    __slots__ = ("closed", "doubt", "end", "lock", "log", "size", "synced", "turn", "users")
 
     def __init__(self, log: int, lock: int) -> None:
         self.log = log
         self.lock = lock
         self.end: End | None = None
-        self.size = 0
+        self.size = self.synced = 0
+        self.doubt: int | None = None
         self.turn = threading.Lock()
         self.users = 0
         self.closed = False
+
+    def fail(self) -> None:
+        """Marks the log as in doubt after a failed write or sync, and closes it: it is opened anew for the next append.
+
+        The descriptor of a failed sync is never synced again.
+        """
+        mark(self.lock, self.synced)
+        self.close()
 
     def close(self) -> None:
         """Lets go of both descriptors, and with them of the lock among processes."""
@@ -78,6 +92,22 @@ class OpenLogs:
                 log = self._logs[name] = self._opened(name)
             log.users += 1
             return log
+
+    def settle(self, name: str, log: OpenLog) -> None:
+        """Writes what is in doubt again. On failure the log stays in doubt and the append is refused.
+
+        The log gets a new descriptor, because the old one may still report the error that is dealt with here.
+        """
+        fresh = self._folder.open_log(name, write=True)
+        try:
+            _write_again(fresh, log)
+            os.dup2(fresh, log.log, inheritable=False)
+        except OSError as error:
+            raise refusal(name, error) from error
+        finally:
+            os.close(fresh)
+        clear(log.lock)
+        log.doubt, log.end, log.synced = None, None, log.size
 
     def known_to_end(self, name: str, size: int, seq: int) -> bool:
         """Whether a log of this size is known to end with this seq. Nobody is waited for: when in doubt it is not."""
@@ -127,6 +157,16 @@ class OpenLogs:
                 self._logs.pop(name).close()
 
 
+def _write_again(fresh: int, log: OpenLog) -> None:
+    """Writes what is in doubt again through a fresh descriptor, which is in append mode before and after that."""
+    if not os.path.samestat(os.fstat(fresh), os.fstat(log.log)):
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+    mode = fcntl.fcntl(fresh, fcntl.F_GETFL)
+    fcntl.fcntl(fresh, fcntl.F_SETFL, mode & ~os.O_APPEND)
+    write_again(fresh, log.doubt or 0)
+    fcntl.fcntl(fresh, fcntl.F_SETFL, mode)
+
+
 class Taken:
     """One append's hold on a log. Entering waits for the lock; leaving lets it go."""
 
@@ -157,6 +197,7 @@ class Taken:
             except BlockingIOError:
                 self._wait_for_processes(log)
             found = os.fstat(log.log)
+            log.doubt = doubt_of(log.lock)
         except OSError:
             log.close()
             self._leave()

@@ -8,8 +8,8 @@
     DIR/.blobs/AB/AB…                  what is too large for a line
 
 Rule 1: an append is one write to an `O_APPEND` file under the append lock, synced where the caller
-asks for it. After a failed sync the descriptor is closed and never synced again: the kernel may have
-dropped the very pages it failed to write.
+asks for it. After a failed write or sync the descriptor is closed and never synced again, and the log
+is in doubt: before the next append its bytes are written and synced again (`stores/doubt.py`).
 Rule 2: bytes once written stay. A torn tail is left where it is; the next line begins behind an LF.
 Rule 3: reading changes nothing, not even by making a folder or a lock file.
 """
@@ -202,8 +202,10 @@ class JsonlStore:
         failed: dict[str, WakelogError] = {}
         for name, error in zip(logs, self._syncs.sync([log.log for log in logs.values()]), strict=True):
             if error is not None:
-                logs[name].close()
+                logs[name].fail()
                 failed[name] = storage_error(f"make the last entry of {name} durable", error)
+            else:
+                logs[name].synced = logs[name].size
         return failed
 
     def adopt(self, session: str, name: str, raw: bytes, *, size: int = 0) -> str:
@@ -215,10 +217,14 @@ class JsonlStore:
         with self._logs.taken(name) as log:
             if log.size != size:
                 raise Conflict(f"{name} is {log.size:,} bytes long here, not {size:,}")
+            if log.doubt is not None:
+                self._logs.settle(name, log)
             self._write(name, log, raw, durable=True)
         return name
 
     def _append(self, name: str, log: OpenLog, body: bytes, *, after: int, behind: int, durable: bool) -> Sealed:
+        if log.doubt is not None:
+            self._logs.settle(name, log)
         end = log.end = self._caught_up(log)
         if not check_place(end, after=after, behind=behind):
             there = already_there(body, self._lines_after(log.log, end.size, after), after=after)
@@ -231,6 +237,8 @@ class JsonlStore:
         self._write(name, log, written, durable=durable)
         seq = end.advance(written)
         log.end, log.size = end, end.size
+        if durable:
+            log.synced = end.size
         raw = written.strip(b"\n")
         return Sealed(seq, Line(raw, end.size - len(raw) - 1))
 
@@ -240,6 +248,7 @@ class JsonlStore:
         try:
             write_all(log.log, raw)
         except OSError as error:
+            log.fail()
             raise storage_error(f"append to {name}", error) from error
         if durable:
             self._sync(name, log)
@@ -248,7 +257,7 @@ class JsonlStore:
         try:
             os.fdatasync(log.log)
         except OSError as error:
-            log.close()
+            log.fail()
             raise storage_error(f"make the last entry of {name} durable", error) from error
 
     def _caught_up(self, log: OpenLog) -> End:

@@ -7,7 +7,9 @@ and the unlucky ones would starve. So they queue for a lock file first, and go o
 has it: a process that is stopped outside of a transaction keeps no other process from writing.
 Rule 2: reading makes nothing. A file that is not there reads as an empty one; the schema is brought up to date by
 the first write.
-Rule 3: after an input/output error a connection is closed, and the next use opens a new one.
+Rule 3: after an input/output error a connection is closed, and the next use opens a new one. A write that failed leaves
+the write-ahead log in doubt: it is written again before the next transaction (`wal.py`).
+Rule 4: SQLite runs checkpoints by itself only behind a commit that was synced.
 """
 
 import contextlib
@@ -30,6 +32,7 @@ from wakelog.ports import Exposure
 from wakelog.stores import load
 from wakelog.stores.custody import Custody, Owners, folders_above
 from wakelog.stores.database.migrations import Migration, migrations, newest
+from wakelog.stores.doubt import doubt_of
 from wakelog.stores.files import make_private_folders, storage, storage_error, sync_folder
 from wakelog.stores.locking import (
     DEFAULT_WAIT,
@@ -42,6 +45,7 @@ from wakelog.stores.locking import (
     is_locked,
     wait_for_file,
 )
+from wakelog.stores.sqlite import wal
 
 T = TypeVar("T")
 _Use: TypeAlias = Literal["read", "sync", "quick"]
@@ -55,6 +59,8 @@ _SQLITE_MIN = (3, 37, 0)
 _QUEUE_PART = 0.5
 _NO_QUEUE_S = 60.0
 _CACHE_KIB = 16 * 1024
+# So many rows are changed without a sync before the length of the write-ahead log is looked at.
+_CHANGES = 256
 _INHERITED: list[sqlite3.Connection] = []
 
 
@@ -68,12 +74,13 @@ class SqliteFile:
         self._connections: dict[_Use, sqlite3.Connection] = {}
         self._lock, self._no_queue_until = -1, 0.0
         self._wait: Wait | None = None
-        self._is_current = self._has_schema = False
+        self._is_current = self._has_schema = self._is_queued = False
+        self._changes = 0
         self._begin()
 
     def _begin(self) -> None:
         """The state of one process. At its end connections are closed, and the last one leaves a single file behind."""
-        weakref.finalize(self, _close_all, self._connections, os.getpid())
+        weakref.finalize(self, _close_all, self.path, self._connections, os.getpid())
         self._reading, self._writing = threading.RLock(), threading.RLock()
         self._pid = os.getpid()
 
@@ -131,6 +138,8 @@ class SqliteFile:
                 raise storage_error(f"lock {self.path}", error) from error
             raise
         try:
+            if doubt_of(self._lock) is not None:
+                self._settle()
             connection = self._connection(use)
             self._bring_up_to_date(connection)
         except BaseException as error:
@@ -140,12 +149,14 @@ class SqliteFile:
 
     def _queue(self) -> None:
         """Take the lock file if it is free in time. It makes waiting fair; nothing depends on it."""
-        if is_locked(self._lock, fcntl.LOCK_EX) or time.monotonic() < self._no_queue_until:
+        self._is_queued = is_locked(self._lock, fcntl.LOCK_EX)
+        if self._is_queued or time.monotonic() < self._no_queue_until:
             return
         limit_s = self._lock_wait.timeout_s * _QUEUE_PART
         queue = QueueWait(self._waiting(), limit_s, lambda: file_lock_holder(self._lock))
         try:
             wait_for_file(self._lock, fcntl.LOCK_EX, queue)
+            self._is_queued = True
         except StoreBusy:
             # A thread may still wait for the lock of this descriptor.
             os.close(self._lock)
@@ -179,7 +190,10 @@ class SqliteFile:
     def give_turn(self, use: _Use, error: BaseException | None) -> None:
         """Lets the next one write. An error of SQLite is told in our words."""
         if isinstance(error, sqlite3.Error):
-            self._drop(use)
+            wal.doubt(self._lock, _code(error))
+            self._drop(use, lock=self._lock if self._is_queued else None)
+        elif use == "quick" and error is None and self._is_queued:
+            self._keep_short()
         fcntl.flock(self._lock, fcntl.LOCK_UN)
         self._writing.release()
         if isinstance(error, sqlite3.Error):
@@ -187,12 +201,32 @@ class SqliteFile:
 
     def sync(self) -> None:
         """Syncs what was committed without one. A commit that changes nothing would not: SQLite then writes nothing."""
-        with storage(f"make {self.path} durable"), contextlib.suppress(FileNotFoundError):
-            descriptor = os.open(f"{self.path}-wal", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                os.fdatasync(descriptor)
-            finally:
-                os.close(descriptor)
+        with self.turn():
+            wal.sync(self.path, self._lock)
+
+    def _settle(self) -> None:
+        """Writes again what is in doubt, inside of a transaction: no other process may write behind it meanwhile.
+
+        Other descriptors of the file may still report the error: they are closed.
+        """
+        connection = self._connection("sync")
+        self.repeated(lambda: connection.execute("BEGIN IMMEDIATE"))
+        try:
+            if doubt_of(self._lock) is not None:
+                wal.settle(self.path, self._lock)
+        finally:
+            connection.rollback()
+        lock = self._lock if self._is_queued else None
+        self._drop("sync", lock=lock)
+        self._drop("quick", lock=lock)
+
+    def _keep_short(self) -> None:
+        """Looks once in a while whether commits without a sync have made the write-ahead log long."""
+        connection = self._connections["quick"]
+        changes = connection.total_changes // _CHANGES
+        if changes != self._changes:
+            self._changes = changes
+            wal.checkpoint(self.path, self._lock, connection)
 
     def exposures(self) -> Iterator[Exposure]:
         """What is exposed of the folders above the file, the file, and SQLite's files and the lock beside it.
@@ -224,8 +258,8 @@ class SqliteFile:
         """Closes everything; the next use opens it anew."""
         self._leave_to_parent()
         with self._writing, self._reading:
-            for use in list(self._connections):
-                self._drop(use)
+            wal.close(self.path, self._connections.values())
+            self._connections.clear()
             if self._lock >= 0:
                 os.close(self._lock)
             self._lock, self._is_current, self._has_schema = -1, False, False
@@ -252,6 +286,8 @@ class SqliteFile:
             if use != "read":
                 # From here on `repeated` waits, and says for whom.
                 connection.execute("PRAGMA busy_timeout = 0")
+            if use != "sync":
+                connection.execute("PRAGMA wal_autocheckpoint = 0")
         except BaseException:
             connection.close()
             raise
@@ -390,11 +426,10 @@ class SqliteFile:
             return storage_error(f"write to {self.path}", PermissionError(errno.EACCES, "", folder))
         return store_error(f"cannot write to {self.path}", error)
 
-    def _drop(self, use: _Use) -> None:
+    def _drop(self, use: _Use, *, lock: int | None = None) -> None:
         connection = self._connections.pop(use, None)
         if connection is not None:
-            with contextlib.suppress(sqlite3.Error):
-                connection.close()
+            wal.close(self.path, [connection], lock=lock)
 
 
 class Turn:
@@ -415,11 +450,9 @@ class Turn:
         self._file.give_turn(self._use, error)
 
 
-def _close_all(connections: dict[_Use, sqlite3.Connection], pid: int) -> None:
+def _close_all(path: str, connections: dict[_Use, sqlite3.Connection], pid: int) -> None:
     if pid == os.getpid():
-        for connection in connections.values():
-            with contextlib.suppress(sqlite3.Error):
-                connection.close()
+        wal.close(path, connections.values())
 
 
 def _check_beginning(path: str) -> None:

@@ -1,0 +1,71 @@
+"""A refused write, then a power cut (law 4): what was acknowledged after the error is there as well.
+
+The device refuses the n-th write for every n; see `power_rig.py`. The short form without a device, for every run of the
+suite, is in `test_doubt.py`.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from tests.faults.power_rig import ENTRIES
+from tests.faults.processes import command, environment
+
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
+
+RUNS_S = 600
+
+
+def missing() -> str:
+    """What this machine lacks to run the rig, in one line; empty if it lacks nothing."""
+    if os.geteuid() != 0:
+        return "needs root, to mount a file system"
+    tools = [tool for tool in ("unshare", "mount", "umount", "mkfs.ext4", "debugfs") if shutil.which(tool) is None]
+    if tools:
+        return f"needs {', '.join(tools)}"
+    devices = [path for path in ("/dev/fuse", "/dev/loop-control") if not os.path.exists(path)]
+    return f"needs {', '.join(devices)}" if devices else ""
+
+
+def runs(*words: str) -> list[dict]:
+    """One run for each n; the last one met no fault, and every other one at least one."""
+    if reason := missing():
+        pytest.skip(reason)
+    rig = command(*words, module="tests.faults.power_rig")
+    done = subprocess.run(
+        ["unshare", "--mount", *rig], capture_output=True, text=True, timeout=RUNS_S, env=environment(), check=False
+    )
+    assert done.returncode == 0, done.stderr[-2_000:]
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [run["n"] for run in found] == list(range(1, len(found) + 1))
+    planned = [1] * (len(found) - 1) + [0]
+    applied = [run["refused"] if "once" in words else min(run["refused"], 1) for run in found]
+    assert applied == planned
+    assert len(found) > 10
+    assert not found[-1]["failures"]
+    return found
+
+
+@pytest.mark.parametrize("way", ["same", "other"])
+@pytest.mark.parametrize("fault", ["once", "always", "data"])
+@pytest.mark.parametrize("store", ["files", "sqlite"])
+def test_what_was_acknowledged_after_a_refused_write(store, fault, way):
+    """Law 4: no acknowledged entry and no blob is missing after a cut at the next acknowledgement, nor at the end.
+
+    A file system that has become read-only acknowledges nothing. In all other runs the second writer gets everything
+    acknowledged, and there are some unless the journal of the file system is refused for long.
+    """
+    found = runs(store, fault, way)
+    assert [run["lost"] for run in found if run["lost"]] == []
+    made_good = [run["later"] for run in found if run["failures"] and not run["read_only"]]
+    assert made_good == [ENTRIES] * len(made_good)
+    assert len(made_good) >= 3 or fault == "always"
+
+
+@pytest.mark.parametrize("store", ["files", "sqlite"])
+def test_without_the_rewrite_acknowledged_entries_are_lost(store):
+    """The control: the rig finds the losses that the rewrite prevents."""
+    assert sum(bool(run["lost"]) for run in runs(store, "once", "same", "broken")) > 3

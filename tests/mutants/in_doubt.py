@@ -1,0 +1,100 @@
+"""Mutants in what is done after a failed write or sync: the mark, the rewrite, and who is refused until then."""
+
+from tests.mutants.mutant import Mutant
+
+DOUBT = "tests/faults/test_doubt.py"
+POWER = "tests/faults/test_power_cut.py::test_what_was_acknowledged_after_a_refused_write"
+
+IN_DOUBT = (
+    Mutant(
+        "a failed sync of a log leaves no mark",
+        "law 4",
+        "stores/jsonl/open_logs.py",
+        "        mark(self.lock, self.synced)\n",
+        "",
+        (f"{DOUBT}::test_the_retry_by_id", f"{DOUBT}::test_another_process_writes_the_bytes_again"),
+    ),
+    Mutant(
+        "an append does not look whether its log is in doubt",
+        "law 4",
+        "stores/jsonl/store.py",
+        "        if log.doubt is not None:\n            self._logs.settle(name, log)\n        end =",
+        "        end =",
+        (f"{DOUBT}::test_the_retry_by_id", f"{DOUBT}::test_the_next_entry"),
+    ),
+    Mutant(
+        "a copied log does not look whether it is in doubt",
+        "law 4",
+        "stores/jsonl/store.py",
+        "            if log.doubt is not None:\n                self._logs.settle(name, log)\n            self._write",
+        "            self._write",
+        (f"{DOUBT}::test_every_way_to_append",),
+    ),
+    Mutant(
+        "the bytes in doubt are written again and not synced",
+        "law 4",
+        "stores/doubt.py",
+        "    os.fsync(descriptor)\n",
+        "",
+        (f"{DOUBT}::test_another_process_writes_the_bytes_again",),
+    ),
+    Mutant(
+        "a rewrite is not compared with the device",
+        "law 4",
+        "stores/doubt.py",
+        "    _check_device(descriptor, start, end)\n",
+        "",
+        (f"{DOUBT}::test_a_device_that_returns_other_bytes_refuses_the_append",),
+    ),
+    Mutant(
+        "a rewrite leaves the old pages in the cache",
+        "law 4",
+        "stores/doubt.py",
+        "    os.posix_fadvise(descriptor, place, count, os.POSIX_FADV_DONTNEED)\n",
+        "",
+        (f"{POWER}[files-once-same]",),
+    ),
+    Mutant(
+        "a mark that cannot be written is forgotten",
+        "law 4",
+        "stores/doubt.py",
+        "        _UNMARKED[_identity(lock)] = start\n",
+        "        pass\n",
+        (f"{DOUBT}::test_a_mark_that_cannot_be_written",),
+    ),
+    Mutant(
+        "bytes written without a sync are taken for synced",
+        "law 4",
+        "stores/jsonl/store.py",
+        "        if durable:\n            log.synced = end.size\n",
+        "        log.synced = end.size\n",
+        (f"{DOUBT}::test_entries_without_a_sync_are_in_doubt_as_well",),
+    ),
+    Mutant(
+        "a failed commit of SQLite leaves no mark",
+        "law 4, ST-5",
+        "stores/sqlite/file.py",
+        "            wal.doubt(self._lock, _code(error))\n",
+        "",
+        (f"{DOUBT}::test_a_write_ahead_log_is_written_again",),
+    ),
+    Mutant(
+        "SQLite does not look whether its file is in doubt",
+        "law 4, ST-5",
+        "stores/sqlite/file.py",
+        "            if doubt_of(self._lock) is not None:\n                self._settle()\n",
+        "",
+        (
+            f"{DOUBT}::test_a_write_ahead_log_is_written_again",
+            f"{DOUBT}::test_another_process_writes_the_write_ahead_log_again",
+        ),
+    ),
+    Mutant(
+        "SQLite runs a checkpoint at its end while its file is in doubt",
+        "law 4, ST-5",
+        "stores/sqlite/wal.py",
+        "is_doubted = held is not None and _is_doubted(path, held)",
+        "is_doubted = held is not None and not _is_doubted(path, held) and False",
+        (f"{DOUBT}::test_another_process_writes_the_write_ahead_log_again",),
+    ),
+)
