@@ -7,7 +7,7 @@ suite (`wakelog.testing.store_suite`) judges every implementation.
 Rule 3: stores are synchronous; what waits on a model is asynchronous. There are no twins.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
@@ -76,6 +76,10 @@ class News(msgspec.Struct, frozen=True):
 
     lines: tuple[Line, ...] = ()
     pieces: tuple[Piece, ...] = ()
+
+
+PIECE_MAX_BYTES = 64 * 1024 * 1024
+"""No piece that a worker writes is as long as this: a reply is shorter, and a tool's output is cut into pieces."""
 
 
 class Store(Protocol):
@@ -170,7 +174,10 @@ class Store(Protocol):
         ...
 
     def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> News:
-        """Waits until there is news behind `after` or behind the pieces already had, or the time is up."""
+        """Waits until there is news behind `after` or behind the pieces already had, or the time is up.
+
+        Where there are many pieces, only the first of them may be given: the next call gives those behind them.
+        """
         ...
 
     def journal(self, session: str, reply_id: str, piece: bytes, *, fence: int | None = None) -> None:
@@ -180,8 +187,11 @@ class Store(Protocol):
         """
         ...
 
-    def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:
-        """The journals that stand, by reply, as whole pieces."""
+    def journals(self, session: str) -> Mapping[str, Iterable[bytes]]:
+        """The journals that stand, by reply, as whole pieces. Each journal is read as it is iterated over, in blocks.
+
+        A journal that is dropped meanwhile has no pieces. One longer than `PIECE_MAX_BYTES` may come as an empty one.
+        """
         ...
 
     def drop(self, session: str, reply_id: str) -> None:

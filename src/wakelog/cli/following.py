@@ -114,7 +114,8 @@ class _Following:
             return
         tree = read_active(store, name).tree
         under_way = {partial.id for partial in read_journals(store, name, tree).partials}
-        self._pieces.had |= {journal: len(had) for journal, had in journals.items() if journal not in under_way}
+        over = [journal for journal in journals if journal not in under_way]
+        self._pieces.had |= {journal: sum(1 for _ in journals[journal]) for journal in over}
         self._know_tools(entry for entry in tree.own() if entry.id in journals)
 
     def _know_tools(self, entries: Iterable[Entry]) -> None:

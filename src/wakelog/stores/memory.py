@@ -5,7 +5,7 @@ Nothing here outlives the process, so nothing is synced; everything else a store
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -238,7 +238,7 @@ class MemoryStore:
             log.journals.setdefault(checked_id(reply_id), []).append(piece)
             self._changed.notify_all()
 
-    def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:
+    def journals(self, session: str) -> Mapping[str, Iterable[bytes]]:
         """See `ports.Store`."""
         with self._changed:
             return {reply_id: tuple(pieces) for reply_id, pieces in self._log(session).journals.items()}

@@ -6,7 +6,7 @@ what the outside world does wrong can go on living; whoever plays the process ca
 another one, with a store of its own, take up what is left.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from wakelog.errors import WakelogError
@@ -153,7 +153,7 @@ class DyingStore:
         self.life.read()
         return self._store.follow(session, after=after, pieces=pieces, timeout_s=timeout_s)
 
-    def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:
+    def journals(self, session: str) -> Mapping[str, Iterable[bytes]]:
         """See `ports.Store`."""
         self.life.read()
         return self._store.journals(session)

@@ -17,7 +17,7 @@ Rule 3: reading changes nothing, not even by making a folder or a lock file.
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from wakelog.errors import Conflict, LeaseLost, WakelogError
@@ -356,7 +356,7 @@ class JsonlStore:
             self._check_fence(name, fence)
             self._journals.add(name, reply_id, piece)
 
-    def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:
+    def journals(self, session: str) -> Mapping[str, Iterable[bytes]]:
         """See `ports.Store`."""
         return self._journals.read(self.name(session))
 
