@@ -190,7 +190,8 @@ class Store(Protocol):
     def journals(self, session: str) -> Mapping[str, Iterable[bytes]]:
         """The journals that stand, by reply, as whole pieces. Each journal is read as it is iterated over, in blocks.
 
-        A journal that is dropped meanwhile has no pieces. One longer than `PIECE_MAX_BYTES` may come as an empty one.
+        A journal that is dropped meanwhile may have no pieces. A piece longer than `PIECE_MAX_BYTES` may come as an
+        empty one.
         """
         ...
 

@@ -127,8 +127,8 @@ IN_DATABASES = (
         "appends that come together are not synced",
         "law 4",
         "stores/jsonl/store.py",
-        "return log if is_due else None",
-        "return None",
+        "return is_due\n",
+        "return False\n",
         ("tests/stores/jsonl/test_store.py::test_syncs_of_many_logs_fail_one_by_one",),
     ),
     Mutant(

@@ -123,6 +123,26 @@ class LeaseSuite:
         assert [(piece.reply_id, piece.offset, piece.raw) for piece in news.pieces] == [("r1", 1, b"2")]
         assert store.follow("s", after=1, pieces={"r1": 2}, timeout_s=0).lines == ()
 
+    def test_journals_of_many_pieces(self, rig: Rig, store: Store) -> None:
+        """RUN-10: all pieces are given in their order, however many; a follower gets each once, in several calls."""
+        make(store)
+        pieces = {"r1": tuple(b"%d" % number for number in range(1_500)), "r2": (b"other",)}
+        for reply_id, told in pieces.items():
+            for piece in told:
+                store.journal("s", reply_id, piece)
+        journals = rig.again().journals("s")
+        assert {reply_id: tuple(journals[reply_id]) for reply_id in journals} == pieces
+        assert {reply_id: tuple(journals[reply_id]) for reply_id in journals} == pieces
+        had: dict[str, int] = {}
+        while news := store.follow("s", after=0, pieces=had, timeout_s=0).pieces:
+            for fresh in news:
+                assert fresh.offset == had.get(fresh.reply_id, 0)
+                assert fresh.raw == pieces[fresh.reply_id][fresh.offset]
+                had[fresh.reply_id] = fresh.offset + 1
+        assert had == {"r1": 1_500, "r2": 1}
+        (last,) = store.follow("s", after=0, pieces={"r1": 1_499, "r2": 1}, timeout_s=0).pieces
+        assert last.raw == b"1499"
+
     def test_follow_reads_on(self, rig: Rig, store: Store) -> None:
         """RUN-10: whoever goes on and whoever comes later get the same, also of a journal that is begun again."""
         make(store)

@@ -7,7 +7,7 @@ the mark is then part of what was said. Nothing here knows where the whole text 
 from wakelog.errors import UsageError
 
 CLIP_BYTES = 16 * 1024
-KEPT_BYTES = 64 * 1024 * 1024
+KEPT_BYTES = 32 * 1024 * 1024
 """How much of an interrupted output is kept. Every store can hold a blob of this size."""
 SMALLEST_BYTES = 128
 # A part gives up at most this share of itself to end at a line: long lines are cut inside.
@@ -42,7 +42,7 @@ class KeptText:
 
     def add(self, text: str) -> None:
         """Adds to the end."""
-        raw = storable(text).encode()
+        raw = text.encode("utf-8", "backslashreplace")
         room = max(0, self._half - len(self._head))
         self._head += raw[:room]
         self._tail += raw[room:]

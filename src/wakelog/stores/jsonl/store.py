@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from wakelog.errors import Conflict, LeaseLost, WakelogError
+from wakelog.errors import Conflict, LeaseLost, TooManyOpenFiles, WakelogError
 from wakelog.log.end import End, already_there, check_place
 from wakelog.log.lines import Line, lines_after, split
 from wakelog.log.seal import seal_of, seq_of
@@ -31,14 +31,12 @@ from wakelog.stores.jsonl.blob_files import BlobFiles
 from wakelog.stores.jsonl.journal_files import JournalFiles
 from wakelog.stores.jsonl.lease_file import Leases
 from wakelog.stores.jsonl.naming import Naming
-from wakelog.stores.jsonl.open_logs import OpenLog, OpenLogs
+from wakelog.stores.jsonl.open_logs import OpenLog, OpenLogs, open_max
 
 if TYPE_CHECKING:
     from wakelog.stores.jsonl.syncing import Sync
 
 _POLL_S = 0.02
-# How many logs are held at once when many are appended to: each takes two descriptors.
-_TAKEN_MAX = 128
 # Who appends to one session at a time needs nothing of it.
 _SYNCING = "wakelog.stores.jsonl.syncing"
 
@@ -128,37 +126,55 @@ class JsonlStore:
             except WakelogError as error:
                 answers[at] = error
         # Always in the order of their names, so that no two processes ever wait for each other.
-        names = sorted(places)
-        for start in range(0, len(names), _TAKEN_MAX):
+        waiting = sorted(places)
+        while waiting:
             with contextlib.ExitStack() as held:
+                taken = self._take_some(held, waiting, most=open_max())
+                waiting = waiting[len(taken) :]
                 written = {}
-                for name in names[start : start + _TAKEN_MAX]:
-                    log = self._write_all(held, name, places[name], appends, answers)
-                    if log is not None:
+                for name, log in taken.items():
+                    if isinstance(log, WakelogError):
+                        answers |= dict.fromkeys(places[name], log)
+                    elif self._write_all(name, log, places[name], appends, answers):
                         written[name] = log
                 for name, failure in self._sync_all(written).items():
                     answers |= {at: failure for at in places[name] if isinstance(answers[at], Sealed)}
         return [answers[at] for at in range(len(appends))]
 
+    def _take_some(
+        self, held: contextlib.ExitStack, names: Sequence[str], *, most: int
+    ) -> dict[str, OpenLog | WakelogError]:
+        """The first of these logs, as many as can be open at once, or why one cannot be taken. Nothing is written."""
+        taken: dict[str, OpenLog | WakelogError] = {}
+        for name in names[:most]:
+            try:
+                taken[name] = held.enter_context(self._logs.taken(name))
+            except TooManyOpenFiles as error:
+                number = sum(isinstance(log, OpenLog) for log in taken.values())
+                if not number:
+                    return taken | {name: error}
+                # Half as many leave descriptors for the leases that are read before an append.
+                held.close()
+                self._logs.close()
+                return self._take_some(held, names, most=max(1, number // 2))
+            except WakelogError as error:
+                taken[name] = error
+        return taken
+
     def _write_all(
         self,
-        held: contextlib.ExitStack,
         name: str,
+        log: OpenLog,
         places: Sequence[int],
         appends: Sequence[Append],
         answers: dict[int, Sealed | WakelogError],
-    ) -> OpenLog | None:
-        """Writes what goes into one log and notes what came of it; gives the log if it is to be synced."""
-        try:
-            log = held.enter_context(self._logs.taken(name))
-        except WakelogError as error:
-            answers |= dict.fromkeys(places, error)
-            return None
+    ) -> bool:
+        """Writes what goes into one log and notes what came of it; says whether the log is to be synced."""
         is_due = False
         for at in places:
             answer = answers[at] = self._unsynced(name, log, appends[at])
             is_due = is_due or (appends[at].durable and isinstance(answer, Sealed))
-        return log if is_due else None
+        return is_due
 
     def _unsynced(self, name: str, log: OpenLog, append: Append) -> Sealed | WakelogError:
         try:
