@@ -126,6 +126,12 @@ class Untrusted(StoreError):
     kind = "untrusted"
 
 
+class TooManyOpenFiles(StoreError):
+    """The process, or the system, has no file descriptor left. Nothing was written."""
+
+    kind = "too_many_files"
+
+
 class NewerFormat(StoreError):
     """The log was written in a newer format than this wakelog reads."""
 

@@ -10,15 +10,18 @@ from typing import Any
 
 import msgspec
 
-from wakelog.log.codec import encode
+from wakelog.large_content import is_interrupted_output, with_clipped_output, with_long_texts_in_blobs
+from wakelog.log.codec import encode, fits_a_line
 from wakelog.log.content import Said, Text
 from wakelog.log.entry import FORMAT_VERSION, Known, Partial, Session
 from wakelog.log.tree import Tree
 from wakelog.ports import Catalog, Hit, Store
 from wakelog.reading import read_active, read_log
 from wakelog.stores import open_catalog, open_store
+from wakelog.turn.policy import policy_in_force
 from wakelog.turn.unsealed import Journals, subject_of, unsealed
 from wakelog.views.session_row import SessionRow
+from wakelog.views.state import branch_state
 
 _MAY_HAVE = ("owes", "waiting", "damaged")
 _SEARCHED_CHARS = 1_000_000
@@ -58,8 +61,21 @@ def read_journals(store: Store, name: str, tree: Tree | None = None) -> JournalT
     journals = store.journals(name)
     if not journals:
         return NO_JOURNALS
-    partials = unsealed(_tree_with(store, name, tree, journals), journals)
+    found = _tree_with(store, name, tree, journals)
+    clip_bytes = policy_in_force(branch_state(found.branch()).context).clip
+    partials = tuple(_as_written(partial, clip_bytes) for partial in unsealed(found, journals))
     return JournalTexts(partials, store.held(name) is not None) if partials else NO_JOURNALS
+
+
+def _as_written(partial: Partial, clip_bytes: int) -> Partial:
+    """A text as its entry will show it when the session is woken: clipped, however much stands in the journal."""
+    if is_interrupted_output(partial):
+        return with_clipped_output(partial, clip_bytes, _keep_nothing)
+    return with_long_texts_in_blobs(partial, _keep_nothing, fits_a_line)
+
+
+def _keep_nothing(content: bytes, media_type: str) -> None:
+    """Readers write no blobs."""
 
 
 def _tree_with(store: Store, name: str, tree: Tree | None, journals: Journals) -> Tree:

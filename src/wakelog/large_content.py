@@ -1,4 +1,5 @@
-"""Large content of entries goes into blobs: media always, a text where its line would be too long (LOG-12).
+"""Large content of entries goes into blobs: media always, a text where its line would be too long (LOG-12), and the
+output of an interrupted tool where it is longer than a result may be (VIEW-6).
 
 A blob is put, and synced, before the entry that names it is appended. What the model sees of a text that was too long
 is what stands in the entry: its beginning and its end, with a line between them that says how much is left out. No
@@ -14,9 +15,11 @@ import msgspec
 
 from wakelog.log.content import AnyPart, Audio, BlobRef, Content, Image, Media, Text
 from wakelog.log.entry import AttentionResolved, Cancelled, Custom, Known, Message, Partial, Queued
-from wakelog.turn.clip import clip
+from wakelog.turn.clip import SMALLEST_BYTES, clip
 
 Put: TypeAlias = Callable[[bytes, str], BlobRef]
+NoPut: TypeAlias = Callable[[bytes, str], None]
+"""For readers, which keep nothing."""
 _Known = TypeVar("_Known", bound=Known)
 TEXT_KEPT_BYTES = 256 * 1024
 """How much of a text that is too long for a line stays in it: some 65,000 tokens, which most models can read."""
@@ -27,6 +30,8 @@ _LONG_CHARS = 1024 * 1024
 
 def may_be_large(body: Known) -> bool:
     """Whether an entry holds media, or so much text that its line may be too long. Every append asks, and few are."""
+    if is_interrupted_output(body):
+        return True
     content = _content_of(body)
     if isinstance(content, str):
         return len(content) > _LONG_CHARS
@@ -69,11 +74,25 @@ def decoded(data: str) -> bytes | None:
         return None
 
 
-def with_long_texts_in_blobs(body: _Known, put: Put, fits: Callable[[Known], bool]) -> _Known:
+def is_interrupted_output(body: Known) -> bool:
+    """Whether an entry holds what a tool had put out when it was interrupted."""
+    return isinstance(body, Partial) and body.tool_call_id is not None
+
+
+def with_clipped_output(body: _Known, limit_bytes: int, put: Put | NoPut) -> _Known:
+    """An entry whose texts are clipped to what a tool's result may hold; the whole of each is its blob."""
+    limit = max(limit_bytes, SMALLEST_BYTES)
+    parts = _parts(body)
+    if not any(_is_longer(part, limit) for part in parts):
+        return body
+    return _with_content(body, tuple(_clipped(part, limit, put) if _is_longer(part, limit) else part for part in parts))
+
+
+def with_long_texts_in_blobs(body: _Known, put: Put | NoPut, fits: Callable[[Known], bool]) -> _Known:
     """An entry that fits a line, as far as clipping its longest texts can make it; the very same where it fits."""
-    while not fits(body) and (long := [part for part in _parts(body) if _is_clippable(part)]):
+    while not fits(body) and (long := [part for part in _parts(body) if _is_longer(part, TEXT_KEPT_BYTES)]):
         longest = max(long, key=_chars_of_part)
-        clipped = _clipped(longest, put)
+        clipped = _clipped(longest, TEXT_KEPT_BYTES, put)
         body = _with_content(body, tuple(clipped if part == longest else part for part in _parts(body)))
     return body
 
@@ -82,13 +101,13 @@ def _chars_of_part(part: AnyPart) -> int:
     return len(part.text) if isinstance(part, Text) else 0
 
 
-def _is_clippable(part: AnyPart) -> bool:
-    return isinstance(part, Text) and part.blob is None and len(part.text.encode()) > TEXT_KEPT_BYTES
+def _is_longer(part: AnyPart, limit_bytes: int) -> bool:
+    return isinstance(part, Text) and part.blob is None and len(part.text.encode()) > limit_bytes
 
 
-def _clipped(part: AnyPart, put: Put) -> Text:
+def _clipped(part: AnyPart, limit_bytes: int, put: Put | NoPut) -> Text:
     assert isinstance(part, Text)
-    return Text(text=clip(part.text, TEXT_KEPT_BYTES)[0], blob=put(part.text.encode(), "text/plain"))
+    return Text(text=clip(part.text, limit_bytes)[0], blob=put(part.text.encode(), "text/plain"))
 
 
 # ── where entries have content ───────────────────────────────────────────────────────────────────

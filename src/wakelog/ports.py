@@ -78,6 +78,10 @@ class News(msgspec.Struct, frozen=True):
     pieces: tuple[Piece, ...] = ()
 
 
+PIECE_MAX_BYTES = 64 * 1024 * 1024
+"""No piece that a worker writes is as long as this: a reply is shorter, and a tool's output is cut into pieces."""
+
+
 class Exposure(msgspec.Struct, frozen=True):
     """A file or folder of a store that an untrusted user owns or may write to.
 
@@ -184,7 +188,10 @@ class Store(Protocol):
         ...
 
     def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> News:
-        """Waits until there is news behind `after` or behind the pieces already had, or the time is up."""
+        """Waits until there is news behind `after` or behind the pieces already had, or the time is up.
+
+        Where there are many pieces, only the first of them may be given: the next call gives those behind them.
+        """
         ...
 
     def journal(self, session: str, reply_id: str, piece: bytes, *, fence: int | None = None) -> None:
@@ -194,8 +201,12 @@ class Store(Protocol):
         """
         ...
 
-    def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:
-        """The journals that stand, by reply, as whole pieces."""
+    def journals(self, session: str) -> Mapping[str, Iterable[bytes]]:
+        """The journals that stand, by reply, as whole pieces. Each journal is read as it is iterated over, in blocks.
+
+        A journal that is dropped meanwhile may have no pieces. A piece longer than `PIECE_MAX_BYTES` may come as an
+        empty one.
+        """
         ...
 
     def drop(self, session: str, reply_id: str) -> None:

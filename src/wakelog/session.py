@@ -16,7 +16,13 @@ import msgspec
 
 from wakelog.clock import SystemClock
 from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, SessionEnded, UsageError
-from wakelog.large_content import may_be_large, with_long_texts_in_blobs, with_media_in_blobs
+from wakelog.large_content import (
+    is_interrupted_output,
+    may_be_large,
+    with_clipped_output,
+    with_long_texts_in_blobs,
+    with_media_in_blobs,
+)
 from wakelog.log.codec import encode, fits_a_line
 from wakelog.log.content import AnyMessage, Prompt, Said, Text
 from wakelog.log.digest import digest_of
@@ -52,7 +58,7 @@ from wakelog.log.tree import Branch, Tree
 from wakelog.ports import Clock, Lease, Sealed, Store
 from wakelog.reading import Log, read_active, read_first, read_log
 from wakelog.turn.clearing import cleared, cleared_identity
-from wakelog.turn.policy import QUEUE_MAX, policy_in_force
+from wakelog.turn.policy import QUEUE_MAX, Policy, policy_in_force
 from wakelog.version import APP
 from wakelog.views.dropping import Dropped, Ended, dropped_by_end
 from wakelog.views.pending import is_under_way, open_calls
@@ -442,7 +448,9 @@ class Session:
         return self._within_a_line(stamped) if is_large else stamped
 
     def _within_a_line(self, body: _Known) -> _Known:
-        """The body with its long texts clipped, where its line would be too long otherwise."""
+        """The body with its long texts clipped: interrupted output like a tool's result, others to fit into a line."""
+        if is_interrupted_output(body):
+            body = with_clipped_output(body, self._policy().clip, self.store.blobs.put)
         return with_long_texts_in_blobs(body, self.store.blobs.put, lambda made: fits_a_line(made, rules=self.rules))
 
     def _without_secrets(self, body: _Known) -> _Known:
@@ -452,8 +460,11 @@ class Session:
             return body
         if isinstance(body, ContextRecord) and self.rules >= 2:
             return found if policy_in_force(body).redact else body
-        in_force = policy_in_force(branch_state(self._log.tree.branch()).context)
-        return found if in_force.redact else body
+        return found if self._policy().redact else body
+
+    def _policy(self) -> Policy:
+        """The policy in force at the head."""
+        return policy_in_force(branch_state(self._log.tree.branch()).context)
 
     def _check_free(self, parent: str) -> None:
         # Children stand behind their parent, so a tail that holds the one holds the others.

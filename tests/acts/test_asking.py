@@ -8,6 +8,7 @@ from tests.acts.rigs import Rig
 from wakelog.log.content import Reply
 from wakelog.log.entry import Call, Cancelled, Failed, Message, Partial, Queued, Resumed
 from wakelog.testing.dying import Died
+from wakelog.turn.clip import CLIP_BYTES
 from wakelog.turn.decisions import Rest
 from wakelog.turn.deltas import Finished, TextDelta
 from wakelog.views.context import build_context
@@ -206,3 +207,13 @@ def test_whoever_stops_listening_hangs_up():
 
 def _break():
     raise Died
+
+
+def test_the_message_of_a_fault_is_clipped():
+    """RUN-12: a provider may answer with a page of any length, and with halves of characters."""
+    page = "<html>" + "x" * 20_000_000 + "\ud800"
+    rig = Rig({"Hi.": [{"error": {"kind": "server", "message": page}}]})
+    assert rig.say("Hi.").decision == Rest("failed")
+    (failed,) = rig.values(Failed)
+    assert failed.error.message.startswith("<html>")
+    assert len(failed.error.message.encode()) <= CLIP_BYTES

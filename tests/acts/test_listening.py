@@ -1,12 +1,14 @@
 """Bounds have outcomes that are written down: a reply that fits into no entry is stopped, kept in part, and told."""
 
+import pytest
+
 from tests.acts.rigs import Rig
 from wakelog.acts import listening
-from wakelog.log.codec import LINE_MAX_BYTES, encode
+from wakelog.log.codec import BRACKETS_MAX, LINE_MAX_BYTES, encode
 from wakelog.log.content import Reply, Text
 from wakelog.log.entry import Compaction, Failed, Message, Partial
 from wakelog.turn.decisions import Rest
-from wakelog.turn.deltas import TextDelta, piece_of
+from wakelog.turn.deltas import TextDelta, ThinkingDelta, piece_of
 
 LONG = {"Go.": [{"text": "word " * 60, "deltaChars": 10}], "On.": [{"text": "Done."}]}
 
@@ -37,3 +39,31 @@ def test_a_reply_fits_into_its_entry():
     text = "\0" * (listening.REPLY_MAX_BYTES // 6)
     assert len(piece_of(TextDelta(text))) > listening.REPLY_MAX_BYTES
     assert len(encode(Message(message=Reply(content=(Text(text=text),))))) < LINE_MAX_BYTES
+
+
+def _nested(depth):
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("given", [{"n": _nested(254)}, {"n": [[] for _ in range(BRACKETS_MAX)]}], ids=["deep", "wide"])
+def test_a_reply_that_no_line_can_hold_is_stopped(given):
+    """RUN-12: a call nested too deep, or of too many lists, ends the turn; no later wake fails over it."""
+    calls = [{"name": "look", "input": given}]
+    rig = Rig({"Go.": [{"text": "I look", "toolCalls": calls}], "On.": [{"text": "Done."}]})
+    assert rig.say("Go.").decision == Rest("failed")
+    assert [fault.error.kind for fault in rig.values(Failed)] == ["reply_too_nested"]
+    assert [part.text for part in rig.values(Partial)[0].content] == ["I look"]
+    assert rig.say("On.").decision == Rest()
+
+
+def test_many_parts_are_counted():
+    """LOG-9: each change between text and reasoning begins a part, and a line holds only so many."""
+    room = listening._Room("")
+    deltas = [TextDelta("a"), ThinkingDelta("b")]
+    faults = (room.take(delta) for _ in range(BRACKETS_MAX) for delta in deltas)
+    assert next(filter(None, faults)) in (listening.TOO_NESTED, listening.TOO_LONG)
+    plain = listening._Room("")
+    assert not any(plain.take(deltas[0]) for _ in range(BRACKETS_MAX + 1))

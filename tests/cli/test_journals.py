@@ -316,3 +316,44 @@ def test_a_killed_run_shows_what_its_reader_saw(shell, script):
     woken = shell.process("wake", "agent_user_1")
     assert (woken.code, woken.out) == (0, "word " * 40 + "\n")
     assert all(row["type"] != "journal" for row in shell("show", "agent_user_1", "--json").rows)
+
+
+# ── large journals ───────────────────────────────────────────────────────────────────────────────
+
+LARGE = '"' * 9_500_000
+READERS = (
+    ("show", NAME),
+    ("show", NAME, "--full"),
+    ("show", NAME, "--json"),
+    ("tail", NAME),
+    ("tail", NAME, "--json"),
+    ("export", NAME, "-f", "md"),
+    ("export", NAME, "-f", "json"),
+)
+
+
+def test_the_output_of_a_tool_is_shown_clipped(shell, kept):
+    """VIEW-6, VIEW-10: as much is shown of it before the session is woken as will be after that."""
+    cut = Cut(kept)
+    cut.reply(ToolCall(id="c", name="shell", input={}))
+    started = cut.session.append(ToolStarted(reply_id="r", tool_call_id="c", name="shell"), at="r", lease=cut.lease)
+    cut.say(f"first\n{LARGE}\nlast", journal=started.id)
+    kept.journal(cut.session.name, started.id, b"[" * 100_000)
+    cut.stop()
+    for words in READERS:
+        answer = shell(*words)
+        assert answer.code == 0, words
+        assert len(answer.raw) < 100_000, words
+        assert "bytes left out" in answer.out or words in (READERS[0], READERS[3]), words
+    assert [hit["type"] for hit in shell("search", "first", "--json").rows] == ["journal"]
+
+
+def test_a_reply_is_shown_as_far_as_an_entry_would_hold_it(shell, kept):
+    """VIEW-10: of a text that no line can hold, both ends."""
+    cut = _interrupted(kept, "Once upon a time", LARGE, "the end")
+    kept.journal(cut.session.name, "r", b'{"type":"call","id":"c","name":"n","input":' + b"[" * 9_000)
+    for words in READERS:
+        answer = shell(*words)
+        assert answer.code == 0, words
+        assert len(answer.raw) < 2_000_000, words
+        assert "Once upon a time" in answer.out, words

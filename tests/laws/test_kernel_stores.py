@@ -13,6 +13,7 @@ from tests.laws.plays import VERBS, Play
 from tests.stores.jsonl.test_store import JsonlRig
 from tests.stores.postgres.rig import PostgresRig
 from tests.stores.sqlite.test_store import SqliteRig
+from wakelog.testing.store_rig import journals_of
 
 SEEDS = range(6)
 
@@ -38,7 +39,7 @@ def story(seed, rig=None):
         play.act(chance.choice(VERBS), chance.randrange(999))
     names = sorted(stat.name for stat in play.store.sessions())
     logs = {name: b"".join(line.bytes for line in play.store.load(name)) for name in names}
-    journals = {name: play.store.journals(name) for name in names}
+    journals = {name: journals_of(play.store, name) for name in names}
     blobs = sorted((blob.digest, blob.bytes) for blob in play.store.blobs.stored())
     return {"logs": logs, "journals": journals, "blobs": blobs, "said": play.outside.channel.replies}, play.deaths
 

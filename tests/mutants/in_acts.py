@@ -8,6 +8,7 @@ RUNNING = "tests/acts/test_running.py"
 STEP = "tests/acts/test_step.py"
 FOLDING = "tests/acts/test_folding.py"
 REQUESTS = "tests/acts/test_requests.py"
+JOURNALS = "tests/laws/test_journals.py"
 LIVE = "tests/test_live.py"
 PREFIX = "tests/laws/test_kernel_prefix.py"
 CHECKING = "tests/acts/test_checking.py"
@@ -394,5 +395,61 @@ IN_ACTS = (
         "    if decision.call.child is not None:\n",
         "    if False:\n",
         (f"{LIVE}::test_a_cancelled_parent_calls_its_child_back",),
+    ),
+    Mutant(
+        "interrupted output is not clipped like a result",
+        "VIEW-6, LOG-12",
+        "session.py",
+        "            body = with_clipped_output(body, self._policy().clip, self.store.blobs.put)\n",
+        "            pass\n",
+        ("tests/faults/test_live_output.py::test_a_worker_that_is_killed[files]",),
+    ),
+    Mutant(
+        "parts of a journal that fit into no line are written all the same",
+        "RUN-10",
+        "turn/assemble.py",
+        "    if fits_as_content(content):\n",
+        "    if content:\n",
+        (f"{JOURNALS}::test_large_journals[a call nested a little too deep-replace]",),
+    ),
+    Mutant(
+        "a piece nested too deep ends the wake",
+        "RUN-10",
+        "turn/assemble.py",
+        "        if is_excessive(piece):\n",
+        "        if False:\n",
+        (f"{JOURNALS}::test_what_is_left_out_is_said[a call nested too deep]",),
+    ),
+    Mutant(
+        "a clipped text is resumed",
+        "RUN-8",
+        "turn/faults.py",
+        "isinstance(part, Text) and part.blob is None\n",
+        "isinstance(part, Text)\n",
+        ("tests/turn/test_faults.py::test_a_clipped_text_is_not_resumed",),
+    ),
+    Mutant(
+        "a reply nested too deep is listened to",
+        "RUN-3",
+        "acts/listening.py",
+        "        return TOO_NESTED if is_too_deep or self._brackets < 0 else None\n",
+        "        return None\n",
+        ("tests/acts/test_listening.py::test_a_reply_that_no_line_can_hold_is_stopped[deep]",),
+    ),
+    Mutant(
+        "a fault's message is kept whole",
+        "RUN-3",
+        "acts/step.py",
+        "        return clip(storable(message))[0] if self.rules >= 2 else message\n",
+        "        return message\n",
+        ("tests/acts/test_asking.py::test_the_message_of_a_fault_is_clipped",),
+    ),
+    Mutant(
+        "logs stay open when no descriptor is left",
+        "ST-2",
+        "stores/jsonl/store.py",
+        "                if not number:\n",
+        "                if number:\n",
+        ("tests/faults/test_open_files.py::test_few_descriptors_are_enough[5]",),
     ),
 )

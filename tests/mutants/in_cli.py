@@ -59,7 +59,7 @@ IN_CLI = (
         "a reply is printed again when it is complete",
         "VIEW-10",
         "cli/following.py",
-        "return bool(said) and said == reply.text",
+        "return printed is not None and printed.is_all_of(reply.text)",
         "return False",
         (f"{JOURNALS}::test_text_is_followed_as_it_streams[files-words0]",),
     ),

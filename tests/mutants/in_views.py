@@ -88,8 +88,8 @@ IN_VIEWS = (
         "a started tool counts as not begun",
         "law 6",
         "views/pending.py",
-        'started, replay, intent, shown = started + 1, word, meant, ""',
-        'started, replay, intent, shown = started, word, meant, ""',
+        "started, replay, intent, shown = started + 1, word, meant, Said()",
+        "started, replay, intent, shown = started, word, meant, Said()",
         (f"{CASE}[whole-10-started-call]", f"{CASE}[tail-11-started-safe]"),
     ),
     Mutant(

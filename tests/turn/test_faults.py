@@ -2,7 +2,7 @@
 
 import pytest
 
-from wakelog.log.content import Text, Thinking
+from wakelog.log.content import BlobRef, Text, Thinking
 from wakelog.log.entry import Call, Cancelled, Compaction, ContextRecord, Failed, FaultReport, Partial
 from wakelog.log.times import iso
 from wakelog.testing.builders import Story
@@ -75,6 +75,15 @@ def test_only_plain_words_are_resumed():
         if content is not None:
             story.session.append(Partial(reply_id="r", content=content))
         assert way_to_mend(_sight(story), "r") == way
+
+
+def test_a_clipped_text_is_not_resumed():
+    """RUN-8: a model that went on behind it would go on behind the mark of what was left out."""
+    story = _story(cut="resume")
+    story.session.append(Call(call_id="c", reply_id="r"))
+    whole = BlobRef(digest=f"sha256:{'0' * 64}", bytes=9)
+    story.session.append(Partial(reply_id="r", content=(Text(text="Hel", blob=whole),)))
+    assert way_to_mend(_sight(story), "r") == "replace"
 
 
 def test_the_last_fault_is_waited_for_once():

@@ -7,7 +7,7 @@ more of the reply while it is streamed; the failure is written behind the entry 
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -20,7 +20,7 @@ from wakelog.acts.step import Step
 from wakelog.log.content import Prompt, Reply, Said
 from wakelog.log.entry import Call, Failed, FaultReport, Message, Partial, Resumed
 from wakelog.ports import Channel, Occasion
-from wakelog.turn.assemble import Draft
+from wakelog.turn.assemble import Draft, as_entry_content
 from wakelog.turn.clearing import Sieve
 from wakelog.turn.decisions import Ask, Mend
 from wakelog.turn.deltas import Delta, Faulted, Finished, Spoken, TextDelta, piece_of
@@ -151,7 +151,7 @@ class _Answer:
     async def _stream(self, reply: AsyncIterator[Delta]) -> None:
         await self._begin()
         sieve = Sieve()
-        async with contextlib.aclosing(listen(reply, self.prior, reasoning=self.step.reasoning)) as said:
+        async with contextlib.aclosing(self._heard(reply)) as said:
             async for delta in said:
                 if isinstance(delta, Finished | Faulted):
                     self.end = delta
@@ -162,6 +162,9 @@ class _Answer:
             # Of a reply that was cut, what was held back could be half a secret: nobody can tell any more.
             for safe in sieve.end():
                 await self._pass_on(safe)
+
+    def _heard(self, reply: AsyncIterator[Delta]) -> AsyncGenerator[Delta, None]:
+        return listen(reply, self.prior, reasoning=self.step.reasoning, is_recorded=self.step.is_recorded)
 
     async def _pass_on(self, delta: Spoken) -> None:
         # Written first: what was shown can be told again by whoever wakes the session next (law 5).
@@ -217,7 +220,7 @@ class _Answer:
         is_curable = end.kind == OVERFLOW
         error = FaultReport(
             kind=end.kind,
-            message=end.message,
+            message=self.step.fault_message(end.message),
             retryable=end.retryable or is_curable,
             delay_ms=0 if is_curable else end.delay_ms,
         )
@@ -226,7 +229,7 @@ class _Answer:
             await self._tell(lambda channel: channel.reset(self.reply_id))
 
     def _keep_partial(self) -> None:
-        content = self.draft.content
+        content = as_entry_content(self.draft.content)
         if content:
             self.step.write(Partial(reply_id=self.reply_id, content=content))
         self._drop_journal()

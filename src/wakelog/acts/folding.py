@@ -5,7 +5,7 @@ why it was no use, and the table counts it, so that folding cannot go round in c
 """
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import msgspec
 
@@ -16,7 +16,7 @@ from wakelog.acts.step import Step
 from wakelog.log.content import Text, Usage
 from wakelog.log.entry import Call, Compaction, FaultReport, Partial
 from wakelog.turn import words
-from wakelog.turn.assemble import Draft
+from wakelog.turn.assemble import Draft, as_entry_content
 from wakelog.turn.compaction import shrinks, stretch
 from wakelog.turn.decisions import Compact
 from wakelog.turn.deltas import Delta, Faulted, Finished
@@ -52,7 +52,7 @@ class _Fold:
         if asked is not None:
             end_turn(self.step, asked)
         elif (error := self._trouble()) is not None:
-            content = self.draft.content
+            content = as_entry_content(self.draft.content)
             self.step.write(Partial(reply_id=self.reply_id, content=content, error=error, usage=self._used))
         else:
             self._fold()
@@ -81,12 +81,15 @@ class _Fold:
         )
 
     async def _stream(self, reply: AsyncIterator[Delta]) -> None:
-        async with contextlib.aclosing(listen(reply, reasoning=self.step.reasoning)) as said:
+        async with contextlib.aclosing(self._heard(reply)) as said:
             async for delta in said:
                 if isinstance(delta, Finished | Faulted):
                     self.end = delta
                     return
                 self.draft.take(delta)
+
+    def _heard(self, reply: AsyncIterator[Delta]) -> AsyncGenerator[Delta, None]:
+        return listen(reply, reasoning=self.step.reasoning, is_recorded=self.step.is_recorded)
 
     @property
     def _said(self) -> str:
@@ -100,7 +103,9 @@ class _Fold:
     def _trouble(self) -> FaultReport | None:
         """Why there is no use in what came."""
         if isinstance(self.end, Faulted):
-            return FaultReport(kind=self.end.kind, message=self.end.message, retryable=self.end.retryable)
+            return FaultReport(
+                kind=self.end.kind, message=self.step.fault_message(self.end.message), retryable=self.end.retryable
+            )
         if not self._said:
             return FaultReport(kind="empty", message="the summary was empty")
         if not shrinks(self.whole, self.decision.first_kept, words.framed(self._said)):

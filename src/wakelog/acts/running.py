@@ -18,17 +18,19 @@ from wakelog.errors import NotFound, WakelogError
 from wakelog.log.codec import canonical
 from wakelog.log.content import Text
 from wakelog.log.digest import digest_of
-from wakelog.log.entry import Entry, Message, Partial, Queued, ToolStarted
+from wakelog.log.entry import Entry, Message, Queued, ToolStarted
 from wakelog.ports import Invocation, Outcome, Tool
 from wakelog.tools.subagent import SubAgentTool
 from wakelog.turn import words
-from wakelog.turn.assemble import from_journal
 from wakelog.turn.calls import settled, unknown
 from wakelog.turn.clearing import holds_mark, shown_safely
 from wakelog.turn.clip import clip, storable
 from wakelog.turn.decisions import Inquire, Raise, Run
 from wakelog.turn.deltas import TextDelta, piece_of
+from wakelog.turn.unsealed import partial_output
 from wakelog.views.pending import OpenCall
+
+_PIECE_CHARS = 64 * 1024
 
 
 async def run(step: Step, decision: Run) -> bool:
@@ -156,11 +158,13 @@ def _invocation(call: OpenCall, attempt: int, intent: Mapping[str, Any] | None =
 
 
 def _shown(step: Step, started: Entry) -> Any:
-    """Live output goes to a journal of its own, so that it outlives the process."""
+    """Live output goes to a journal of its own, so that it outlives the process; in pieces of a bounded size."""
 
     def show(text: str) -> None:
-        piece = piece_of(TextDelta(storable(text)))
-        step.world.store.journal(step.session.name, started.id, piece, fence=step.lease.fence)
+        whole = storable(text)
+        for start in range(0, len(whole), _PIECE_CHARS):
+            piece = piece_of(TextDelta(whole[start : start + _PIECE_CHARS]))
+            step.world.store.journal(step.session.name, started.id, piece, fence=step.lease.fence)
 
     return shown_safely(show) if step.redacts else show
 
@@ -204,11 +208,11 @@ def _keep_shown(step: Step, ended: _Running) -> None:
     """Seals what a tool had put out when it was stopped."""
     if ended.started is None:
         return
-    content = from_journal(step.world.store.journals(step.session.name).get(ended.started.id, ()))
-    if content:
-        call = ended.call
-        partial = Partial(reply_id=call.reply_id, tool_call_id=call.call.id, content=content)
-        step.write(partial, about=call.reply_id)
+    assert isinstance(ended.started.value, ToolStarted)
+    pieces = step.world.store.journals(step.session.name).get(ended.started.id, ())
+    partial = partial_output(ended.started.value, pieces)
+    if partial.content:
+        step.write(partial, about=ended.call.reply_id)
     step.world.store.drop(step.session.name, ended.started.id)
 
 

@@ -19,6 +19,7 @@ from wakelog.log.times import iso, parse_ms
 from wakelog.log.tree import Branch, Tree
 from wakelog.ports import Lease, Tool
 from wakelog.session import Session
+from wakelog.turn.clip import clip, storable
 from wakelog.turn.decide import Verdict, decide
 from wakelog.turn.policy import Policy, Reasoning
 from wakelog.turn.redaction import redact
@@ -79,11 +80,20 @@ class Step:
     @property
     def reasoning(self) -> Reasoning:
         """How much of what a model thinks is kept; of what comes from a log, all."""
-        return self.policy.reasoning if self.world.redacts else "keep"
+        return "keep" if self.is_recorded else self.policy.reasoning
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether replies and results come from a log, where everything about them was decided already."""
+        return not self.world.redacts
 
     def without_secrets(self, text: str) -> str:
         """A text from outside, as it may be written and shown."""
         return redact(text).text if self.redacts else text
+
+    def fault_message(self, message: str) -> str:
+        """The message of a fault as an entry holds it: a provider may answer with a page of any length."""
+        return clip(storable(message))[0] if self.rules >= 2 else message
 
     def priced(self, usage: Usage | None) -> Usage | None:
         """What a call used, with its cost, if a price was agreed on."""

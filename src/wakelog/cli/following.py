@@ -5,6 +5,7 @@ news; nothing here polls. Text that streams stands in a journal (`journals.py`):
 comes only what was not printed yet follows.
 """
 
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -76,6 +77,25 @@ def entry_lines(seen: Look, entry: Entry, *, told: bool = False, full: bool | No
     yield ""
 
 
+class _Printed:
+    """How much of a journal's text was printed, and a digest of it: the text itself may be of any length."""
+
+    def __init__(self) -> None:
+        self.chars = 0
+        self._digest = hashlib.sha256()
+
+    def add(self, text: str) -> None:
+        """Notes the next piece."""
+        self.chars += len(text)
+        self._digest.update(text.encode(errors="backslashreplace"))
+
+    def is_all_of(self, text: str) -> bool:
+        """Whether exactly this text was printed."""
+        whole = _Printed()
+        whole.add(text)
+        return self.chars > 0 and whole._digest.digest() == self._digest.digest()
+
+
 class _Following:
     """One session that is followed: where in its log and its journals the output stands."""
 
@@ -85,7 +105,7 @@ class _Following:
         self._lines_of = lines_of
         self._pieces = JournalPieces()
         self._tools: dict[str, ToolStarted] = {}
-        self._said: dict[str, str] = {}
+        self._printed: dict[str, _Printed] = {}
         self._open = ""
 
     def run(self, next_seq: int, damage: Sequence[Damage]) -> None:
@@ -116,7 +136,8 @@ class _Following:
             return
         tree = read_active(store, name).tree
         under_way = {partial.id for partial in read_journals(store, name, tree).partials}
-        self._pieces.had |= {journal: len(had) for journal, had in journals.items() if journal not in under_way}
+        over = [journal for journal in journals if journal not in under_way]
+        self._pieces.had |= {journal: sum(1 for _ in journals[journal]) for journal in over}
         self._know_tools(entry for entry in tree.own() if entry.id in journals)
 
     def _know_tools(self, entries: Iterable[Entry]) -> None:
@@ -138,11 +159,11 @@ class _Following:
         """Whether all the text of a reply was printed while it streamed; what was printed of it is forgotten."""
         match entry.value:
             case Message(message=Reply() as reply):
-                said = self._said.pop(entry.id, "")
-                return bool(said) and said == reply.text
+                printed = self._printed.pop(entry.id, None)
+                return printed is not None and printed.is_all_of(reply.text)
             case Partial(reply_id=reply_id) | Resumed(reply_id=reply_id):
                 # Its journal is over: what streams next begins anew.
-                self._said.pop(reply_id, None)
+                self._printed.pop(reply_id, None)
         return False
 
     # ── pieces ───────────────────────────────────────────────────────────────────────────────────
@@ -166,11 +187,11 @@ class _Following:
                 "replyId": tool.reply_id if tool is not None else journal,
                 "toolCallId": tool.tool_call_id if tool is not None else None,
                 "state": "running" if running else "interrupted",
-                "offset": len(self._said.get(journal, "")),
+                "offset": self._printed.setdefault(journal, _Printed()).chars,
                 "text": text,
             }
         )
-        self._said[journal] = self._said.get(journal, "") + text
+        self._printed[journal].add(text)
 
     def _put_text(self, journal: str, text: str, *, running: bool) -> None:
         indent = " " * _INDENT
@@ -178,7 +199,7 @@ class _Following:
             self._close()
             put_raw(f"{self._heading(journal, running=running)}\n{indent}")
             self._open = journal
-        self._said[journal] = self._said.get(journal, "") + text
+        self._printed.setdefault(journal, _Printed()).add(text)
         put_raw(f"\n{indent}".join(visible_lines(text)))
 
     def _heading(self, journal: str, *, running: bool) -> str:

@@ -7,6 +7,7 @@ A line this version does not understand is never an accident of the decoder: an 
 """
 
 import functools
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -14,7 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from wakelog.errors import UsageError
-from wakelog.log.content import AnyPart, JsonObject, Part
+from wakelog.log.content import AnyPart, Content, JsonObject, Part
 from wakelog.log.entry import FACT_TYPES, FORMAT_VERSION, LINK_TYPES, RULES, Body, Compaction, Known, Session, Unknown
 from wakelog.log.ids import ID, is_id
 from wakelog.log.mending import members, mended
@@ -22,6 +23,8 @@ from wakelog.log.mending import members, mended
 LINE_MAX_BYTES = 16 * 1024 * 1024
 # The store puts seq in front and the seal behind.
 _BODY_MAX_BYTES = LINE_MAX_BYTES - 1024
+# What stands around the content of an entry (ids, error, usage) takes less than a mebibyte.
+_CONTENT_MAX_BYTES = 15 * 1024 * 1024
 # How deep a line may be nested. The JSON library's own limit is what is left of the stack, so without this one
 # a line could be readable in one place and not in another.
 NESTING_MAX = 256
@@ -48,6 +51,7 @@ _encoder = msgspec.json.Encoder()
 _plain = msgspec.json.Decoder()
 _fits = ID.fullmatch
 _PART_TYPES = frozenset(str(part.__struct_config__.tag) for part in Part.__subclasses__())
+_NOT_ENCODABLE = (UnicodeEncodeError, TypeError, ValueError, OverflowError, RecursionError)
 # Invalid UTF-8 in a tag comes out of the JSON library as an error of its own.
 _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError)
 # A bracket, or a string whose escapes have been taken out; one that never ends is taken to the end of the line.
@@ -122,10 +126,32 @@ def fits_a_line(value: Known, *, rules: int = RULES) -> bool:
     return len(_encoded(value, rules)) <= _BODY_MAX_BYTES
 
 
+def fits_as_content(content: Content) -> bool:
+    """Whether an entry with this content can be written: JSON can express it, and one line can hold it."""
+    try:
+        raw = _encoder.encode({"message": {"content": content}})
+    except _NOT_ENCODABLE:
+        return False
+    return len(raw) <= _CONTENT_MAX_BYTES and not _excess(raw)
+
+
+def is_excessive(raw: bytes) -> bool:
+    """Whether JSON is nested deeper, or made of more lists and objects, than any line may be."""
+    return bool(_excess(raw))
+
+
+def structure_of(part: bytes) -> tuple[int, bool]:
+    """How many lists and objects a content part in JSON holds, and whether it is nested too deep for an entry."""
+    raw = b'{"message":{"content":[' + part + b"]}}"
+    tokens = _TOKEN.finditer(raw.replace(b"\\\\", b"").replace(b'\\"', b""))
+    steps = list(filter(None, (_STEP.get(token[0], 0) for token in tokens)))
+    return steps.count(1), max(itertools.accumulate(steps)) > NESTING_MAX
+
+
 def _encoded(value: Known, rules: int) -> bytes:
     try:
         return _encoder.encode(value if rules > 1 else _under_rules_1(value))
-    except (UnicodeEncodeError, TypeError, ValueError, RecursionError) as error:
+    except _NOT_ENCODABLE as error:
         raise UsageError(f"a {value.type} entry cannot be written as JSON: {error}") from error
 
 

@@ -15,7 +15,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from wakelog.errors import BadId, NoAccess, NotFound, StoreError
+from wakelog.errors import BadId, NoAccess, NotFound, StoreError, TooManyOpenFiles
 from wakelog.log import names
 from wakelog.log.lines import Line, split_backwards
 from wakelog.ports import Exposure
@@ -41,7 +41,8 @@ _HINTS = {
     errno.EIO: "the disk reported an error; what was acknowledged before is kept",
     errno.ELOOP: "symbolic links are not followed inside a store",
     errno.ENOTDIR: "the store must be a folder",
-    errno.EMFILE: "too many files are open: raise `ulimit -n`",
+    errno.EMFILE: "raise the limit of open files (`ulimit -n`), or work on fewer sessions at once",
+    errno.ENFILE: "the whole system has too many files open: end some programs, or raise the limit `fs.file-max`",
 }
 
 
@@ -61,7 +62,8 @@ def storage_error(what: str, error: OSError) -> StoreError:
     # Who is to change permissions must know of what.
     path = os.fsdecode(error.filename) if is_denied and error.filename else ""
     place = f" ({path})" if not f"{what} ".endswith(f"{path} ") else ""
-    kind = NoAccess if is_denied else StoreError
+    is_used_up = error.errno in (errno.EMFILE, errno.ENFILE)
+    kind = NoAccess if is_denied else TooManyOpenFiles if is_used_up else StoreError
     return kind(f"cannot {what}: {reason}{place}", hint=_HINTS.get(error.errno or 0, ""))
 
 

@@ -245,7 +245,7 @@ class MemoryStore:
             log.journals.setdefault(checked_id(reply_id), []).append(piece)
             self._changed.notify_all()
 
-    def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:
+    def journals(self, session: str) -> Mapping[str, Iterable[bytes]]:
         """See `ports.Store`."""
         with self._changed:
             return {reply_id: tuple(pieces) for reply_id, pieces in self._log(session).journals.items()}

@@ -12,6 +12,7 @@ Calls block the thread while they wait. A task that can wait without blocking us
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Protocol, TypeVar
 
 from wakelog.errors import LeaseLost, StoreError, Unavailable, WakelogError
@@ -283,9 +284,10 @@ class RetryingStore:
         """See `ports.Store`."""
         return self.repeat(lambda: self.inner.follow(session, after=after, pieces=pieces, timeout_s=timeout_s))
 
-    def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:
+    def journals(self, session: str) -> Mapping[str, Iterable[bytes]]:
         """See `ports.Store`."""
-        return self.repeat(lambda: self.inner.journals(session))
+        found = self.repeat(lambda: self.inner.journals(session))
+        return {reply_id: _RetryingPieces(self, session, reply_id, pieces) for reply_id, pieces in found.items()}
 
     def custody(self, session: str | None = None, *, blobs: Iterable[str] = ()) -> tuple[Exposure, ...]:
         """See `ports.Store`."""
@@ -299,6 +301,32 @@ class RetryingStore:
     def close(self) -> None:
         """See `ports.Store`."""
         self.inner.close()
+
+
+class _RetryingPieces:
+    """The pieces of a journal. After an outage the journal is read again, and pieces that were given are left out."""
+
+    def __init__(self, store: RetryingStore, session: str, reply_id: str, pieces: Iterable[bytes]) -> None:
+        self._store = store
+        self._session = session
+        self._reply_id = reply_id
+        self._pieces = pieces
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Reads the journal."""
+        given, pieces = 0, self._pieces
+        while True:
+            try:
+                for piece in islice(pieces, given, None):
+                    given += 1
+                    yield piece
+            except Unavailable as error:
+                pieces = self._store.again(error, self._read)
+            else:
+                return
+
+    def _read(self) -> Iterable[bytes]:
+        return self._store.inner.journals(self._session).get(self._reply_id, ())
 
 
 class _RetryingBlobs:

@@ -153,7 +153,7 @@ class DyingStore:
         self.life.read()
         return self._store.follow(session, after=after, pieces=pieces, timeout_s=timeout_s)
 
-    def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:
+    def journals(self, session: str) -> Mapping[str, Iterable[bytes]]:
         """See `ports.Store`."""
         self.life.read()
         return self._store.journals(session)

@@ -14,7 +14,7 @@ from wakelog.log.entry import Origin
 from wakelog.log.names import is_name, old_stem, parted
 from wakelog.ports import Store
 from wakelog.session import Session
-from wakelog.testing.store_rig import Rig
+from wakelog.testing.store_rig import Rig, journals_of
 
 # Texts that earlier versions gave the same name, and texts that differ in ways that people or file systems overlook.
 ALIKE = [
@@ -199,5 +199,5 @@ class IdentitySuite:
             assert name in {stat.name for stat in again.sessions()}
             lease = Session(again, name).acquire("worker", ttl_s=5)
             again.journal(name, "r1", b"piece")
-            assert again.journals(name) == {"r1": (b"piece",)}
+            assert journals_of(again, name) == {"r1": (b"piece",)}
             Session(again, name).release(lease)

@@ -8,7 +8,7 @@ from wakelog.errors import Conflict, LeaseLost
 from wakelog.log.lines import Line
 from wakelog.log.seal import seq_of
 from wakelog.ports import Store
-from wakelog.testing.store_rig import Rig, body, make, stored, take
+from wakelog.testing.store_rig import Rig, body, journals_of, make, stored, take
 
 
 class LeaseSuite:
@@ -94,10 +94,10 @@ class LeaseSuite:
         for piece in (b'{"text":"a"}', b'{"text":"b"}'):
             store.journal("s", "r1", piece)
         store.journal("s", "r2", b"{}")
-        assert rig.again().journals("s") == {"r1": (b'{"text":"a"}', b'{"text":"b"}'), "r2": (b"{}",)}
+        assert journals_of(rig.again(), "s") == {"r1": (b'{"text":"a"}', b'{"text":"b"}'), "r2": (b"{}",)}
         store.drop("s", "r1")
         store.drop("s", "never-was")
-        assert store.journals("s") == {"r2": (b"{}",)}
+        assert journals_of(store, "s") == {"r2": (b"{}",)}
         assert stored(store) == before
 
     def test_one_worker_speaks_in_a_journal(self, rig: Rig, store: Store) -> None:
@@ -110,7 +110,7 @@ class LeaseSuite:
         with pytest.raises(LeaseLost):
             store.journal("s", "r1", b"2", fence=old.fence)
         store.journal("s", "r1", b"3", fence=new.fence)
-        assert store.journals("s") == {"r1": (b"1", b"3")}
+        assert journals_of(store, "s") == {"r1": (b"1", b"3")}
 
     def test_follow_gives_what_is_new(self, store: Store) -> None:
         """RUN-10: a follower gets lines and journal pieces it has not had, and only those."""
@@ -122,6 +122,26 @@ class LeaseSuite:
         assert [seq_of(line.raw) for line in news.lines] == [1]
         assert [(piece.reply_id, piece.offset, piece.raw) for piece in news.pieces] == [("r1", 1, b"2")]
         assert store.follow("s", after=1, pieces={"r1": 2}, timeout_s=0).lines == ()
+
+    def test_journals_of_many_pieces(self, rig: Rig, store: Store) -> None:
+        """RUN-10: all pieces are given in their order, however many; a follower gets each once, in several calls."""
+        make(store)
+        pieces = {"r1": tuple(b"%d" % number for number in range(1_500)), "r2": (b"other",)}
+        for reply_id, told in pieces.items():
+            for piece in told:
+                store.journal("s", reply_id, piece)
+        journals = rig.again().journals("s")
+        assert {reply_id: tuple(journals[reply_id]) for reply_id in journals} == pieces
+        assert {reply_id: tuple(journals[reply_id]) for reply_id in journals} == pieces
+        had: dict[str, int] = {}
+        while news := store.follow("s", after=0, pieces=had, timeout_s=0).pieces:
+            for fresh in news:
+                assert fresh.offset == had.get(fresh.reply_id, 0)
+                assert fresh.raw == pieces[fresh.reply_id][fresh.offset]
+                had[fresh.reply_id] = fresh.offset + 1
+        assert had == {"r1": 1_500, "r2": 1}
+        (last,) = store.follow("s", after=0, pieces={"r1": 1_499, "r2": 1}, timeout_s=0).pieces
+        assert last.raw == b"1499"
 
     def test_follow_reads_on(self, rig: Rig, store: Store) -> None:
         """RUN-10: whoever goes on and whoever comes later get the same, also of a journal that is begun again."""

@@ -60,6 +60,11 @@ def stored(store: Store, session: str = "s") -> bytes:
     return b"".join(line.bytes for line in store.load(session))
 
 
+def journals_of(store: Store, session: str = "s") -> dict[str, tuple[bytes, ...]]:
+    """The pieces of all journals of a session."""
+    return {reply_id: tuple(pieces) for reply_id, pieces in store.journals(session).items()}
+
+
 def activity(entry: str, holder: str) -> bytes:
     """An encoded entry that takes a lease."""
     return msgspec.json.encode({"type": "activity", "id": entry, "parentId": "s", "holder": holder})

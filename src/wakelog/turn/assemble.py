@@ -7,8 +7,14 @@ reply, because a call is found by them ever after.
 
 from collections.abc import Iterable
 
+from wakelog.log.codec import fits_as_content, is_excessive
 from wakelog.log.content import AnyPart, JsonObject, Text, Thinking, ToolCall
+from wakelog.turn.clip import KeptText
 from wakelog.turn.deltas import CallDelta, Spoken, TextDelta, ThinkingDelta, delta_of
+from wakelog.turn.words import PARTS_LEFT_OUT
+
+# More than the pieces of any reply that is listened to (`acts/listening.py`), and less than a line holds.
+_DRAFT_MAX_BYTES = 12 * 1024 * 1024
 
 
 class Draft:
@@ -18,6 +24,7 @@ class Draft:
         self._parts: list[AnyPart] = []
         self._words: list[str] = [prior] if prior else []
         self._thoughts: list[str] = []
+        self._ids: dict[str, int] = {}
         self.chars = len(prior)
 
     def take(self, delta: Spoken) -> None:
@@ -61,11 +68,14 @@ class Draft:
         self._thoughts = []
 
     def _free_id(self, wanted: str) -> str:
-        taken = {part.id for part in self._parts if isinstance(part, ToolCall)}
-        number, free = 1, wanted or "call"
-        while free in taken:
+        """The id itself, or with the first number from 2 on that makes it unique in this reply."""
+        wanted = wanted or "call"
+        free, number = wanted, self._ids.get(wanted, 1)
+        while free in self._ids:
             number += 1
-            free = f"{wanted or 'call'}.{number}"
+            free = f"{wanted}.{number}"
+        self._ids[wanted] = number
+        self._ids.setdefault(free, 1)
         return free
 
 
@@ -94,8 +104,91 @@ def assemble(deltas: Iterable[Spoken], prior: str = "") -> tuple[AnyPart, ...]:
 
 
 def from_journal(pieces: Iterable[bytes], prior: str = "") -> tuple[AnyPart, ...]:
-    """The parts that a journal makes; a line of it that is no piece was written by nobody."""
-    return assemble((delta for delta in map(delta_of, pieces) if delta is not None), prior)
+    """The parts that a reply's journal makes, as far as one entry can hold them. Lines that are no pieces are skipped.
+
+    A journal can hold anything of any size: the pieces are read one by one, and what is kept of them is bounded.
+    """
+    journal = _JournalDraft(prior)
+    for piece in pieces:
+        journal.take(piece)
+    return journal.content
+
+
+def output_in(pieces: Iterable[bytes]) -> str:
+    """The text in the journal of a tool's output; of a very long one both ends."""
+    kept = KeptText()
+    for delta in map(delta_of, pieces):
+        if isinstance(delta, TextDelta):
+            kept.add(delta.text)
+    return kept.text
+
+
+def as_entry_content(content: tuple[AnyPart, ...]) -> tuple[AnyPart, ...]:
+    """The parts of an interrupted reply as one entry can hold them: these, or its words alone where these cannot.
+
+    A text that is too long for a line is clipped when the entry is appended (`large_content.py`).
+    """
+    if fits_as_content(content):
+        return content
+    words = KeptText()
+    for part in content:
+        if isinstance(part, Text):
+            words.add(part.text)
+    return _words_alone(words.text, others_left_out=not all(isinstance(part, Text) for part in content))
+
+
+def _words_alone(text: str, *, others_left_out: bool) -> tuple[AnyPart, ...]:
+    # The mark is the same whatever was left out: a replay makes it again from this very part.
+    left_out = (Thinking(thinking=PARTS_LEFT_OUT),) if others_left_out else ()
+    return (*((Text(text=text),) if text else ()), *left_out)
+
+
+class _JournalDraft:
+    """A reply read from its journal: all its parts, or its words alone once the parts would not fit into an entry."""
+
+    def __init__(self, prior: str) -> None:
+        self._draft = Draft(prior)
+        self._size = len(prior)
+        self._words: KeptText | None = None
+        self._others_left_out = False
+
+    def take(self, piece: bytes) -> None:
+        """Takes in the next line."""
+        if is_excessive(piece):
+            # It is not decoded: that would take the memory that the limit is there to save.
+            self._keep_words_alone()
+            self._others_left_out = True
+            return
+        delta = delta_of(piece)
+        if delta is None:
+            return
+        self._size += len(piece)
+        if self._words is None and self._size <= _DRAFT_MAX_BYTES:
+            self._draft.take(delta)
+        elif isinstance(delta, TextDelta):
+            self._keep_words_alone().add(delta.text)
+        else:
+            self._keep_words_alone()
+            self._others_left_out = True
+
+    def _keep_words_alone(self) -> KeptText:
+        """From here on only the words are kept."""
+        if self._words is None:
+            self._words = KeptText()
+            for part in self._draft.content:
+                if isinstance(part, Text):
+                    self._words.add(part.text)
+                else:
+                    self._others_left_out = True
+            self._draft = Draft()
+        return self._words
+
+    @property
+    def content(self) -> tuple[AnyPart, ...]:
+        """What the entry says."""
+        if self._words is None:
+            return as_entry_content(self._draft.content)
+        return _words_alone(self._words.text, others_left_out=self._others_left_out)
 
 
 def taken_apart(parts: Iterable[AnyPart]) -> list[Spoken]:

@@ -162,7 +162,8 @@ def _new(sight: Sight, call: OpenCall) -> Judgement:
 
 def _settle(call: OpenCall, status: Settlement, text: str) -> Settle:
     said = text + words.SHOWN.format(shown=call.shown) if call.shown else text
-    return Settle(call, settled(call, status, (Text(text=said),)))
+    result, whole = settled(call, status, (Text(text=said),)), call.shown_blob
+    return Settle(call, msgspec.structs.replace(result, truncated=whole is not None, blob=whole))
 
 
 def settled(call: OpenCall, status: Settlement, content: Content) -> ToolResult:

@@ -7,15 +7,17 @@ the mark is then part of what was said. Nothing here knows where the whole text 
 from wakelog.errors import UsageError
 
 CLIP_BYTES = 16 * 1024
-_SMALLEST_BYTES = 128
+KEPT_BYTES = 32 * 1024 * 1024
+"""How much of an interrupted output is kept. Every store can hold a blob of this size."""
+SMALLEST_BYTES = 128
 # A part gives up at most this share of itself to end at a line: long lines are cut inside.
 _LINE_SHARE = 4
 
 
 def clip(text: str, limit_bytes: int = CLIP_BYTES) -> tuple[str, bool]:
     """The text in at most `limit_bytes` of UTF-8, and whether anything was left out."""
-    if limit_bytes < _SMALLEST_BYTES:
-        raise UsageError(f"cannot clip to {limit_bytes} bytes", hint=f"allow at least {_SMALLEST_BYTES}")
+    if limit_bytes < SMALLEST_BYTES:
+        raise UsageError(f"cannot clip to {limit_bytes} bytes", hint=f"allow at least {SMALLEST_BYTES}")
     whole = text.encode()
     if len(whole) <= limit_bytes:
         return text, False
@@ -23,6 +25,40 @@ def clip(text: str, limit_bytes: int = CLIP_BYTES) -> tuple[str, bool]:
     head = _head(whole, room - room // 2)
     tail = _tail(whole, room // 2)
     return head.decode() + mark(len(whole) - len(head) - len(tail)) + tail.decode(), True
+
+
+class KeptText:
+    """A text that is added to piece by piece. Of one longer than `limit_bytes` only both ends are kept.
+
+    What `text` gives is no longer than the limit, so a kept text that is kept again stays as it is.
+    """
+
+    def __init__(self, limit_bytes: int = KEPT_BYTES) -> None:
+        self._limit = limit_bytes
+        self._half = limit_bytes // 2
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._total = 0
+
+    def add(self, text: str) -> None:
+        """Adds to the end."""
+        raw = text.encode("utf-8", "backslashreplace")
+        room = max(0, self._half - len(self._head))
+        self._head += raw[:room]
+        self._tail += raw[room:]
+        self._total += len(raw)
+        if len(self._tail) > 2 * self._half:
+            del self._tail[: -self._half]
+
+    @property
+    def text(self) -> str:
+        """The text, or its beginning and its end with a mark between them."""
+        if self._total <= self._limit:
+            return (self._head + self._tail).decode()
+        room = self._half - len(mark(self._total).encode())
+        # Half a character at either edge is left out.
+        head, tail = self._head.decode(errors="ignore"), self._tail[-room:].decode(errors="ignore")
+        return head + mark(self._total - len(head.encode()) - len(tail.encode())) + tail
 
 
 def mark(left_out: int) -> str:

@@ -69,6 +69,6 @@ def delta_of(piece: bytes) -> Spoken | None:
     """The delta of a journal's line; None for a line that is none."""
     try:
         delta: Spoken = msgspec.json.decode(piece, type=Spoken)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return delta

@@ -6,7 +6,7 @@ soon, as the one that met them.
 
 from typing import Literal
 
-from wakelog.log.content import Content, Prompt, Text
+from wakelog.log.content import AnyPart, Content, Prompt, Text
 from wakelog.log.entry import Call, Cancelled, Compaction, Entry, Failed, Message, Partial
 from wakelog.log.times import parse_ms
 from wakelog.log.tree import Branch
@@ -74,11 +74,15 @@ def _partial_chars(branch: Branch, reply_id: str, since: int) -> int:
 
 
 def way_to_mend(sight: Sight, reply_id: str) -> Literal["replace", "resume"]:
-    """Only plain words can be gone on from: half a tool call or half a thought is nothing to build on."""
+    """Only whole plain words can be continued: not half a tool call, half a thought, or a text that was clipped."""
     sealed = [fact.value for fact in sight.branch.facts if isinstance(fact.value, Partial)]
     last = next((partial for partial in reversed(sealed) if partial.reply_id == reply_id), None)
-    resumable = last is not None and _text(last.content) and all(isinstance(part, Text) for part in last.content)
+    resumable = last is not None and _text(last.content) and all(map(_is_whole_text, last.content))
     return "resume" if resumable and sight.policy.cut == "resume" else "replace"
+
+
+def _is_whole_text(part: AnyPart | str) -> bool:
+    return isinstance(part, Text) and part.blob is None
 
 
 def overflow_limit(sight: Sight) -> int:

@@ -6,12 +6,12 @@ these entries when it takes a session up again (`acts/sealing.py`); readers show
 
 from collections.abc import Iterable, Mapping
 
-from wakelog.log.content import Prompt, ToolResult
+from wakelog.log.content import Prompt, Text, ToolResult
 from wakelog.log.entry import Call, Entry, Message, Partial, Resumed, ToolStarted
 from wakelog.log.tree import Tree
-from wakelog.turn.assemble import from_journal
+from wakelog.turn.assemble import from_journal, output_in
 
-Journals = Mapping[str, tuple[bytes, ...]]
+Journals = Mapping[str, Iterable[bytes]]
 """The pieces of each journal, by its id: that of the reply, or of the `tool_started` entry."""
 
 
@@ -28,12 +28,19 @@ def partial_of(tree: Tree, journal: str, pieces: Iterable[bytes]) -> Partial | N
         return None
     parent = subject.value.parent_id if subject is not None else None
     if subject is not None and isinstance(subject.value, ToolStarted):
-        call, content = subject.value, from_journal(pieces)
-        partial = Partial(reply_id=call.reply_id, tool_call_id=call.tool_call_id, content=content, parent_id=parent)
+        partial = partial_output(subject.value, pieces)
     else:
         content = from_journal(pieces, prior=_prior(tree, journal))
         partial = Partial(reply_id=journal, content=content, parent_id=parent)
     return partial if partial.content else None
+
+
+def partial_output(started: ToolStarted, pieces: Iterable[bytes]) -> Partial:
+    """The entry that the journal of a tool's output becomes; without content if nothing was put out."""
+    text = output_in(pieces)
+    content = (Text(text=text),) if text else ()
+    reply_id, call_id = started.reply_id, started.tool_call_id
+    return Partial(reply_id=reply_id, tool_call_id=call_id, content=content, parent_id=started.parent_id)
 
 
 def subject_of(tree: Tree, journal: str) -> Entry | None:

@@ -27,6 +27,7 @@ REDACTED = (
 )
 NO_SUCH_TOOL = "There is no tool {name!r}."
 SHOWN = "\n\nIt had put out:\n{shown}"
+PARTS_LEFT_OUT = "[… reasoning and tool calls of this interrupted reply left out: they do not fit into one entry …]"
 NO_DEEPER = "Not run: sub-agents may not go any deeper."
 NO_PROMPT = "Not run: a sub-agent needs a prompt."
 NO_SUCH_AGENT = "Not run: there is no agent {name!r} to send; there are {names}."

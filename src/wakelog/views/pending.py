@@ -6,7 +6,7 @@ answers it. What stands before the last fold is not pending: the model will neve
 
 import msgspec
 
-from wakelog.log.content import JsonObject, Reply, Said, ToolCall, ToolResult
+from wakelog.log.content import AnyPart, BlobRef, JsonObject, Reply, Said, Text, ToolCall, ToolResult
 from wakelog.log.entry import (
     Attention,
     AttentionResolved,
@@ -39,7 +39,9 @@ class OpenCall(msgspec.Struct, frozen=True):
     intent: JsonObject = {}
     """What the tool wrote down for itself before the last beginning."""
     shown: str = ""
-    """What it had put out when it was cut off."""
+    """What it had put out when it was cut off, clipped like a result."""
+    shown_blob: BlobRef | None = None
+    """The whole of that, where `shown` was clipped."""
     doubtful: bool = False
     """Whether unreadable bytes stand behind the reply: it then counts as begun."""
     waits: str | None = None
@@ -108,7 +110,7 @@ def _close(asked: list[tuple[Entry, ToolCall]], result: ToolResult) -> None:
 
 def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
     waits = decided = child = replay = None
-    started, shown, ours, rerun = 0, "", False, False
+    started, shown, ours, rerun = 0, Said(), False, False
     intent: JsonObject = {}
     for fact in branch.facts:
         match fact.value:
@@ -116,10 +118,10 @@ def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
                 ours, rerun = True, rerun or purpose == "rerun"
             case ToolStarted(reply_id=reply.id, tool_call_id=call.id, replay=word, intent=meant):
                 # A decision is used up by the beginning it allowed: what comes of that is a new question.
-                started, replay, intent, shown = started + 1, word, meant, ""
+                started, replay, intent, shown = started + 1, word, meant, Said()
                 waits = decided = None
             case Partial(reply_id=reply.id, tool_call_id=call.id, content=content):
-                shown = Said(content=content).text
+                shown = Said(content=content)
             case Attention(reply_id=reply.id, tool_call_id=call.id):
                 waits = fact.id
             case AttentionResolved(attention_id=answered) if answered == waits:
@@ -136,7 +138,8 @@ def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
         started=started,
         replay=replay,
         intent=intent,
-        shown=shown,
+        shown=shown.text,
+        shown_blob=_blob_of(shown.parts),
         doubtful=not inherited and reply.offset < branch.scar,
         waits=waits,
         decided=decided,
@@ -144,6 +147,10 @@ def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
         rerun=rerun,
         recorded=not ours and not any(_is_call_for(fact, reply.id) for fact in branch.inherited_facts),
     )
+
+
+def _blob_of(parts: tuple[AnyPart, ...]) -> BlobRef | None:
+    return next((part.blob for part in parts if isinstance(part, Text) and part.blob is not None), None)
 
 
 def _is_call_for(fact: Entry, reply_id: str) -> bool:

@@ -31,21 +31,42 @@ class ReadingOn:
         self._stood: dict[str, _Stood] = {}
 
     def fresh(self, session: str, had: Mapping[str, int]) -> tuple[Piece, ...]:
-        """The pieces behind those that were had."""
+        """The pieces behind those that were had; where they are many, the first of them."""
         stood = self._stood.get(session)
         rows = self._tables.journals(session, since=stood.last.key) if stood is not None and stood.fits(had) else []
         if stood is None or rows[:1] != [stood.last]:
             # Nobody knows how what stands there now came to be: all of it is counted again.
-            rows, counts = self._tables.journals(session), dict[str, int]()
+            last, counts, rows = None, dict[str, int](), self._tables.journals(session)
         else:
-            rows, counts = rows[1:], dict(stood.counts)
-        last = rows[-1] if rows else stood.last if stood is not None and counts else None
-        pieces = tuple(_counted(rows, counts, had))
+            last, counts, rows = stood.last, dict(stood.counts), rows[1:]
+        pieces: list[Piece] = []
+        while rows:
+            last = rows[-1]
+            pieces += _counted(rows, counts, had)
+            # Rows that were all had are only counted: the news is behind them.
+            rows = self._tables.journals(session, since=last.key + 1) if not pieces else []
         if last is None:
             self._stood.pop(session, None)
         else:
             self._stood[session] = _Stood(last, counts)
-        return pieces
+        return tuple(pieces)
+
+
+class JournalPieces:
+    """The pieces of one journal, read each time they are iterated over, a few rows at a time."""
+
+    def __init__(self, tables: Tables, session: str, reply: str) -> None:
+        self._tables = tables
+        self._session = session
+        self._reply = reply
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The whole pieces; none if the journal is gone."""
+        since = 0
+        while rows := self._tables.pieces(self._session, self._reply, since=since):
+            for row in rows:
+                yield row.bytes
+            since = rows[-1].key + 1
 
 
 def _counted(rows: list[JournalRow], counts: dict[str, int], had: Mapping[str, int]) -> Iterator[Piece]:

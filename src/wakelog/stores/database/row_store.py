@@ -17,7 +17,7 @@ from wakelog.log.names import checked_name, is_name, name_stem, parted
 from wakelog.log.seal import seal_of, seq_of, unsealed
 from wakelog.ports import Append, Blobs, Exposure, FirstLine, Lease, News, Sealed, Stat
 from wakelog.stores.database.draft import Draft, first_row
-from wakelog.stores.database.reading_on import ReadingOn
+from wakelog.stores.database.reading_on import JournalPieces, ReadingOn
 from wakelog.stores.database.rows import rows_of
 from wakelog.stores.database.tables import Addition, Known, LeaseRow, Row, StoredRow, Tables
 from wakelog.stores.holding import this_process
@@ -370,12 +370,11 @@ class RowStore:
         if not self._tables.journal(known.id, checked_id(reply_id), piece, fence=fence):
             raise _lost(known)
 
-    def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:
+    def journals(self, session: str) -> Mapping[str, Iterable[bytes]]:
         """See `ports.Store`."""
-        found: dict[str, list[bytes]] = {}
-        for row in self._tables.journals(self._find(session).id):
-            found.setdefault(row.reply, []).append(row.bytes)
-        return {reply_id: tuple(pieces) for reply_id, pieces in found.items()}
+        found = self._find(session).id
+        replies = self._tables.journal_replies(found)
+        return {reply_id: JournalPieces(self._tables, found, reply_id) for reply_id in replies}
 
     def drop(self, session: str, reply_id: str) -> None:
         """See `ports.Store`."""

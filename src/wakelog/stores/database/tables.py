@@ -59,6 +59,10 @@ class Addition(msgspec.Struct, frozen=True):
     refuse_known: bool = True
 
 
+PIECES_MAX = 512
+"""How many pieces of journals are read at once."""
+
+
 class LeaseRow(msgspec.Struct, frozen=True):
     """The last lease of a session. `stands`: it was neither given up nor has it expired, by the store's clock."""
 
@@ -176,7 +180,15 @@ class Tables(Protocol):
         ...
 
     def journals(self, session: str, *, since: int = 0) -> list[JournalRow]:
-        """The pieces of all journals of a session, in the order they came, from that key on."""
+        """The pieces of all journals of a session, in the order they came, from that key on: at most `PIECES_MAX`."""
+        ...
+
+    def journal_replies(self, session: str) -> list[str]:
+        """The replies of a session that have a journal, in the order in which these were begun."""
+        ...
+
+    def pieces(self, session: str, reply: str, *, since: int = 0) -> list[JournalRow]:
+        """The pieces of one journal, from that key on: at most `PIECES_MAX`."""
         ...
 
     def drop(self, session: str, reply: str) -> None:

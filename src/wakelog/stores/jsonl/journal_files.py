@@ -11,10 +11,12 @@ from typing import BinaryIO, NamedTuple
 
 from wakelog.errors import UsageError
 from wakelog.log.ids import checked_id, is_id
-from wakelog.ports import Piece
+from wakelog.ports import PIECE_MAX_BYTES, Piece
 from wakelog.stores.files import Folder, checked_name, no_follow, storage, write_all
 
 _FOLDER = ".journals"
+_NEWS_BYTES = 4 * 1024 * 1024
+_BLOCK_BYTES = 1024 * 1024
 
 
 class _Stood(NamedTuple):
@@ -44,16 +46,18 @@ class JournalFiles:
             finally:
                 os.close(descriptor)
 
-    def read(self, name: str) -> dict[str, tuple[bytes, ...]]:
-        """The journals of a session, by reply, as whole pieces."""
+    def read(self, name: str) -> dict[str, "JournalPieces"]:
+        """The journals of a session, by reply; each file is read as its pieces are iterated over."""
+        folder = self._folder.inside(_FOLDER, name)
         with storage(f"read the journals of {name}"):
-            return {reply_id: tuple(_pieces(file.read())) for reply_id, file in self._opened(name)}
+            return {reply_id: JournalPieces(os.path.join(folder, reply_id)) for reply_id in _journals_in(folder)}
 
     def read_on(self, name: str, had: Mapping[str, int]) -> list[Piece]:
         """The pieces of each journal behind those that were had.
 
         Where somebody stood is remembered, so that a journal that grows is not read again from its beginning. What is
-        remembered only saves reading: where there is no end of a piece any more, all of it is counted again.
+        remembered only saves reading: where there is no end of a piece any more, all of it is counted again. A journal
+        with more than `_NEWS_BYTES` of new pieces is read on by the next call.
         """
         found: list[Piece] = []
         stood, now = self._stood.pop(name, {}), dict[str, _Stood]()
@@ -61,10 +65,8 @@ class JournalFiles:
             for reply_id, file in self._opened(name):
                 count = had.get(reply_id, 0)
                 before = _found_again(file, stood.get(reply_id), count)
-                fresh = _pieces(file.read())
-                place = before.place + sum(len(piece) + 1 for piece in fresh)
-                now[reply_id] = _Stood(before.pieces + len(fresh), place)
-                found += [Piece(reply_id, at, piece) for at, piece in enumerate(fresh[count - before.pieces :], count)]
+                fresh, now[reply_id] = _read_on(file, before, count)
+                found += [Piece(reply_id, at, piece) for at, piece in enumerate(fresh, count)]
         if now:
             self._stood[name] = now
         return found
@@ -72,9 +74,9 @@ class JournalFiles:
     def _opened(self, name: str) -> Iterator[tuple[str, BinaryIO]]:
         """Every journal of a session, opened one after the other; one that is gone meanwhile is gone."""
         folder = self._folder.inside(_FOLDER, name)
-        for reply_id in filter(is_id, sorted(_listed(folder))):
+        for reply_id in _journals_in(folder):
             path = os.path.join(folder, reply_id)
-            with contextlib.suppress(FileNotFoundError), open(path, "rb", opener=no_follow) as file:
+            with contextlib.suppress(FileNotFoundError), _opened(path) as file:
                 self._folder.custody.notice(path, os.fstat(file.fileno()))
                 yield reply_id, file
 
@@ -91,6 +93,41 @@ class JournalFiles:
             os.unlink(path)
 
 
+class JournalPieces:
+    """The pieces of one journal, read from its file each time they are iterated over."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The whole pieces; none if the journal is gone."""
+        with (
+            storage(f"read the journal {self._path}"),
+            contextlib.suppress(FileNotFoundError),
+            _opened(self._path) as file,
+        ):
+            for piece, _ in _pieces(file):
+                yield piece
+
+
+def _opened(path: str) -> BinaryIO:
+    return open(path, "rb", opener=no_follow)
+
+
+def _read_on(file: BinaryIO, before: _Stood, count: int) -> tuple[list[bytes], _Stood]:
+    """The pieces behind the first `count`, as many as are told at once; and how far was read."""
+    fresh: list[bytes] = []
+    number, place, size = before.pieces, before.place, 0
+    for piece, length in _pieces(file):
+        number, place = number + 1, place + length
+        if number > count:
+            fresh.append(piece)
+            size += length
+            if size > _NEWS_BYTES:
+                break
+    return fresh, _Stood(number, place)
+
+
 def _found_again(file: BinaryIO, stood: _Stood | None, count: int) -> _Stood:
     """Where to read on: behind the pieces that were counted, if one still ends there; else at the beginning."""
     if stood is not None and stood.place and stood.pieces == count:
@@ -101,8 +138,22 @@ def _found_again(file: BinaryIO, stood: _Stood | None, count: int) -> _Stood:
     return _Stood()
 
 
-def _pieces(raw: bytes) -> list[bytes]:
-    return raw.split(b"\n")[:-1]
+def _pieces(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
+    """The whole pieces from here on, and how many bytes each takes in the file. One that is too long is empty."""
+    while line := file.readline(PIECE_MAX_BYTES):
+        size = len(line)
+        is_whole = line.endswith(b"\n")
+        piece = line[:-1] if is_whole else b""
+        while not line.endswith(b"\n"):
+            line = file.readline(_BLOCK_BYTES)
+            size += len(line)
+            if not line:
+                return
+        yield piece, size
+
+
+def _journals_in(folder: str) -> list[str]:
+    return list(filter(is_id, sorted(_listed(folder))))
 
 
 def _listed(folder: str) -> list[str]:

@@ -11,19 +11,29 @@ import contextlib
 import errno
 import fcntl
 import os
+import resource
 import threading
 from collections.abc import Callable
 from types import TracebackType
 
-from wakelog.errors import StoreError
+from wakelog.errors import StoreError, TooManyOpenFiles
 from wakelog.log.end import End
 from wakelog.stores.doubt import clear, doubt_of, mark, refusal, write_again
 from wakelog.stores.files import Folder, storage
 from wakelog.stores.locking import LockWait, Wait, file_lock_holder, wait_for_file
 
 _OPEN_MAX = 128
+# Of the files that the process may open, an eighth are logs, and another eighth their locks: blobs, leases, journals,
+# tools and connections need the rest.
+_SHARE = 8
 _TRIES_MAX = 100
 _LOCK_AT_ONCE = fcntl.LOCK_EX | fcntl.LOCK_NB
+
+
+def open_max() -> int:
+    """How many logs are kept open, or taken at once, under the limit of open files that is in force now."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _OPEN_MAX if soft == resource.RLIM_INFINITY else max(1, min(_OPEN_MAX, soft // _SHARE))
 
 
 class OpenLog:
@@ -137,7 +147,15 @@ class OpenLogs:
             log.close()
 
     def _opened(self, name: str) -> OpenLog:
-        self._close_unused(keep=_OPEN_MAX - 1)
+        """Opens a log; where the process has no descriptor left, once more with all unused logs closed."""
+        self._close_unused(keep=open_max() - 1)
+        try:
+            return self._open(name)
+        except TooManyOpenFiles:
+            self._close_unused(keep=0)
+            return self._open(name)
+
+    def _open(self, name: str) -> OpenLog:
         self._folder.make()
         log = self._folder.open_log(name, write=True)
         try:

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from wakelog.errors import Conflict, LeaseLost, StoreBusy, WakelogError
+from wakelog.errors import Conflict, LeaseLost, StoreBusy, TooManyOpenFiles, WakelogError
 from wakelog.log.end import End, already_there, check_place
 from wakelog.log.lines import Line, lines_after, split
 from wakelog.log.seal import seal_of, seq_of
@@ -32,15 +32,13 @@ from wakelog.stores.jsonl.blob_files import BlobFiles
 from wakelog.stores.jsonl.journal_files import JournalFiles
 from wakelog.stores.jsonl.lease_file import Leases
 from wakelog.stores.jsonl.naming import Naming
-from wakelog.stores.jsonl.open_logs import OpenLog, OpenLogs
+from wakelog.stores.jsonl.open_logs import OpenLog, OpenLogs, open_max
 from wakelog.stores.locking import AT_ONCE, DEFAULT_WAIT, LockWait
 
 if TYPE_CHECKING:
     from wakelog.stores.jsonl.syncing import Sync
 
 _POLL_S = 0.02
-# How many logs are held at once when many are appended to: each takes two descriptors.
-_TAKEN_MAX = 128
 # Who appends to one session at a time needs nothing of it.
 _SYNCING = "wakelog.stores.jsonl.syncing"
 
@@ -134,41 +132,58 @@ class JsonlStore:
             except WakelogError as error:
                 answers[at] = error
         # No lock is held while another one is waited for, so a stopped writer of one session delays no other session.
-        late = []
-        names = sorted(places)
-        for start in range(0, len(names), _TAKEN_MAX):
-            late += self._append_held(names[start : start + _TAKEN_MAX], places, appends, answers, AT_ONCE)
+        late: list[str] = []
+        waiting = sorted(places)
+        while waiting:
+            with contextlib.ExitStack() as held:
+                taken = self._take_some(held, waiting, AT_ONCE, most=open_max())
+                waiting = waiting[len(taken) :]
+                late += self._append_taken(taken, places, appends, answers)
         wait = self.folder.lock_wait
         until = time.monotonic() + wait.timeout_s
         for name in late:
             left = wait._replace(timeout_s=max(0.0, until - time.monotonic()))
-            self._append_held([name], places, appends, answers, left)
+            with contextlib.ExitStack() as held:
+                self._append_taken(self._take_some(held, [name], left, most=1), places, appends, answers)
         return [answers[at] for at in range(len(appends))]
 
-    def _append_held(
+    def _take_some(
+        self, held: contextlib.ExitStack, names: Sequence[str], lock_wait: LockWait, *, most: int
+    ) -> dict[str, OpenLog | WakelogError]:
+        """The first of these logs, as many as can be open at once, or why one cannot be taken. Nothing is written."""
+        taken: dict[str, OpenLog | WakelogError] = {}
+        for name in names[:most]:
+            try:
+                taken[name] = held.enter_context(self._logs.taken(name, lock_wait))
+            except TooManyOpenFiles as error:
+                number = sum(isinstance(log, OpenLog) for log in taken.values())
+                if not number:
+                    return taken | {name: error}
+                # Half as many leave descriptors for the leases that are read before an append.
+                held.close()
+                self._logs.close()
+                return self._take_some(held, names, lock_wait, most=max(1, number // 2))
+            except WakelogError as error:
+                taken[name] = error
+        return taken
+
+    def _append_taken(
         self,
-        names: Sequence[str],
+        taken: Mapping[str, OpenLog | WakelogError],
         places: Mapping[str, Sequence[int]],
         appends: Sequence[Append],
         answers: dict[int, Sealed | WakelogError],
-        lock_wait: LockWait,
     ) -> list[str]:
-        """Writes to these logs, all of them held, and syncs them together; gives the logs that were not free."""
-        busy: list[str] = []
-        with contextlib.ExitStack() as held:
-            written = {}
-            for name in names:
-                try:
-                    log = held.enter_context(self._logs.taken(name, lock_wait))
-                except WakelogError as error:
-                    answers |= dict.fromkeys(places[name], error)
-                    busy += [name] if isinstance(error, StoreBusy) else []
-                    continue
-                if self._write_all(name, log, places[name], appends, answers):
-                    written[name] = log
-            for name, failure in self._sync_all(written).items():
-                answers |= {at: failure for at in places[name] if isinstance(answers[at], Sealed)}
-        return busy
+        """Writes to the logs that were taken, and syncs them together; gives the names of those that were not free."""
+        written = {}
+        for name, log in taken.items():
+            if isinstance(log, WakelogError):
+                answers |= dict.fromkeys(places[name], log)
+            elif self._write_all(name, log, places[name], appends, answers):
+                written[name] = log
+        for name, failure in self._sync_all(written).items():
+            answers |= {at: failure for at in places[name] if isinstance(answers[at], Sealed)}
+        return [name for name, log in taken.items() if isinstance(log, StoreBusy)]
 
     def _write_all(
         self,
@@ -390,7 +405,7 @@ class JsonlStore:
             self._check_fence(name, fence)
             self._journals.add(name, reply_id, piece)
 
-    def journals(self, session: str) -> dict[str, tuple[bytes, ...]]:
+    def journals(self, session: str) -> Mapping[str, Iterable[bytes]]:
         """See `ports.Store`."""
         return self._journals.read(self.name(session))
 

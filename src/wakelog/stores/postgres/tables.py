@@ -12,7 +12,7 @@ from psycopg.errors import UniqueViolation
 
 from wakelog.errors import StoreError
 from wakelog.ports import Stat
-from wakelog.stores.database.tables import Addition, FirstRow, JournalRow, Known, LeaseRow, Row, StoredRow
+from wakelog.stores.database.tables import PIECES_MAX, Addition, FirstRow, JournalRow, Known, LeaseRow, Row, StoredRow
 from wakelog.stores.holding import Holder
 from wakelog.stores.postgres.adding import ADD, ADD_MANY, MAKE, TAKE, made, many, one
 from wakelog.stores.postgres.blobs import PostgresBlobs
@@ -100,6 +100,14 @@ SELECT followed > clock_timestamp(), <commit> FROM log
 """)
 _JOURNALS = """
 SELECT piece, reply, bytes FROM wakelog.journals WHERE session = %(session)s AND piece >= %(since)s ORDER BY piece
+LIMIT %(most)s
+"""
+_REPLIES = """
+SELECT reply FROM wakelog.journals WHERE session = %(session)s GROUP BY reply ORDER BY min(piece)
+"""
+_PIECES = """
+SELECT piece, reply, bytes FROM wakelog.journals
+WHERE session = %(session)s AND reply = %(reply)s AND piece >= %(since)s ORDER BY piece LIMIT %(most)s
 """
 _DROP = committing("""
 WITH gone AS (DELETE FROM wakelog.journals WHERE session = %(session)s AND reply = %(reply)s) SELECT <commit>
@@ -257,7 +265,17 @@ class PostgresTables:
 
     def journals(self, session: str, *, since: int = 0) -> list[JournalRow]:
         """See `Tables`."""
-        return [JournalRow(*row) for row in self._database.read(_JOURNALS, {"session": session, "since": since})]
+        given = {"session": session, "since": since, "most": PIECES_MAX}
+        return [JournalRow(*row) for row in self._database.read(_JOURNALS, given)]
+
+    def journal_replies(self, session: str) -> list[str]:
+        """See `Tables`."""
+        return [reply for (reply,) in self._database.read(_REPLIES, {"session": session})]
+
+    def pieces(self, session: str, reply: str, *, since: int = 0) -> list[JournalRow]:
+        """See `Tables`."""
+        given = {"session": session, "reply": reply, "since": since, "most": PIECES_MAX}
+        return [JournalRow(*row) for row in self._database.read(_PIECES, given)]
 
     def drop(self, session: str, reply: str) -> None:
         """See `Tables`."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from wakelog.ports import Stat
-from wakelog.stores.database.tables import Addition, FirstRow, JournalRow, Known, LeaseRow, Row, StoredRow
+from wakelog.stores.database.tables import PIECES_MAX, Addition, FirstRow, JournalRow, Known, LeaseRow, Row, StoredRow
 from wakelog.stores.holding import Holder, boot_id, seconds_since_boot
 from wakelog.stores.sqlite.blobs import SqliteBlobs
 from wakelog.stores.sqlite.file import SqliteFile
@@ -87,10 +87,19 @@ RETURNING 1
 """
 _JOURNALS = """
 SELECT key, reply, bytes FROM journals WHERE session = (SELECT key FROM logs WHERE id = ?) ORDER BY key
+LIMIT ?
 """
 # The plus keeps the index by session out of it: what has come since is little, whoever it is of.
 _JOURNALS_SINCE = """
 SELECT key, reply, bytes FROM journals WHERE +session = (SELECT key FROM logs WHERE id = ?) AND key >= ? ORDER BY key
+LIMIT ?
+"""
+_REPLIES = """
+SELECT reply FROM journals WHERE session = (SELECT key FROM logs WHERE id = ?) GROUP BY reply ORDER BY min(key)
+"""
+_PIECES = """
+SELECT key, reply, bytes FROM journals
+WHERE session = (SELECT key FROM logs WHERE id = ?) AND reply = ? AND key >= ? ORDER BY key LIMIT ?
 """
 _DROP = "DELETE FROM journals WHERE session = (SELECT key FROM logs WHERE id = ?) AND reply = ?"
 
@@ -263,8 +272,18 @@ class SqliteTables:
     def journals(self, session: str, *, since: int = 0) -> list[JournalRow]:
         """See `Tables`."""
         with self._file.reading() as db:
-            found = db.execute(_JOURNALS_SINCE, (session, since)) if since else db.execute(_JOURNALS, (session,))
-            return [JournalRow(*row) for row in found]
+            asked = (_JOURNALS_SINCE, (session, since, PIECES_MAX)) if since else (_JOURNALS, (session, PIECES_MAX))
+            return [JournalRow(*row) for row in db.execute(*asked)]
+
+    def journal_replies(self, session: str) -> list[str]:
+        """See `Tables`."""
+        with self._file.reading() as db:
+            return [reply for (reply,) in db.execute(_REPLIES, (session,))]
+
+    def pieces(self, session: str, reply: str, *, since: int = 0) -> list[JournalRow]:
+        """See `Tables`."""
+        with self._file.reading() as db:
+            return [JournalRow(*row) for row in db.execute(_PIECES, (session, reply, since, PIECES_MAX))]
 
     def drop(self, session: str, reply: str) -> None:
         """See `Tables`."""

@@ -1,0 +1,52 @@
+"""A worker whose shell command prints millions of bytes and then waits, as a program.
+
+    python -m tests.faults.live_output STORE FOLDER
+
+It runs the session `s` that `begin` made. The last line says how the session was left.
+"""
+
+import asyncio
+import json
+import sys
+
+from wakelog.agent import Agent
+from wakelog.live import live_world
+from wakelog.log.content import Prompt
+from wakelog.log.entry import Message
+from wakelog.providers.scripted import ScriptedProvider
+from wakelog.session import Session
+from wakelog.stores import open_store
+from wakelog.tools import builtin_tools
+from wakelog.waking import wake
+
+PRINTED = 9_500_000
+# A quotation mark takes two bytes in JSON: the whole output in one entry would be 19 MB long.
+COMMAND = f"head -c {PRINTED} /dev/zero | tr '\\0' '\"'; sleep 1000"
+REPLIES = [
+    {"text": "I run it.", "toolCalls": [{"name": "shell", "input": {"command": COMMAND}}]},
+    {"text": "It was cut short."},
+]
+
+
+def begin(store, folder):
+    """A session that owes the answer to a prompt."""
+    session = Session.create(store, session_id="s", agent="crab", model="script", provider="scripted", cwd=str(folder))
+    Agent(model="scripted:script", name="crab", tools=builtin_tools(str(folder), ["shell"])).enter(session)
+    session.append(Message(message=Prompt(content="Print a lot.")))
+    return session
+
+
+def wake_here(store):
+    """Lets the session go on, in this process."""
+    return asyncio.run(wake(live_world(store, provider=lambda _, __: ScriptedProvider(REPLIES)), "s"))
+
+
+def main():
+    store = open_store(sys.argv[1])
+    report = wake_here(store)
+    print(json.dumps({"left": getattr(report.decision, "outcome", "")}))
+    store.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""A process that works on many sessions while it may open few files, as a program.
+
+    python -m tests.faults.open_files FOLDER LEFT
+
+It makes sessions under a limit of open files, then opens other files until LEFT descriptors are free, appends one
+entry to each session in one call, frees the descriptors, and appends once more. Says what came of both, as JSON.
+"""
+
+import contextlib
+import json
+import os
+import resource
+import sys
+
+from wakelog.errors import WakelogError
+from wakelog.ports import Append
+from wakelog.session import Session
+from wakelog.stores.jsonl.store import JsonlStore
+from wakelog.testing.store_rig import body
+
+LIMIT = 64
+SESSIONS = 100
+
+
+def fill(left):
+    """Opens files until so many descriptors are free."""
+    opened = []
+    with contextlib.suppress(OSError):
+        while True:
+            opened.append(os.open("/dev/null", os.O_RDONLY))
+    for _ in range(left):
+        os.close(opened.pop())
+    return opened
+
+
+def told(answers):
+    """How many got a place, and what the others were told."""
+    errors = [answer for answer in answers if isinstance(answer, WakelogError)]
+    return {
+        "sealed": len(answers) - len(errors),
+        "kinds": sorted({error.kind for error in errors}),
+        "hints": sorted({error.hint for error in errors}),
+    }
+
+
+def main():
+    folder, left = sys.argv[1], int(sys.argv[2])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
+    store = JsonlStore(folder)
+    names = [Session.create(store, session_id=f"s{number}").name for number in range(SESSIONS)]
+    leases = {name: Session(store, name).acquire("w", ttl_s=600) for name in names}
+    # Logs that the store keeps open would be closed for others: with none, what is left is known.
+    store.close()
+    others = fill(left)
+    scarce = told(
+        store.append_all(
+            [Append(name, body("m1", parent=name), lease.fence, fence=lease.fence) for name, lease in leases.items()]
+        )
+    )
+    for descriptor in others:
+        os.close(descriptor)
+    sizes = {name: sum(1 for _ in store.load(name)) for name in names}
+    again = told(store.append_all([Append(name, body("m2", parent=name), sizes[name] - 1) for name in names]))
+    print(json.dumps({"scarce": scarce, "lines": sorted(set(sizes.values())), "again": again}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Large live output, then a death or a cancel: the session goes on, and what was put out is clipped like any result.
+
+RUN-7, RUN-10, VIEW-6, LOG-12. 9.5 MB of quotation marks would be an entry of 19 MB, which no line can hold.
+"""
+
+import pytest
+
+from tests.faults.live_output import PRINTED, REPLIES, begin, wake_here
+from tests.kernel.watching import Watched, until
+from wakelog.journals import read_journals
+from wakelog.log.content import Reply, ToolResult
+from wakelog.log.entry import Message, Partial
+from wakelog.people import cancel
+from wakelog.reading import read_log
+from wakelog.stores import open_store
+from wakelog.turn import words
+from wakelog.turn.clip import CLIP_BYTES
+from wakelog.turn.decisions import Rest
+from wakelog.turn.policy import Policy
+
+# Redaction holds back the last bytes of a stream: they could be the beginning of a secret.
+HELD_BACK = 4_096
+
+
+@pytest.fixture(params=["files", "sqlite", "postgres"])
+def url(request, tmp_path):
+    own = {"files": str(tmp_path / "store"), "sqlite": f"sqlite:{tmp_path / 'own.db'}"}
+    return own.get(request.param) or request.getfixturevalue("postgres_url")
+
+
+@pytest.fixture
+def store(url):
+    opened = open_store(url)
+    yield opened
+    opened.close()
+
+
+def _shown(store):
+    return sum(len(piece) for pieces in store.journals("s").values() for piece in pieces) // 2
+
+
+def _values(store, kind):
+    return [entry.value for entry in read_log(store, "s").entries if isinstance(entry.value, kind)]
+
+
+def _said(store, kind):
+    return [value.message for value in _values(store, Message) if isinstance(value.message, kind)]
+
+
+def _judge(store, status):
+    """One partial, clipped, with the whole output in a blob; one result that shows as much; no journal."""
+    (partial,) = _values(store, Partial)
+    (part,) = partial.content
+    assert len(part.text.encode()) <= CLIP_BYTES
+    assert "bytes left out" in part.text
+    whole = store.blobs.get(part.blob)
+    assert PRINTED - HELD_BACK <= len(whole) <= PRINTED
+    assert set(whole) == {ord('"')}
+    (result,) = _said(store, ToolResult)
+    assert (result.status, result.truncated, result.blob) == (status, True, part.blob)
+    assert result.text.endswith(words.SHOWN.format(shown=part.text))
+    assert store.journals("s") == {}
+
+
+def test_a_worker_that_is_killed(url, store, tmp_path):
+    session = begin(store, tmp_path)
+    with Watched(url, tmp_path, module="tests.faults.live_output") as worker:
+        until(lambda: _shown(store) >= PRINTED - HELD_BACK)
+        worker.kill()
+    (shown,) = read_journals(store, session.name).partials
+    assert len(shown.content[0].text.encode()) <= CLIP_BYTES
+    assert wake_here(store).decision == Rest()
+    _judge(store, "unknown")
+    assert [reply.text for reply in _said(store, Reply)] == [reply["text"] for reply in REPLIES]
+
+
+def test_a_turn_that_is_cancelled(url, store, tmp_path):
+    session = begin(store, tmp_path)
+    with Watched(url, tmp_path, module="tests.faults.live_output") as worker:
+        until(lambda: _shown(store) >= PRINTED - HELD_BACK)
+        cancel(session)
+        assert worker.end() == (0, {"left": "cancelled"})
+    _judge(store, "interrupted")
+    session.say("Go on.")
+    assert wake_here(store).decision == Rest()
+    assert [reply.text for reply in _said(store, Reply)] == [reply["text"] for reply in REPLIES]
+
+
+def test_the_limit_is_the_one_of_results():
+    """VIEW-6: the case above compares with the limit that a session has unless it was agreed otherwise."""
+    assert Policy().clip == CLIP_BYTES

@@ -1,0 +1,63 @@
+"""Many sessions under a low limit of open files: the store adapts, and fails typed, before a write, where it cannot.
+
+ST-2, LOG-4. The process of each test may open 64 files and has 100 sessions.
+"""
+
+import json
+import subprocess
+
+import pytest
+
+from tests.faults.open_files import LIMIT, SESSIONS
+from tests.faults.processes import INTERPRETER, PATIENCE_S, environment
+from wakelog.log.content import Reply
+from wakelog.log.entry import ContextRecord, Message
+from wakelog.reading import read_log
+from wakelog.session import Session
+from wakelog.stores.jsonl.store import JsonlStore
+
+
+def _run(folder, left):
+    command = [INTERPRETER, "-m", "tests.faults.open_files", str(folder), str(left)]
+    ended = subprocess.run(command, env=environment(), capture_output=True, timeout=PATIENCE_S, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+@pytest.mark.parametrize("left", [40, 12, 5, 3])
+def test_few_descriptors_are_enough(tmp_path, left):
+    """As many logs are taken at once as can be open beside their leases; the others follow."""
+    said = _run(tmp_path / "store", left)
+    assert said["scarce"] == {"sealed": SESSIONS, "kinds": [], "hints": []}
+    assert said["lines"] == [3]
+    assert said["again"]["sealed"] == SESSIONS
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_no_descriptor_is_a_typed_error_and_nothing_is_written(tmp_path, left):
+    """Not one entry of the group is written; with descriptors at hand the same store appends again."""
+    said = _run(tmp_path / "store", left)
+    assert (said["scarce"]["sealed"], said["scarce"]["kinds"]) == (0, ["too_many_files"])
+    (hint,) = said["scarce"]["hints"]
+    assert "ulimit -n" in hint
+    assert said["lines"] == [2]
+    assert said["again"]["sealed"] == SESSIONS
+
+
+def test_many_sessions_are_woken_under_the_limit(tmp_path):
+    """RUN-1: `wake --all` answers the prompts of all sessions, many at a time."""
+    store = JsonlStore(str(tmp_path / "store"))
+    for _ in range(40):
+        session = Session.create(store, agent="crab", provider="demo", model="demo")
+        session.append(ContextRecord())
+        session.say("Hello.")
+    store.close()
+    given = {"WAKELOG_STORE": str(tmp_path / "store"), "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    limited = ["bash", "-c", f'ulimit -n {LIMIT}; exec "$@"', "-", INTERPRETER, "-m", "wakelog"]
+    command = [*limited, "wake", "--all", "--jobs", "32"]
+    env = environment() | given
+    ended = subprocess.run(command, env=env, capture_output=True, timeout=PATIENCE_S, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    for stat in store.sessions():
+        said = [entry.value for entry in read_log(store, stat.name).entries if isinstance(entry.value, Message)]
+        assert isinstance(said[-1].message, Reply), stat.name

@@ -1,0 +1,219 @@
+"""RUN-10, law 15: no content of a journal makes a session unwakeable, and what was made of it replays (law 11).
+
+A worker dies in the middle of a reply or of a tool; its journal is replaced by anything: valid pieces of every kind
+and size, pieces nested too deep or made of too many lists, half pieces, garbage, invalid UTF-8. The session is then
+woken to rest. `SHRUNK` runs the same with limits a thousand times smaller, so that random content reaches all of them.
+"""
+
+import asyncio
+import functools
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.acts.rigs import Rig, asks
+from wakelog import large_content
+from wakelog.log import codec
+from wakelog.log.content import Text, ToolCall
+from wakelog.log.entry import Call, Partial, ToolStarted
+from wakelog.replaying.verifying import replay
+from wakelog.turn import assemble, clip
+from wakelog.turn.decisions import Rest
+from wakelog.turn.deltas import CallDelta, Finished, TextDelta, ThinkingDelta, piece_of
+from wakelog.turn.words import PARTS_LEFT_OUT
+
+REPLIES = {
+    "Talk.": [{"text": "Hello there.", "deltaChars": 5}],
+    "Pay.": [asks(("pay", 1)), {"text": "It is paid."}],
+}
+MIB = 1024 * 1024
+SHRUNK = {
+    (codec, "_BODY_MAX_BYTES"): 16 * 1024,
+    (codec, "_CONTENT_MAX_BYTES"): 15 * 1024,
+    (codec, "BRACKETS_MAX"): 500,
+    (large_content, "TEXT_KEPT_BYTES"): 256,
+    (large_content, "_LONG_CHARS"): 1024,
+    (assemble, "_DRAFT_MAX_BYTES"): 12 * 1024,
+}
+
+
+@functools.cache
+def _death(prompt, journal_of_tool):
+    """The write at which a worker has to die so that the journal of a reply, or of a tool, is left behind."""
+    for at in range(3, 40):
+        rig = Rig(REPLIES)
+        rig.session.say(prompt)
+        assert rig.die(at, after=True)
+        journals = list(rig.store.journals("s"))
+        subjects = rig.values(ToolStarted) if journal_of_tool else rig.values(Call)
+        if journals and journals[0] in [value.id if journal_of_tool else value.reply_id for value in subjects]:
+            return at
+    raise AssertionError("no death leaves such a journal")
+
+
+class GoesOn:
+    """A model that goes on behind any words."""
+
+    name = "scripted"
+    can_resume = True
+
+    def __call__(self, provider, model):
+        return self
+
+    async def stream(self, request):
+        for text in (" and", " so", " on"):
+            yield TextDelta(text)
+        yield Finished()
+
+
+class Cut:
+    """A session whose worker died, with a journal that holds these lines."""
+
+    def __init__(self, kind, lines, **agreed):
+        self.rig = Rig(REPLIES, **agreed)
+        prompt = "Pay." if kind == "tool" else "Talk."
+        self.rig.session.say(prompt)
+        assert self.rig.die(_death(prompt, kind == "tool"), after=True)
+        (self.journal,) = self.rig.store.journals("s")
+        self.rig.store.drop("s", self.journal)
+        if agreed.get("cut") == "resume":
+            self.rig.provider = GoesOn()
+        self.add(lines)
+
+    def add(self, lines):
+        for line in lines:
+            self.rig.store.journal("s", self.journal, line)
+
+    def wake(self):
+        """Wakes it to rest, and replays it; gives the parts of what was sealed."""
+        assert self.rig.wake().decision == Rest()
+        assert self.rig.store.journals("s") == {}
+        again = asyncio.run(replay(self.rig.store, "s"))
+        assert again.ok, (again.reason, again.parted)
+        return [part for partial in self.rig.values(Partial) for part in partial.content]
+
+
+def _nested(depth):
+    return b'{"type":"call","id":"c","name":"pay","input":' + b"[" * depth + b"]" * depth + b"}"
+
+
+def _wide(count):
+    return b'{"type":"call","id":"c","name":"pay","input":[' + b"[]," * count + b"0]}"
+
+
+TEXTS = st.text(max_size=40) | st.sampled_from(['"' * 900, "\x00" * 700, "🙂" * 300, "line\n" * 400])
+BOUND = st.none() | st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=900), max_size=3)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers(-(2**63), 2**63 - 1) | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=12,
+)
+VALID = st.one_of(
+    st.builds(TextDelta, TEXTS, BOUND),
+    st.builds(ThinkingDelta, TEXTS, st.none() | TEXTS, BOUND),
+    st.builds(CallDelta, st.sampled_from(["c", "c", "d", ""]), st.sampled_from(["pay", "look", ""]), JSON, BOUND),
+).map(piece_of)
+STRANGE = st.one_of(
+    st.binary(max_size=200).map(lambda raw: raw.replace(b"\n", b"")),
+    st.sampled_from([0, 1, 250, 252, 253, 254, 255, 256, 300, 900, 5_000]).map(_nested),
+    st.sampled_from([1, 400, 480, 499, 500, 600]).map(_wide),
+    st.sampled_from(
+        [
+            b"",
+            b"{}",
+            b"null",
+            b"[" * 3_000,
+            b'{"type":"text","text":"half',
+            b'{"type":"text","text":"\xff\xfe"}',
+            b'{"type":"text","text":"\\ud800"}',
+            b'{"type":"thinking","thinking":"\\udc00 \\ud83d"}',
+            b'{"type":"call","id":"c","name":"pay","input":1e999}',
+            b'{"type":"call","id":"c","name":"pay","input":123456789012345678901234567890}',
+            b'{"type":"call","id":"c","name":"pay","input":{"a":1,"a":2}}',
+            b'{"type":"finished","stop_reason":"stop"}',
+        ]
+    ),
+)
+LINES = st.lists(st.tuples(VALID | STRANGE, st.sampled_from([1, 1, 1, 2, 30, 400])), max_size=12).map(
+    lambda runs: [line for line, count in runs for _ in range(count)]
+)
+# To make an example smaller takes longer than to read it.
+NO_SHRINK = (Phase.explicit, Phase.reuse, Phase.generate)
+EVERY = settings(
+    max_examples=60, phases=NO_SHRINK, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+
+
+@pytest.fixture
+def shrunk(monkeypatch):
+    for (module, name), value in SHRUNK.items():
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(clip.KeptText.__init__, "__defaults__", (24 * 1024,))
+
+
+@pytest.mark.parametrize("kind", ["tool", "replace", "resume"])
+@EVERY
+@given(lines=LINES)
+def test_any_journal(shrunk, kind, lines):
+    """Whatever its journal holds, a session is woken to rest, its journal goes, and its log replays."""
+    Cut(kind, lines, **({"cut": kind} if kind != "tool" else {"clip": 300})).wake()
+
+
+@settings(EVERY, max_examples=20)
+@given(before=LINES, after=LINES)
+def test_any_journal_of_a_resumed_reply(shrunk, before, after):
+    """The text before the second death is kept in front of what its journal adds."""
+    cut = Cut("resume", [piece_of(TextDelta("Once")), *before], cut="resume", faults_max=9)
+    assert cut.rig.die(5, after=True)
+    cut.add(after)
+    first, *_ = cut.wake()
+    assert isinstance(first, Text)
+    assert first.text.startswith("Once")
+
+
+# ── the true limits ──────────────────────────────────────────────────────────────────────────────
+
+TEXT = piece_of(TextDelta("word "))
+LARGE = {
+    "quotation marks": [piece_of(TextDelta('"' * 9_500_000))],
+    "control characters": [piece_of(TextDelta("\x01" * 4_000_000))],
+    "half a million pieces": [piece_of(TextDelta("a\n"))] * 500_000,
+    "a long thought": [TEXT, piece_of(ThinkingDelta("x" * 20 * MIB))],
+    "a long signature": [TEXT, piece_of(ThinkingDelta("x", "y" * 20 * MIB))],
+    "a long call": [TEXT, piece_of(CallDelta("c", "pay", {"text": "x" * 20 * MIB}))],
+    "many calls": [TEXT, *[piece_of(CallDelta("c", "pay", {}))] * 130_000],
+    "many parts": [TEXT, piece_of(ThinkingDelta("a"))] * 150_000,
+    "a call of too many lists": [TEXT, _wide(250_001)],
+    "calls of too many lists": [TEXT, *[_wide(100_000)] * 3],
+    "a call nested too deep": [TEXT, _nested(100_000)],
+    "a call nested as deep as the stack": [TEXT, _nested(900)],
+    "a call nested a little too deep": [TEXT, _nested(254)],
+    "nothing but brackets": [b"[" * 20 * MIB],
+    "garbage": [TEXT, b"\xff" * 20 * MIB],
+}
+
+
+@pytest.mark.parametrize("kind", ["tool", "replace"])
+@pytest.mark.parametrize("name", LARGE)
+def test_large_journals(name, kind):
+    """The same with content that reaches the limits of a line."""
+    parts = Cut(kind, LARGE[name]).wake()
+    texts = [part.text for part in parts if isinstance(part, Text)]
+    if name not in ("quotation marks", "control characters", "half a million pieces", "nothing but brackets"):
+        assert texts
+        assert texts[0].startswith("word ")
+
+
+@pytest.mark.parametrize("name", ["a long thought", "many calls", "a call nested too deep"])
+def test_what_is_left_out_is_said(name):
+    """Parts that do not fit are left out with a mark; the words stay."""
+    *_, last = Cut("replace", LARGE[name]).wake()
+    assert last.thinking == PARTS_LEFT_OUT
+
+
+def test_the_deepest_call_that_fits_is_kept():
+    """A control: the limit is that of a line, not a smaller one."""
+    _, call = Cut("replace", [TEXT, _nested(200)]).wake()
+    assert isinstance(call, ToolCall)
+    assert str(call.input).count("[") == 200
