@@ -48,7 +48,7 @@ FIGURES = {
     "pick": 2,
     "startup": 5,
     "step": 1,
-    "redaction": 3,
+    "redaction": 5,
     "fork": 2,
     "size": 1,
 }

@@ -150,7 +150,7 @@ class _Answer:
 
     async def _stream(self, reply: AsyncIterator[Delta]) -> None:
         await self._begin()
-        sieve = Sieve()
+        sieve = Sieve(self.step.redact)
         async with contextlib.aclosing(listen(reply, self.prior, reasoning=self.step.reasoning)) as said:
             async for delta in said:
                 if isinstance(delta, Finished | Faulted):

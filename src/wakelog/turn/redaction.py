@@ -1,26 +1,24 @@
-"""Secrets stay out (law 14): what has the shape of one is replaced by a mark before anything is written or shown.
+"""Secrets stay out (law 14): what is known for one is replaced by a mark before anything is written or shown.
 
 The mark names the kind and holds nothing of the secret; a mark is never taken for a secret, so redacting twice is
 redacting once. However a text is cut into pieces, they come out as the whole would: a place is decided when nothing
 that may follow can change it, and only from the first undecided place on a text is held back, never more than
-`REACH` signs. Of a secret that is known for one nothing is held: what else belongs to it is dropped as it comes.
+`reach_of` says. Of a secret that is known for one nothing is held: what else belongs to it is dropped as it comes.
+
+There are two sets of shapes, and one way to look for them: keys alone, or keys and the values of assignments.
 """
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
 import msgspec
 
-from wakelog.turn.searching import LONGEST_START, Place, beginnings, starts, unfinished
-from wakelog.turn.secrets import REACH, SHAPES
+from wakelog.turn.assignments import ASSIGNED, ASSIGNMENTS, EXACT, may_assign, written_as_json
+from wakelog.turn.policy import Redact
+from wakelog.turn.searching import SHORT, Finder, Place
+from wakelog.turn.secrets import SHAPES
 from wakelog.turn.shapes import LOOK_BEHIND, Shape
-
-# How much of what has been decided the next place still looks at.
-_MEMORY = LOOK_BEHIND + LONGEST_START
-# Names, words of ours and times are shorter than any secret, and most strings of an entry are one of these.
-_SHORTEST = min(shape.least for shape in SHAPES)
 
 
 class Redacted(msgspec.Struct, frozen=True):
@@ -30,10 +28,24 @@ class Redacted(msgspec.Struct, frozen=True):
     hits: tuple[str, ...] = ()
 
 
+@cache
+def _finder(rule: Redact) -> Finder:
+    return Finder(SHAPES if rule == "keys" else (*EXACT, *SHAPES, *ASSIGNMENTS))
+
+
+def reach_of(rule: Redact) -> int:
+    """How many characters of a streamed text are held back at most."""
+    return _finder(rule).reach
+
+
 class Redactor:
     """Redacts a text that comes in pieces."""
 
-    def __init__(self) -> None:
+    def __init__(self, rule: Redact = "assignments") -> None:
+        self._rule = rule
+        self._finder = _finder(rule)
+        # How much of what has been decided the next place still looks at.
+        self._memory = LOOK_BEHIND + self._finder.longest_start
         # What was decided last, then what is held back: `_at` is where the latter begins.
         self._seen = ""
         self._at = 0
@@ -47,30 +59,46 @@ class Redactor:
 
     def feed(self, piece: str) -> str:
         """Takes in the next piece; gives what is decided by it."""
-        self._seen += piece
-        return self._pass_on(final=False)
+        return self._pass_on(piece, final=False)
 
     def end(self, piece: str = "") -> str:
         """Takes in the last piece, if there is one more, and gives the rest."""
-        self._seen += piece
-        return self._pass_on(final=True)
+        return self._pass_on(piece, final=True)
 
-    def _pass_on(self, *, final: bool) -> str:
+    def _pass_on(self, piece: str, *, final: bool) -> str:
+        if self._rule == "off":
+            return piece
+        self._seen += piece
         given: list[str] = []
-        places = beginnings(self._seen, self._at)
+        text, finder = self._seen, self._finder
+        # The places where a secret may be under way: only what stands at the end can be.
+        near = [] if final else list(finder.starts(text, max(self._at, len(text) - finder.reach)))
+        is_short = not final and len(text) - self._at < SHORT
+        places = near if is_short else finder.beginnings(text, self._at)
         while self._leave(final=final):
-            stop = len(self._seen) if final else _first_open(self._seen, self._at)
-            hit = _first_hit(self._seen, self._at, stop, places)
+            stop = len(text) if final else self._first_open(near)
+            hit = _first_hit(finder, text, self._at, stop, places)
             if hit is None:
-                given.append(self._seen[self._at : stop])
+                given.append(text[self._at : stop])
                 self._at = stop
                 break
             self._enter(hit, given)
         self._forget()
         return "".join(given)
 
+    def _first_open(self, near: list[Place]) -> int:
+        """The first place from which on the text could still become a secret; its end where there is none."""
+        text, at = self._seen, self._at
+        begun = min(self._finder.unfinished(text, at), default=len(text))
+        for place, shapes in near:
+            if place >= begun:
+                break
+            if place >= at and any(_is_open(self._finder, shape, text, place) for shape in shapes):
+                return place
+        return begun
+
     def _enter(self, hit: "_Hit", given: list[str]) -> None:
-        kept = redact(self._seen[hit.start : hit.secret])
+        kept = redact(self._seen[hit.start : hit.secret], "keys")
         given += (self._seen[self._at : hit.start], kept.text, hit.shape.mark)
         self.hits += (*kept.hits, hit.shape.word)
         self._at, self._within = hit.end, hit.shape
@@ -83,13 +111,14 @@ class Redactor:
         found = self._within.more.match(self._seen, self._at)
         assert found is not None
         self._at = min(found.end(), end)
-        if self._at == end and not final:
+        is_cut_escape = self._within.escapes and self._seen[self._at :] == "\\"
+        if not final and (self._at == end or is_cut_escape):
             return False
         self._within = None
         return True
 
     def _forget(self) -> None:
-        begin = max(0, self._at - _MEMORY)
+        begin = max(0, self._at - self._memory)
         self._seen, self._at = self._seen[begin:], self._at - begin
 
 
@@ -102,21 +131,40 @@ class _Hit(msgspec.Struct, frozen=True):
     end: int
 
 
-def holds_secret(text: str) -> bool:
+def holds_secret(text: str, rule: Redact = "assignments") -> bool:
     """Whether there is a secret in a whole text."""
-    return len(text) >= _SHORTEST and _first_hit(text, 0, len(text), beginnings(text, 0)) is not None
+    if rule == "off":
+        return False
+    finder = _finder(rule)
+    if len(text) < finder.shortest:
+        return False
+    return _first_hit(finder, text, 0, len(text), finder.beginnings(text, 0)) is not None
 
 
-def redact(text: str) -> Redacted:
+def redact(text: str, rule: Redact = "assignments") -> Redacted:
     """A whole text without its secrets."""
-    if not holds_secret(text):
+    if not holds_secret(text, rule):
         return Redacted(text)
-    redactor = Redactor()
+    redactor = Redactor(rule)
     return Redacted(redactor.end(text), tuple(redactor.hits))
 
 
-def redact_value(value: Any) -> tuple[Any, tuple[str, ...]]:
+def holds_assignment(value: Mapping[Any, Any], rule: Redact = "assignments") -> bool:
+    """Whether a key of a JSON object says that the text it names is a secret."""
+    return rule == "assignments" and any(_is_assigned(name, text) for name, text in value.items())
+
+
+def _is_assigned(name: Any, text: Any) -> bool:
+    """Whether a text is a secret because of its name, as it would be in JSON that is written out."""
+    if not (isinstance(name, str) and isinstance(text, str) and may_assign(name, text)):
+        return False
+    return holds_secret(written_as_json(name, text)) and not holds_secret(text)
+
+
+def redact_value(value: Any, rule: Redact = "assignments") -> tuple[Any, tuple[str, ...]]:
     """A JSON value without the secrets in its strings and keys, and the words of those."""
+    if rule == "off":
+        return value, ()
     hits: list[str] = []
     holder = [value]
     # A list of what is still to be done, where recursion would end with a value that is deep enough.
@@ -125,9 +173,11 @@ def redact_value(value: Any) -> tuple[Any, tuple[str, ...]]:
         within, place = undone.pop()
         match within[place]:
             case str() as text:
-                within[place] = _noted(text, hits)
+                within[place] = _noted(text, rule, hits)
             case dict() as found:
-                within[place] = named = {_noted(key, hits): each for key, each in found.items()}
+                within[place] = named = {
+                    _noted(key, rule, hits): _named_value(key, each, rule, hits) for key, each in found.items()
+                }
                 undone += [(named, key) for key in named]
             case list() | tuple() as found:
                 within[place] = listed = list(found)
@@ -149,15 +199,23 @@ def _as_json(value: Any) -> Any:
         return value
 
 
-def _noted(text: Any, hits: list[str]) -> Any:
+def _noted(text: Any, rule: Redact, hits: list[str]) -> Any:
     if not isinstance(text, str):
         return text
-    said = redact(text)
+    said = redact(text, rule)
     hits += said.hits
     return said.text
 
 
-def _first_hit(text: str, at: int, stop: int, places: Iterator[Place]) -> _Hit | None:
+def _named_value(name: Any, value: Any, rule: Redact, hits: list[str]) -> Any:
+    """A value of a JSON object; the mark, if its name says that it is a secret."""
+    if rule != "assignments" or not _is_assigned(name, value):
+        return value
+    hits.append(ASSIGNED.word)
+    return ASSIGNED.mark
+
+
+def _first_hit(finder: Finder, text: str, at: int, stop: int, places: Iterable[Place]) -> _Hit | None:
     """The first secret that begins at one of these places, if it is between two others."""
     for place, shapes in places:
         if place < at:
@@ -165,21 +223,23 @@ def _first_hit(text: str, at: int, stop: int, places: Iterator[Place]) -> _Hit |
         if place >= stop:
             break
         for shape in shapes:
-            if found := shape.whole.match(text, place):
+            found = shape.found(text, place)
+            if found and not (shape.yields and _begins_exact(finder, text, found.start(1))):
                 return _Hit(shape, place, place if shape.kept is None else found.start(1), found.end())
     return None
 
 
-def _first_open(text: str, at: int) -> int:
-    """The first place from which on a text could still become a secret; its end where there is none."""
-    begin = max(at, len(text) - REACH)
-    opened = (
-        place for place, shapes in starts(text, begin) if any(shape.opened.match(text, place) for shape in shapes)
-    )
-    begun = (place for place, before in unfinished(text, begin) if _before(before).match(text, place))
-    return min(next(opened, len(text)), next(begun, len(text)))
+def _begins_exact(finder: Finder, text: str, place: int) -> bool:
+    """Whether a secret whose shape names it more exactly begins at a place."""
+    return any(not shape.yields and shape.found(text, place) for shape in finder.starting_at(text, place))
 
 
-@cache
-def _before(text: str) -> re.Pattern[str]:
-    return re.compile(text)
+def _is_open(finder: Finder, shape: Shape, text: str, place: int) -> bool:
+    """Whether it takes more text to say if a secret of a shape begins at a place."""
+    if shape.opened.match(text, place):
+        return True
+    found = shape.found(text, place) if shape.yields else None
+    if found is None:
+        return False
+    within = finder.starting_at(text, found.start(1))
+    return any(not each.yields and each.opened.match(text, found.start(1)) for each in within)
