@@ -72,7 +72,7 @@ def test_nothing_on_the_disk(tmp_path):
 
 
 def test_a_session_is_found_by_the_names_it_was_given():
-    """AGENT-1: what is taken out of a name depends on what was agreed; the pair finds its session all the same."""
+    """Law 14: what is taken out of a name depends on what was agreed; the pair finds its session all the same."""
     for rule in ("off", "keys", "assignments"):
         store = MemoryStore()
         session = Session.create(store, agent=LINE, sender="me", redact=rule)

@@ -8,8 +8,10 @@ that may follow can change it, and only from the first undecided place on a text
 There are two sets of shapes, and one way to look for them: keys alone, or keys and the values of assignments.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -18,7 +20,7 @@ from wakelog.turn.assignments import ASSIGNED, ASSIGNMENTS, EXACT, may_assign, w
 from wakelog.turn.policy import Redact
 from wakelog.turn.searching import SHORT, Finder, Place
 from wakelog.turn.secrets import SHAPES
-from wakelog.turn.shapes import LOOK_BEHIND, Shape
+from wakelog.turn.shapes import Shape
 
 
 class Redacted(msgspec.Struct, frozen=True):
@@ -44,11 +46,13 @@ class Redactor:
     def __init__(self, rule: Redact = "assignments") -> None:
         self._rule = rule
         self._finder = _finder(rule)
-        # How much of what has been decided the next place still looks at.
-        self._memory = LOOK_BEHIND + self._finder.longest_start
         # What was decided last, then what is held back: `_at` is where the latter begins.
         self._seen = ""
         self._at = 0
+        # Where the last secret ended: no name begins before that.
+        self._floor = 0
+        # The places before `_at` where a name begins whose value is not decided on yet.
+        self._names: list[int] = []
         self._within: Shape | None = None
         self.hits: list[str] = []
 
@@ -69,33 +73,55 @@ class Redactor:
         if self._rule == "off":
             return piece
         self._seen += piece
-        given: list[str] = []
         text, finder = self._seen, self._finder
-        # The places where a secret may be under way: only what stands at the end can be.
-        near = [] if final else list(finder.starts(text, max(self._at, len(text) - finder.reach)))
+        named = [(place, finder.starting_at(text, place)) for place in self._names] if self._names else []
+        # One sign of a name may have been given: that is not remembered among the names, but looked at again.
+        begin = max(self._floor, self._at - 1)
+        # Where a secret may be under way: only what stands at the end can be.
+        near = [] if final else named + list(finder.starts(text, max(begin, len(text) - finder.reach)))
+        begun = [] if final else list(finder.unfinished(text, self._floor))
         is_short = not final and len(text) - self._at < SHORT
-        places = near if is_short else finder.beginnings(text, self._at)
+        places = near if is_short else named + list(finder.beginnings(text, begin))
+        given: list[str] = []
         while self._leave(final=final):
-            stop = len(text) if final else self._first_open(near)
-            hit = _first_hit(finder, text, self._at, stop, places)
+            stop = len(text) if final else self._first_open(near, begun)
+            hit = self._first_hit(places, stop) if places else None
             if hit is None:
                 given.append(text[self._at : stop])
                 self._at = stop
                 break
             self._enter(hit, given)
+        self._names = self._names_after(near, begun) if near or begun else []
         self._forget()
         return "".join(given)
 
-    def _first_open(self, near: list[Place]) -> int:
-        """The first place from which on the text could still become a secret; its end where there is none."""
+    def _first_open(self, near: list[Place], begun: list[tuple[int, bool]]) -> int:
+        """The first place from which on the text must be held back; its end where there is none.
+
+        A name is given at once, and its value is held back until it is known whether it is a secret.
+        """
         text, at = self._seen, self._at
-        begun = min(self._finder.unfinished(text, at), default=len(text))
+        stop = min([place for place, yields in begun if not yields and place >= at], default=len(text))
         for place, shapes in near:
-            if place >= begun:
+            if place >= stop:
                 break
-            if place >= at and any(_is_open(self._finder, shape, text, place) for shape in shapes):
-                return place
-        return begun
+            for shape in shapes if place >= self._floor else ():
+                if shape.yields and shape.opened.match(text, place):
+                    name = shape.name.match(text, place)
+                    stop = min(stop, max(at, name.end())) if name else stop
+                elif not shape.yields and place >= at and shape.opened.match(text, place):
+                    return place
+        return stop
+
+    def _first_hit(self, places: list[Place], stop: int) -> "_Hit | None":
+        first = bisect_left(places, self._at - self._finder.longest_kept, key=_place_of)
+        return _first_hit(self._seen, (self._floor, self._at, stop), islice(places, first, None))
+
+    def _names_after(self, near: list[Place], begun: list[tuple[int, bool]]) -> list[int]:
+        """The places where a name begins that has been given, and whose value may come yet."""
+        names = [place for place, shapes in near if any(_may_go_on(shape, self._seen, place) for shape in shapes)]
+        names += [place for place, yields in begun if yields]
+        return sorted({place for place in names if self._floor <= place < self._at}) if names else names
 
     def _enter(self, hit: "_Hit", given: list[str]) -> None:
         kept = redact(self._seen[hit.start : hit.secret], "keys")
@@ -110,7 +136,7 @@ class Redactor:
         end = len(self._seen) if final else max(self._at, len(self._seen) - self._within.sight)
         found = self._within.more.match(self._seen, self._at)
         assert found is not None
-        self._at = min(found.end(), end)
+        self._at = self._floor = min(found.end(), end)
         is_cut_escape = self._within.escapes and self._seen[self._at :] == "\\"
         if not final and (self._at == end or is_cut_escape):
             return False
@@ -118,8 +144,22 @@ class Redactor:
         return True
 
     def _forget(self) -> None:
-        begin = max(0, self._at - self._memory)
-        self._seen, self._at = self._seen[begin:], self._at - begin
+        """Keeps of the text what the next place looks at."""
+        begin = self._at - self._finder.memory
+        if begin > 0:
+            self._seen = self._seen[begin:]
+            self._at -= begin
+            self._floor = max(0, self._floor - begin)
+            self._names = [place - begin for place in self._names]
+
+
+def _place_of(place: Place) -> int:
+    return place[0]
+
+
+def _may_go_on(shape: Shape, text: str, place: int) -> bool:
+    """Whether an assignment that begins at a place is not over yet, or not decided on."""
+    return shape.yields and (shape.opened.match(text, place) or shape.whole.match(text, place)) is not None
 
 
 class _Hit(msgspec.Struct, frozen=True):
@@ -138,7 +178,7 @@ def holds_secret(text: str, rule: Redact = "assignments") -> bool:
     finder = _finder(rule)
     if len(text) < finder.shortest:
         return False
-    return _first_hit(finder, text, 0, len(text), finder.beginnings(text, 0)) is not None
+    return _first_hit(text, (0, 0, len(text)), finder.beginnings(text, 0)) is not None
 
 
 def redact(text: str, rule: Redact = "assignments") -> Redacted:
@@ -215,31 +255,24 @@ def _named_value(name: Any, value: Any, rule: Redact, hits: list[str]) -> Any:
     return ASSIGNED.mark
 
 
-def _first_hit(finder: Finder, text: str, at: int, stop: int, places: Iterable[Place]) -> _Hit | None:
-    """The first secret that begins at one of these places, if it is between two others."""
+def _first_hit(text: str, bounds: tuple[int, int, int], places: Iterable[Place]) -> _Hit | None:
+    """The first secret of these places. `bounds`: where a name may begin, where a secret may begin, where both end.
+
+    An assignment stands where its value begins: what is found before or right there comes first.
+    """
+    floor, at, stop = bounds
+    best: _Hit | None = None
     for place, shapes in places:
-        if place < at:
-            continue
         if place >= stop:
             break
-        for shape in shapes:
+        for shape in shapes if place >= floor else ():
+            if not shape.yields and place < at:
+                continue
             found = shape.found(text, place)
-            if found and not (shape.yields and _begins_exact(finder, text, found.start(1))):
+            if found and not shape.yields:
                 return _Hit(shape, place, place if shape.kept is None else found.start(1), found.end())
-    return None
-
-
-def _begins_exact(finder: Finder, text: str, place: int) -> bool:
-    """Whether a secret whose shape names it more exactly begins at a place."""
-    return any(not shape.yields and shape.found(text, place) for shape in finder.starting_at(text, place))
-
-
-def _is_open(finder: Finder, shape: Shape, text: str, place: int) -> bool:
-    """Whether it takes more text to say if a secret of a shape begins at a place."""
-    if shape.opened.match(text, place):
-        return True
-    found = shape.found(text, place) if shape.yields else None
-    if found is None:
-        return False
-    within = finder.starting_at(text, found.start(1))
-    return any(not each.yields and each.opened.match(text, found.start(1)) for each in within)
+            if found and at <= found.start(1) < stop:
+                best = _Hit(shape, found.start(1), found.start(1), found.end())
+                stop = found.start(1) + 1
+                break
+    return best

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property, reduce
 from typing import TypeAlias
 
-from wakelog.turn.shapes import WORD_SIGNS, Piece, Run, Shape, longest
+from wakelog.turn.shapes import LOOK_BEHIND, WORD_SIGNS, Piece, Run, Shape, longest
 
 # Where first words stand, and the shapes they may belong to.
 Place: TypeAlias = tuple[int, tuple[Shape, ...]]
 # A word without which there is nothing to look for, and the words to look for.
 _Clue: TypeAlias = tuple[bytes, list[bytes]]
-# What first words may have come to so far, whether in any case, and what must stand before them.
-_Begun: TypeAlias = tuple[str, bool, re.Pattern[str]]
+# What first words may have come to so far, whether in any case, what must stand before them, and if the shape yields.
+_Begun: TypeAlias = tuple[str, bool, re.Pattern[str], bool]
 # Below this a look at every place costs less than looking for runs and clues first.
 SHORT = 120
 _KNOWN_MAX = 1024
@@ -104,6 +104,16 @@ class Finder:
         return max([exact, *(shape.reach + exact for shape in self.shapes if shape.yields)])
 
     @cached_property
+    def longest_kept(self) -> int:
+        """How far before its value the name of an assignment may begin."""
+        return max((shape.reach - longest(shape.body) for shape in self.shapes if shape.yields), default=0)
+
+    @cached_property
+    def memory(self) -> int:
+        """How much of what has been decided the next place still looks at."""
+        return LOOK_BEHIND + self.longest_start + self.longest_kept
+
+    @cached_property
     def shortest(self) -> int:
         """How short a text can be that is a secret."""
         return min(shape.least for shape in self.shapes)
@@ -137,13 +147,18 @@ class Finder:
         found = self._starts.match(text, place)
         return self.beginning_with(found.group()) if found else ()
 
-    def unfinished(self, text: str, at: int) -> Iterator[int]:
-        """The places where a text ends amid the first words of a shape."""
+    def unfinished(self, text: str, at: int) -> Iterator[tuple[int, bool]]:
+        """The places where a text ends amid the first words of a shape, and whether that one yields.
+
+        Of a shape that yields, two signs at least are there.
+        """
         lowered = text[-self.longest_start :].lower()
-        for begun, any_case, before in (*self._begun.get(lowered[-2:], ()), *self._begun.get(lowered[-1:], ())):
-            place = len(text) - len(begun)
-            if place >= at and (lowered if any_case else text).endswith(begun) and before.match(text, place):
-                yield place
+        for ending in (lowered[-2:], lowered[-1:]):
+            for begun, any_case, before, yields in self._begun.get(ending, ()):
+                if (lowered if any_case else text).endswith(begun):
+                    place = len(text) - len(begun)
+                    if place >= at and before.match(text, place):
+                        yield place, yields
 
     def _stretches(self, signs: bytes, at: int) -> list[tuple[int, int]]:
         """Where to look, in order."""
@@ -196,13 +211,14 @@ class Finder:
     @cached_property
     def _begun(self) -> dict[str, list[_Begun]]:
         """All that first words may have come to so far, the longest first, by the one or two signs they end with."""
-        found: dict[tuple[str, bool, str], None] = {}
+        found: dict[tuple[str, bool, str, bool], None] = {}
         for shape in self.shapes:
             for start in shape.starts:
-                found |= {(start[:size], shape.any_case, shape.before): None for size in range(1, len(start))}
+                for size in range(2 if shape.yields else 1, len(start)):
+                    found[start[:size], shape.any_case, shape.before, shape.yields] = None
         ends: dict[str, list[_Begun]] = {}
-        for begun, any_case, before in sorted(found, key=lambda each: -len(each[0])):
-            ends.setdefault(begun[-2:].lower(), []).append((begun, any_case, re.compile(before)))
+        for begun, any_case, before, yields in sorted(found, key=lambda each: -len(each[0])):
+            ends.setdefault(begun[-2:].lower(), []).append((begun, any_case, re.compile(before), yields))
         return ends
 
 

@@ -59,8 +59,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     is a word that stands in every secret, right behind it, or at most `LOOK_BEHIND` before it.
 
     `check` is asked about a text that matches, and says whether it is a secret: it gets what stands before the match
-    (at most `LOOK_BEHIND` signs), what is kept, and the body. A shape that `yields` is passed over where a shape that
-    does not yield begins with its body: that one names the secret more exactly.
+    (at most `LOOK_BEHIND` signs), what is kept, and the body. A shape that `yields` counts from its body on: what it
+    keeps is a name that may be shown at once, and a shape that does not yield and begins with the body, or before it,
+    comes first.
     """
 
     word: str
@@ -122,6 +123,11 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
         """Matches the shape where it begins. The one group is the body."""
         behind = f"(?!{self.behind})" if self.behind else ""
         return self._compiled(f"{whole(self.kept or [])}(?!{self.unless})({whole(self.body)}){behind}")
+
+    @cached_property
+    def name(self) -> re.Pattern[str]:
+        """Matches what is kept: all that stands before the body."""
+        return self._compiled(whole(self.kept or []))
 
     @cached_property
     def opened(self) -> re.Pattern[str]:
