@@ -22,7 +22,12 @@ ROUNDS = 15
 TEXTS = ((1_000, 200, 2.0), (100_000, 10, 10.0))
 STREAMED = 20
 HOSTILE_SIZES = (50_000, 500_000)
-HOSTILE = "eyJ-"
+# What is repeated, and why each place of it is costly.
+HOSTILE = (
+    ("eyJ-", "each place could be a token of 500 characters"),
+    ("password=", "each name is followed by what could be its value"),
+    ('"secret": "\\"', "each value could go on behind its quote"),
+)
 
 
 def redaction(folder: str, words: Words) -> Iterator[Figure]:
@@ -34,7 +39,8 @@ def redaction(folder: str, words: Words) -> Iterator[Figure]:
         yield _deltas(file, "".join(_ordinary(words, 1_000, STREAMED)))
     finally:
         os.close(file)
-    yield _hostile()
+    for text, why in HOSTILE:
+        yield _hostile(text, why)
 
 
 def _texts(file: int, texts: list[str], goal: float) -> Figure:
@@ -76,13 +82,13 @@ def _deltas(file: int, text: str) -> Figure:
     )
 
 
-def _hostile() -> Figure:
-    short, long = (HOSTILE * (size // len(HOSTILE)) for size in HOSTILE_SIZES)
+def _hostile(text: str, why: str) -> Figure:
+    short, long = (text * (size // len(text)) for size in HOSTILE_SIZES)
     taken = take_turns({"short": lambda: redact(short), "long": lambda: redact(long)}, rounds=5)
     return Figure(
         group=GROUP,
         what="text made of nothing but beginnings",
-        workload=f"{len(long) // 1_000:,} KB of `{HOSTILE}`: each place could be a token of 500 characters",
+        workload=f"{len(long) // 1_000:,} KB of `{text}`: {why}",
         floor="a tenth of it, times ten: the cost of a character does not grow",
         goal="≤ 1.5 ×",
         ratio=taken["long"].median / taken["short"].median / 10,

@@ -64,7 +64,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
             title=title,
             model=model,
             provider=provider,
-            redacts=self.policy.redact,
+            redact=self.policy.redact,
         )
         self.enter(session)
         return session
@@ -91,12 +91,12 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
             sources=sources,
             environment=self._environment(cwd),
             system=system,
-            tools=tools_told(session.store, self.tools, redacts=self.policy.redact),
+            tools=tools_told(session.store, self.tools, redacts=self.policy.redacts),
             params=dict(self.params),
             policy=policy_written(self._agreed),
         )
         # Redacted here as well, so that what is in the log is not taken for something else and written again.
-        return cleared(record) if self.policy.redact else record
+        return cleared(record, rule=self.policy.redact)
 
     def _environment(self, cwd: str) -> dict[str, Any]:
         """Where the agent finds itself. Tools run as whoever started this, with nothing around them."""
@@ -106,7 +106,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
             "approvalPolicy": self.policy.approval,
             "sandboxPolicy": "none",
             "network": "allowed",
-            **absence(self.absent, redacts=self.policy.redact),
+            **absence(self.absent, redacts=self.policy.redacts),
         }
 
     @property
@@ -172,19 +172,22 @@ def check_agreed(provider: str, model: str, policy: Policy, params: Mapping[str,
 
 
 def tools_told(store: Store, tools: Sequence[Tool], *, redacts: bool = True) -> BlobRef | None:
-    """The tools as the model is told of them, in the order given. What a server says of its own may hold anything."""
+    """The tools as the model is told of them, in the order given. What a server says of its own may hold anything.
+
+    Programs read it again, so keys are taken out of it and assignments are not: an example in a schema stays as it is.
+    """
     if not tools:
         return None
     declared: Any = [told(tool) for tool in tools]
     if redacts:
-        declared, _ = redact_value(declared)
+        declared, _ = redact_value(declared, "keys")
     return store.blobs.put(canonical(declared), "application/json")
 
 
 def absence(servers: Sequence[Mapping[str, Any]], *, redacts: bool = True) -> dict[str, Any]:
     """What an environment says of servers that are not there; nothing, where all are."""
     values: Any = [dict(server) for server in servers]
-    return {ABSENT: redact_value(values)[0] if redacts else values} if values else {}
+    return {ABSENT: redact_value(values, "keys")[0] if redacts else values} if values else {}
 
 
 def told(tool: Tool) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ from wakelog.session import Session
 from wakelog.turn import words
 from wakelog.turn.calls import settled
 from wakelog.turn.clearing import cleared
-from wakelog.turn.policy import policy_in_force
+from wakelog.turn.policy import Redact, policy_in_force
 from wakelog.views.pending import OpenCall, open_calls
 from wakelog.views.state import branch_state
 
@@ -42,17 +42,19 @@ def fork(session: Session, at: str | None = None) -> Session:
         cwd=card.cwd,
         parent=Origin(session=owner, entry=target, h=seal_of(link.raw)),
         clock=session.clock,
-        redacts=_redacts(tree, target),
+        redact=_redact(tree, target),
     )
     for call in open_calls(Branch(_turn_before(tree, target))):
         child.append(Message(message=_settled(call, session, tree)))
     return child
 
 
-def _redacts(tree: Tree, target: str) -> bool:
-    """Whether secrets are taken out of the new first line. What was agreed is looked up only where there is one."""
+def _redact(tree: Tree, target: str) -> Redact:
+    """Which secrets are taken out of the new first line. What was agreed is looked up only where there is one."""
     card = tree.card
-    return cleared(card) is card or policy_in_force(branch_state(tree.branch(target)).context).redact
+    if cleared(card) is card:
+        return "assignments"
+    return policy_in_force(branch_state(tree.branch(target)).context).redact
 
 
 def _owner(session: Session, tree: Tree, link_id: str) -> tuple[str, Entry]:

@@ -11,6 +11,9 @@ from wakelog.log.lines import Reader
 from wakelog.log.names import stems
 from wakelog.ports import Store
 from wakelog.turn.clearing import cleared_identity
+from wakelog.turn.policy import Redact
+
+_RULES: tuple[Redact, ...] = ("off", "assignments", "keys")
 
 
 def latest(store: Store, agent: str, sender: str) -> str | None:
@@ -20,7 +23,8 @@ def latest(store: Store, agent: str, sender: str) -> str | None:
     version named come before those of this one. Only first lines under the names of the pair are read, and the log of
     a fork up to the first thing that a person said.
     """
-    pairs = dict.fromkeys([(agent, sender), (cleared_identity(agent), cleared_identity(sender))])
+    # What is taken out of the names depends on what was agreed when the session began.
+    pairs = dict.fromkeys((cleared_identity(agent, rule), cleared_identity(sender, rule)) for rule in _RULES)
     found = (_latest_of(store, *pair) for pair in pairs)
     return next((name for name in found if name is not None), None)
 

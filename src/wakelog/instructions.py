@@ -57,7 +57,7 @@ def instructed(blobs: Blobs, cwd: str, system: str, policy: Policy) -> tuple[Blo
     """An agent's own words and, if that is agreed, what the files say now, as a blob; and which files those were."""
     loaded = load_instructions(cwd, user_file=user_instructions(os.environ)) if policy.instructions else Instructions()
     text = loaded.behind(system)
-    safe = redact(text).text if policy.redact else text
+    safe = redact(text, policy.redact).text
     return blobs.put(safe.encode(), "text/plain") if safe else None, loaded.sources
 
 

@@ -32,7 +32,7 @@ from wakelog.turn import words
 from wakelog.turn.clearing import holds_mark
 from wakelog.turn.clip import storable
 from wakelog.turn.decisions import Await, Rest
-from wakelog.turn.policy import HookTerms, policy_in_force, policy_written
+from wakelog.turn.policy import HookTerms, policy_in_force, policy_written, redact_word
 from wakelog.turn.redaction import redact
 from wakelog.waking import Report, check_first, is_waiting, wake
 from wakelog.world import LEASE_S, Errand, OpenProvider, World
@@ -167,7 +167,7 @@ async def send(world: World, errand: Errand) -> Outcome | None:
         parent=Origin(session=errand.parent, entry=errand.reply_id, kind="subagent"),
         session_id=errand.child,
         clock=world.clock,
-        redacts=policy_in_force(errand.context).redact,
+        redact=policy_in_force(errand.context).redact,
     )
     _brief(child, errand, world.store.blobs)
     try:
@@ -191,6 +191,8 @@ def _handed_down(record: ContextRecord) -> ContextRecord:
     """The parent's context, one generation less deep."""
     depth = record.policy.get("children")
     policy = {**record.policy, "children": depth - 1 if isinstance(depth, int) else 0}
+    if "redact" in policy:
+        policy["redact"] = redact_word(policy["redact"])
     return msgspec.structs.replace(record.bare, policy=policy)
 
 

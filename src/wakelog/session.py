@@ -58,7 +58,7 @@ from wakelog.log.tree import Branch, Tree
 from wakelog.ports import Clock, Lease, Sealed, Store
 from wakelog.reading import Log, read_active, read_first, read_log
 from wakelog.turn.clearing import cleared, cleared_identity
-from wakelog.turn.policy import QUEUE_MAX, Policy, policy_in_force
+from wakelog.turn.policy import QUEUE_MAX, Policy, Redact, policy_in_force
 from wakelog.version import APP
 from wakelog.views.dropping import Dropped, Ended, dropped_by_end
 from wakelog.views.pending import is_under_way, open_calls
@@ -106,11 +106,11 @@ class Session:
         parent: Origin | None = None,
         session_id: str | None = None,
         clock: Clock | None = None,
-        redacts: bool = True,
+        redact: Redact = "assignments",
     ) -> "Session":
         """Makes a session durable. One that exists under this id is opened as it is.
 
-        `redacts` says whether secrets are taken out of the first line: the log does not say yet what was agreed.
+        `redact` says which secrets are taken out of the first line: the log does not say yet what was agreed.
         """
         clock = clock or SystemClock()
         now_ms = clock.now_ms()
@@ -128,11 +128,9 @@ class Session:
             settings=dict(settings or {}),
             parent=parent,
         )
-        if redacts:
-            # The pair is the identity of the session: what is taken out of it must not make two people one.
-            names = {"agent": cleared_identity(agent), "sender": cleared_identity(sender)}
-            given = msgspec.structs.replace(given, **names)
-        entry = cleared(given) if redacts else given
+        # The pair is the identity of the session: what is taken out of it must not make two people one.
+        names = {"agent": cleared_identity(agent, redact), "sender": cleared_identity(sender, redact)}
+        entry = cleared(msgspec.structs.replace(given, **names), rule=redact)
         # Names and titles become names of files: they are made of what the first line says, not of what was given.
         store.create(
             entry.id, entry.agent, entry.sender, lambda number: encode(msgspec.structs.replace(entry, number=number))
@@ -458,13 +456,14 @@ class Session:
         found = cleared(body, self.rules)
         if found is body:
             return body
+        policy = self._policy()
         if isinstance(body, ContextRecord) and self.rules >= 2:
-            return found if policy_in_force(body).redact else body
-        return found if self._policy().redact else body
+            policy = policy_in_force(body, self.rules)
+        return found if policy.redact == "assignments" else cleared(body, self.rules, policy.redact)
 
     def _policy(self) -> Policy:
         """The policy in force at the head."""
-        return policy_in_force(branch_state(self._log.tree.branch()).context)
+        return policy_in_force(branch_state(self._log.tree.branch()).context, self.rules)
 
     def _check_free(self, parent: str) -> None:
         # Children stand behind their parent, so a tail that holds the one holds the others.

@@ -49,7 +49,7 @@ FIGURES = {
     "memory": 7,
     "startup": 5,
     "step": 1,
-    "redaction": 3,
+    "redaction": 5,
     "fork": 2,
     "size": 1,
 }

@@ -128,7 +128,7 @@ def test_more_mistakes_than_anybody_reads():
             'model = "nobody:x"',
             '1: there is no provider "nobody"; there are anthropic, openai, openai-chat, scripted, demo',
         ),
-        ("redact = 1", "1: redact must be true or false, not a number"),
+        ("redact = 1", "1: redact must be keys, assignments or off, not a number"),
         ('agents = "x"', "1: agents must be a table, not text"),
         ("agents.one = 1", "1: agents.one must be a table, not a number"),
         ('agents."a b" = {}', '1: "a b" is no name; use letters, digits, - and _, 64 at most'),

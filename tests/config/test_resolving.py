@@ -13,7 +13,7 @@ def test_nothing_said():
         None,
         "agent",
         None,
-        True,
+        "assignments",
     )
     assert made.config.agents == {"agent": AgentConfig()}
     assert made.place_of("model") == DEFAULT
@@ -78,10 +78,12 @@ def test_what_is_said_for_one_run_wins_over_the_model_of_an_agent():
 def test_variables():
     """An empty one says nothing, and a wrong one is named."""
     assert loaded("model = 'openai:x'", environ={"WAKELOG_MODEL": ""}).config.model == "openai:x"
-    assert loaded(environ={"WAKELOG_REDACT": "off"}).config.redact is False
+    for said, meant in {"off": "off", "0": "off", "no": "off", "1": "keys", "TRUE": "keys", "Keys": "keys"}.items():
+        assert loaded(environ={"WAKELOG_REDACT": said}).config.redact == meant
+    assert loaded(environ={"WAKELOG_REDACT": "assignments"}).config.redact == "assignments"
     assert loaded(environ={"WAKELOG_STORE": "/odd/\udcff"}).config.store == "/odd/\udcff"
     (mistake,) = loaded(environ={"WAKELOG_REDACT": "maybe"}).mistakes
-    assert str(mistake) == "$WAKELOG_REDACT: redact must be true or false"
+    assert str(mistake) == "$WAKELOG_REDACT: redact must be keys, assignments or off"
 
 
 # ── names that lead nowhere ──────────────────────────────────────────────────────────────────────

@@ -20,6 +20,9 @@ HELD = [
     ("store = 'postgresql://evil/db'", "store"),
     ("store = 'logs'", "store"),
     ("redact = false", "redact"),
+    ("redact = 'off'", "redact"),
+    ("redact = 'keys'", "redact"),
+    ("redact = true", "redact"),
     # What reaches for secrets.
     ("[providers.openai]\nkey_env = 'AWS_SECRET_ACCESS_KEY'", "providers.openai.key_env"),
     ("[agents.agent]\nsystem_file = '../../../home/me/.ssh/id_ed25519'", "agents.agent.system_file"),
@@ -43,7 +46,7 @@ def test_what_an_untrusted_project_may_not_say(text, key):
     assert made.config.agents["other"].keep == 1
     assert (made.config.mcp, made.config.providers) == ({}, {})
     assert made.config.agents["agent"] == plain.config.agents["agent"]
-    assert (made.config.store, made.config.redact, made.config.model) == (None, True, None)
+    assert (made.config.store, made.config.redact, made.config.model) == (None, "assignments", None)
     assert made.mistakes == ()
 
 
@@ -58,7 +61,7 @@ def test_a_trusted_one_may(text, key):
     "text",
     [
         "model = 'anthropic:x'",
-        "redact = true",
+        "redact = 'assignments'",
         "agent = 'reviewer'\n[agents.reviewer]\nsystem = 'You review.'\ntools = ['read']",
         "[agents.agent]\napproval = 'deny'",
         "[agents.agent.approvals]\nread = 'ask'\nlist = 'auto'\nshell = 'deny'",

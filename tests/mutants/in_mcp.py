@@ -267,7 +267,7 @@ IN_MCP = (
         "a server that was missing is forgotten",
         "law 2",
         "agent.py",
-        "            **absence(self.absent, redacts=self.policy.redact),\n",
+        "            **absence(self.absent, redacts=self.policy.redacts),\n",
         "",
         ("tests/cli/test_serving.py::test_a_server_that_was_broken_is_asked_again_by_the_next_run",),
     ),

@@ -302,8 +302,8 @@ IN_PROCESSES = (
         "the policy is the default",
         "RUN-19, law 2",
         "turn/sight.py",
-        "policy_in_force(state.context)",
-        "policy_in_force(None)",
+        "policy_in_force(state.context, rules)",
+        "policy_in_force(None, rules)",
         (f"{CONFIGURATION}::test_the_turn_ends_as_it_would_have[_killed_in_its_tool]",),
     ),
     Mutant(

@@ -150,7 +150,7 @@ class _Answer:
 
     async def _stream(self, reply: AsyncIterator[Delta]) -> None:
         await self._begin()
-        sieve = Sieve()
+        sieve = Sieve(self.step.redact)
         async with contextlib.aclosing(self._heard(reply)) as said:
             async for delta in said:
                 if isinstance(delta, Finished | Faulted):

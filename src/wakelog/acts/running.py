@@ -66,7 +66,7 @@ async def inquire(step: Step, decision: Inquire) -> None:
     if tool is None:
         raise box.missing(call)
     # An intent that lost a secret says something else than what was begun: nothing can be concluded from it.
-    is_lost = step.rules >= 2 and step.policy.redact and holds_mark(call.intent)
+    is_lost = step.rules >= 2 and step.policy.redacts and holds_mark(call.intent)
     answer = "cannot say" if is_lost else await tool.receipt(_invocation(call, call.started, call.intent))
     if isinstance(answer, Outcome):
         _keep(step, call, answer, None)
@@ -166,7 +166,7 @@ def _shown(step: Step, started: Entry) -> Any:
             piece = piece_of(TextDelta(whole[start : start + _PIECE_CHARS]))
             step.world.store.journal(step.session.name, started.id, piece, fence=step.lease.fence)
 
-    return shown_safely(show) if step.redacts else show
+    return shown_safely(show, step.redact) if step.redacts else show
 
 
 async def _outcome(tool: Tool, call: Invocation) -> Outcome:

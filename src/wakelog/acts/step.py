@@ -21,7 +21,7 @@ from wakelog.ports import Lease, Tool
 from wakelog.session import Session
 from wakelog.turn.clip import clip, storable
 from wakelog.turn.decide import Verdict, decide
-from wakelog.turn.policy import Policy, Reasoning
+from wakelog.turn.policy import Policy, Reasoning, Redact
 from wakelog.turn.redaction import redact
 from wakelog.views.state import BranchState
 from wakelog.world import World
@@ -73,9 +73,14 @@ class Step:
         return self.world.tools(self.cwd, self.declared())
 
     @property
+    def redact(self) -> Redact:
+        """Which secrets are taken out of what comes from outside."""
+        return self.policy.redact if self.world.redacts else "off"
+
+    @property
     def redacts(self) -> bool:
-        """Whether what comes from outside is to be looked through for secrets."""
-        return self.world.redacts and self.policy.redact
+        """Whether any are."""
+        return self.redact != "off"
 
     @property
     def reasoning(self) -> Reasoning:
@@ -89,7 +94,7 @@ class Step:
 
     def without_secrets(self, text: str) -> str:
         """A text from outside, as it may be written and shown."""
-        return redact(text).text if self.redacts else text
+        return redact(text, self.redact).text
 
     def fault_message(self, message: str) -> str:
         """The message of a fault as an entry holds it: a provider may answer with a page of any length."""

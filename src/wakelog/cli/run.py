@@ -66,6 +66,11 @@ from wakelog.waking import what_next
     help="What of the model's thinking is kept: all, the provider's summaries, or nothing. [default: keep]",
 )
 @click.option(
+    "--redact",
+    type=click.Choice(["keys", "assignments", "off"]),
+    help="Which secrets are taken out: keys, these and values of assignments, or none. [default: assignments]",
+)
+@click.option(
     "--resume", is_flag=True, help="Go on with a reply that was cut, where the model can. [default: begin it again]"
 )
 @click.option("--steer", is_flag=True, help="If the session is busy: let the agent know at its next step.")
@@ -103,6 +108,7 @@ class Options:
             strategy=str(parse_strategy(text("strategy") or "")) if said["strategy"] is not None else None,
             unknown=text("unknown"),
             reasoning=text("reasoning"),
+            redact=text("redact"),
             resume=bool(said["resume"]),
         )
         self.agent, self.sender, self.cwd = text("agent"), text("sender"), text("cwd")

@@ -52,6 +52,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     strategy: str | None = None
     unknown: str | None = None
     reasoning: str | None = None
+    redact: str | None = None
     resume: bool = False
 
     def policy(self, before: Policy) -> Policy:
@@ -63,6 +64,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
             "strategy": self.strategy,
             "unknown": self.unknown,
             "reasoning": self.reasoning,
+            "redact": self.redact,
             "cut": "resume" if self.resume else None,
             "approval": approval if self.yes else None,
             "approvals": {tool: how for tool, how in by_tool.items() if how != approval} if self.yes else None,
@@ -165,7 +167,7 @@ def _other(plan: Plan, terms: Terms) -> OtherAgent:
     policy = Terms(yes=terms.yes).policy(plan.policy)
     return OtherAgent(
         model=plan.model,
-        system=redact(plan.system).text if policy.redact else plan.system,
+        system=redact(plan.system, policy.redact).text,
         tools=tuple(dict(told(tool)) for tool in _tools(TOOL_NAMES if plan.tools is None else plan.tools, "")),
         servers=tuple(server["name"] for server in plan.servers),
         params=plan.params,
@@ -250,7 +252,7 @@ def _changed(session: Session, before: ContextRecord, terms: Terms) -> ContextRe
         declared = declared_tools(blobs, record.tools)
         shipped = _tools(_tool_names(terms), "", others_in(declared))
         tools = (*shipped, *mcp_tools(declared, Servers()).values())
-        record = msgspec.structs.replace(record, tools=tools_told(session.store, tools, redacts=policy.redact))
+        record = msgspec.structs.replace(record, tools=tools_told(session.store, tools, redacts=policy.redacts))
     if terms.system is not None or policy.instructions:
         own = Instructions(sources=record.sources).own_words(text_of(blobs, record.system))
         system, sources = instructed(
@@ -273,11 +275,11 @@ def _with_servers(session: Session, record: ContextRecord, served: Served) -> Co
     found = served(absent, session.tree.card.cwd) if absent else Found()
     if len(found.absent) == len(absent):
         return record
-    blobs, redacts = session.store.blobs, policy_in_force(record).redact
+    blobs, redacts = session.store.blobs, policy_in_force(record).redacts
     before = declared_tools(blobs, record.tools)
     names = {tool.get("name") for tool in before}
     new: Any = [dict(told(tool)) for tool in found.tools if tool.name not in names]
-    told_now = [*before, *(redact_value(new)[0] if redacts else new)]
+    told_now = [*before, *(redact_value(new, "keys")[0] if redacts else new)]
     others = {key: value for key, value in record.environment.items() if key != ABSENT}
     return msgspec.structs.replace(
         record,

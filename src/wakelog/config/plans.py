@@ -12,7 +12,7 @@ import msgspec
 from wakelog.config.values import AgentConfig, Config, HookCommand, HookSetting, McpConfig, ProviderConfig
 from wakelog.hooks import HOOK_NAMES
 from wakelog.providers import split_model
-from wakelog.turn.policy import Approval, HookTerms, Policy, Price
+from wakelog.turn.policy import Approval, HookTerms, Policy, Price, redact_word
 
 # Where everything else asks first, what only looks runs at once.
 _ONLY_LOOK: Mapping[str, Approval] = {"read": "auto", "list": "auto", "grep": "auto"}
@@ -43,7 +43,8 @@ def plan_of(config: Config, name: str) -> Plan:
         tools=agent.tools,
         params=params_of(agent, config.providers.get(split_model(model)[0]) if model else None),
         policy=msgspec.structs.replace(
-            policy_of(agent, price=price.exact if price is not None else None, known=known), redact=config.redact
+            policy_of(agent, price=price.exact if price is not None else None, known=known),
+            redact=redact_word(config.redact),
         ),
         servers=tuple(server_of(each, config.mcp[each]) for each in agent.mcp if each in config.mcp),
     )

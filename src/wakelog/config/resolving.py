@@ -34,7 +34,8 @@ VARIABLES: Mapping[str, str] = {
     "WAKELOG_REDACT": "redact",
 }
 OPTIONS: Mapping[str, str] = {"--model": "model", "--agent": "agent", "--store": "store"}
-_SWITCHED = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+# What the variable could say before the setting had words.
+_SWITCHED = {**dict.fromkeys(("1", "true", "yes", "on"), "keys"), **dict.fromkeys(("0", "false", "no"), "off")}
 
 
 class Layer(msgspec.Struct, frozen=True):
@@ -127,7 +128,7 @@ def spoken_by(environ: Mapping[str, str], options: Mapping[str, str]) -> Reading
 
 
 def _spoken(place: Place, key: str, text: str) -> Setting | Mistake:
-    value = _SWITCHED.get(text.lower(), text) if key == "redact" else text
+    value = _SWITCHED.get(text.lower(), text.lower()) if key == "redact" else text
     kind = keys_of(Config)[key]
     if misfit(value, kind):
         return Mistake(place, f"{key} must be {words_for(kind)}", path=(key,))

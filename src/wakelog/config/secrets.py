@@ -34,7 +34,7 @@ def is_secret_name(key: str, near: str) -> bool:
 
 def holds_secret(value: Any) -> bool:
     """Whether a value, or anything in it, has the shape of a secret."""
-    return any(_LOOKS.search(text) for text in _texts(value)) or bool(redact_value(value)[1])
+    return any(_LOOKS.search(text) for text in _texts(value)) or bool(redact_value(value, "keys")[1])
 
 
 def _texts(value: Any) -> Iterator[str]:

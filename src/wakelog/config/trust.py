@@ -13,11 +13,13 @@ from wakelog.config.nesting import Settings, by_agent, config_of
 from wakelog.config.plans import policy_of
 from wakelog.config.shape import clipped, dotted, quoted
 from wakelog.config.values import AgentConfig, Notice, Setting, Source
-from wakelog.turn.policy import Approval, Policy, Reasoning
+from wakelog.turn.policy import Approval, Policy, Reasoning, Redact, redact_word
 
 _STRICTNESS: Mapping[Approval, int] = {"auto": 0, "ask": 1, "deny": 2}
 # How much of a model's reasoning a log gets.
 _KEPT: Mapping[Reasoning, int] = {"drop": 0, "summary": 1, "keep": 2}
+# How many secrets are taken out.
+_FOUND: Mapping[Redact, int] = {"off": 0, "keys": 1, "assignments": 2}
 _KEYS_TOLD = 5
 
 
@@ -26,6 +28,7 @@ class Before:
 
     def __init__(self, settings: Settings, untrusted: Container[str] = ()) -> None:
         self._said = by_agent(settings)
+        self.redact: Redact = redact_word(config_of(settings).redact)
         self._agents: dict[str, tuple[AgentConfig, Policy]] = {}
         self.agents_are_chosen = any(
             path[0] in ("agent", "agents") and said.place.name not in untrusted for path, said in settings.items()
@@ -47,7 +50,7 @@ def may_say(setting: Setting, before: Before, root: str, real: Callable[[str], s
         case ("mcp" | "providers" | "trust", *_) | ("store" | "trusted_owners",) | ("agents", _, "extra", *_):
             return False
         case ("redact",):
-            return value is True
+            return _FOUND[redact_word(value)] >= _FOUND[before.redact]
         case ("model",) | ("agents", _, "model"):
             # The words of a script are the project's own, tool calls included.
             return not value.startswith("scripted:")

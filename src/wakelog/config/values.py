@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from wakelog.errors import UsageError
-from wakelog.turn.policy import Approval, Price, Reasoning
+from wakelog.turn.policy import Approval, Price, Reasoning, Redact
 
 DEFAULT_AGENT = "agent"
 HOOK_TIMEOUT_S = 10.0
@@ -29,6 +29,8 @@ Strategy = Annotated[
     ),
 ]
 Switch = Annotated[bool, msgspec.Meta(description="true or false")]
+RedactSetting = Annotated[Redact | bool, msgspec.Meta(description="keys, assignments or off")]
+"""A boolean is what the setting was before it had words: true stands for `keys`, false for `off`."""
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53, description="a whole number, 0 or more")]
 Positive = Annotated[int, msgspec.Meta(ge=1, lt=2**53, description="a whole number, 1 or more")]
 Warmth = Annotated[float, msgspec.Meta(ge=0, le=2, description="a number from 0 to 2")]
@@ -150,7 +152,7 @@ class Config(_Table, frozen=True, kw_only=True):
     model: Model | None = None
     agent: Filled = DEFAULT_AGENT
     store: Filled | None = None
-    redact: Switch = True
+    redact: RedactSetting = "assignments"
     trusted_owners: Owners = ()
     """Users and groups, besides the user, whose files in a store may be run. In the user's own file only."""
     agents: dict[str, AgentConfig] = {}

@@ -93,7 +93,7 @@ def _result_elsewhere(sight: Sight, call: OpenCall) -> Judgement:
 
 
 def _redacted(sight: Sight, call: OpenCall) -> Judgement:
-    is_lost = sight.policy.redact and not call.begun and holds_mark(call.call.input)
+    is_lost = sight.policy.redacts and not call.begun and holds_mark(call.call.input)
     return _settle(call, "denied", words.REDACTED) if is_lost else None
 
 

@@ -50,8 +50,10 @@ from wakelog.log.entry import (
     Terminated,
     ToolStarted,
 )
+from wakelog.log.entry import Session as SessionEntry
 from wakelog.turn.deltas import CallDelta, Spoken, TextDelta, ThinkingDelta
-from wakelog.turn.redaction import Redactor, holds_secret, redact, redact_value
+from wakelog.turn.policy import Redact
+from wakelog.turn.redaction import Redactor, holds_assignment, holds_secret, redact, redact_value
 
 _Body = TypeVar("_Body", bound=msgspec.Struct)
 _Fields: TypeAlias = Mapping[type[msgspec.Struct], tuple[str, ...]]
@@ -105,6 +107,17 @@ _DIGESTS: _Fields = {
 EXEMPT: _Fields = {kind: (*_IDS.get(kind, ()), *_DIGESTS.get(kind, ())) for kind in {**_IDS, **_DIGESTS}}
 """The fields whose strings are never redacted."""
 
+# Programs are given these again, and with a mark in them they would do something else or nothing: a call whose input
+# lost a value is not run, so an edit that holds `password = …` could never be made. Keys are taken out of them all the
+# same, assignments are not.
+KEYS_ONLY: _Fields = {
+    ToolCall: ("name", "input", "bound"),
+    ToolStarted: ("name", "intent"),
+    ContextRecord: ("params", "policy", "environment"),
+    SessionEntry: ("cwd", "settings"),
+}
+"""The fields whose strings are redacted by the shapes of keys alone."""
+
 # What workers under rules 1 redacted: replay of their lines must not redact more.
 _UNDER_RULES_1: _Fields = {
     Message: ("message",),
@@ -133,41 +146,52 @@ _UNDER_RULES_1: _Fields = {
 }
 
 
-def cleared(body: _Body, rules: int = RULES) -> _Body:
+def cleared(body: _Body, rules: int = RULES, rule: Redact = "assignments") -> _Body:
     """An entry, or a value inside one, without its secrets; the very same object where it held none."""
-    return _rebuilt(body, rules) if _holds_any(body, rules) else body
+    return _rebuilt(body, rules, rule) if rule != "off" and _holds_any(body, rules, rule) else body
 
 
-def _holds_any(body: msgspec.Struct, rules: int) -> bool:
+def _holds_any(within: Any, rules: int, rule: Redact) -> bool:
     """Whether a secret stands in a string that is redacted. One loop: every append asks, and few entries hold one."""
-    undone: list[Any] = [body]
+    undone: list[Any] = [within]
     while undone:
         value = undone.pop()
         if isinstance(value, str):
-            if holds_secret(value):
+            if holds_secret(value, rule):
                 return True
         elif isinstance(value, msgspec.Struct):
-            undone += [found for name in redacted_fields(type(value), rules) if (found := getattr(value, name))]
+            by_keys = KEYS_ONLY.get(type(value), ())
+            for name in redacted_fields(type(value), rules):
+                found = getattr(value, name)
+                if not found:
+                    continue
+                if name not in by_keys:
+                    undone.append(found)
+                elif _holds_any(found, rules, "keys"):
+                    return True
         elif isinstance(value, _SEQUENCES):
             undone += value
         elif isinstance(value, dict):
+            if holds_assignment(value, rule):
+                return True
             undone += (*value, *value.values())
     return False
 
 
-def _rebuilt(body: _Body, rules: int) -> _Body:
+def _rebuilt(body: _Body, rules: int, rule: Redact) -> _Body:
     """A copy without the secrets; the very same object where it held none."""
     changed = {}
+    by_keys = KEYS_ONLY.get(type(body), ())
     for name in redacted_fields(type(body), rules):
         stood = getattr(body, name)
-        if stood and (clean := _cleared_value(stood, rules)) is not stood:
+        if stood and (clean := _cleared_value(stood, rules, "keys" if name in by_keys else rule)) is not stood:
             changed[name] = clean
     return msgspec.structs.replace(body, **{**changed, **_unbound(body)}) if changed else body
 
 
-def cleared_identity(name: str) -> str:
+def cleared_identity(name: str, rule: Redact = "assignments") -> str:
     """The name of an agent or a sender without secrets; a digest keeps two names that held different ones apart."""
-    found = redact(name)
+    found = redact(name, rule)
     return f"{found.text}~{digest_of(name.encode(errors='surrogatepass'))[-12:]}" if found.hits else name
 
 
@@ -187,24 +211,24 @@ def _may_hold_text(info: msgspec.inspect.Type) -> bool:
     return not isinstance(info, _NO_TEXT)
 
 
-def _cleared_value(value: Any, rules: int) -> Any:
+def _cleared_value(value: Any, rules: int, rule: Redact) -> Any:
     """A value of a field that is not empty. A sequence holds structs only, or JSON only: the types say so."""
     if isinstance(value, str):
-        found = redact(value)
+        found = redact(value, rule)
         return found.text if found.hits else value
     if isinstance(value, msgspec.Struct):
-        return _rebuilt(value, rules)
+        return _rebuilt(value, rules, rule)
     if isinstance(value, _SEQUENCES) and isinstance(value[0], msgspec.Struct):
-        return _cleared_parts(value, rules)
+        return _cleared_parts(value, rules, rule)
     if isinstance(value, _NUMBERS):
         return value
-    clean, hits = redact_value(value)
+    clean, hits = redact_value(value, rule)
     return value if not hits else tuple(clean) if isinstance(value, tuple) else clean
 
 
-def _cleared_parts(parts: Any, rules: int) -> Any:
+def _cleared_parts(parts: Any, rules: int, rule: Redact) -> Any:
     """A list of structs. A signed thought that held a secret is left out: its signature is for other words."""
-    clean = [(part, _rebuilt(part, rules)) for part in parts]
+    clean = [(part, _rebuilt(part, rules, rule)) for part in parts]
     if all(stood is found for stood, found in clean):
         return parts
     return tuple(found for stood, found in clean if found is stood or not _is_signed(stood))
@@ -234,29 +258,31 @@ def holds_mark(value: Any) -> bool:
 class Sieve:
     """What a model says, as it comes, without secrets. Only what could still become one is held back."""
 
-    def __init__(self) -> None:
-        self._text = Redactor()
-        self._thought = Redactor()
+    def __init__(self, rule: Redact = "assignments") -> None:
+        self._rule = rule
+        self._text = Redactor(rule)
+        self._thought = Redactor(rule)
 
     def take(self, delta: Spoken) -> list[Spoken]:
         """Takes in the next delta; gives those that may be written and shown."""
         match delta:
             case TextDelta(text, bound):
                 safe = self._text.feed(text) if bound is None else self._text.end(text)
-                kept = None if self._text.hits or _holds_secret(bound) else bound
+                kept = None if self._text.hits or self._holds_secret(bound) else bound
                 given = [*self._end_thought(), *_told(TextDelta(safe, kept))]
-                self._text = self._text if bound is None else Redactor()
+                self._text = self._text if bound is None else Redactor(self._rule)
                 return given
             case ThinkingDelta(thinking, signature, bound):
                 is_last = signature is not None or bound is not None
                 safe = self._thought.end(thinking) if is_last else self._thought.feed(thinking)
                 # A signature holds for the words as they came: with others it is worth nothing.
-                is_void = bool(self._thought.hits) or _holds_secret((signature, bound))
+                is_void = bool(self._thought.hits) or self._holds_secret((signature, bound))
                 signed = (None, None) if is_void else (signature, bound)
                 given = [*self._end_text(), *_told(ThinkingDelta(safe, *signed))]
-                self._thought = Redactor() if is_last else self._thought
+                self._thought = Redactor(self._rule) if is_last else self._thought
                 return given
-        (name, given, _), hits = redact_value((delta.name, delta.input, delta.bound))
+        # A call that lost a value would not be run: only keys are taken out of it (`KEYS_ONLY`).
+        (name, given, _), hits = redact_value((delta.name, delta.input, delta.bound), "keys")
         call = CallDelta(delta.id, name, given, None) if hits else delta
         return [*self._end_text(), *self._end_thought(), call]
 
@@ -264,17 +290,16 @@ class Sieve:
         """What was held back: nothing more will come."""
         return [*self._end_text(), *self._end_thought()]
 
+    def _holds_secret(self, value: Any) -> bool:
+        return value is not None and bool(redact_value(value, self._rule)[1])
+
     def _end_text(self) -> list[Spoken]:
-        safe, self._text = self._text.end(), Redactor()
+        safe, self._text = self._text.end(), Redactor(self._rule)
         return _told(TextDelta(safe))
 
     def _end_thought(self) -> list[Spoken]:
-        safe, self._thought = self._thought.end(), Redactor()
+        safe, self._thought = self._thought.end(), Redactor(self._rule)
         return _told(ThinkingDelta(safe))
-
-
-def _holds_secret(value: Any) -> bool:
-    return value is not None and bool(redact_value(value)[1])
 
 
 def _told(delta: TextDelta | ThinkingDelta) -> list[Spoken]:
@@ -282,9 +307,9 @@ def _told(delta: TextDelta | ThinkingDelta) -> list[Spoken]:
     return [delta] if said or delta.bound is not None else []
 
 
-def shown_safely(show: Callable[[str], None]) -> Callable[[str], None]:
+def shown_safely(show: Callable[[str], None], rule: Redact = "assignments") -> Callable[[str], None]:
     """Live output of a tool, without secrets."""
-    redactor = Redactor()
+    redactor = Redactor(rule)
 
     def pass_on(text: str) -> None:
         safe = redactor.feed(text)

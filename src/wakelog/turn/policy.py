@@ -6,16 +6,18 @@ a `failed` entry, a call in a result, a message in a refusal; nothing goes on fo
 without a word.
 """
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from wakelog.errors import Damaged, UsageError
 from wakelog.log.content import JsonObject, Usage, Value
-from wakelog.log.entry import ContextRecord
+from wakelog.log.entry import RULES, ContextRecord
 
 Approval: TypeAlias = Literal["auto", "ask", "deny"]
 Reasoning: TypeAlias = Literal["keep", "summary", "drop"]
+Redact: TypeAlias = Literal["keys", "assignments", "off"]
+"""Which secrets are taken out: those with the shape of a key, these and the values of assignments, or none."""
 
 RETRY_FIRST_MS = 1_000
 RETRY_LONGEST_MS = 60_000
@@ -85,25 +87,42 @@ class Policy(Value, frozen=True, kw_only=True):
     """Who is asked before a run for what the model should see in that run only, in this order."""
     instructions: bool = False
     """Whether AGENTS.md files are read when a run begins: the user's own, and those of the folder it works in."""
-    redact: bool = True
-    """Whether what has the shape of a secret is taken out before it is written or shown."""
+    redact: Redact = "assignments"
+    """Which secrets are taken out before anything is written or shown (`turn/secrets.py`, `turn/assignments.py`)."""
     reasoning: Reasoning = "keep"
     """What of a model's reasoning is written and shown: all, summaries that the provider makes, or nothing."""
     price: Price | None = None
     """What the model costs; without it, what was spent is counted in tokens alone."""
+
+    def __post_init__(self) -> None:
+        """Whether to redact was a boolean before there was a second rule."""
+        msgspec.structs.force_setattr(self, "redact", redact_word(self.redact))
+
+    @property
+    def redacts(self) -> bool:
+        """Whether any secrets are taken out."""
+        return self.redact != "off"
 
     def approval_of(self, tool: str) -> Approval:
         """What is agreed about one tool."""
         return self.approvals.get(tool, self.approval)
 
 
-def policy_in_force(record: ContextRecord | None) -> Policy:
+def redact_word(value: Any) -> Any:
+    """The setting `redact` as one of its words; anything that is no boolean is left as it is."""
+    return {True: "keys", False: "off"}[value] if isinstance(value, bool) else value
+
+
+def policy_in_force(record: ContextRecord | None, rules: int = RULES) -> Policy:
     """The policy that the log says; the defaults where it says none."""
+    said = record.policy if record is not None else {}
+    # Workers under rules 1 knew the shapes of keys alone; what a later one said of it is a word.
+    redact = redact_word(said.get("redact", "assignments" if rules >= 2 else "keys"))
     if record is None:
-        return Policy()
+        return Policy(redact=redact)
     try:
         # Logs that do not say whether instruction files are read say it by having read some.
-        return msgspec.convert({"instructions": bool(record.sources), **record.policy}, Policy)
+        return msgspec.convert({"instructions": bool(record.sources), **said, "redact": redact}, Policy)
     except msgspec.ValidationError as error:
         raise Damaged(f"the policy in force cannot be read: {error}", hint="see the last `context` entry") from None
 

@@ -1,59 +1,56 @@
 """Where in a text a secret may begin: found cheaply, because ordinary text has nearly no such place.
 
 Almost every key holds a long run of certain signs, and ordinary text holds few: the text is translated into ones and
-blanks, and a row of ones is looked for, first of any signs that keys are made of: most texts have none and are done
-with. The few shapes without such a run are found by a word they cannot lack. Only around what is found so are the
-beginnings themselves looked for. Nothing is decided here: a place too many costs time, one too few would be a secret
-missed.
+blanks, and rows of ones are looked for. The shapes without such a run are found by a word they cannot lack. Only
+around what is found so are the beginnings themselves looked for. Nothing is decided here: a place too many costs time,
+one too few would be a secret missed.
 """
 
 import re
-from collections.abc import Iterator
-from functools import cache, lru_cache, reduce
+from collections.abc import Iterable, Iterator
+from functools import cached_property, reduce
 from typing import TypeAlias
 
-from wakelog.turn.secrets import SHAPES
-from wakelog.turn.shapes import WORD_SIGNS, Piece, Run, Shape, longest
+from wakelog.turn.shapes import LOOK_BEHIND, WORD_SIGNS, Piece, Run, Shape, longest
 
 # Where first words stand, and the shapes they may belong to.
 Place: TypeAlias = tuple[int, tuple[Shape, ...]]
 # A word without which there is nothing to look for, and the words to look for.
 _Clue: TypeAlias = tuple[bytes, list[bytes]]
-LONGEST_START = max(len(start) for shape in SHAPES for start in shape.starts)
-# A run may begin so far behind the secret that it gives away.
-_FAR = 28
+# What first words may have come to so far, whether in any case, what must stand before them, and if the shape yields.
+_Begun: TypeAlias = tuple[str, bool, re.Pattern[str], bool]
 # Below this a look at every place costs less than looking for runs and clues first.
-_SHORT = 120
+SHORT = 120
+_KNOWN_MAX = 1024
 
 
 class Runs:
-    """Runs of certain signs, so long that ordinary text has few of them."""
+    """Runs of certain signs, so long that ordinary text has few of them, at most so far behind what they give away."""
 
-    def __init__(self, signs: str, least: int) -> None:
+    def __init__(self, signs: str, least: int, far: int) -> None:
         self._signs = _signs_of(signs)
         self._least = least
+        self._far = far
         self._ones = bytes(ord("1" if chr(code) in self._signs else " ") for code in range(256))
-
         self._run = b"1" * least
 
-    def within(self, signs: bytes) -> bool:
-        """Whether there is one in a text."""
-        return self._run in signs.translate(self._ones)
-
-    def around(self, signs: bytes, at: int) -> Iterator[tuple[int, int]]:
+    def around(self, signs: bytes, at: int) -> list[tuple[int, int]]:
         """The stretches in which a secret may begin that holds such a run."""
+        found: list[tuple[int, int]] = []
         ones = signs.translate(self._ones)
         begin = ones.find(self._run, at)
         while begin >= 0:
             end = ones.find(b" ", begin)
             end = len(ones) if end < 0 else end
-            yield max(at, begin - _FAR), end
+            # A secret that begins later has too little of the run behind its beginning.
+            found.append((max(at, begin - self._far), end - self._least + 1))
             begin = ones.find(self._run, end)
+        return found
 
     def give_away(self, shape: Shape) -> bool:
         """Whether every secret of a shape holds such a run near its beginning."""
-        far = self.behind(shape)
-        return far is not None and far <= _FAR
+        found = self.behind(shape)
+        return found is not None and found <= self._far
 
     def behind(self, shape: Shape) -> int | None:
         """How far behind its beginning such a run begins at most in every secret of a shape; None where it may lack."""
@@ -87,110 +84,149 @@ def _signs_of(signs: str) -> str:
     return "".join(re.findall(f"[{signs}]", bytes(range(256)).decode("latin-1")))
 
 
-# Two that ordinary text has few of, and one that gives away more shapes and is found more often.
-_NARROW = (Runs(WORD_SIGNS, 20), Runs("A-Za-z0-9_+/=%-", 40))
-_WIDE = Runs("A-Za-z0-9._~+/=%-", 20)
+_WORDS = Runs(WORD_SIGNS, 20, far=12)
+_CODES = Runs("A-Za-z0-9_+/=%-", 40, far=50)
 
 
-def beginnings(text: str, at: int) -> Iterator[Place]:
-    """The places from `at` on where a secret may begin, in order."""
-    if len(text) - at < _SHORT:
-        yield from starts(text, at)
-        return
-    # One byte for each sign, so that places are the same in both.
-    signs = text.encode("latin-1", "replace")
-    done = at
-    for begin, end in _stretches(signs, at):
-        yield from starts(text, max(begin, done), end)
-        done = max(done, end)
+class Finder:
+    """Finds the places where a secret of certain shapes may begin. The order of the shapes is their rank."""
+
+    def __init__(self, shapes: tuple[Shape, ...]) -> None:
+        self.shapes = shapes
+        self.longest_start = max(len(start) for shape in shapes for start in shape.starts)
+        self._known: dict[str, tuple[Shape, ...]] = {}
+
+    @cached_property
+    def reach(self) -> int:
+        """How long a text can be that does not yet say whether it is a secret."""
+        exact = max(shape.reach for shape in self.shapes if not shape.yields)
+        # Whether a shape that yields is one may have to wait for what its body is.
+        return max([exact, *(shape.reach + exact for shape in self.shapes if shape.yields)])
+
+    @cached_property
+    def longest_kept(self) -> int:
+        """How far before its value the name of an assignment may begin."""
+        return max((shape.reach - longest(shape.body) for shape in self.shapes if shape.yields), default=0)
+
+    @cached_property
+    def memory(self) -> int:
+        """How much of what has been decided the next place still looks at."""
+        return LOOK_BEHIND + self.longest_start + self.longest_kept
+
+    @cached_property
+    def shortest(self) -> int:
+        """How short a text can be that is a secret."""
+        return min(shape.least for shape in self.shapes)
+
+    def beginnings(self, text: str, at: int) -> Iterator[Place]:
+        """The places from `at` on where a secret may begin, in order."""
+        if len(text) - at < SHORT:
+            yield from self.starts(text, at)
+            return
+        # One byte for each sign, so that places are the same in both.
+        signs = text.encode("latin-1", "replace")
+        search, longest, done = self._starts.search, self.longest_start, at
+        for begin, end in self._stretches(signs, at):
+            # As `starts` does, without the cost of one more generator for each stretch.
+            done = max(done, begin)
+            while done < end and (found := search(text, done, end + longest)) and (place := found.start()) < end:
+                yield place, self.beginning_with(found.group())
+                done = place + 1
+            done = max(done, end)
+
+    def starts(self, text: str, begin: int, end: int | None = None) -> Iterator[Place]:
+        """The places between two where the first words of a shape stand."""
+        end = len(text) if end is None else end
+        search = self._starts.search
+        while begin < end and (found := search(text, begin, end + self.longest_start)) and found.start() < end:
+            yield found.start(), self.beginning_with(found.group())
+            begin = found.start() + 1
+
+    def starting_at(self, text: str, place: int) -> tuple[Shape, ...]:
+        """The shapes whose first words stand at a place."""
+        found = self._starts.match(text, place)
+        return self.beginning_with(found.group()) if found else ()
+
+    def unfinished(self, text: str, at: int) -> Iterator[tuple[int, bool]]:
+        """The places where a text ends amid the first words of a shape, and whether that one yields.
+
+        Of a shape that yields, two signs at least are there.
+        """
+        lowered = text[-self.longest_start :].lower()
+        for ending in (lowered[-2:], lowered[-1:]):
+            for begun, any_case, before, yields in self._begun.get(ending, ()):
+                if (lowered if any_case else text).endswith(begun):
+                    place = len(text) - len(begun)
+                    if place >= at and before.match(text, place):
+                        yield place, yields
+
+    def _stretches(self, signs: bytes, at: int) -> list[tuple[int, int]]:
+        """Where to look, in order."""
+        found = _WORDS.around(signs, at) + _CODES.around(signs, at)
+        lowered = signs.lower()
+        for needs, words in self._clues:
+            if needs and needs not in lowered:
+                continue
+            for word in words:
+                place = lowered.find(word, at)
+                while place >= 0:
+                    found.append((max(at, place - self.longest_start), place + 1))
+                    place = lowered.find(word, place + 1)
+        found.sort()
+        return found
+
+    @cached_property
+    def _clues(self) -> list[_Clue]:
+        """What gives the shapes away that no run does: no word twice, and no word that holds another one."""
+        found: dict[str, dict[str, None]] = {}
+        for shape in self.shapes:
+            if not (_WORDS.give_away(shape) or _CODES.give_away(shape)):
+                found.setdefault(shape.needs, {}).update(dict.fromkeys(map(str.lower, shape.clues or shape.starts)))
+        always = [word for needs, words in found.items() if needs in ("", *words) for word in words]
+        return [(needs.encode(), kept) for needs, words in found.items() if (kept := _shortest(words, always))]
+
+    @cached_property
+    def _starts(self) -> re.Pattern[str]:
+        """The first words of any shape, the longest there are. They are told apart by their first sign alone."""
+        groups: dict[str, set[tuple[int, str]]] = {}
+        for shape in self.shapes:
+            for start in shape.starts:
+                text = re.escape(start[1:])
+                for sign in {start[0], start[0].upper()} if shape.any_case else {start[0]}:
+                    groups.setdefault(sign, set()).add((-len(start), f"(?i:{text})" if shape.any_case else text))
+        return re.compile("|".join(f"{re.escape(sign)}(?:{_choice(texts)})" for sign, texts in groups.items()))
+
+    def beginning_with(self, start: str) -> tuple[Shape, ...]:
+        """The shapes that begin with these words, or with the first of them, in the order of their rank."""
+        known = self._known.get(start)
+        if known is None:
+            lowered = start.lower()
+            known = tuple(s for s in self.shapes if (lowered if s.any_case else start).startswith(s.starts))
+            if len(self._known) >= _KNOWN_MAX:
+                # Words in every mix of cases come from a text that is made to fill the memory.
+                self._known.clear()
+            self._known[start] = known
+        return known
+
+    @cached_property
+    def _begun(self) -> dict[str, list[_Begun]]:
+        """All that first words may have come to so far, the longest first, by the one or two signs they end with."""
+        found: dict[tuple[str, bool, str, bool], None] = {}
+        for shape in self.shapes:
+            for start in shape.starts:
+                for size in range(2 if shape.yields else 1, len(start)):
+                    found[start[:size], shape.any_case, shape.before, shape.yields] = None
+        ends: dict[str, list[_Begun]] = {}
+        for begun, any_case, before, yields in sorted(found, key=lambda each: -len(each[0])):
+            ends.setdefault(begun[-2:].lower(), []).append((begun, any_case, re.compile(before), yields))
+        return ends
 
 
-def starts(text: str, begin: int, end: int | None = None) -> Iterator[Place]:
-    """The places between two where the first words of a shape stand."""
-    end = len(text) if end is None else end
-    search = _starts().search
-    while begin < end and (found := search(text, begin, end + LONGEST_START)) and found.start() < end:
-        yield found.start(), _beginning_with(found.group())
-        begin = found.start() + 1
-
-
-def unfinished(text: str, at: int) -> Iterator[tuple[int, str]]:
-    """The places where a text ends amid the first words of a shape, each with what must stand before these."""
-    lowered = text[-LONGEST_START:].lower()
-    for begun, any_case, before in _begun().get(lowered[-2:], ()):
-        if len(begun) <= len(text) - at and (lowered if any_case else text).endswith(begun):
-            yield len(text) - len(begun), before
-    for begun, any_case, before in _begun().get(lowered[-1:], ()):
-        if len(text) > at and (lowered if any_case else text).endswith(begun):
-            yield len(text) - 1, before
-
-
-def _stretches(signs: bytes, at: int) -> list[tuple[int, int]]:
-    """Where to look, in order."""
-    lowered = signs.lower()
-    without_run, with_run = _clues()
-    found = _around_clues(without_run, lowered, at)
-    if _WIDE.within(signs):
-        found += [stretch for runs in _NARROW for stretch in runs.around(signs, at)]
-        found += _around_clues(with_run, lowered, at)
-    return sorted(found)
-
-
-def _around_clues(clues: list[_Clue], lowered: bytes, at: int) -> list[tuple[int, int]]:
-    there = [word for needs, words in clues if needs in lowered for word in words if word in lowered]
-    return [stretch for word in there for stretch in _around(word, lowered, at)]
-
-
-def _around(word: bytes, lowered: bytes, at: int) -> Iterator[tuple[int, int]]:
-    found = lowered.find(word, at)
-    while found >= 0:
-        yield max(at, found - LONGEST_START), found + 1
-        found = lowered.find(word, found + 1)
-
-
-@cache
-def _clues() -> tuple[list[_Clue], list[_Clue]]:
-    """What gives the shapes away that no narrow run does: those without any run, and those with a wide one."""
-    hidden = [shape for shape in SHAPES if not any(runs.give_away(shape) for runs in _NARROW)]
-    with_run = [shape for shape in hidden if _WIDE.behind(shape) is not None]
-    return [_clue(shape) for shape in hidden if shape not in with_run], [_clue(shape) for shape in with_run]
-
-
-def _clue(shape: Shape) -> _Clue:
-    return shape.needs.encode(), [word.lower().encode() for word in shape.clues or shape.starts]
-
-
-@cache
-def _starts() -> re.Pattern[str]:
-    """The first words of any shape, the longest there are. They are told apart by their first sign alone."""
-    groups: dict[str, set[tuple[int, str]]] = {}
-    for shape in SHAPES:
-        for start in shape.starts:
-            text = re.escape(start[1:])
-            for sign in {start[0], start[0].upper()} if shape.any_case else {start[0]}:
-                groups.setdefault(sign, set()).add((-len(start), f"(?i:{text})" if shape.any_case else text))
-    return re.compile("|".join(f"{re.escape(sign)}(?:{_choice(texts)})" for sign, texts in groups.items()))
+def _shortest(words: Iterable[str], always: Iterable[str]) -> list[bytes]:
+    """The words that hold no other one of them, nor one that is looked for anyway."""
+    others = [*words, *always]
+    return [word.encode() for word in words if not any(each in word and each != word for each in others)]
 
 
 def _choice(texts: set[tuple[int, str]]) -> str:
     return "|".join(text for _, text in sorted(texts))
-
-
-@lru_cache(maxsize=1024)
-def _beginning_with(start: str) -> tuple[Shape, ...]:
-    """The shapes that begin with these words, or with the first of them, in the order of their rank."""
-    lowered = start.lower()
-    return tuple(shape for shape in SHAPES if (lowered if shape.any_case else start).startswith(shape.starts))
-
-
-@cache
-def _begun() -> dict[str, list[tuple[str, bool, str]]]:
-    """All that first words may have come to so far, the longest first, by the one or two signs they end with."""
-    found: dict[tuple[str, bool, str], None] = {}
-    for shape in SHAPES:
-        for start in shape.starts:
-            found |= {(start[:size], shape.any_case, shape.before): None for size in range(1, len(start))}
-    ends: dict[str, list[tuple[str, bool, str]]] = {}
-    for begun in sorted(found, key=lambda each: -len(each[0])):
-        ends.setdefault(begun[0][-2:].lower(), []).append(begun)
-    return ends

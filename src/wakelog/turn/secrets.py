@@ -4,8 +4,8 @@ Each row says how a provider's keys begin, of which signs the rest is made and h
 one is the same key. No checksum is asked for: beginning and length are hardly ever met by chance, and a key
 whose checksum is made another way would be missed. What stands in for a key (`your-key`, `xxxxx`, `${TOKEN}`) is none.
 
-A JSON Web Token is a secret here: whoever holds it is let in, and nothing else has that shape. A word like
-`password = …` is no shape: what follows it is as often code as a secret, and code must stay as it is written.
+A JSON Web Token is a secret here: whoever holds it is let in, and nothing else has that shape. Values that are known
+for a secret by their name alone are in `assignments.py`.
 Some keys begin with signs of no fixed form (`azure-client-secret`, `terraform-token`): there the mark stands for all
 but these few.
 """
@@ -57,7 +57,13 @@ _CLOUDS = (
         body=[Run("A-Za-z0-9+/=", 40, 40)],
         rest=_BASE64,
     ),
-    _key("amazon-bedrock-key", "ABSKQmVkcm9ja0FQSUtleS", least=40, signs=_BASE64, rest=_BASE64),
+    Shape(
+        word="amazon-bedrock-key",
+        starts=("ABSKQmVkcm9ja",),
+        body=["0FQSUtleS", Run(_BASE64, 40, 40)],
+        unless=f"0FQSUtleS{_STAND_IN}",
+        rest=_BASE64,
+    ),
     _key("google-api-key", "AIza", "AQ.Ab", least=35, signs=_WORD),
     _key("google-oauth-token", "ya29.", least=32, signs=_WORD, rest=_DOTTED),
     _key("google-refresh-token", "1//0", least=40, signs=_WORD),
@@ -200,6 +206,7 @@ _PAYMENTS = (
     Shape(
         word="paypal-token",
         starts=("access_token$",),
+        needs="$",
         body=[("production$", "sandbox$"), Run("a-z0-9", 16, 16), "$", Run(_HEX, 32, 32)],
     ),
     _key("shopify-token", "shpat_", "shpca_", "shppa_", "shpss_", least=32, signs=_ANY_HEX),
@@ -240,21 +247,19 @@ _ANYONES = (
         ],
         body=[Run("A-Za-z0-9+/=", 16, 16)],
         before=ANYWHERE,
+        needs="key",
         # Lines of base64 in whatever holds them together; the first five dashes end them.
         rest=r"A-Za-z0-9+/=\s\\\"',:|>-",
         until="-----",
     ),
     # The same in base64, as clusters keep it: beginnings of the words above, three letters in four signs.
-    _key(
-        "private-key",
-        "LS0tLS1CRUdJTiBQUklW",
-        "LS0tLS1CRUdJTiBSU0EgUFJJ",
-        "LS0tLS1CRUdJTiBFQyBQUklW",
-        "LS0tLS1CRUdJTiBEU0EgUFJJ",
-        "LS0tLS1CRUdJTiBPUEVOU1NIIFBS",
-        "LS0tLS1CRUdJTiBFTkNS",
-        least=40,
-        signs=_BASE64,
+    Shape(
+        word="private-key",
+        starts=("LS0tLS1CRUdJTiB",),
+        body=[
+            ("QUklW", "SU0EgUFJJ", "FQyBQUklW", "EU0EgUFJJ", "PUEVOU1NIIFBS", "FTkNS"),
+            Run(_BASE64, 40, 40),
+        ],
         rest=_BASE64,
     ),
     _key("age-secret-key", "AGE-SECRET-KEY-1", least=50, signs="A-Z0-9"),
@@ -267,6 +272,7 @@ _ANYONES = (
     Shape(
         word="bearer-token",
         starts=("bearer",),
+        clues=("earer",),
         kept=[Run(r"\s", 1, 2)],
         # Words have no digits; what is as long as this is none.
         unless=rf"{_STAND_IN}|[A-Za-z._~+/=-]{{20,39}}(?![{_BEARER}])",
@@ -287,6 +293,7 @@ _ANYONES = (
         word="api-key",
         starts=("x-api-key", "x-goog-api-key"),
         clues=("api-key",),
+        needs="key",
         kept=[_ASSIGNED],
         unless=rf"{_STAND_IN}|[A-Za-z._~+/=-]{{20,39}}(?![{_BEARER}])",
         body=[Run(_BEARER, 20, 64)],
@@ -306,4 +313,3 @@ _ANYONES = (
 )
 
 SHAPES: tuple[Shape, ...] = (*_MODELS, *_CLOUDS, *_CODE, *_MESSAGES, *_PAYMENTS, *_ANYONES)
-REACH = max(shape.reach for shape in SHAPES)

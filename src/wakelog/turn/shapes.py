@@ -7,7 +7,7 @@ particular secret (`secrets.py`), where to look for one (`searching.py`) or what
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TypeAlias
 
@@ -19,18 +19,30 @@ AFTER_ANY_BREAK = (
     r"|(?<=%[0-9A-Fa-f]{2})|(?<=\\x[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4}))"
 )
 ANYWHERE = ""
-LOOK_BEHIND = 6
+# How far before its first words a shape may look, and how much of a streamed text is therefore remembered.
+LOOK_BEHIND = 256
 NEVER = "(?!)"
 # Nearly every key is a run of these.
 WORD_SIGNS = "A-Za-z0-9_-"
 
 
 class Run(msgspec.Struct, frozen=True):
-    """So many signs of a class (as between square brackets)."""
+    """So many signs of a class (as between square brackets).
+
+    With `escapes` a backslash and the sign behind it count as one more sign of the class. A run that is `maximal` is
+    never shorter than it could be: what stands right behind it is no sign of the class, unless it has the most.
+    """
 
     signs: str
     least: int
     most: int
+    escapes: bool = False
+    maximal: bool = False
+
+    @property
+    def unit(self) -> str:
+        """The expression of one sign."""
+        return rf"(?:[{self.signs}]|\\[\s\S])" if self.escapes else f"[{self.signs}]"
 
 
 # A tuple is a choice, a list a sequence.
@@ -44,7 +56,12 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     only looks alike, `before` and `behind` say what must and what may not stand around it. `rest` are the signs
     that belong to the secret however many come; with `until` they end where that stands. `clues`
     are words one of which stands in every secret, near its beginning: quicker to look for than the beginnings. `needs`
-    is a word that stands in or right behind every secret.
+    is a word that stands in every secret, right behind it, or at most `LOOK_BEHIND` before it.
+
+    `check` is asked about a text that matches, and says whether it is a secret: it gets what stands before the match
+    (at most `LOOK_BEHIND` signs), what is kept, and the body. A shape that `yields` counts from its body on: what it
+    keeps is a name that may be shown at once, and a shape that does not yield and begins with the body, or before it,
+    comes first.
     """
 
     word: str
@@ -59,6 +76,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     any_case: bool = False
     clues: tuple[str, ...] = ()
     needs: str = ""
+    check: Callable[[str, str, str], bool] | None = None
+    yields: bool = False
 
     @property
     def mark(self) -> str:
@@ -86,10 +105,29 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
         return max(0, len(self.until) - 1)
 
     @cached_property
+    def escapes(self) -> bool:
+        """Whether a backslash makes the sign behind it belong to the secret."""
+        last = self.body[-1]
+        return isinstance(last, Run) and last.escapes
+
+    def found(self, text: str, place: int) -> re.Match[str] | None:
+        """The secret of this shape that begins at a place of a text."""
+        match = self.whole.match(text, place)
+        if match is None or self.check is None:
+            return match
+        before = text[max(0, place - LOOK_BEHIND) : place]
+        return match if self.check(before, text[place : match.start(1)], match.group(1)) else None
+
+    @cached_property
     def whole(self) -> re.Pattern[str]:
         """Matches the shape where it begins. The one group is the body."""
         behind = f"(?!{self.behind})" if self.behind else ""
         return self._compiled(f"{whole(self.kept or [])}(?!{self.unless})({whole(self.body)}){behind}")
+
+    @cached_property
+    def name(self) -> re.Pattern[str]:
+        """Matches what is kept: all that stands before the body."""
+        return self._compiled(whole(self.kept or []))
 
     @cached_property
     def opened(self) -> re.Pattern[str]:
@@ -102,7 +140,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     def more(self) -> re.Pattern[str]:
         """Matches what else belongs to the secret, once it is known for one."""
         stop = f"(?!{re.escape(self.until)})" if self.until else ""
-        return re.compile(f"(?:{stop}[{self.rest}])*+")
+        return re.compile(f"(?:{stop}{Run(self.rest, 1, 1, escapes=self.escapes).unit})*+")
 
     def _compiled(self, follows: str) -> re.Pattern[str]:
         starts = "|".join(map(re.escape, self.starts))
@@ -115,7 +153,7 @@ def longest(piece: Piece) -> int:
         case str():
             return len(piece)
         case Run():
-            return piece.most
+            return piece.most * (2 if piece.escapes else 1)
         case tuple():
             return max(map(longest, piece))
         case list():
@@ -141,7 +179,7 @@ def whole(piece: Piece) -> str:
         case str():
             return re.escape(piece)
         case Run():
-            return f"[{piece.signs}]{{{piece.least},{piece.most}}}"
+            return f"{piece.unit}{{{piece.least},{piece.most}}}{'+' if piece.maximal else ''}"
         case tuple():
             return f"(?:{'|'.join(map(whole, piece))})"
         case list():
@@ -154,7 +192,8 @@ def inside(piece: Piece) -> str:
         case str():
             return _nested((r"\Z", re.escape(sign)) for sign in reversed(piece))
         case Run():
-            return rf"[{piece.signs}]{{0,{piece.most - 1}}}\Z"
+            cut = r"\\?" if piece.escapes else ""
+            return rf"{piece.unit}{{0,{piece.most - 1}}}{cut}\Z"
         case tuple():
             return f"(?:{'|'.join(map(inside, piece))})"
         case list():

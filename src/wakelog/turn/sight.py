@@ -33,7 +33,7 @@ def look(tree: Tree, now_ms: int, attached: frozenset[str], rules: int = RULES, 
     waiting = msgspec.structs.replace(
         open_work, queue=queue_at_head(tree, open_work.queue, rules), cut=_not_followed(tree, branch, open_work.cut)
     )
-    return Sight(tree, branch, state, waiting, policy_in_force(state.context), now_ms, attached, rules)
+    return Sight(tree, branch, state, waiting, policy_in_force(state.context, rules), now_ms, attached, rules)
 
 
 def _not_followed(tree: Tree, branch: Branch, cut: str | None) -> str | None:

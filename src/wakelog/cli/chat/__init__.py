@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 # What `run` takes and a chat takes too: the very same options.
 _TERMS = (
     *("model", "agent", "sender", "system", "tools", "yes", "cwd"),
-    *("compact_at", "strategy", "unknown", "reasoning", "resume"),
+    *("compact_at", "strategy", "unknown", "reasoning", "redact", "resume"),
 )
 _LOOKED_AT = 20
 _LINE_AGAIN = "\r\x1b[K"

@@ -1,0 +1,130 @@
+"""Whether the value of an assignment is a secret, or code, a word, a placeholder or a name of something. Pure.
+
+A secret mixes letters with digits or with other signs; words and identifiers do not. What only stands in for a
+secret (`changeme`, `${TOKEN}`, `<your-password>`), the result of a call, a path, an address, the name of an algorithm
+and a version are none. Where a name is assigned in the form of an environment file (`DB_PASSWORD=…`), a plain word is a
+password too: code is not written like that.
+"""
+
+import base64
+import binascii
+import re
+from typing import Literal, TypeAlias
+
+Kind: TypeAlias = Literal["password", "secret", "token"]
+Form: TypeAlias = Literal["env", "bare", "quoted"]
+
+# The shortest value that is looked at, by the kind of its name.
+LEAST: dict[Kind, int] = {"password": 6, "secret": 6, "token": 8}
+_TRAILING = ".,:;!?…"
+# Signs that join words in identifiers, paths, addresses and base64: they say nothing about a value.
+_JOINS = frozenset("-_.:/=+,[]()#")
+_WORDS_MAX = 24
+_CASE_RUN = re.compile(r"[A-Z]+|[a-z]+")
+_STANDS_IN = re.compile(
+    # a variable, a template, a reference to where the secret is kept
+    r"[$<{*&|~^\[]|%[({a-z]|#\{|![a-z]+$|@\w*@|(?:env|vault|file|ssm|arn|ref\+|op|sops|enc)[:(\[]"
+    r"|[a-z][a-z0-9+.-]*://|sha\d{1,3}[-:_=]|md5[-:_=]|data:"
+    # or one in the middle
+    r"|.*?(?:\$\{|\$\(|\{\{|\}\}|%\(|%s(?![a-z0-9])|\{\w*\}|<[\w -]*>|\[redacted|\.\.\.|…|x{4}|\*{3}|_{4}|-{4}|\(\)"
+    r"|\)\.|=>|&&|\|\|"
+    # or words that say that something else belongs here
+    r"|your|example|placeholder|change[-_ ]?(?:me|it|this)|replace|insert|dummy|sample|todo|fixme|goes[-_]?here|lorem"
+    r"|redacted|secret[-_]here|foobar|0123456789|123456789|abcdef|deadbeef)",
+    re.IGNORECASE,
+)
+# Part of an expression or of a pattern; none of these stands in many passwords.
+_CODE = re.compile(r"\\[dwsbWSDB]|\[\^|\(\?|\[a-z|\[A-Z|\[0-9|\w\(|[a-z]\[|\w\s*\?\s*\w|^\w+\+=|==|!=|;$|->|::")
+_PATH = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\][a-z0-9._@{}/\\-]*|[a-z0-9._-]+(?:/[a-z0-9._-]+)+")
+_FILE = re.compile(
+    r"[\w./@-]+\.(?:pem|key|crt|cer|p12|pfx|jks|txt|json|ya?ml|toml|ini|cfg|conf|env|py|js|ts|tsx|rb|go|rs|java|md|html?"
+    r"|css|xml|sh|c|h|cc|cpp|svg|png|com|org|net|io|dev|local)"
+)
+_DOTTED_NAME = re.compile(r"[A-Za-z_][A-Za-z_]*\d{0,3}(?:\??\.[A-Za-z_]\w*)+")
+_NUMBERED_NAME = re.compile(r"(?:[A-Za-z]+[_-])*[A-Za-z]+[_-]?\d{1,3}")
+_NUMBERED_WORD = re.compile(
+    r"(?:[a-z]+[_-])*(?:pass|passwd|password|pwd|pw|secret|token|tok|key|user|name|str|string|val|value|arg|var|item"
+    r"|test|field|input|param|data|id|type|group|node|text|char|byte|bytes|obj|opt)s?[_-]?\d{0,2}",
+    re.IGNORECASE,
+)
+_PARTED_NAME = re.compile(r"[A-Za-z]+\d{0,3}(?:[-_][A-Za-z]+\d{0,3})+|[A-Z][a-z]+(?:[A-Z][a-z]+)+\d{0,3}")
+_STANDARD = re.compile(
+    r"(?:pbkdf2|argon2(?:id|i|d)?|scram|sha-?\d+|md[45]|aes|des3?|rsa|dsa|hmac|hs|rs|es|ps|ed25519|ed448|x25519|secp\d+\w\d"
+    r"|utf-?|base|oauth|u?int|float|latin|iso|x509|pkcs|http|tls|ipv|p|v|rfc|mod_?|b?crypt|win|unix|py|python|ascii)"
+    r"[-_]?\d*(?:[-_.+/](?:[a-z]+|\d+|[a-z]+\d+))*",
+    re.IGNORECASE,
+)
+_NUMBERS = re.compile(r"[-+]?[\d_]+(?:[.,:/xX*+-]\d+)*[a-zA-Z%]{0,2}|0x[0-9a-fA-F]{1,8}")
+_MIXED_RUN = 2.4
+_PIN = 6
+# Names of things have no more digits than these.
+_DIGITS_MAX = 2
+
+
+def is_secret_value(value: str, kind: Kind, form: Form) -> bool:
+    """Whether a value that is assigned to a name of some kind is a secret."""
+    core = value.rstrip(_TRAILING)
+    if len(core) < LEAST[kind] or not core.isprintable() or " " in core or _STANDS_IN.match(core):
+        return False
+    if core.isascii() and core.isdigit():
+        return kind == "password" and len(core) >= _PIN
+    if _NUMBERS.fullmatch(core) or _CODE.search(core) or _is_name_of_something(core):
+        return False
+    return _is_strong(core, kind, form)
+
+
+def _is_name_of_something(core: str) -> bool:
+    """Whether a value is a path, a file, a standard, or the name of another secret with a number."""
+    shapes = (_PATH, _FILE, _STANDARD, _NUMBERED_WORD)
+    return any(shape.fullmatch(core) for shape in shapes)
+
+
+def _is_strong(core: str, kind: Kind, form: Form) -> bool:
+    if not any(map(str.isalpha, core)):
+        return False
+    if any(map(str.isdigit, core)):
+        return not _is_numbered_name(core, kind, form)
+    if any(not sign.isalnum() and sign not in _JOINS for sign in core):
+        # Words with other signs in them are passwords, where they are text and no code.
+        return kind == "password" or (kind == "secret" and form != "bare")
+    return _is_word_in_env(core, kind, form) or _is_random_in_case(core)
+
+
+def _is_numbered_name(core: str, kind: Kind, form: Form) -> bool:
+    """Whether a value with digits is an identifier: `token2`, `self.key1`, `v1beta1`, `step-3-name`."""
+    if form == "bare" and _DOTTED_NAME.fullmatch(core):
+        return True
+    if kind == "password":
+        return form == "bare" and "_" in core and _NUMBERED_NAME.fullmatch(core) is not None
+    if len(core) > _WORDS_MAX or sum(map(str.isdigit, core)) > _DIGITS_MAX:
+        return False
+    is_parted = (kind == "token" or form == "bare") and _PARTED_NAME.fullmatch(core) is not None
+    return is_parted or _NUMBERED_NAME.fullmatch(core) is not None
+
+
+def _is_word_in_env(core: str, kind: Kind, form: Form) -> bool:
+    if form != "env" or kind == "token" or _NUMBERED_WORD.fullmatch(core):
+        return False
+    return "/" not in core and ":" not in core and "(" not in core and not core.isupper()
+
+
+def _is_random_in_case(core: str) -> bool:
+    """Whether capitals and small letters alternate more often than words in camel case do."""
+    letters = [sign for sign in core if sign.isalpha()]
+    runs = _CASE_RUN.findall(core)
+    return len(letters) >= 2 * LEAST["password"] and len(letters) / max(1, len(runs)) < _MIXED_RUN
+
+
+def is_basic_auth(value: str) -> bool:
+    """Whether a value is base64 of `user:password`, as files of docker and npm hold it."""
+    try:
+        raw = base64.b64decode(value[: len(value) // 4 * 4], validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return b":" in raw[1:] and raw.isascii() and raw.decode().isprintable()
+
+
+def is_any_password(value: str) -> bool:
+    """Whether a value is no placeholder, where nothing but a password can stand."""
+    core = value.rstrip(_TRAILING)
+    return bool(core) and not _STANDS_IN.match(core) and not _NUMBERED_WORD.fullmatch(core)
