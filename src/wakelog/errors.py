@@ -11,6 +11,7 @@
     └── StoreError          the storage itself failed or is damaged
         ├── Damaged         what is stored cannot be what was written
         ├── NoAccess        the system, or a server, does not let this user read or write it
+        ├── TooManyOpenFiles  no file descriptor is left; nothing was written
         └── NewerFormat     written by a newer wakelog than this one
 
 Failures of the outside world (a model, a tool, a network) are entries in the log and never
