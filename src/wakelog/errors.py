@@ -14,6 +14,7 @@
         ├── Unavailable     the store does not answer at the moment; the same call may succeed later
         ├── StoreBusy       another process held a lock for longer than the limit on the wait
         ├── Untrusted       another user owns it or may write to it, so no agent is run on it
+        ├── TooManyOpenFiles  no file descriptor is left; nothing was written
         └── NewerFormat     written by a newer wakelog than this one
 
 Failures of the outside world (a model, a tool, a network) are entries in the log and never

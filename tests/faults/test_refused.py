@@ -17,6 +17,7 @@ from wakelog.log.names import PART_MAX_BYTES
 from wakelog.reading import read_active, read_log
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
+from wakelog.testing.store_rig import journals_of
 
 NAMES = [
     "../outside/secret",
@@ -218,7 +219,7 @@ def test_files_beside_the_log_that_are_links_are_refused(place):
         lambda: store_of(place).append(NAME, b'{"type":"x","id":"y"}', after=5),
         lambda: store_of(place).held(NAME),
         lambda: store_of(place).journal(NAME, "r1", b"{}"),
-        lambda: store_of(place).journals(NAME),
+        lambda: journals_of(store_of(place), NAME),
         lambda: Session(store_of(place), NAME).acquire("h", ttl_s=1),
     ):
         with pytest.raises(StoreError):
