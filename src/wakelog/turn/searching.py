@@ -15,8 +15,8 @@ from wakelog.turn.shapes import LOOK_BEHIND, WORD_SIGNS, Piece, Run, Shape, long
 
 # Where first words stand, and the shapes they may belong to.
 Place: TypeAlias = tuple[int, tuple[Shape, ...]]
-# A word without which there is nothing to look for, and the words to look for.
-_Clue: TypeAlias = tuple[bytes, list[bytes]]
+# A word without which there is nothing to look for, and the words to look for, with how far before each to look.
+_Clue: TypeAlias = tuple[bytes, list[tuple[bytes, int]]]
 # What first words may have come to so far, whether in any case, what must stand before them, and if the shape yields.
 _Begun: TypeAlias = tuple[str, bool, re.Pattern[str], bool]
 # Below this a look at every place costs less than looking for runs and clues first.
@@ -95,6 +95,7 @@ class Finder:
         self.shapes = shapes
         self.longest_start = max(len(start) for shape in shapes for start in shape.starts)
         self._known: dict[str, tuple[Shape, ...]] = {}
+        self._gates: dict[tuple[Shape, ...], re.Pattern[str]] = {}
 
     @cached_property
     def reach(self) -> int:
@@ -121,7 +122,9 @@ class Finder:
     def beginnings(self, text: str, at: int) -> Iterator[Place]:
         """The places from `at` on where a secret may begin, in order."""
         if len(text) - at < SHORT:
-            yield from self.starts(text, at)
+            for place, shapes in self.starts(text, at):
+                if self._is_assigned(shapes, text, place):
+                    yield place, shapes
             return
         # One byte for each sign, so that places are the same in both.
         signs = text.encode("latin-1", "replace")
@@ -130,9 +133,20 @@ class Finder:
             # As `starts` does, without the cost of one more generator for each stretch.
             done = max(done, begin)
             while done < end and (found := search(text, done, end + longest)) and (place := found.start()) < end:
-                yield place, self.beginning_with(found.group())
+                shapes = self.beginning_with(found.group())
+                if self._is_assigned(shapes, text, place):
+                    yield place, shapes
                 done = place + 1
             done = max(done, end)
+
+    def _is_assigned(self, shapes: tuple[Shape, ...], text: str, place: int) -> bool:
+        """Whether what begins with the word of a name may be an assignment: prose has many such words."""
+        if not shapes or not shapes[0].yields:
+            return True
+        gate = self._gates.get(shapes)
+        if gate is None:
+            gate = self._gates[shapes] = re.compile("|".join(map(_name_of, _shortest_names(shapes))))
+        return gate.match(text, place) is not None
 
     def starts(self, text: str, begin: int, end: int | None = None) -> Iterator[Place]:
         """The places between two where the first words of a shape stand."""
@@ -167,10 +181,10 @@ class Finder:
         for needs, words in self._clues:
             if needs and needs not in lowered:
                 continue
-            for word in words:
+            for word, far in words:
                 place = lowered.find(word, at)
                 while place >= 0:
-                    found.append((max(at, place - self.longest_start), place + 1))
+                    found.append((max(at, place - far), place + 1))
                     place = lowered.find(word, place + 1)
         found.sort()
         return found
@@ -179,11 +193,23 @@ class Finder:
     def _clues(self) -> list[_Clue]:
         """What gives the shapes away that no run does: no word twice, and no word that holds another one."""
         found: dict[str, dict[str, None]] = {}
-        for shape in self.shapes:
-            if not (_WORDS.give_away(shape) or _CODES.give_away(shape)):
-                found.setdefault(shape.needs, {}).update(dict.fromkeys(map(str.lower, shape.clues or shape.starts)))
+        hidden = [shape for shape in self.shapes if not (_WORDS.give_away(shape) or _CODES.give_away(shape))]
+        for shape in hidden:
+            found.setdefault(shape.needs, {}).update(dict.fromkeys(map(str.lower, shape.clues or shape.starts)))
         always = [word for needs, words in found.items() if needs in ("", *words) for word in words]
-        return [(needs.encode(), kept) for needs, words in found.items() if (kept := _shortest(words, always))]
+        kept = [(needs, _shortest(words, always)) for needs, words in found.items()]
+        return [
+            (needs.encode(), [(word.encode(), self._far(word, hidden)) for word in words])
+            for needs, words in kept
+            if words
+        ]
+
+    def _far(self, word: str, shapes: list[Shape]) -> int:
+        """How far before a clue the secrets begin at most that it gives away."""
+        told = [shape for shape in shapes if any(word in clue.lower() for clue in shape.clues or shape.starts)]
+        places = [start.lower().rfind(word) for shape in told for start in shape.starts]
+        # A clue that is no part of the first words stands not far behind them.
+        return max(self.longest_start if place < 0 else place for place in places)
 
     @cached_property
     def _starts(self) -> re.Pattern[str]:
@@ -222,10 +248,25 @@ class Finder:
         return ends
 
 
-def _shortest(words: Iterable[str], always: Iterable[str]) -> list[bytes]:
+def _shortest_names(shapes: tuple[Shape, ...]) -> list[Shape]:
+    """The shapes whose names begin with no other one's name: where none of these is, none of the shapes is."""
+    return [shape for shape in shapes if not any(_begins_with(shape, other) for other in shapes)]
+
+
+def _begins_with(shape: Shape, other: Shape) -> bool:
+    own, its = shape.kept or [], other.kept or []
+    is_alike = (shape.starts, shape.any_case, shape.before) == (other.starts, other.any_case, other.before)
+    return is_alike and len(its) < len(own) and own[: len(its)] == its
+
+
+def _name_of(shape: Shape) -> str:
+    return f"(?i:{shape.name.pattern})" if shape.any_case else f"(?:{shape.name.pattern})"
+
+
+def _shortest(words: Iterable[str], always: Iterable[str]) -> list[str]:
     """The words that hold no other one of them, nor one that is looked for anyway."""
     others = [*words, *always]
-    return [word.encode() for word in words if not any(each in word and each != word for each in others)]
+    return [word for word in words if not any(each in word and each != word for each in others)]
 
 
 def _choice(texts: set[tuple[int, str]]) -> str:
