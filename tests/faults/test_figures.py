@@ -28,8 +28,8 @@ def test_rows_are_replaced_and_others_stay(tmp_path):
     text = path.read_text()
     assert text.startswith("Before.\n")
     assert text.endswith("Behind.\n")
-    assert "| power cut | files | 1,300 | 1,300 | 9 | 0 | - | 2026-01-02 |\n" in text
-    assert "| power cut | SQLite | 3 | 3 | 9 | 0 | - | 2026-01-01 |\n" in text
+    assert "| power cut | files | 1,300 | 1,300 | 9 | 0 | 2026-01-02 |\n" in text
+    assert "| power cut | SQLite | 3 | 3 | 9 | 0 | 2026-01-01 |\n" in text
     assert text.count("| power cut |") == 2
 
 

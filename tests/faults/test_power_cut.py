@@ -11,6 +11,7 @@ import subprocess
 
 import pytest
 
+from tests.faults.figures import Figure
 from tests.faults.power_rig import ENTRIES
 from tests.faults.processes import command, environment
 
@@ -49,16 +50,24 @@ def runs(*words: str) -> list[dict]:
     return found
 
 
+def figure(store: str, rig: str, found: list[dict]) -> Figure:
+    """The row of one sweep: every run but the last had a fault."""
+    faults = len(found) - 1
+    acknowledged = sum(run["later"] for run in found)
+    return Figure(rig, store, faults, faults, acknowledged, sum(bool(run["lost"]) for run in found))
+
+
 @pytest.mark.parametrize("way", ["same", "other"])
 @pytest.mark.parametrize("fault", ["once", "always", "data"])
 @pytest.mark.parametrize("store", ["files", "sqlite"])
-def test_what_was_acknowledged_after_a_refused_write(store, fault, way):
+def test_what_was_acknowledged_after_a_refused_write(store, fault, way, record):
     """Law 4: no acknowledged entry and no blob is missing after a cut at the next acknowledgement, nor at the end.
 
     A file system that has become read-only acknowledges nothing. In all other runs the second writer gets everything
     acknowledged, and there are some unless the journal of the file system is refused for long.
     """
     found = runs(store, fault, way)
+    record(figure(store, f"the n-th write is refused ({fault}, {way} process), then a power cut", found))
     assert [run["lost"] for run in found if run["lost"]] == []
     made_good = [run["later"] for run in found if run["failures"] and not run["read_only"]]
     assert made_good == [ENTRIES] * len(made_good)
@@ -66,6 +75,8 @@ def test_what_was_acknowledged_after_a_refused_write(store, fault, way):
 
 
 @pytest.mark.parametrize("store", ["files", "sqlite"])
-def test_without_the_rewrite_acknowledged_entries_are_lost(store):
+def test_without_the_rewrite_acknowledged_entries_are_lost(store, record):
     """The control: the rig finds the losses that the rewrite prevents."""
-    assert sum(bool(run["lost"]) for run in runs(store, "once", "same", "broken")) > 3
+    found = runs(store, "once", "same", "broken")
+    record(figure(store, "control: the same (once, same process) without the rewrite", found))
+    assert sum(bool(run["lost"]) for run in found) > 3
