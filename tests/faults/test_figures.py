@@ -14,7 +14,6 @@ def figure(**given):
             "applied": 3,
             "acknowledged": 9,
             "lost": 0,
-            "control": "-",
         }
         | given
     )
