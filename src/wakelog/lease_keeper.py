@@ -46,6 +46,8 @@ class LeaseKeeper:
                 self.renew()
 
     async def _wait_until_due(self) -> None:
+        # A term may be so short that the next renewal is always due: the run must go on in between.
+        await asyncio.sleep(0)
         while (left_s := self._term.due - self._uptime.now()) > 0:  # noqa: ASYNC110 - it is a clock that is waited for
             await asyncio.sleep(min(left_s, _LOOK_S))
 
