@@ -432,8 +432,8 @@ IN_STORES = (
         "locks of other sessions are held while one is waited for",
         "LOG-10",
         "stores/jsonl/store.py",
-        "appends, answers, AT_ONCE)",
-        "appends, answers, self.folder.lock_wait)",
+        "self._take_some(held, waiting, AT_ONCE, most=open_max())",
+        "self._take_some(held, waiting, self.folder.lock_wait, most=open_max())",
         (f"{STOPPED}::test_one_stuck_session_does_not_fail_a_group",),
     ),
     Mutant(

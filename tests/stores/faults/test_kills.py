@@ -207,7 +207,7 @@ def check_told(failed: list[list[str]]) -> None:
 
 def check_says_what_to_do(error: dict[str, str]) -> None:
     """One line that says what happened, and one that says what to do."""
-    assert error["error"] == "StoreError"
+    assert error["error"] in ("StoreError", "Unavailable")
     assert error["message"]
     assert "\n" not in error["message"] + error["hint"]
     assert error["hint"]

@@ -52,11 +52,16 @@ def asked(url: str, *words: str, before: Sequence[str] = ()) -> "subprocess.Comp
 
 
 def check_refused(url: str, done: "subprocess.CompletedProcess[str]", word: str) -> None:
-    """The command line failed, with one line that says why and what to do."""
+    """The command line failed, with one line that says why and what to do.
+
+    Before it, a server that does not answer is tried again for some seconds, and a line says so.
+    """
     assert (done.returncode, done.stdout) == (1, "")
-    check_lines(url, done.stderr)
-    assert done.stderr.startswith("wakelog: ")
-    assert word in done.stderr
+    *notices, line = done.stderr.splitlines()
+    check_lines(url, *notices, line)
+    assert [notice.endswith("trying again for 5 s") for notice in notices] in ([], [True])
+    assert line.startswith("wakelog: ")
+    assert word in line
     assert "should not" not in done.stderr, "it is taken for a bug"
 
 

@@ -205,20 +205,15 @@ class SqliteFile:
             wal.sync(self.path, self._lock)
 
     def _settle(self) -> None:
-        """Writes again what is in doubt, inside of a transaction: no other process may write behind it meanwhile.
+        """Writes again what is in doubt. Other descriptors of the file may still report the error: they are closed.
 
-        Other descriptors of the file may still report the error: they are closed.
+        That needs the lock file: a writer that has passed a stopped one in the queue must not do it beside that one.
         """
-        connection = self._connection("sync")
-        self.repeated(lambda: connection.execute("BEGIN IMMEDIATE"))
-        try:
-            if doubt_of(self._lock) is not None:
-                wal.settle(self.path, self._lock)
-        finally:
-            connection.rollback()
-        lock = self._lock if self._is_queued else None
-        self._drop("sync", lock=lock)
-        self._drop("quick", lock=lock)
+        if not self._is_queued:
+            raise busy(f"the lock file of {self.path}", file_lock_holder(self._lock), 0.0)
+        wal.settle(self.path, self._lock)
+        self._drop("sync", lock=self._lock)
+        self._drop("quick", lock=self._lock)
 
     def _keep_short(self) -> None:
         """Looks once in a while whether commits without a sync have made the write-ahead log long."""
