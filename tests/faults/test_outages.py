@@ -217,6 +217,7 @@ def test_the_tool_is_stopped_before_another_can_take_the_lease(shared_scene, pos
     assert scene.statuses() == ["unknown"]
 
 
+@pytest.mark.faults
 def test_control_a_worker_of_the_old_kind_is_overtaken(shared_scene, postgres_url):
     """The test above can fail: where one failed renewal ends renewing, the lease is free while the tool runs."""
     scene = shared_scene

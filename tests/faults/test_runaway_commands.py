@@ -210,9 +210,19 @@ async def _with_killed(rig, choose):
     """Runs a command and kills processes of its supervisor when all others have got away; gives the outcome."""
     task = asyncio.create_task(shell_call(rig.folder, rig.command, timeout_s=PATIENCE_S))
     assert await asyncio.to_thread(rig.wait_until_away)
-    for number in choose(*_supervisors(rig.pids[0])):
-        os.kill(number, signal.SIGKILL)
+    _kill_together(choose(*_supervisors(rig.pids[0])))
     return await task
+
+
+def _kill_together(numbers):
+    """Kills processes so that none of them can act on the death of another: all are stopped first."""
+    for number in numbers:
+        os.kill(number, signal.SIGSTOP)
+    for number in numbers:
+        while (process := supervisor.look(number)) is not None and process.runs:
+            os.sched_yield()
+    for number in numbers:
+        os.kill(number, signal.SIGKILL)
 
 
 @every_runaway
@@ -258,10 +268,7 @@ def test_the_worker_and_both_supervisors_are_killed_at_once(rig):
     with subprocess.Popen([INTERPRETER, "-m", "tests.faults.runaways", rig.folder], env=environment()) as worker:
         assert rig.wait_until_away()
         supervisors = _supervisors(rig.pids[0], above=worker.pid)
-        for number in (*supervisors, worker.pid):
-            os.kill(number, signal.SIGSTOP)
-        for number in (*supervisors, worker.pid):
-            os.kill(number, signal.SIGKILL)
+        _kill_together((*supervisors, worker.pid))
     assert rig.wait_until_gone()
     assert not rig.effect_happens()
 
