@@ -21,8 +21,8 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from wakelog.errors import StoreBusy
-from wakelog.stores import load
 from wakelog.stores.holding import seconds_since_boot
+from wakelog.stores.lock_holders import flock_holder
 from wakelog.stores.time_limit import earliest_stop
 
 DEFAULT_TIMEOUT_S = 30.0
@@ -36,7 +36,6 @@ _QUICK_TRIES = 20
 _QUICK_PAUSE_S = 0.000_1
 # How often the holder of a lock is looked at that can be done without.
 _LOOK_S = 1.0
-_HOLDERS = "wakelog.stores.lock_holders"
 
 
 class Holder(Protocol):
@@ -156,8 +155,7 @@ def lock_file(descriptor: int, how: int, lock: str, policy: LockWait) -> None:
 
 def file_lock_holder(descriptor: int) -> Holder | None:
     """The process that holds a `flock` lock on an open file."""
-    holder: Holder | None = load(_HOLDERS).flock_holder(descriptor)
-    return holder
+    return flock_holder(descriptor)
 
 
 def wait_for_file(descriptor: int, how: int, wait: Wait) -> None:

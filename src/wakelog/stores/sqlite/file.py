@@ -29,14 +29,13 @@ from urllib.parse import quote
 
 from wakelog.errors import Damaged, NewerFormat, NoAccess, StoreBusy, StoreError, Unavailable
 from wakelog.ports import Exposure
-from wakelog.stores import load
 from wakelog.stores.custody import Custody, Owners, folders_above
 from wakelog.stores.database.migrations import Migration, migrations, newest
 from wakelog.stores.doubt import doubt_of
 from wakelog.stores.files import make_private_folders, storage, storage_error, sync_folder
+from wakelog.stores.lock_holders import sqlite_holder
 from wakelog.stores.locking import (
     DEFAULT_WAIT,
-    Holder,
     LockWait,
     QueueWait,
     Wait,
@@ -170,7 +169,7 @@ class SqliteFile:
         return self._wait
 
     def _new_wait(self) -> Wait:
-        return Wait(self._lock_wait, f"the write lock of {self.path}", functools.partial(_lock_holder, self.path))
+        return Wait(self._lock_wait, f"the write lock of {self.path}", functools.partial(sqlite_holder, self.path))
 
     def repeated(self, statement: Callable[[], T]) -> T:
         """Run a statement that begins a transaction; again and again while another process is inside of one."""
@@ -410,7 +409,7 @@ class SqliteFile:
 
     def _busy(self) -> StoreBusy:
         """The error of a statement that SQLite itself waited with: a reader meets a file that is being made."""
-        return busy(f"the lock of {self.path}", _lock_holder(self.path), self._lock_wait.timeout_s)
+        return busy(f"the lock of {self.path}", sqlite_holder(self.path), self._lock_wait.timeout_s)
 
     def _write_error(self, error: sqlite3.Error) -> StoreError:
         """What SQLite said of a write. It does not tell a folder that it may not write to from other trouble."""
@@ -514,12 +513,6 @@ def store_error(what: str, error: sqlite3.Error) -> StoreError:
 
 def _is_busy(error: sqlite3.Error) -> bool:
     return _code(error) == sqlite3.SQLITE_BUSY
-
-
-def _lock_holder(path: str) -> Holder | None:
-    """The process that keeps a database locked."""
-    holder: Holder | None = load("wakelog.stores.lock_holders").sqlite_holder(path)
-    return holder
 
 
 def _code(error: sqlite3.Error) -> int:
