@@ -5,18 +5,31 @@ between, and after a crash until the session is woken, the journal is the only p
 Nothing is written here. `turn/unsealed.py` says what a journal means beside its log.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from wakelog.large_content import is_interrupted_output, with_clipped_output, with_long_texts_in_blobs
 from wakelog.log.codec import encode, fits_a_line
-from wakelog.log.content import Said, Text
-from wakelog.log.entry import FORMAT_VERSION, Known, Partial, Session
+from wakelog.log.content import Reply, Said, Text, ToolResult
+from wakelog.log.entry import (
+    FORMAT_VERSION,
+    Call,
+    ContextRecord,
+    Entry,
+    Known,
+    Message,
+    Partial,
+    Resumed,
+    Session,
+    ToolStarted,
+)
+from wakelog.log.id_table import NONE
 from wakelog.log.tree import Tree
 from wakelog.ports import Catalog, Hit, Store
 from wakelog.reading import read_active, read_log
+from wakelog.scanning import Scan, own_entries, path_entries
 from wakelog.stores import open_catalog, open_store
 from wakelog.turn.policy import policy_in_force
 from wakelog.turn.unsealed import Journals, subject_of, unsealed
@@ -65,6 +78,42 @@ def read_journals(store: Store, name: str, tree: Tree | None = None) -> JournalT
     clip_bytes = policy_in_force(branch_state(found.branch()).context).clip
     partials = tuple(_as_written(partial, clip_bytes) for partial in unsealed(found, journals))
     return JournalTexts(partials, store.held(name) is not None) if partials else NO_JOURNALS
+
+
+def journals_of_scan(store: Store, scan: Scan) -> JournalTexts:
+    """What the journals of a scanned session hold beyond its log: `read_journals` for a log of any size."""
+    journals = store.journals(scan.name)
+    if not journals:
+        return NO_JOURNALS
+    head = scan.outline.head
+    tree = _tree_about(journals, own_entries(store, scan))
+    context = None
+    for link in path_entries(store, scan, scan.outline.path(head), facts=False) if head != NONE else ():
+        context = link.value if isinstance(link.value, ContextRecord) else context
+        tree.set_head(link.id, link.seq)
+    clip_bytes = policy_in_force(context).clip
+    partials = tuple(_as_written(partial, clip_bytes) for partial in unsealed(tree, journals))
+    return JournalTexts(partials, store.held(scan.name) is not None) if partials else NO_JOURNALS
+
+
+def _tree_about(journals: Journals, entries: Iterable[Entry]) -> Tree:
+    """A tree of the entries that say what became of these journals, and of no others."""
+    replies, tree = set(journals), Tree(partial=True)
+    for entry in entries:
+        match entry.value:
+            case ToolStarted(reply_id=reply_id) if entry.id in journals:
+                replies.add(reply_id)
+                tree.add(entry)
+            case (
+                Call(reply_id=reply_id)
+                | Partial(reply_id=reply_id)
+                | Resumed(reply_id=reply_id)
+                | Message(message=ToolResult(reply_id=str() as reply_id))
+            ) if reply_id in replies:
+                tree.add(entry)
+            case Session() | Message(message=Reply()) if entry.id in journals or tree.root is None:
+                tree.add(entry)
+    return tree
 
 
 def _as_written(partial: Partial, clip_bytes: int) -> Partial:

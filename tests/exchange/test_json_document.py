@@ -2,10 +2,9 @@
 
 import json
 
+from tests.exchange.copies import exported
 from tests.laws.logs import bytes_of, store_of
-from wakelog.exchange.json_document import document
 from wakelog.forking import fork
-from wakelog.reading import read_log
 from wakelog.testing.builders import Story
 
 
@@ -15,7 +14,7 @@ def test_the_document():
     story.reply("b")
     story.user("c", at=first.id)
     story.session.rename("A title")
-    whole = json.loads(document(story.session.read()))
+    whole = json.loads(exported(story.store, story.session.name))
     assert list(whole) == ["format", "id", "name", "title", "state", "head", "active", "damage", "journals", "entries"]
     assert (whole["format"], whole["name"], whole["title"]) == ("wakelog/1", "crab_user_1", "A title")
     assert [json.loads(line) for line in bytes_of(story).splitlines()] == whole["entries"]
@@ -25,7 +24,7 @@ def test_the_document():
 def test_bytes_are_kept():
     """Law 10: unknown keys, odd numbers and odd spacing stay as they were written."""
     line = b'{"type":"later", "id":"x1","n":123456789012345678901,"f":1.0e5,"\\u00e9":"\\u0041"}'
-    content = document(read_log(store_of(b'\xef\xbb\xbf{"type":"session","id":"s1"}\r\n' + line + b"\nrubbish\n"), "s"))
+    content = exported(store_of(b'\xef\xbb\xbf{"type":"session","id":"s1"}\r\n' + line + b"\nrubbish\n"))
     assert line in content
     whole = json.loads(content)
     assert [hurt["kind"] for hurt in whole["damage"]] == ["unreadable"]
@@ -36,5 +35,5 @@ def test_a_fork_holds_what_it_inherited():
     story = Story()
     first = story.user("a")
     child = fork(story.session)
-    entries = json.loads(document(child.read()))["entries"]
+    entries = json.loads(exported(child.store, child.name))["entries"]
     assert [entry["id"] for entry in entries] == [story.session.id, first.id, child.id]

@@ -4,8 +4,9 @@ import os
 
 import pytest
 
+from tests.exchange.copies import copy_of
 from tests.laws.logs import bytes_of, store_of
-from wakelog.exchange.jsonl import exact, standalone
+from wakelog.exchange.jsonl import exact
 from wakelog.forking import fork
 from wakelog.log.lines import split
 from wakelog.log.proof import prove
@@ -36,7 +37,7 @@ def test_exact_bytes(raw):
 
 
 def is_fork(store, session):
-    return scan_log(store, session, lambda _: None).origin is not None
+    return scan_log(store, session).origin is not None
 
 
 def test_a_fork_of_a_fork_stands_alone():
@@ -51,7 +52,7 @@ def test_a_fork_of_a_fork_stands_alone():
     log = grandchild.read()
     assert is_fork(grandchild.store, grandchild.name)
     assert not is_fork(story.store, story.session.name)
-    made = standalone(grandchild.store, log)
+    made = copy_of(grandchild.store, grandchild.name)
     copy = read_log(store_of(made.content), "s")
     assert copy.damage == ()
     assert not prove(split([made.content])).broken
@@ -69,7 +70,7 @@ def test_a_fold_in_the_parent_hides_nothing_from_the_copy():
     child = fork(story.session)
     child.say("on we go")
     log = child.read()
-    copy = read_log(store_of(standalone(child.store, log).content), "s")
+    copy = read_log(store_of(copy_of(child.store, child.name).content), "s")
     assert words(copy) == words(log) == ["in short", "kept", "on we go"]
     assert "long ago" in bytes_of(story).decode()
     assert any(b"long ago" in entry.raw for entry in copy.entries)
@@ -84,7 +85,7 @@ def test_a_fork_without_its_parent():
     alone = store_of(b"".join(line.bytes for line in child.store.load(child.name)))
     log = read_log(alone, "s")
     assert [hurt.kind for hurt in log.damage] == ["origin"]
-    copy = read_log(store_of(standalone(alone, log).content), "s")
+    copy = read_log(store_of(copy_of(alone).content), "s")
     assert copy.damage == ()
     assert words(copy) == ["own words"]
 
@@ -93,5 +94,5 @@ def test_a_session_that_is_its_own_ancestor():
     """A loop of parents ends."""
     first = b'{"type":"session","id":"s","parent":{"session":"s","entry":"s","kind":"fork"}}\n'
     store = store_of(first)
-    made = standalone(store, read_log(store, "s"))
+    made = copy_of(store)
     assert read_log(store_of(made.content), "s").damage == ()

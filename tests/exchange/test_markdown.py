@@ -4,14 +4,18 @@ import pytest
 from markdown_it import MarkdownIt
 
 from wakelog.cli.safe import visible
-from wakelog.exchange.markdown import document
+from wakelog.exchange.markdown import About, document
 from wakelog.log.entry import Failed, ModelChange, Setting
 from wakelog.testing.builders import Story
+from wakelog.views.overview import overview
+from wakelog.views.transcript import count_messages, transcript
 
 
 def told(story):
     log = story.session.read()
-    return document(log, log.tree.branch(), visible)
+    branch, card = log.tree.branch(), overview(log.tree)
+    about = About(name=log.name, id=log.id, title=card.title, model=card.model, messages=count_messages(branch))
+    return "".join(document(about, transcript(branch), visible))
 
 
 def tokens(text):

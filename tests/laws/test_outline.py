@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, store_of, tell
 from wakelog.errors import WakelogError
 from wakelog.forking import fork
+from wakelog.log.id_table import NONE
 from wakelog.reading import read_log
-from wakelog.scanning import scan_log
+from wakelog.scanning import holes_before, path_entries, scan_log
 
 QUIET = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -23,6 +24,26 @@ def _scanned(store, session):
     seen = []
     scan = scan_log(store, session, lambda entry: seen.append(entry.raw))
     return scan.damage, scan.noted, scan.entries, seen
+
+
+def _branch_of_tree(store, session):
+    """The branch of the head: its links, the facts about them, where entries of it may be lost."""
+    tree = read_log(store, session, verify=True).tree
+    if tree.head is None:
+        return None
+    branch = tree.branch()
+    facts = {fact.id for fact in (*branch.inherited_facts, *branch.facts)}
+    return [link.raw for link in branch.links], facts, branch.holes
+
+
+def _branch_of_scan(store, session):
+    scan = scan_log(store, session)
+    if scan.outline.head == NONE:
+        return None
+    path = scan.outline.path(scan.outline.head)
+    entries = list(path_entries(store, scan, path))
+    facts = {entry.id for entry in entries if not entry.is_link}
+    return [entry.raw for entry in entries if entry.is_link], facts, holes_before(scan, path)
 
 
 def _outcome(read, store, session):
@@ -42,6 +63,7 @@ def test_a_scan_finds_what_a_tree_finds():
         store = store_of(damaged(bytes_of(tell(steps)), hurts))
         found = _outcome(_scanned, store, "s")
         assert found == _outcome(_read, store, "s")
+        assert _outcome(_branch_of_scan, store, "s") == _outcome(_branch_of_tree, store, "s")
         kinds.update(hurt.kind for hurt in found[0] if not isinstance(found[0], type))
 
     check()
@@ -66,6 +88,7 @@ def test_a_scan_finds_what_a_fork_inherits():
         for session in (child.name, grandchild.name):
             found = _outcome(_scanned, store, session)
             assert found == _outcome(_read, store, session)
+            assert _outcome(_branch_of_scan, store, session) == _outcome(_branch_of_tree, store, session)
             seen["damaged" if found[0] else "sound"] += 1
 
     check()

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.exchange.copies import copy_of, exported
 from tests.laws.values import IDS, JSON, ODD_JSON, values_of
 from wakelog.copying import copy
-from wakelog.exchange.json_document import document
-from wakelog.exchange.jsonl import standalone
 from wakelog.forking import fork
 from wakelog.log.codec import Undecodable, amended, canonical, decode, encode, plain
 from wakelog.log.entry import FACT_TYPES, LINK_TYPES, Fact, Link, Unknown
@@ -113,13 +112,13 @@ def test_valid_json_leaves_byte_for_byte(place, odd):
     store.replace("s", "crab_user_1", first + line + b"\n")
     log = read_log(store, "s")
     assert b"".join(line.bytes for line in store.load("s")) == first + line + b"\n"
-    assert line in document(log)
+    assert line in exported(store)
     (copied,) = copy(store, target, ["s"])
     assert (copied.status, b"".join(line.bytes for line in target.load("s"))) == ("copied", first + line + b"\n")
     if not place.startswith("malformed") and log.tree.head == "odd":
         forked = read_log(store, fork(OpenSession(store, "s")).name)
         hung = line.replace(b'"parentId":"s"', b'"parentId":"%b"' % forked.id.encode())
-        assert hung in [unsealed(kept) for kept in standalone(store, forked).lines]
+        assert hung in [unsealed(kept) for kept in copy_of(store, forked.name).lines]
 
 
 @given(odd=ODD_JSON)

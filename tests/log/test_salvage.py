@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
+from tests.exchange.copies import copy_of
 from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, store_of, tell
 from wakelog.errors import NewerFormat
 from wakelog.forking import fork
@@ -10,9 +11,8 @@ from wakelog.log.content import ToolResult
 from wakelog.log.entry import LINK_TYPES, DamageNote, Head, Label, Message, Session, Unknown
 from wakelog.log.lines import split
 from wakelog.log.proof import prove
-from wakelog.log.salvage import salvage
 from wakelog.log.seal import seal_of, unsealed
-from wakelog.log.tree import Branch, Tree
+from wakelog.log.tree import Tree
 from wakelog.reading import read_active, read_log
 from wakelog.testing.builders import Story
 from wakelog.views.context import build_context
@@ -29,7 +29,7 @@ def lines_of(raw):
 
 def copied(raw):
     """The copy of a log, and the copy read back."""
-    made = salvage(lines_of(raw))
+    made = copy_of(store_of(raw))
     return made, read_log(store_of(made.content), "s")
 
 
@@ -50,7 +50,7 @@ def proven(content):
 def test_the_copy_of_a_sound_log_is_that_log(steps):
     """Law 10: nothing is encoded again that need not be; a sound log comes out byte for byte."""
     raw = bytes_of(tell(steps))
-    made = salvage(lines_of(raw))
+    made = copy_of(store_of(raw))
     assert made.content == raw
     assert (made.mended, made.lost, made.left_out) == (0, 0, ())
 
@@ -116,9 +116,9 @@ def test_bodies_keep_their_bytes(steps, hurts):
 def test_the_copy_of_a_copy_is_the_copy(steps, hurts):
     """Rule 4: the same log gives the same copy, and a copy needs no copy."""
     raw = damaged(bytes_of(tell(steps)), hurts)
-    made = salvage(lines_of(raw))
-    assert salvage(lines_of(raw)).content == made.content
-    assert salvage(lines_of(made.content)).content == made.content
+    made = copy_of(store_of(raw))
+    assert copy_of(store_of(raw)).content == made.content
+    assert copy_of(store_of(made.content)).content == made.content
 
 
 def _ids(entries):
@@ -211,8 +211,8 @@ def test_the_first_line_lost():
 
 
 def test_nothing_readable_gives_no_copy():
-    assert salvage(lines_of(b"rubbish\nmore\n")).lines == ()
-    assert salvage(lines_of(b"")).lines == ()
+    assert copy_of(store_of(b"rubbish\nmore\n")).lines == ()
+    assert copy_of(store_of(b"")).lines == ()
 
 
 def test_a_body_that_cannot_be_read_is_left_out_and_its_children_kept():
@@ -272,7 +272,7 @@ def test_a_newer_line_stops_it():
     """LOG-7: what a newer wakelog wrote is not damage, and must not be lost in a copy."""
     raw = bytes_of(told()) + b'{"v":9,"seq":4,"type":"message","id":"n1"}\n'
     with pytest.raises(NewerFormat, match="format 9"):
-        salvage(lines_of(raw))
+        copy_of(store_of(raw))
 
 
 # ── forks ────────────────────────────────────────────────────────────────────────────────────────
@@ -297,7 +297,7 @@ def standalone(child):
     above = read_log(child.store, origin.session).tree.branch(origin.entry)
     tree = Tree()
     tree.inherit(above)
-    made = salvage(child.store.load(child.name), above)
+    made = copy_of(child.store, child.name)
     return tree.add_all(log.entries), made, read_log(store_of(made.content), "s")
 
 
@@ -353,11 +353,6 @@ def test_settings_in_force_come_along():
     context = build_context(copy.tree.branch())
     assert (context.model, context.provider) == ("m7", "p7")
     assert overview(copy.tree).settings == {"depth": 3}
-
-
-def test_an_empty_branch_is_none():
-    raw = bytes_of(told())
-    assert salvage(lines_of(raw), Branch(())).content == raw
 
 
 def test_a_result_keeps_answering_its_call():

@@ -23,10 +23,8 @@ from wakelog.cli.safe import visible
 from wakelog.cli.store_checks import StoreReport, check_store
 from wakelog.cli.times import plural, size
 from wakelog.errors import UsageError
-from wakelog.exchange.jsonl import standalone
+from wakelog.exchange.jsonl import in_pieces, standalone
 from wakelog.log.proof import Proof, prove
-from wakelog.log.salvage import Salvaged
-from wakelog.reading import read_log
 from wakelog.scanning import Scan, scan_log
 
 _RELINKED_SHOWN = 20
@@ -180,11 +178,10 @@ def doctor(asked: Asked, session: str | None, salvage: str | None) -> None:
 
 
 def _salvaged(address: Address, path: str) -> dict[str, object]:
-    log = read_log(address.store, address.name, verify=True)
-    copy: Salvaged = standalone(address.store, log)
-    if not copy.lines:
-        raise UsageError(f"nothing in {log.name} can be read", hint="there is nothing to make a copy of")
-    write_new(path, [copy.content])
+    copy = standalone(address.store, scan_log(address.store, address.name, verify=False))
+    if copy is None:
+        raise UsageError(f"nothing in {address.name} can be read", hint="there is nothing to make a copy of")
+    write_new(path, in_pieces(copy))
     return {
         "file": path,
         "entries": copy.kept,

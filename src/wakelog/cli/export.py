@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 
 import click
 
@@ -13,10 +14,21 @@ from wakelog.cli.output import put_bytes
 from wakelog.cli.safe import visible
 from wakelog.errors import StoreError, UsageError
 from wakelog.exchange import json_document, jsonl, markdown
-from wakelog.journals import read_journals
+from wakelog.exchange.branch_rows import branch_rows
+from wakelog.journals import journals_of_scan
+from wakelog.log.entry import Queued
+from wakelog.log.id_table import NONE
 from wakelog.log.lines import Damage
+from wakelog.log.tail import MESSAGE_MODES
+from wakelog.overviews import read_overview
 from wakelog.reading import read_log
-from wakelog.scanning import scan_log
+from wakelog.scanning import Scan, path_entries, scan_log
+from wakelog.views.overview import Overview
+from wakelog.views.state import queued_on
+from wakelog.views.transcript import queue_rows
+
+_LINES_OF_A_PIECE = 1_000
+
 
 
 @command(
@@ -52,22 +64,58 @@ def export(asked: Asked, session: str, shape: str, output: str | None, at: str |
 
 def _lines(address: Address) -> tuple[Iterable[bytes], Sequence[Damage]]:
     """The log itself. A log that needs no other is checked and written line by line, however long it is."""
-    scan = scan_log(address.store, address.name, lambda _: None)
+    scan = scan_log(address.store, address.name)
     if scan.origin is None:
         return jsonl.exact(address.store.load(address.name), scan.size), scan.damage
     if sys.stderr.isatty():
         note("a fork is written out whole: its parent's branch, then its own entries")
-    log = read_log(address.store, address.name, verify=True)
-    return [jsonl.standalone(address.store, log, verify=True).content], log.damage
+    copy = jsonl.standalone(address.store, scan, verify=True)
+    return jsonl.in_pieces(copy) if copy is not None else [], scan.damage
 
 
 def _document(address: Address, shape: str) -> tuple[Iterable[bytes], Sequence[Damage]]:
-    log = read_log(address.store, address.name, verify=True)
-    journals = read_journals(address.store, log.name, log.tree)
+    store = address.store
+    scan = scan_log(store, address.name)
+    card = read_overview(store, address.name)
+    journals = journals_of_scan(store, scan)
     if shape == "json":
-        return [json_document.document(log, journals)], log.damage
-    branch = log.tree.branch(find_link(log, address.entry))
-    return [markdown.document(log, branch, visible, journals).encode()], log.damage
+        return json_document.document(store, scan, card.title, card.state, journals), scan.damage
+    path, waiting = _branch(address, scan, card)
+    about = markdown.About(
+        name=scan.name,
+        id=scan.id,
+        title=card.title,
+        created=card.created,
+        cwd=card.cwd,
+        model=card.model,
+        messages=scan.outline.count_messages(path),
+        damage=len(scan.damage),
+    )
+    rows = chain(branch_rows(store, scan, path, journals), queue_rows(waiting))
+    return _encoded(markdown.document(about, rows, visible)), scan.damage
+
+
+def _branch(address: Address, scan: Scan, card: Overview) -> tuple[bytearray, tuple[Queued, ...]]:
+    """The branch that was asked for, as marks in the outline, and the messages that wait at its end."""
+    outline = scan.outline
+    head = outline.head
+    if address.entry is not None:
+        named = find_link(read_log(address.store, address.name, verify=True), address.entry)
+        head = outline.number(named) if named is not None else NONE
+    if head == NONE:
+        return bytearray(len(outline)), ()
+    path = outline.path(head)
+    if head == outline.head:
+        return path, tuple(queued for queued in card.queue if queued.mode in MESSAGE_MODES)
+    own = (entry for entry in path_entries(address.store, scan, path) if outline.number(entry.id) >= outline.inherited)
+    return path, queued_on(own)
+
+
+def _encoded(pieces: Iterable[str]) -> Iterator[bytes]:
+    """Text as bytes, in pieces of many lines."""
+    texts = iter(pieces)
+    while piece := "".join(islice(texts, _LINES_OF_A_PIECE)):
+        yield piece.encode()
 
 
 def write_new(path: str, content: Iterable[bytes]) -> None:

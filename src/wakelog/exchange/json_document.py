@@ -1,44 +1,76 @@
 """JSON: a session as one document, for programs that would rather not read lines.
 
-Entries are embedded as the bytes they are stored as; around them stands what a reader would otherwise
-have to work out: where the head is, which entries are on the active branch, what could not be read.
+Entries are embedded as the bytes they are stored as; around them stands what a reader would otherwise have to work out:
+where the head is, which entries are on the active branch, what could not be read. The document is written piece by
+piece: of the entries only the ids on the active branch are held.
 """
+
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from wakelog.journals import NO_JOURNALS, JournalTexts
 from wakelog.log.entry import FORMAT_VERSION, Entry
-from wakelog.reading import Log
-from wakelog.views.overview import overview
+from wakelog.log.id_table import NONE
+from wakelog.ports import Store
+from wakelog.scanning import Scan, inherited_entries, own_entries, path_entries
 
 _BOM = b"\xef\xbb\xbf"
+_PIECE_BYTES = 1024 * 1024
 
 
-def document(log: Log, journals: JournalTexts = NO_JOURNALS) -> bytes:
+def document(
+    store: Store, scan: Scan, title: str | None, state: str, journals: JournalTexts = NO_JOURNALS
+) -> Iterator[bytes]:
     """The document, LF included; `journals` is what the session's journals hold beyond its log."""
-    card = overview(log.tree, damaged=bool(log.damage))
-    content = {
+    head, active = _active_branch(store, scan)
+    about = {
         "format": f"wakelog/{FORMAT_VERSION}",
-        "id": log.id,
-        "name": log.name,
-        "title": card.title,
-        "state": card.state,
-        "head": log.tree.head,
-        "active": [link.id for link in log.tree.branch().links],
-        "damage": [
-            {"line": hurt.line, "offset": hurt.offset, "kind": hurt.kind, "reason": hurt.reason} for hurt in log.damage
-        ],
-        "journals": journals.values(log.name),
-        "entries": [_raw(entry) for entry in _entries(log)],
+        "id": scan.id,
+        "name": scan.name,
+        "title": title,
+        "state": state,
+        "head": head,
     }
-    return msgspec.json.encode(content) + b"\n"
+    damage = [
+        {"line": hurt.line, "offset": hurt.offset, "kind": hurt.kind, "reason": hurt.reason} for hurt in scan.damage
+    ]
+    yield b"{%b," % _members(about)
+    yield b'"active":[%b],' % active
+    yield _members({"damage": damage, "journals": journals.values(scan.name)})
+    yield b',"entries":['
+    yield from _joined(_entries(store, scan))
+    yield b"]}\n"
 
 
-def _entries(log: Log) -> list[Entry]:
+def _active_branch(store: Store, scan: Scan) -> tuple[str | None, bytearray]:
+    """The id of the head, and the ids of its branch as the items of a JSON array."""
+    head, ids = None, bytearray()
+    if scan.outline.head != NONE:
+        for link in path_entries(store, scan, scan.outline.path(scan.outline.head), facts=False):
+            head = link.id
+            ids += (b"," if ids else b"") + msgspec.json.encode(head)
+    return head, ids
+
+
+def _entries(store: Store, scan: Scan) -> Iterator[Entry]:
     """What a fork inherited, then everything of its own in the order of the log."""
-    inherited = [link for link in log.tree.links.values() if log.tree.is_inherited(link.id)]
-    return [*inherited, *log.entries]
+    yield from inherited_entries(store, scan)
+    yield from own_entries(store, scan, repeated=True)
 
 
-def _raw(entry: Entry) -> msgspec.Raw:
-    return msgspec.Raw(entry.raw.removeprefix(_BOM).strip())
+def _joined(entries: Iterable[Entry]) -> Iterator[bytes]:
+    """Entries as the items of a JSON array, in pieces of many."""
+    piece, comma = bytearray(), b""
+    for entry in entries:
+        piece += comma + entry.raw.removeprefix(_BOM).strip()
+        comma = b","
+        if len(piece) > _PIECE_BYTES:
+            yield bytes(piece)
+            piece.clear()
+    yield bytes(piece)
+
+
+def _members(values: Mapping[str, object]) -> bytes:
+    """Values as the members of a JSON object, without its braces."""
+    return msgspec.json.encode(values)[1:-1]

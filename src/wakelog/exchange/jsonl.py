@@ -6,17 +6,13 @@ written out whole: the parent's branch, then its own entries, sealed anew as one
 
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
-from wakelog.errors import WakelogError
-from wakelog.log.entry import Origin, Session
-from wakelog.log.lines import Line
-from wakelog.log.salvage import Salvaged, salvage
-from wakelog.log.tree import Branch, Tree
+from wakelog.errors import NewerFormat
+from wakelog.log.entry import Entry, Session
+from wakelog.log.lines import Damage, Line
+from wakelog.log.salvage import CleanCopy, Original
 from wakelog.ports import Store
-from wakelog.reading import Log, read_log
+from wakelog.scanning import Scan, inherited_entries, own_entries
 
-_ANCESTORS_MAX = 64
 _PIECE_BYTES = 1024 * 1024
 
 
@@ -34,38 +30,59 @@ def exact(lines: Iterable[Line], size: int) -> Iterator[bytes]:
     yield b"".join(piece)
 
 
-def standalone(store: Store, log: Log, *, verify: bool = False) -> Salvaged:
+def standalone(store: Store, scan: Scan, *, verify: bool = False) -> CleanCopy | None:
     """A clean copy of a log that needs no other: what can be read, a fork with its parent's branch.
 
-    With `verify` lines whose seals do not match are left out; of the parent they always are.
+    `scan` is that of the log, made with the same `verify`. None if nothing can be read.
     """
-    return salvage(store.load(log.name), _ancestry(store, log, ()), verify=verify)
-
-
-def _origin(log: Log) -> Origin | None:
-    first = log.session.value if log.session else None
-    origin = first.parent if isinstance(first, Session) else None
-    return origin if origin is not None and origin.kind == "fork" else None
-
-
-def _ancestry(store: Store, log: Log, children: tuple[str, ...]) -> Branch | None:
-    """The branch a fork goes on from, from its very beginning: what was folded away is history, but it is there.
-
-    None for a session that is no fork, and for one whose parent cannot be read.
-    """
-    origin = _origin(log)
-    if origin is None or log.id in children or len(children) > _ANCESTORS_MAX:
+    _refuse_newer(scan.damage)
+    if scan.first is None:
         return None
-    try:
-        parent = read_log(store, origin.session, verify=True)
-        tree = Tree()
-        above = _ancestry(store, parent, (*children, log.id))
-        if above is not None:
-            tree.inherit(above)
-        branch = tree.add_all(parent.entries).branch(origin.entry)
-        holes = parent.tree.branch(origin.entry).holes
-        end = branch.tip.offset if branch.tip is not None else -1
-        kept = tuple(hole for hole in holes if hole.session or hole.offset <= end)
-        return msgspec.structs.replace(branch, holes=kept)
-    except WakelogError:
-        return None
+    ancestors = [ancestor.session.value for ancestor in scan.ancestors if ancestor.session is not None]
+    original = Original(
+        outline=scan.outline,
+        first=scan.first,
+        session=scan.session,
+        lines=lambda: _until(scan.size, store.load(scan.name)),
+        id_of=lambda number: _id_of(store, scan, number),
+        verify=verify,
+        inherited=lambda: inherited_entries(store, scan, facts=True),
+        inherited_sessions=[session for session in ancestors if isinstance(session, Session)],
+        inherited_holes=scan.inherited_holes,
+    )
+    return CleanCopy(original)
+
+
+def in_pieces(copy: CleanCopy) -> Iterator[bytes]:
+    """The bytes of a copy, in pieces of many lines."""
+    piece, held = [], 0
+    for line in copy.lines():
+        piece += [line, b"\n"]
+        held += len(line)
+        if held > _PIECE_BYTES:
+            yield b"".join(piece)
+            piece, held = [], 0
+    yield b"".join(piece)
+
+
+def _refuse_newer(damage: Iterable[Damage]) -> None:
+    """What a newer version wrote is not damage, and must not be lost in a copy."""
+    newer = next((hurt for hurt in damage if hurt.kind == "newer" and not hurt.session), None)
+    if newer is not None:
+        raise NewerFormat(f"line {newer.line}: {newer.reason}", hint="upgrade wakelog and try again")
+
+
+def _until(size: int, lines: Iterable[Line]) -> Iterator[Line]:
+    """The lines that were there when a log was scanned."""
+    for line in lines:
+        if line.offset >= size:
+            return
+        yield line
+
+
+def _id_of(store: Store, scan: Scan, number: int) -> str:
+    """The id of an entry by its number; the log is read for it."""
+    outline = scan.outline
+    entries: Iterator[Entry]
+    entries = inherited_entries(store, scan) if number < outline.inherited else own_entries(store, scan)
+    return next(entry.id for entry in entries if outline.number_of(entry) == number)

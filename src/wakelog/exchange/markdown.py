@@ -7,15 +7,12 @@ Rule 3: `visible` makes control characters harmless; the caller hands it in, sin
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from wakelog.journals import NO_JOURNALS, JournalTexts
+import msgspec
+
 from wakelog.log.codec import canonical
-from wakelog.log.tree import Branch
-from wakelog.reading import Log
-from wakelog.views.overview import overview
-from wakelog.views.queue import waiting_messages
-from wakelog.views.transcript import Row, count_messages, transcript
+from wakelog.views.transcript import Row
 
 _TICKS = re.compile(r"`+")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -25,21 +22,44 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 Visible = Callable[[str], str]
 
 
-def document(log: Log, branch: Branch, visible: Visible, journals: JournalTexts = NO_JOURNALS) -> str:
-    """The document of one branch, with what its journals hold beyond the log."""
-    lines = [*_head(log, branch, visible)]
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What the head of a document says of its session."""
+
+    name: str
+    id: str
+    title: str | None = None
+    created: str = ""
+    cwd: str = ""
+    model: str | None = None
+    messages: int = 0
+    damage: int = 0
+
+
+def document(about: About, rows: Iterable[Row], visible: Visible) -> Iterator[str]:
+    """The document of one branch, in pieces; `rows` are those of its transcript."""
+    blank = 0
+    for line in _lines_of(about, rows, visible):
+        if line:
+            yield "\n" * blank + line
+            blank = 0
+        blank += 1
+    yield "\n"
+
+
+def _lines_of(about: About, rows: Iterable[Row], visible: Visible) -> Iterator[str]:
+    yield from _head(about, visible)
     last = ""
-    waiting = waiting_messages(log.tree) if branch.tip is not None and branch.tip.id == log.tree.head else None
-    for row in transcript(branch, journals.partials, running=journals.running, waiting=waiting):
+    for row in rows:
         if row.kind == "session":
             continue
         if row.entry_id != last:
-            lines += [*([""] if lines[-1] else []), _heading(row, visible), ""]
+            if not last:
+                yield ""
+            yield from (_heading(row, visible), "")
             last = row.entry_id
-        lines += _body(row, visible)
+        yield from _body(row, visible)
         if row.journal:
-            lines += [f"*{row.journal}: {_next(row, log.name)}*", ""]
-    return "\n".join(lines).rstrip("\n") + "\n"
+            yield from (f"*{row.journal}: {_next(row, about.name)}*", "")
 
 
 def _next(row: Row, name: str) -> str:
@@ -47,18 +67,17 @@ def _next(row: Row, name: str) -> str:
     return "being written" if row.journal == "running" else f"`wakelog wake {name}` continues it"
 
 
-def _head(log: Log, branch: Branch, visible: Visible) -> Iterator[str]:
-    card = overview(log.tree, damaged=bool(log.damage))
-    yield f"# {_inline(card.title or log.name, visible)}"
+def _head(about: About, visible: Visible) -> Iterator[str]:
+    yield f"# {_inline(about.title or about.name, visible)}"
     yield ""
     facts = (
-        ("session", f"`{log.name}`"),
-        ("id", f"`{log.id}`"),
-        ("begun", _inline(card.created, visible)),
-        ("folder", _code(card.cwd, visible)),
-        ("model", _code(card.model or "", visible)),
-        ("messages", str(count_messages(branch))),
-        ("damage", f"{len(log.damage)} places could not be read" if log.damage else ""),
+        ("session", f"`{about.name}`"),
+        ("id", f"`{about.id}`"),
+        ("begun", _inline(about.created, visible)),
+        ("folder", _code(about.cwd, visible)),
+        ("model", _code(about.model or "", visible)),
+        ("messages", str(about.messages)),
+        ("damage", f"{about.damage} places could not be read" if about.damage else ""),
     )
     for name, value in facts:
         if value:

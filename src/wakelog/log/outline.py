@@ -1,18 +1,22 @@
 """The outline of a log: which entries it holds and what hangs on what, in about 40 bytes an entry.
 
 A `Tree` holds every entry and takes about three times the size of its log. An outline takes no entry in: it answers
-which ids are known, which link an id names, and which path leads to a link, and it reports the same damage as a tree
-(`tests/laws/test_outline.py`). So a log of any size can be checked and copied line by line.
+which ids are known, which link an id names, which path leads to a link and where the head is, and it reports the same
+damage as a tree (`tests/laws/test_outline.py`). So a log of any size can be checked and copied line by line.
 """
 
 from array import array
+from itertools import compress
 
 from wakelog.log.digest import digest_of
-from wakelog.log.entry import Entry, Head
+from wakelog.log.entry import Compaction, Entry, Head, Message
 from wakelog.log.id_table import NONE, IdTable, key_of
 from wakelog.log.lines import Damage, DamageKind
 from wakelog.log.seal import seal_of
 from wakelog.log.tree import subject
+
+# What an entry is, in one byte: a fact is 0.
+_FACT, _LINK, _MESSAGE = range(3)
 
 
 class Outline:
@@ -22,49 +26,81 @@ class Outline:
         self.damage: list[Damage] = []
         self.inherited = 0
         """How many of the first entries belong to the session that this one was forked from."""
-        self.sources = array("i")
-        """For each inherited entry, its number in the parent's outline."""
+        self.root = NONE
+        self.last_link = NONE
+        self.head = NONE
+        """The link that the next entry goes under; `Tree` says by which rules."""
+        self.repeated: set[int] = set()
+        """The hashes of the ids that stand in the log more than once."""
         self._ids = IdTable()
         # Of a link the link before it on its branch; of a fact the link that it is about.
         self._links = array("i")
         self._offsets = array("Q")
         self._seals = array("Q")
-        self._is_link = bytearray()
-        self._root = self._last_link = NONE
+        self._kinds = bytearray()
+        self._last_seq = self._gap_seq = self._head_seq = -1
 
     # ── growing ──────────────────────────────────────────────────────────────────────────────────
 
     def add(self, entry: Entry) -> None:
         """Takes in the next entry of the log, and reports what does not fit."""
         key = key_of(entry.id)
+        self._count(entry.seq)
         if self._ids.number(key) != NONE:
+            self.repeated.add(key)
             self._report(entry, "repeated", f"the id {entry.id} stands here a second time")
         elif entry.is_link:
-            self._append(key, self._parent(entry), entry, is_link=True)
+            self._add_link(key, entry)
         else:
-            self._append(key, self._about(entry), entry, is_link=False)
+            self._append(key, self._about(entry), entry, _FACT)
+
+    def _count(self, seq: int) -> None:
+        if seq > self._last_seq:
+            if seq > self._last_seq + 1:
+                self._gap_seq = seq - 1
+            self._last_seq = seq
+
+    def _add_link(self, key: int, entry: Entry) -> None:
+        parent = self._parent(entry)
+        head = self._head_after(entry, parent)
+        self._append(key, parent, entry, _MESSAGE if type(entry.value) is Message else _LINK)
+        if head != NONE:
+            self._set_head(head, entry.seq)
+
+    def _head_after(self, entry: Entry, parent: int) -> int:
+        """Where a link, whose number will be the next one, leaves the head; `NONE` if it does not move it."""
+        value, number = entry.value, len(self)
+        if isinstance(value, Compaction) and value.state is not None:
+            return number if value.parent_id == value.state.head else self._resolved(value.state.head)
+        if self.head == NONE or value.seq is None:
+            return number
+        is_bridged = value.parent_id is not None and self._resolved(value.parent_id) == NONE
+        moves = self._gap_seq > self._head_seq if is_bridged else parent == self.head
+        return number if moves else NONE
+
+    def _set_head(self, link: int, seq: int) -> None:
+        self.head, self._head_seq = link, seq
 
     def inherit(self, parent: "Outline", path: bytearray) -> None:
         """Begins with the entries of another outline that are marked in `path`, and with what is said about them."""
         numbers = array("i", [NONE]) * len(parent)
         for number in range(len(parent)):
-            key, link, offset, seal, is_link = parent.record(number)
-            if not (path[number] if is_link else link != NONE and path[link]):
+            key, link, offset, seal, kind = parent._record(number)
+            if not (path[number] if kind else link != NONE and path[link]):
                 continue
-            before = self._last_link if is_link else numbers[link]
+            before = self.last_link if kind else numbers[link]
             numbers[number] = len(self)
-            self.sources.append(number)
-            self._take(key, before, offset, seal, is_link=is_link)
+            self._take(key, before, offset, seal, kind)
         self.inherited = len(self)
 
     def _parent(self, entry: Entry) -> int:
         named = entry.value.parent_id
         if named is None:
-            return self._last_link
+            return self.last_link
         found = self._resolved(named)
         if found == NONE:
             self._report(entry, "bridged", f"its parent {named} cannot be read")
-            return self._last_link
+            return self.last_link
         return found
 
     def _about(self, entry: Entry) -> int:
@@ -74,31 +110,38 @@ class Outline:
             self._report(entry, "orphan", f"it speaks of {named}, which does not stand before it")
         link = self._first(self._resolved(subject(value)), hung)
         if isinstance(value, Head):
-            self._check_target(entry, link if value.target_id == value.id else self._resolved(value.target_id))
+            self._move_head(entry, value.target_id, link if value.target_id == value.id else NONE)
         return link
 
-    def _check_target(self, entry: Entry, target: int) -> None:
-        if target == NONE and isinstance(entry.value, Head):
-            reason = f"it moves the head to {entry.value.target_id}, which does not stand before it"
-            self._report(entry, "orphan", reason)
+    def _move_head(self, entry: Entry, named: str, itself: int) -> None:
+        """Moves the head to what an entry names. One that names itself means the link that it is about."""
+        target = itself if itself != NONE else self._resolved(named)
+        if target == NONE:
+            self._report(entry, "orphan", f"it moves the head to {named}, which does not stand before it")
+        else:
+            self._set_head(target, entry.seq)
 
     def _first(self, *links: int) -> int:
-        return next((link for link in links if link != NONE), self._root)
+        return next((link for link in links if link != NONE), self.root)
 
-    def _append(self, key: int, link: int, entry: Entry, *, is_link: bool) -> None:
-        seal = seal_of(entry.raw)
-        self._take(key, link, entry.offset, _seal_key(seal), is_link=is_link)
+    def _append(self, key: int, link: int, entry: Entry, kind: int) -> None:
+        self._take(key, link, entry.offset, _seal_key(seal_of(entry.raw)), kind)
 
-    def _take(self, key: int, link: int, offset: int, seal: int, *, is_link: bool) -> None:
+    def _take(self, key: int, link: int, offset: int, seal: int, kind: int) -> None:
         number = self._ids.add(key)
         self._links.append(link)
         self._offsets.append(offset)
         self._seals.append(seal)
-        self._is_link.append(is_link)
-        if is_link:
-            self._last_link = number
-            if self._root == NONE:
-                self._root = number
+        self._kinds.append(kind)
+        if kind:
+            self.last_link = number
+            if self.root == NONE:
+                self.root = number
+
+    def _record(self, number: int) -> tuple[int, int, int, int, int]:
+        """What is kept of an entry: the hash of its id, the number of its link, its offset, its seal, its kind."""
+        kept = self._links[number], self._offsets[number], self._seals[number], self._kinds[number]
+        return self._ids.keys[number], *kept
 
     def _report(self, entry: Entry, kind: DamageKind, reason: str) -> None:
         self.damage.append(Damage(kind, entry.line, entry.offset, len(entry.raw), reason, digest_of(entry.raw)))
@@ -108,15 +151,30 @@ class Outline:
     def __len__(self) -> int:
         return len(self._ids)
 
-    def record(self, number: int) -> tuple[int, int, int, int, bool]:
-        """What is kept of an entry: the hash of its id, the number of its link, its offset, its seal, what it is."""
-        is_link = bool(self._is_link[number])
-        return self._ids.keys[number], self._links[number], self._offsets[number], self._seals[number], is_link
-
     def find(self, entry_id: str) -> int | None:
         """The number of the link that an id names: itself, or the one that a fact is about."""
         found = self._resolved(entry_id)
         return None if found == NONE else found
+
+    def number(self, entry_id: str) -> int:
+        """The number of the entry with an id, or `NONE`."""
+        return self._ids.number(key_of(entry_id))
+
+    def number_in(self, other: "Outline", number: int) -> int:
+        """The number that an entry of another outline has in this one, or `NONE`."""
+        return self._ids.number(other._ids.keys[number])
+
+    def link(self, number: int) -> int:
+        """Of a link the link before it on its branch; of a fact the link that it is about. `NONE` if there is none."""
+        return self._links[number]
+
+    def is_link(self, number: int) -> bool:
+        """Whether an entry is a link."""
+        return bool(self._kinds[number])
+
+    def count_messages(self, path: bytearray) -> int:
+        """How many messages the links marked in `path` have."""
+        return sum(kind == _MESSAGE for kind in compress(self._kinds, path))
 
     def path(self, link: int) -> bytearray:
         """A mark for every entry: 1 on the links from the root to this one."""
@@ -141,7 +199,7 @@ class Outline:
 
     def _resolved(self, name: str | None) -> int:
         number = self._ids.number(key_of(name)) if name is not None else NONE
-        return number if number == NONE or self._is_link[number] else self._links[number]
+        return number if number == NONE or self._kinds[number] else self._links[number]
 
 
 def _seal_key(h: str | None) -> int:

@@ -204,21 +204,14 @@ class Tree:
         if type(entry.value) is Head:
             self._move_head(entry, entry.value.target_id)
         elif type(entry.value) is DamageNote and entry.value.reason == "lost":
-            # What stood here went missing before this copy was made: it hides as much as an unreadable line.
-            lost = entry.value
-            reason = "lines were lost before this copy was made"
-            self.mark_unreadable([Damage("missing", entry.line, entry.offset, lost.bytes, reason, lost.digest)])
+            self.mark_unreadable([lost_lines(entry, entry.value)])
         elif type(entry.value) in _NAMING_A_REPLY and self._names_a_lost_reply(entry.value):
             self._naming_lost.append(entry)
 
     def _names_a_lost_reply(self, value: Body) -> bool:
         """Whether an entry shows that there was a reply which is not here. It is lost, or stands before this tail."""
-        match value:
-            case ToolStarted(reply_id=reply_id) | Spawned(reply_id=reply_id) | Sent(reply_id=reply_id):
-                return reply_id not in self.links and reply_id not in self._carried
-            case Message(message=ToolResult(reply_id=str() as reply_id)):
-                return reply_id not in self.links and reply_id not in self._carried
-        return False
+        reply_id = reply_named_by(value)
+        return reply_id is not None and reply_id not in self.links and reply_id not in self._carried
 
     @property
     def is_too_short(self) -> bool:
@@ -290,7 +283,7 @@ class Tree:
         folds = [self.links[link] for link in path if link not in self._inherited]
         last = next((link for link in reversed(folds) if isinstance(link.value, Compaction)), None)
         start = last.offset if last is not None else -1
-        own = [*self._holes.values(), *(_lost_reply(entry) for entry in self._naming_lost)]
+        own = [*self._holes.values(), *(lost_reply(entry) for entry in self._naming_lost)]
         since = sorted((hole for hole in own if hole.offset > start), key=lambda hole: hole.offset)
         return (*(self._inherited_holes if last is None else ()), *since)
 
@@ -342,7 +335,23 @@ class Tree:
             at = self._parents[at]
 
 
-def _lost_reply(entry: Entry) -> Damage:
+def reply_named_by(value: Body) -> str | None:
+    """The reply that an entry proves to have been there by naming it."""
+    match value:
+        case ToolStarted(reply_id=reply_id) | Spawned(reply_id=reply_id) | Sent(reply_id=reply_id):
+            return reply_id
+        case Message(message=ToolResult(reply_id=str() as reply_id)):
+            return reply_id
+    return None
+
+
+def lost_lines(entry: Entry, note: DamageNote) -> Damage:
+    """What a copy says went missing before it was made: it hides as much as an unreadable line."""
+    reason = "lines were lost before this copy was made"
+    return Damage("missing", entry.line, entry.offset, note.bytes, reason, note.digest)
+
+
+def lost_reply(entry: Entry) -> Damage:
     """The hole that an entry proves by naming a reply which cannot be read."""
     reason = f"this {entry.type} names a reply that cannot be read"
     return Damage("orphan", entry.line, entry.offset, len(entry.raw), reason, digest_of(entry.raw))

@@ -265,6 +265,27 @@ _STEPS: dict[type[Body], Callable[[_Open, Any], None]] = {
 }
 
 
+def queued_on(entries: Iterable[Entry]) -> tuple[Queued, ...]:
+    """What waits at the end of a branch, from its session's own entries in the order of the log, one at a time.
+
+    `branch_state` says the same of a branch that is held as a whole.
+    """
+    opened = _Open(BranchState())
+    for entry in entries:
+        match entry.value:
+            case Compaction(state=FoldState() as state):
+                opened = _Open(_carried(state, own=True))
+            case Call(queued_id=queued_id):
+                opened.queue.pop(queued_id or "", None)
+            case Message(message=Prompt()) as message:
+                opened.message(message)
+            case Queued() as queued:
+                opened.queued(queued)
+            case Cancelled():
+                opened.forget_cancels()
+    return tuple(opened.queue.values())
+
+
 # ── session ──────────────────────────────────────────────────────────────────────────────────────
 
 

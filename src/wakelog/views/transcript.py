@@ -4,7 +4,7 @@ Only text and words here, no colours and no markup: each face dresses the rows i
 treat every string in them as hostile.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -67,32 +67,49 @@ def transcript(
     `unsealed` is what the session's journals hold beyond its log (`turn.unsealed`); `running`: a worker writes there.
     `waiting` are those messages (at the head: `waiting_messages`); without it, those that were queued on the branch.
     """
-    results = _results(branch.links)
-    labels, words, changes = _labels(branch), _open_words(branch), _changes(branch)
-    cuts, outputs = _cut_replies(branch, unsealed), _cut_outputs(branch, unsealed)
-    state = {partial.id: "running" if running else "interrupted" for partial in unsealed}
-    shown: set[str] = set()
-    rows: list[Row] = []
-    for link in branch.links:
-        for row in _rows(link, results, shown, labels.get(link.id, ())):
-            if row.kind == "call" and row.status == "open":
-                output = outputs.get((link.id, row.call_id))
-                rows.append(
-                    msgspec.structs.replace(
-                        row,
-                        status=words.get((link.id, row.call_id), "open"),
-                        text=Said(content=output.content).text if output is not None else "",
-                        journal=state.get(output.id, "") if output is not None else "",
-                    )
-                )
-            else:
-                rows.append(msgspec.structs.replace(row, text=changes[link.id]) if link.id in changes else row)
-        for cut in cuts.get(link.id, ()):
-            row = _fact_row(cut, "cut", text=Said(content=cut.content).text)
-            rows.append(msgspec.structs.replace(row, journal=state.get(cut.id, "")))
+    links = {link.id for link in branch.links}
+    beside = Beside(results_in(branch.links), links.__contains__, unsealed=unsealed, running=running)
+    rows = stretch_rows(branch, beside)
     if waiting is None:
         waiting = branch_state(branch).queue if branch.facts else ()
-    return (*rows, *_queue_rows(waiting))
+    return (*rows, *queue_rows(waiting))
+
+
+class Beside(msgspec.Struct):
+    """What has to be known beside a stretch of a branch to tell the rows of that stretch."""
+
+    results: dict[tuple[str, str], Entry]
+    """Which entry answers which call: (reply, call id) → result. It may stand behind the stretch."""
+    is_on_branch: Callable[[str], bool]
+    """Whether an id is that of a link of the whole branch."""
+    unsealed: Sequence[Partial] = ()
+    running: bool = False
+    shown: set[str] = set()
+    """The results that a call's row has shown already."""
+    context: ContextRecord | None = None
+    """The context record in force before the stretch."""
+
+
+def stretch_rows(stretch: Branch, beside: Beside) -> Iterator[Row]:
+    """The rows of some links of a branch, in their order. `facts` holds all that is said about these links."""
+    labels, words, changes = _labels(stretch), _open_words(stretch), _changes(stretch, beside)
+    cuts, outputs = _cut_replies(stretch, beside), _cut_outputs(stretch, beside.unsealed)
+    state = {partial.id: "running" if beside.running else "interrupted" for partial in beside.unsealed}
+    for link in stretch.links:
+        for row in _rows(link, beside.results, beside.shown, labels.get(link.id, ())):
+            if row.kind == "call" and row.status == "open":
+                output = outputs.get((link.id, row.call_id))
+                yield msgspec.structs.replace(
+                    row,
+                    status=words.get((link.id, row.call_id), "open"),
+                    text=Said(content=output.content).text if output is not None else "",
+                    journal=state.get(output.id, "") if output is not None else "",
+                )
+            else:
+                yield msgspec.structs.replace(row, text=changes[link.id]) if link.id in changes else row
+        for cut in cuts.get(link.id, ()):
+            row = _fact_row(cut, "cut", text=Said(content=cut.content).text)
+            yield msgspec.structs.replace(row, journal=state.get(cut.id, ""))
 
 
 def count_messages(branch: Branch) -> int:
@@ -117,13 +134,15 @@ def journal_rows(unsealed: Sequence[Partial], *, running: bool) -> list[Row]:
     ]
 
 
-def _changes(branch: Branch) -> dict[str, str]:
+def _changes(stretch: Branch, beside: Beside) -> dict[str, str]:
     """What each context entry brings, beside what was in force before it."""
-    records = [link.value for link in branch.links if isinstance(link.value, ContextRecord)]
-    return {record.id: context_words(record, before) for record, before in zip(records, [None, *records], strict=False)}
+    records = [link.value for link in stretch.links if isinstance(link.value, ContextRecord)]
+    before = [beside.context, *records]
+    beside.context = before[-1]
+    return {record.id: context_words(record, last) for record, last in zip(records, before, strict=False)}
 
 
-def _queue_rows(waiting: Iterable[Queued]) -> Iterator[Row]:
+def queue_rows(waiting: Iterable[Queued]) -> Iterator[Row]:
     """The messages of people that have not been taken up yet."""
     for queued in waiting:
         if queued.message is not None and queued.mode in ("steer", "followUp"):
@@ -146,17 +165,16 @@ def _open_words(branch: Branch) -> dict[tuple[str, str], str]:
     return words
 
 
-def _cut_replies(branch: Branch, unsealed: Sequence[Partial]) -> dict[str, list[Partial]]:
+def _cut_replies(stretch: Branch, beside: Beside) -> dict[str, list[Partial]]:
     """What was said of replies that never came to their end, by the link they were to follow."""
-    links = {link.id for link in branch.links}
     last = {
         partial.reply_id: partial
-        for partial in _partials(branch, unsealed)
+        for partial in _partials(stretch, beside.unsealed)
         if partial.tool_call_id is None and partial.error is None
     }
     cuts: dict[str, list[Partial]] = {}
     for reply_id, partial in last.items():
-        if reply_id not in links:
+        if not beside.is_on_branch(reply_id):
             cuts.setdefault(partial.parent_id or "", []).append(partial)
     return cuts
 
@@ -175,18 +193,29 @@ def _partials(branch: Branch, unsealed: Sequence[Partial]) -> list[Partial]:
     return [*(fact.value for fact in branch.facts if isinstance(fact.value, Partial)), *unsealed]
 
 
-def _results(links: tuple[Entry, ...]) -> dict[tuple[str, str], Entry]:
+def results_in(links: Iterable[Entry]) -> dict[tuple[str, str], Entry]:
     """Which entry answers which call: (reply, call id) → result."""
-    open_ids: dict[str, str] = {}
     found: dict[tuple[str, str], Entry] = {}
+    for key, link in answers(links):
+        found.setdefault(key, link)
+    return found
+
+
+def answers(links: Iterable[Entry]) -> Iterator[tuple[tuple[str, str], Entry]]:
+    """The results among links, each with the call it answers: (reply, call id).
+
+    A result that does not name its reply answers the last one with a call of that id that has no result yet.
+    """
+    open_ids: dict[str, str] = {}
     for link in links:
         match link.value:
             case Message(message=Reply() as reply):
                 open_ids.update((call.id, link.id) for call in reply.calls)
             case Message(message=ToolResult(tool_call_id=call_id, reply_id=named)):
                 reply_id = named or open_ids.get(call_id, "")
-                found.setdefault((reply_id, call_id), link)
-    return found
+                if open_ids.get(call_id) == reply_id:
+                    del open_ids[call_id]
+                yield (reply_id, call_id), link
 
 
 def _labels(branch: Branch) -> dict[str, tuple[str, ...]]:
