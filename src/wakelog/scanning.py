@@ -5,7 +5,6 @@ inherited history included, and hands each entry to a function as it goes by. No
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 
 import msgspec
 
@@ -35,6 +34,8 @@ class Scan(msgspec.Struct):
     noted: tuple[Damage, ...] = ()
     lost: tuple[Entry, ...] = ()
     parent: "Scan | None" = None
+    verify: bool = True
+    """Whether a line whose seal does not match counted as unreadable."""
 
     @property
     def id(self) -> str:
@@ -49,41 +50,86 @@ class Scan(msgspec.Struct):
 
 def scan_log(store: Store, session: str, visit: Visit) -> Scan:
     """Scans a session. `visit` gets the links that a fork inherited, then every entry of the session itself."""
-    return _scan(store, session, (), visit)
+    scanning = Scanning(store, session)
+    for entry in scanning.entries():
+        if scanning.found.entries == 1:
+            for link in inherited_links(store, scanning.found):
+                visit(link)
+        visit(entry)
+    return scanning.checked()
 
 
-def _scan(store: Store, session: str, children: tuple[str, ...], visit: Visit | None) -> Scan:
-    found = Scan(store.name(session), Outline())
-    reader = Reader(seals=SealCheck())
-    inherited: list[Damage] = []
-    for entry in _entries(reader, _measured(store.load(session), found)):
-        if found.first is None:
-            found.first = entry
-            inherited = _begin(store, found, children, visit)
-        if not found.session_id and isinstance(entry.value, Session):
-            found.session_id = entry.id
-        found.outline.add(entry)
-        found.entries += 1
-        if isinstance(entry.value, DamageNote) and entry.value.reason == "lost":
-            found.lost += (entry,)
-        if visit is not None:
-            visit(entry)
-    check_version(reader, found.first)
-    own = sorted((*reader.damage, *found.outline.damage), key=lambda hurt: hurt.offset)
-    found.damage, found.noted = (*inherited, *own), tuple(reader.noted)
-    return found
+class Scanning:
+    """A scan on its way: take the entries to the end, then ask for what was found."""
+
+    def __init__(self, store: Store, session: str, *, verify: bool = True, children: tuple[str, ...] = ()) -> None:
+        self.found = Scan(store.name(session), Outline(), verify=verify)
+        self._store = store
+        self._session = session
+        self._children = children
+        self._reader = _reader(verify=verify)
+        self._inherited: list[Damage] = []
+
+    def entries(self) -> Iterator[Entry]:
+        """The entries of the session itself, each after the outline has taken it in."""
+        found = self.found
+        for entry in _entries(self._reader, self._measured()):
+            if found.first is None:
+                found.first = entry
+                self._inherited = _begin(self._store, found, self._children)
+            if not found.session_id and isinstance(entry.value, Session):
+                found.session_id = entry.id
+            found.outline.add(entry)
+            found.entries += 1
+            if isinstance(entry.value, DamageNote) and entry.value.reason == "lost":
+                found.lost += (entry,)
+            yield entry
+
+    def _measured(self) -> Iterator[Line]:
+        for line in self._store.load(self._session):
+            self.found.size = line.offset + len(line.bytes)
+            yield line
+
+    def result(self) -> Scan:
+        """What was found so far."""
+        found, reader = self.found, self._reader
+        own = sorted((*reader.damage, *found.outline.damage), key=lambda hurt: hurt.offset)
+        found.damage, found.noted = (*self._inherited, *own), tuple(reader.noted)
+        return found
+
+    def checked(self) -> Scan:
+        """The same; refuses a log that was begun in a newer format."""
+        check_version(self._reader, self.found.first)
+        return self.result()
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether the log ends in bytes that are no line."""
+        return self._reader.torn is not None
 
 
-def _measured(lines: Iterable[Line], found: Scan) -> Iterator[Line]:
-    for line in lines:
-        found.size = line.offset + len(line.bytes)
-        yield line
+def _reader(*, verify: bool) -> Reader:
+    return Reader(seals=SealCheck() if verify else None)
 
 
 def _entries(reader: Reader, lines: Iterable[Line]) -> Iterator[Entry]:
-    lines = iter(lines)
-    while batch := list(islice(lines, _BATCH)):
+    for batch in _batches(lines):
         yield from reader.feed_all(batch)
+
+
+def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    """Many lines at a time; those before a failure of the store too."""
+    batch: list[Line] = []
+    try:
+        for line in lines:
+            batch.append(line)
+            if len(batch) == _BATCH:
+                yield batch
+                batch = []
+    except WakelogError:
+        yield batch
+        raise
+    yield batch
 
 
 def _origin(first: Entry | None) -> Origin | None:
@@ -94,22 +140,19 @@ def _origin(first: Entry | None) -> Origin | None:
 # ── the history that a fork inherits ─────────────────────────────────────────────────────────────
 
 
-def _begin(store: Store, found: Scan, children: tuple[str, ...], visit: Visit | None) -> list[Damage]:
+def _begin(store: Store, found: Scan, children: tuple[str, ...]) -> list[Damage]:
     """Begins the outline of a fork with its parent's path. Returns the damage in that history, and of the reference."""
     origin = found.origin
     if origin is None or found.first is None:
         return []
     try:
-        parent, link = _parent(store, origin, (*children, found.first.id))
+        parent, link = _parent(store, origin, (*children, found.first.id), verify=found.verify)
     except NoAccess:
         raise
     except WakelogError as error:
         return [origin_damage(f"its parent session {origin.session} cannot be read: {error}")]
-    path = parent.outline.path(link)
     found.parent = parent
-    found.outline.inherit(parent.outline, path)
-    if visit is not None:
-        _visit_path(store, parent, path, visit)
+    found.outline.inherit(parent.outline, parent.outline.path(link))
     end = parent.outline.offset(link) if link >= parent.outline.inherited else -1
     damage = named_in([hurt for hurt in parent.damage if hurt.session or hurt.offset <= end], parent.name)
     if origin.h is not None and not parent.outline.is_sealed_with(link, origin.h):
@@ -117,26 +160,54 @@ def _begin(store: Store, found: Scan, children: tuple[str, ...], visit: Visit | 
     return damage
 
 
-def _parent(store: Store, origin: Origin, children: tuple[str, ...]) -> tuple[Scan, int]:
+def _parent(store: Store, origin: Origin, children: tuple[str, ...], *, verify: bool) -> tuple[Scan, int]:
     """The scan of a fork's parent, and the number of the link that the fork goes on from."""
     if origin.session in children or len(children) > ANCESTORS_MAX:
         raise WakelogError("it is its own ancestor, or has too many")
-    parent = _scan(store, origin.session, children, None)
+    scanning = Scanning(store, origin.session, verify=verify, children=children)
+    for _ in scanning.entries():
+        pass
+    parent = scanning.checked()
     link = parent.outline.find(origin.entry)
     if link is None:
         raise NotFound(f"no entry {origin.entry} in this session")
     return parent, link
 
 
-def _visit_path(store: Store, scan: Scan, path: bytearray, visit: Visit) -> None:
-    """Hands over the links of a path, from the root on. The lines of their logs are read once more for that."""
+# ── reading a path once more ─────────────────────────────────────────────────────────────────────
+
+
+def inherited_links(store: Store, scan: Scan, path: bytearray | None = None) -> Iterator[Entry]:
+    """The links that a fork inherited, from the root on; with `path` those that are marked there.
+
+    The lines of their logs are read once more for that.
+    """
+    outline, parent = scan.outline, scan.parent
+    if parent is None or not outline.inherited:
+        return
+    above = bytearray(len(parent.outline))
+    for number, source in enumerate(outline.sources):
+        above[source] = outline.is_link(number) and (path is None or path[number])
+    yield from inherited_links(store, parent, above)
+    for number, entry in own_entries(store, parent):
+        if above[number]:
+            yield entry
+
+
+def own_entries(store: Store, scan: Scan) -> Iterator[tuple[int, Entry]]:
+    """The entries of a session itself that its outline holds, with their numbers, read once more."""
     outline = scan.outline
-    if outline.inherited and scan.parent is not None:
-        above = bytearray(len(scan.parent.outline))
-        for number, source in enumerate(outline.sources):
-            above[source] = path[number]
-        _visit_path(store, scan.parent, above, visit)
-    for entry in _entries(Reader(seals=SealCheck()), store.load(scan.name)):
-        own = outline.number_of(entry)
-        if own is not None and own >= outline.inherited and path[own]:
-            visit(entry)
+    for entry in _entries(_reader(verify=scan.verify), _as_before(store.load(scan.name), scan.size)):
+        number = outline.number_of(entry)
+        if number is not None and number >= outline.inherited:
+            yield number, entry
+
+
+def _as_before(lines: Iterable[Line], size: int) -> Iterator[Line]:
+    """The lines up to where a scan ended: the log may have grown since."""
+    for line in lines:
+        if line.offset >= size:
+            return
+        yield line
+        if line.offset + len(line.bytes) >= size:
+            return

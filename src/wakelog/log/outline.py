@@ -8,7 +8,7 @@ which ids are known, which link an id names, and which path leads to a link, and
 from array import array
 
 from wakelog.log.digest import digest_of
-from wakelog.log.entry import Entry, Head
+from wakelog.log.entry import Compaction, Entry, Head
 from wakelog.log.id_table import NONE, IdTable, key_of
 from wakelog.log.lines import Damage, DamageKind
 from wakelog.log.seal import seal_of
@@ -24,6 +24,10 @@ class Outline:
         """How many of the first entries belong to the session that this one was forked from."""
         self.sources = array("i")
         """For each inherited entry, its number in the parent's outline."""
+        self.head = NONE
+        """The number of the link that the next one goes under, by the rules of `Tree`."""
+        self.last_seq = -1
+        self._head_seq = self._gap_seq = -1
         self._ids = IdTable()
         # Of a link the link before it on its branch; of a fact the link that it is about.
         self._links = array("i")
@@ -37,12 +41,21 @@ class Outline:
     def add(self, entry: Entry) -> None:
         """Takes in the next entry of the log, and reports what does not fit."""
         key = key_of(entry.id)
+        if entry.seq > self.last_seq:
+            if entry.seq > self.last_seq + 1:
+                self._gap_seq = entry.seq - 1
+            self.last_seq = entry.seq
         if self._ids.number(key) != NONE:
             self._report(entry, "repeated", f"the id {entry.id} stands here a second time")
         elif entry.is_link:
-            self._append(key, self._parent(entry), entry, is_link=True)
+            parent = self._parent(entry)
+            head = self._head_after(entry, parent)
+            self._append(key, parent, entry, is_link=True)
+            self._set_head(head, entry.seq)
         else:
             self._append(key, self._about(entry), entry, is_link=False)
+            if isinstance(entry.value, Head):
+                self._set_head(self._resolved(entry.value.target_id), entry.seq)
 
     def inherit(self, parent: "Outline", path: bytearray) -> None:
         """Begins with the entries of another outline that are marked in `path`, and with what is said about them."""
@@ -66,6 +79,21 @@ class Outline:
             self._report(entry, "bridged", f"its parent {named} cannot be read")
             return self._last_link
         return found
+
+    def _head_after(self, entry: Entry, parent: int) -> int:
+        """Where a link that gets the next number leaves the head; `NONE` where it does not move it."""
+        value, own = entry.value, len(self)
+        if isinstance(value, Compaction) and value.state is not None:
+            return own if value.parent_id == value.state.head else self._resolved(value.state.head)
+        if self.head == NONE or value.seq is None:
+            return own
+        is_bridged = value.parent_id is not None and self._resolved(value.parent_id) == NONE
+        moves = self._gap_seq > self._head_seq if is_bridged else parent == self.head
+        return own if moves else NONE
+
+    def _set_head(self, link: int, seq: int) -> None:
+        if link != NONE:
+            self.head, self._head_seq = link, seq
 
     def _about(self, entry: Entry) -> int:
         value, named = entry.value, entry.value.parent_id
@@ -107,6 +135,22 @@ class Outline:
 
     def __len__(self) -> int:
         return len(self._ids)
+
+    def link_of(self, number: int) -> int:
+        """The number of the link that an entry is, or that a fact is about; `NONE` for a fact about nothing."""
+        return number if self._is_link[number] else self._links[number]
+
+    def is_link(self, number: int) -> bool:
+        """Whether an entry is a link."""
+        return bool(self._is_link[number])
+
+    def key(self, number: int) -> int:
+        """The hash of an entry's id, see `key_of`."""
+        return self._ids.keys[number]
+
+    def number_of_id(self, entry_id: str) -> int:
+        """The number of an entry, or `NONE`."""
+        return self._ids.number(key_of(entry_id))
 
     def record(self, number: int) -> tuple[int, int, int, int, bool]:
         """What is kept of an entry: the hash of its id, the number of its link, its offset, its seal, what it is."""
