@@ -86,7 +86,7 @@ def journals_of_scan(store: Store, scan: Scan) -> JournalTexts:
     if not journals:
         return NO_JOURNALS
     head = scan.outline.head
-    tree = _tree_about(journals, own_entries(store, scan))
+    tree = _tree_about(journals, (entry for _, entry in own_entries(store, scan)))
     context = None
     for link in path_entries(store, scan, scan.outline.path(head), facts=False) if head != NONE else ():
         context = link.value if isinstance(link.value, ContextRecord) else context

@@ -6,7 +6,7 @@ what was scanned, entry by entry. Nothing is written.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain
 
 import msgspec
 
@@ -70,44 +70,94 @@ def scan_log(store: Store, session: str, visit: Visit | None = None, *, verify: 
 
     Without `verify` the lines of the session itself are taken whatever their seals say; inherited ones never are.
     """
-    return _scan(store, session, (), visit, verify=verify)
-
-
-def _scan(store: Store, session: str, children: tuple[str, ...], visit: Visit | None, *, verify: bool = True) -> Scan:
-    found = Scan(store.name(session), Outline())
-    reader = Reader(seals=SealCheck() if verify else None)
-    searching = _HoleSearch(found)
-    inherited: list[Damage] = []
-    for entry in _entries(reader, _measured(store.load(session), found)):
-        if found.first is None:
-            found.first = entry
-            inherited = _begin(store, found, children, visit)
-        if found.session is None and isinstance(entry.value, Session):
-            found.session = entry
-        searching.look_at(entry)
-        found.outline.add(entry)
-        found.entries += 1
-        if isinstance(entry.value, DamageNote) and entry.value.reason == "lost":
-            found.lost += (entry,)
+    scanning = Scanning(store, session, verify=verify)
+    for entry in scanning.entries():
         if visit is not None:
+            for link in inherited_entries(store, scanning.found) if scanning.found.entries == 1 else ():
+                visit(link)
             visit(entry)
-    check_version(reader, found.first)
-    own = sorted((*reader.damage, *found.outline.damage), key=lambda hurt: hurt.offset)
-    found.damage, found.noted = (*inherited, *own), tuple(reader.noted)
-    found.holes = searching.holes(reader.damage)
-    return found
+    return scanning.checked()
 
 
-def _measured(lines: Iterable[Line], found: Scan) -> Iterator[Line]:
-    for line in lines:
-        found.size = line.offset + len(line.bytes)
-        yield line
+class Scanning:
+    """A scan on its way: take the entries to the end, then ask for what was found."""
+
+    def __init__(
+        self,
+        store: Store,
+        session: str,
+        *,
+        verify: bool = True,
+        verify_inherited: bool = True,
+        children: tuple[str, ...] = (),
+    ) -> None:
+        self.found = Scan(store.name(session), Outline())
+        self._store = store
+        self._session = session
+        self._verify_inherited = verify_inherited
+        self._children = children
+        self._reader = Reader(seals=SealCheck() if verify else None)
+        self._searching = _HoleSearch(self.found)
+        self._inherited: list[Damage] = []
+
+    def entries(self) -> Iterator[Entry]:
+        """The entries of the session itself, each after the outline has taken it in."""
+        found = self.found
+        for entry in _entries(self._reader, self._measured()):
+            if found.first is None:
+                found.first = entry
+                self._inherited = _begin(self._store, found, self._children, verify=self._verify_inherited)
+            if found.session is None and isinstance(entry.value, Session):
+                found.session = entry
+            self._searching.look_at(entry)
+            found.outline.add(entry)
+            found.entries += 1
+            if isinstance(entry.value, DamageNote) and entry.value.reason == "lost":
+                found.lost += (entry,)
+            yield entry
+
+    def _measured(self) -> Iterator[Line]:
+        for line in self._store.load(self._session):
+            self.found.size = line.offset + len(line.bytes)
+            yield line
+
+    def result(self) -> Scan:
+        """What was found so far."""
+        found, reader = self.found, self._reader
+        own = sorted((*reader.damage, *found.outline.damage), key=lambda hurt: hurt.offset)
+        found.damage, found.noted = (*self._inherited, *own), tuple(reader.noted)
+        found.holes = self._searching.holes(reader.damage)
+        return found
+
+    def checked(self) -> Scan:
+        """The same; refuses a log that was begun in a newer format."""
+        check_version(self._reader, self.found.first)
+        return self.result()
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether the log ends in bytes that are no line."""
+        return self._reader.torn is not None
 
 
 def _entries(reader: Reader, lines: Iterable[Line]) -> Iterator[Entry]:
-    lines = iter(lines)
-    while batch := list(islice(lines, _BATCH)):
+    for batch in _batches(lines):
         yield from reader.feed_all(batch)
+
+
+def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    """Many lines at a time; those before a failure of the store too."""
+    batch: list[Line] = []
+    try:
+        for line in lines:
+            batch.append(line)
+            if len(batch) == _BATCH:
+                yield batch
+                batch = []
+    except WakelogError:
+        yield batch
+        raise
+    yield batch
 
 
 def _origin(first: Entry | None) -> Origin | None:
@@ -171,13 +221,13 @@ def holes_before(scan: Scan, path: bytearray) -> tuple[Damage, ...]:
 # ── the history that a fork inherits ─────────────────────────────────────────────────────────────
 
 
-def _begin(store: Store, found: Scan, children: tuple[str, ...], visit: Visit | None) -> list[Damage]:
+def _begin(store: Store, found: Scan, children: tuple[str, ...], *, verify: bool) -> list[Damage]:
     """Begins the outline of a fork with its parent's path. Returns the damage in that history, and of the reference."""
     origin = found.origin
     if origin is None or found.first is None:
         return []
     try:
-        parent, link = _parent(store, origin, (*children, found.first.id))
+        parent, link = _parent(store, origin, (*children, found.first.id), verify=verify)
     except NoAccess:
         raise
     except WakelogError as error:
@@ -185,9 +235,6 @@ def _begin(store: Store, found: Scan, children: tuple[str, ...], visit: Visit | 
     path = parent.outline.path(link)
     found.outline.inherit(parent.outline, path)
     found.ancestors = (*parent.ancestors, Ancestor(parent.name, parent.session))
-    if visit is not None:
-        for entry in inherited_entries(store, found):
-            visit(entry)
     end = parent.outline.offset(link) if link >= parent.outline.inherited else -1
     damage = _up_to(end, parent.damage, parent.name)
     found.inherited_holes = tuple(_up_to(end, holes_before(parent, path), parent.name))
@@ -201,11 +248,14 @@ def _up_to(end: int, damage: Iterable[Damage], parent: str) -> list[Damage]:
     return named_in([hurt for hurt in damage if hurt.session or hurt.offset <= end], parent)
 
 
-def _parent(store: Store, origin: Origin, children: tuple[str, ...]) -> tuple[Scan, int]:
+def _parent(store: Store, origin: Origin, children: tuple[str, ...], *, verify: bool) -> tuple[Scan, int]:
     """The scan of a fork's parent, and the number of the link that the fork goes on from."""
     if origin.session in children or len(children) > ANCESTORS_MAX:
         raise WakelogError("it is its own ancestor, or has too many")
-    parent = _scan(store, origin.session, children, None)
+    scanning = Scanning(store, origin.session, verify=verify, verify_inherited=verify, children=children)
+    for _ in scanning.entries():
+        pass
+    parent = scanning.checked()
     link = parent.outline.find(origin.entry)
     if link is None:
         raise NotFound(f"no entry {origin.entry} in this session")
@@ -225,26 +275,34 @@ def inherited_entries(store: Store, scan: Scan, *, facts: bool = False) -> Itera
                 yield entry
 
 
-def own_entries(store: Store, scan: Scan, *, repeated: bool = False) -> Iterator[Entry]:
-    """The entries of the session itself as they were scanned, in the order of its log.
+def own_entries(store: Store, scan: Scan) -> Iterator[tuple[int, Entry]]:
+    """The entries of a session itself that its outline holds, with their numbers, in the order of the log."""
+    outline = scan.outline
+    for entry in _entries(Reader(), lines_scanned(store, scan)):
+        number = outline.number_of(entry)
+        if number is not None and number >= outline.inherited:
+            yield number, entry
 
-    An entry whose id stands in the log a second time is among them only with `repeated`.
-    """
-    for entry in _entries(Reader(seals=SealCheck() if repeated else None), store.load(scan.name)):
-        if entry.offset >= scan.size:
+
+def readable_entries(store: Store, scan: Scan) -> Iterator[Entry]:
+    """The entries of a session itself, those included whose id stands in the log a second time."""
+    return _entries(Reader(seals=SealCheck()), lines_scanned(store, scan))
+
+
+def lines_scanned(store: Store, scan: Scan) -> Iterator[Line]:
+    """The lines up to where a scan ended: the log may have grown since."""
+    for line in store.load(scan.name):
+        if line.offset >= scan.size:
             return
-        if repeated or scan.outline.number_of(entry) is not None:
-            yield entry
+        yield line
 
 
 def path_entries(store: Store, scan: Scan, path: bytearray, *, facts: bool = True) -> Iterator[Entry]:
     """The links marked in `path`, from the root on, and what the logs say about them, each in the order of its log."""
     outline = scan.outline
-    inherited = inherited_entries(store, scan, facts=facts) if outline.inherited else ()
-    for entry in chain(inherited, own_entries(store, scan)):
+    own = (entry for _, entry in own_entries(store, scan))
+    for entry in chain(inherited_entries(store, scan, facts=facts), own):
         number = outline.number(entry.id)
-        if outline.is_link(number):
-            if path[number]:
-                yield entry
-        elif facts and outline.link(number) != NONE and path[outline.link(number)]:
+        link = outline.link_of(number)
+        if link != NONE and path[link] and (facts or link == number):
             yield entry

@@ -49,7 +49,6 @@ def test_a_fork_of_a_fork_stands_alone():
     child.say("c")
     grandchild = fork(child)
     grandchild.say("d")
-    log = grandchild.read()
     assert is_fork(grandchild.store, grandchild.name)
     assert not is_fork(story.store, story.session.name)
     made = copy_of(grandchild.store, grandchild.name)

@@ -84,7 +84,7 @@ IN_DAMAGE = (
         "a scan hides the damage that a fork inherited",
         "law 9, LOG-16",
         "scanning.py",
-        "found.damage, found.noted = (*inherited, *own), tuple(reader.noted)",
+        "found.damage, found.noted = (*self._inherited, *own), tuple(reader.noted)",
         "found.damage, found.noted = tuple(own), tuple(reader.noted)",
         (
             "tests/laws/test_outline.py::test_a_scan_finds_what_a_fork_inherits",

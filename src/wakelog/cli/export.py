@@ -30,7 +30,6 @@ from wakelog.views.transcript import queue_rows
 _LINES_OF_A_PIECE = 1_000
 
 
-
 @command(
     "export",
     examples="""

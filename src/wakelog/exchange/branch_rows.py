@@ -73,7 +73,7 @@ class _Telling:
 
     def home_of(self, fact: Entry) -> int:
         """The stretch of the link that a fact is told with."""
-        about = self._outline.link(self._outline.number(fact.id)) // self._size
+        about = self._outline.link_of(self._outline.number(fact.id)) // self._size
         match fact.value:
             case Attention(reply_id=str() as reply_id) if self.is_on_path(reply_id):
                 about = self._asked[fact.id] = self._outline.number(reply_id) // self._size

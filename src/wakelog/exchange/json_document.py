@@ -13,7 +13,7 @@ from wakelog.journals import NO_JOURNALS, JournalTexts
 from wakelog.log.entry import FORMAT_VERSION, Entry
 from wakelog.log.id_table import NONE
 from wakelog.ports import Store
-from wakelog.scanning import Scan, inherited_entries, own_entries, path_entries
+from wakelog.scanning import Scan, inherited_entries, path_entries, readable_entries
 
 _BOM = b"\xef\xbb\xbf"
 _PIECE_BYTES = 1024 * 1024
@@ -43,20 +43,20 @@ def document(
     yield b"]}\n"
 
 
-def _active_branch(store: Store, scan: Scan) -> tuple[str | None, bytearray]:
+def _active_branch(store: Store, scan: Scan) -> tuple[str | None, bytes]:
     """The id of the head, and the ids of its branch as the items of a JSON array."""
     head, ids = None, bytearray()
     if scan.outline.head != NONE:
         for link in path_entries(store, scan, scan.outline.path(scan.outline.head), facts=False):
             head = link.id
             ids += (b"," if ids else b"") + msgspec.json.encode(head)
-    return head, ids
+    return head, bytes(ids)
 
 
 def _entries(store: Store, scan: Scan) -> Iterator[Entry]:
     """What a fork inherited, then everything of its own in the order of the log."""
     yield from inherited_entries(store, scan)
-    yield from own_entries(store, scan, repeated=True)
+    yield from readable_entries(store, scan)
 
 
 def _joined(entries: Iterable[Entry]) -> Iterator[bytes]:

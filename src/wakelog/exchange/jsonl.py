@@ -7,11 +7,11 @@ written out whole: the parent's branch, then its own entries, sealed anew as one
 from collections.abc import Iterable, Iterator
 
 from wakelog.errors import NewerFormat
-from wakelog.log.entry import Entry, Session
+from wakelog.log.entry import Session
 from wakelog.log.lines import Damage, Line
 from wakelog.log.salvage import CleanCopy, Original
 from wakelog.ports import Store
-from wakelog.scanning import Scan, inherited_entries, own_entries
+from wakelog.scanning import Scan, inherited_entries, lines_scanned, own_entries
 
 _PIECE_BYTES = 1024 * 1024
 
@@ -43,7 +43,7 @@ def standalone(store: Store, scan: Scan, *, verify: bool = False) -> CleanCopy |
         outline=scan.outline,
         first=scan.first,
         session=scan.session,
-        lines=lambda: _until(scan.size, store.load(scan.name)),
+        lines=lambda: lines_scanned(store, scan),
         id_of=lambda number: _id_of(store, scan, number),
         verify=verify,
         inherited=lambda: inherited_entries(store, scan, facts=True),
@@ -72,17 +72,8 @@ def _refuse_newer(damage: Iterable[Damage]) -> None:
         raise NewerFormat(f"line {newer.line}: {newer.reason}", hint="upgrade wakelog and try again")
 
 
-def _until(size: int, lines: Iterable[Line]) -> Iterator[Line]:
-    """The lines that were there when a log was scanned."""
-    for line in lines:
-        if line.offset >= size:
-            return
-        yield line
-
-
 def _id_of(store: Store, scan: Scan, number: int) -> str:
     """The id of an entry by its number; the log is read for it."""
-    outline = scan.outline
-    entries: Iterator[Entry]
-    entries = inherited_entries(store, scan) if number < outline.inherited else own_entries(store, scan)
-    return next(entry.id for entry in entries if outline.number_of(entry) == number)
+    if number >= scan.outline.inherited:
+        return next(entry.id for own, entry in own_entries(store, scan) if own == number)
+    return next(entry.id for entry in inherited_entries(store, scan) if scan.outline.number(entry.id) == number)

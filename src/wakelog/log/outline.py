@@ -30,6 +30,7 @@ class Outline:
         self.last_link = NONE
         self.head = NONE
         """The link that the next entry goes under; `Tree` says by which rules."""
+        self.last_seq = -1
         self.repeated: set[int] = set()
         """The hashes of the ids that stand in the log more than once."""
         self._ids = IdTable()
@@ -38,7 +39,7 @@ class Outline:
         self._offsets = array("Q")
         self._seals = array("Q")
         self._kinds = bytearray()
-        self._last_seq = self._gap_seq = self._head_seq = -1
+        self._gap_seq = self._head_seq = -1
 
     # ── growing ──────────────────────────────────────────────────────────────────────────────────
 
@@ -55,10 +56,10 @@ class Outline:
             self._append(key, self._about(entry), entry, _FACT)
 
     def _count(self, seq: int) -> None:
-        if seq > self._last_seq:
-            if seq > self._last_seq + 1:
+        if seq > self.last_seq:
+            if seq > self.last_seq + 1:
                 self._gap_seq = seq - 1
-            self._last_seq = seq
+            self.last_seq = seq
 
     def _add_link(self, key: int, entry: Entry) -> None:
         parent = self._parent(entry)
@@ -85,7 +86,7 @@ class Outline:
         """Begins with the entries of another outline that are marked in `path`, and with what is said about them."""
         numbers = array("i", [NONE]) * len(parent)
         for number in range(len(parent)):
-            key, link, offset, seal, kind = parent._record(number)
+            key, link, offset, seal, kind = parent.record(number)
             if not (path[number] if kind else link != NONE and path[link]):
                 continue
             before = self.last_link if kind else numbers[link]
@@ -138,7 +139,7 @@ class Outline:
             if self.root == NONE:
                 self.root = number
 
-    def _record(self, number: int) -> tuple[int, int, int, int, int]:
+    def record(self, number: int) -> tuple[int, int, int, int, int]:
         """What is kept of an entry: the hash of its id, the number of its link, its offset, its seal, its kind."""
         kept = self._links[number], self._offsets[number], self._seals[number], self._kinds[number]
         return self._ids.keys[number], *kept
@@ -162,11 +163,19 @@ class Outline:
 
     def number_in(self, other: "Outline", number: int) -> int:
         """The number that an entry of another outline has in this one, or `NONE`."""
-        return self._ids.number(other._ids.keys[number])
+        return self._ids.number(other.key(number))
 
-    def link(self, number: int) -> int:
-        """Of a link the link before it on its branch; of a fact the link that it is about. `NONE` if there is none."""
-        return self._links[number]
+    def parent(self, link: int) -> int:
+        """The link before a link on its branch; `NONE` for the root."""
+        return self._links[link]
+
+    def link_of(self, number: int) -> int:
+        """The number of the link that an entry is, or that a fact is about; `NONE` for a fact about nothing."""
+        return number if self._kinds[number] else self._links[number]
+
+    def key(self, number: int) -> int:
+        """The hash of an entry's id, see `key_of`."""
+        return self._ids.keys[number]
 
     def is_link(self, number: int) -> bool:
         """Whether an entry is a link."""

@@ -87,8 +87,8 @@ class CleanCopy:
         """The sealed lines, without LF. They can be taken once."""
         self._begin()
         yield from self._taken()
-        for entry in self._original.inherited():
-            self._keep_inherited(entry)
+        for inherited in self._original.inherited():
+            self._keep_inherited(inherited)
             yield from self._taken()
         if self._original.inherited_holes:
             self._note_lost(self._original.inherited_holes, b"")
@@ -224,7 +224,7 @@ class CleanCopy:
     # ── places ───────────────────────────────────────────────────────────────────────────────────
 
     def _parent_spot(self, entry: Entry) -> int:
-        parent = self._old.link(self._old.number(entry.id))
+        parent = self._old.parent(self._old.number(entry.id))
         return _ROOT if parent == NONE else self._spot(parent)
 
     def _spot(self, link: int) -> int:

@@ -5,9 +5,9 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from wakelog.log.content import Usage
-from wakelog.log.entry import Attention, Queued
+from wakelog.log.entry import Attention, Queued, Session
 from wakelog.log.tree import Tree
-from wakelog.views.pending import Pending, pending
+from wakelog.views.pending import pending
 from wakelog.views.queue import queue_at_head
 from wakelog.views.state import BranchState, SessionState, branch_state, session_state
 
@@ -52,9 +52,31 @@ def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overvi
     """
     branch = tree.branch()
     session, here = session_state(tree), branch_state(branch)
-    open_work = pending(branch, here)
-    open_work = msgspec.structs.replace(open_work, queue=queue_at_head(tree, here.queue))
-    card = tree.card
+    found = pending(branch, here)
+    work = Work(len(found.open_calls), found.cut is not None, queue_at_head(tree, here.queue))
+    return overview_of(tree.card, tree.last_seq + 1, tree.head, session, here, work, held=held, damaged=damaged)
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What is under way at the head: how many tool calls, whether a request, and what waits."""
+
+    open_calls: int
+    is_cut: bool
+    queue: tuple[Queued, ...]
+
+
+def overview_of(
+    card: Session,
+    entries: int,
+    head: str | None,
+    session: SessionState,
+    here: BranchState,
+    work: Work,
+    *,
+    held: bool = False,
+    damaged: bool = False,
+) -> Overview:
+    """The card of a session, from what was found out about it."""
     return Overview(
         id=card.id,
         agent=card.agent,
@@ -63,9 +85,9 @@ def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overvi
         cwd=card.cwd,
         title=session.title,
         created=card.timestamp,
-        entries=tree.last_seq + 1,
+        entries=entries,
         messages=session.messages,
-        head=tree.head,
+        head=head,
         model=here.model,
         provider=here.provider,
         settings=here.settings,
@@ -73,26 +95,26 @@ def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overvi
         uptime_ms=session.uptime_ms,
         calls=session.calls,
         usage=session.usage,
-        open_calls=len(open_work.open_calls),
-        undelivered=len(open_work.owed),
-        queue=open_work.queue,
-        attention=open_work.attention,
-        state=_state(session, here, open_work, held=held, damaged=damaged),
+        open_calls=work.open_calls,
+        undelivered=len(here.owed),
+        queue=work.queue,
+        attention=here.attention,
+        state=_state(session, here, work, held=held, damaged=damaged),
     )
 
 
-def _state(session: SessionState, here: BranchState, open_work: Pending, *, held: bool, damaged: bool) -> StateWord:
+def _state(session: SessionState, here: BranchState, work: Work, *, held: bool, damaged: bool) -> StateWord:
     if session.terminated:
         return "terminated"
     if damaged:
         return "damaged"
     if held:
         return "running"
-    if open_work.attention:
+    if here.attention:
         return "waiting"
     if here.ends_in == "failed":
         return "failed"
-    said = any(queued.mode != "cancel" for queued in open_work.queue)
-    if open_work.open_calls or open_work.cut or said or here.ends_in in ("prompt", "result", "faulted"):
+    said = any(queued.mode != "cancel" for queued in work.queue)
+    if work.open_calls or work.is_cut or said or here.ends_in in ("prompt", "result", "faulted"):
         return "dormant" if session.dormant else "owes"
-    return "undelivered" if open_work.owed else "rest"
+    return "undelivered" if here.owed else "rest"

@@ -8,12 +8,13 @@ Rule 3: a compaction under rules 2 carries the messages of the whole session, so
 before carries those of its own branch; `log/tail.py` reads past it, and `activity` records what was found.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
 
 from wakelog.log.content import Prompt
-from wakelog.log.entry import RULES, Activity, Compaction, Entry, FoldState, Message, Queued
+from wakelog.log.entry import RULES, Activity, Body, Compaction, Entry, FoldState, Message, Queued
+from wakelog.log.id_table import IdTable
 from wakelog.log.tail import MESSAGE_MODES, recorded_queue
 from wakelog.log.tree import Tree
 
@@ -23,8 +24,13 @@ def queue_at_head(tree: Tree, on_branch: tuple[Queued, ...], rules: int = RULES)
     if rules < 2:
         said = taken_up(tree) if on_branch else set()
         return tuple(queued for queued in on_branch if queued.id not in said)
+    return with_requests(waiting_messages(tree), on_branch)
+
+
+def with_requests(messages: Iterable[Queued], on_branch: Iterable[Queued]) -> tuple[Queued, ...]:
+    """The messages of the session with the requests of one branch, oldest first."""
     requests = (queued for queued in on_branch if queued.mode not in MESSAGE_MODES)
-    return tuple(sorted((*requests, *waiting_messages(tree)), key=lambda queued: queued.seq or 0))
+    return tuple(sorted((*requests, *messages), key=lambda queued: queued.seq or 0))
 
 
 def waiting_messages(tree: Tree) -> tuple[Queued, ...]:
@@ -72,13 +78,48 @@ def _placed(entry: Entry) -> Queued:
 
 def taken_up(tree: Tree) -> set[str]:
     """The queued messages that a prompt names, on whatever branch; compactions of rules 1 name some of them."""
-    return set(_taken(tree.own_links()))
+    return {name for link in tree.own_links() for name in _taken_by(link.value)}
 
 
-def _taken(links: Iterable[Entry]) -> Iterator[str]:
-    for link in links:
-        match link.value:
-            case Message(message=Prompt(queued_id=str() as queued_id)):
-                yield queued_id
-            case Compaction(state=FoldState(said=before)):
-                yield from before
+def _taken_by(value: Body) -> tuple[str, ...]:
+    match value:
+        case Message(message=Prompt(queued_id=str() as queued_id)):
+            return (queued_id,)
+        case Compaction(state=FoldState(said=before)):
+            return before
+    return ()
+
+
+class QueueFold:
+    """`waiting_messages` of a whole log, entry by entry, in the order of the log: held is what waits, and few ids."""
+
+    def __init__(self) -> None:
+        self._record: tuple[int, bool, tuple[Queued, ...]] = (-1, False, ())
+        # By id: the seq of the entry, which its line need not tell, and its value.
+        self._later: dict[str, tuple[int, Queued]] = {}
+        self._taken = IdTable()
+
+    def add(self, entry: Entry) -> None:
+        """Takes in the next entry of the session's own."""
+        value = entry.value
+        if isinstance(value, Queued):
+            if entry.seq > self._record[0] and value.mode in MESSAGE_MODES and value.id not in self._taken:
+                self._later[value.id] = entry.seq, _placed(entry)
+        elif isinstance(value, Compaction | Activity):
+            queue, is_activity = recorded_queue(value), isinstance(value, Activity)
+            # Of two records with the same seq `_last_record` takes an activity.
+            if queue is not None and (entry.seq, is_activity) >= self._record[:2]:
+                self._record = (entry.seq, is_activity, queue)
+                self._later = {name: kept for name, kept in self._later.items() if kept[0] > entry.seq}
+        self._take(_taken_by(value))
+
+    def _take(self, names: tuple[str, ...]) -> None:
+        self._taken.add_names(names)
+        for name in names:
+            self._later.pop(name, None)
+
+    def waiting(self) -> tuple[Queued, ...]:
+        """The messages that no prompt has taken up."""
+        carried = (queued for queued in self._record[2] if queued.mode in MESSAGE_MODES)
+        later = (queued for _, queued in self._later.values())
+        return tuple(queued for queued in (*carried, *later) if queued.id not in self._taken)

@@ -89,18 +89,13 @@ def branch_state(branch: Branch) -> BranchState:
         value = branch.links[at].value
         if isinstance(value, Compaction) and value.state is not None:
             own = at >= branch.inherited
-            state, start = _carried(value.state, own=own), at + 1
+            state, start = carried_branch(value.state, own=own), at + 1
             # What it carries is from before it; the call for its summary has ended in it.
             state.answers += _is_answer(branch.links[at])
             since = branch.links[at].seq if own else -1
             break
     for link in branch.links[start:]:
-        if type(link.value) is Message:
-            _step_message(state, link.value.message)
-        else:
-            _step_settings(state, link)
-            state.ends_in = _ending(link) or state.ends_in
-            state.answers += _is_answer(link)
+        step_link(state, link)
     state.answers += _failed_folds(branch, start, since)
     own_links = branch.links[max(branch.inherited, start) :]
     facts = (fact for fact in branch.facts if fact.seq > since)
@@ -108,7 +103,17 @@ def branch_state(branch: Branch) -> BranchState:
     return state
 
 
-def _carried(fold: FoldState, *, own: bool) -> BranchState:
+def step_link(state: BranchState, link: Entry) -> None:
+    """What one more link changes. What is open is folded apart, see `OpenWork`."""
+    if type(link.value) is Message:
+        _step_message(state, link.value.message)
+    else:
+        _step_settings(state, link)
+        state.ends_in = _ending(link) or state.ends_in
+        state.answers += _is_answer(link)
+
+
+def carried_branch(fold: FoldState, *, own: bool) -> BranchState:
     """Where a fold begins. What a parent session still owed is not its fork's to settle."""
     return BranchState(
         said_model=fold.model,
@@ -181,18 +186,15 @@ def _step_settings(state: BranchState, link: Entry) -> None:
 
 
 def _fold_open(state: BranchState, entries: Iterable[Entry]) -> None:
-    opened = _Open(state)
+    opened = OpenWork(state)
     for entry in entries:
         step = _STEPS.get(type(entry.value))
         if step is not None:
             step(opened, entry.value)
-    state.queue = tuple(opened.queue.values())
-    state.attention = tuple(opened.attention.values())
-    state.owed = tuple(Owed(reply_id=reply_id, channel=channel) for reply_id, channel in opened.owed)
-    state.send_failed = tuple(failed for debt, failed in opened.send_failed.items() if debt in opened.owed)
+    opened.write_into(state)
 
 
-class _Open:
+class OpenWork:
     """What is open at one place of a branch. Every step of a session goes over every entry of its tail here."""
 
     def __init__(self, state: BranchState) -> None:
@@ -202,14 +204,30 @@ class _Open:
         self.owed = dict.fromkeys((debt.reply_id, debt.channel) for debt in state.owed)
         self.send_failed = {(failed.reply_id, failed.channel): failed for failed in state.send_failed}
 
+    def step(self, value: Body) -> None:
+        """What one more entry opens or closes. Entries come in the order of their seq."""
+        step = _STEPS.get(type(value))
+        if step is not None:
+            step(self, value)
+
+    def write_into(self, state: BranchState) -> None:
+        """Makes what is open part of a state."""
+        state.queue = tuple(self.queue.values())
+        state.attention = tuple(self.attention.values())
+        state.owed = tuple(Owed(reply_id=reply_id, channel=channel) for reply_id, channel in self.owed)
+        state.send_failed = tuple(failed for debt, failed in self.send_failed.items() if debt in self.owed)
+
     def call(self, call: Call) -> None:
+        """A request names the queued entry that it takes up, and the channels that its reply is owed to."""
         self.calls[call.reply_id] = call
         self.queue.pop(call.queued_id or "", None)
 
     def sent(self, sent: Sent) -> None:
+        """A reply that was delivered is not owed any more."""
         self.owed.pop((sent.reply_id, sent.channel), None)
 
     def failed_to_send(self, failed: SendFailed) -> None:
+        """The last attempt counts."""
         self.send_failed[failed.reply_id, failed.channel] = failed
 
     def activity(self, activity: Activity) -> None:
@@ -218,10 +236,11 @@ class _Open:
             self.send_failed.clear()
 
     def message(self, message: Message) -> None:
+        """A reply is owed, a prompt takes up what it names, a result answers questions about its call."""
         said = message.message
         if isinstance(said, Reply):
             # It is owed to the channels of the call that made it, which stands on the same link.
-            call = self.calls.get(message.id)
+            call = self.calls.pop(message.id, None)
             if call is not None and call.parent_id == message.parent_id:
                 self.owed.update(dict.fromkeys((message.id, channel) for channel in call.channels))
         elif isinstance(said, Prompt):
@@ -231,6 +250,7 @@ class _Open:
             self._forget_questions(said)
 
     def queued(self, queued: Queued) -> None:
+        """It waits until an entry names it."""
         self.queue[queued.id] = queued
 
     def forget_cancels(self, _: Cancelled | None = None) -> None:
@@ -239,9 +259,11 @@ class _Open:
             self.queue = {key: queued for key, queued in self.queue.items() if queued.mode != "cancel"}
 
     def asked(self, attention: Attention) -> None:
+        """A question is open until it is resolved."""
         self.attention[attention.id] = attention
 
     def resolved(self, resolved: AttentionResolved) -> None:
+        """A person has decided."""
         self.attention.pop(resolved.attention_id, None)
 
     def _forget_questions(self, result: ToolResult) -> None:
@@ -252,16 +274,16 @@ class _Open:
                 del self.attention[asked.id]
 
 
-_STEPS: dict[type[Body], Callable[[_Open, Any], None]] = {
-    Call: _Open.call,
-    Sent: _Open.sent,
-    SendFailed: _Open.failed_to_send,
-    Activity: _Open.activity,
-    Message: _Open.message,
-    Queued: _Open.queued,
-    Cancelled: _Open.forget_cancels,
-    Attention: _Open.asked,
-    AttentionResolved: _Open.resolved,
+_STEPS: dict[type[Body], Callable[[OpenWork, Any], None]] = {
+    Call: OpenWork.call,
+    Sent: OpenWork.sent,
+    SendFailed: OpenWork.failed_to_send,
+    Activity: OpenWork.activity,
+    Message: OpenWork.message,
+    Queued: OpenWork.queued,
+    Cancelled: OpenWork.forget_cancels,
+    Attention: OpenWork.asked,
+    AttentionResolved: OpenWork.resolved,
 }
 
 
@@ -270,19 +292,12 @@ def queued_on(entries: Iterable[Entry]) -> tuple[Queued, ...]:
 
     `branch_state` says the same of a branch that is held as a whole.
     """
-    opened = _Open(BranchState())
+    opened = OpenWork(BranchState())
     for entry in entries:
-        match entry.value:
-            case Compaction(state=FoldState() as state):
-                opened = _Open(_carried(state, own=True))
-            case Call(queued_id=queued_id):
-                opened.queue.pop(queued_id or "", None)
-            case Message(message=Prompt()) as message:
-                opened.message(message)
-            case Queued() as queued:
-                opened.queued(queued)
-            case Cancelled():
-                opened.forget_cancels()
+        if isinstance(entry.value, Compaction) and entry.value.state is not None:
+            opened = OpenWork(carried_branch(entry.value.state, own=True))
+        else:
+            opened.step(entry.value)
     return tuple(opened.queue.values())
 
 
@@ -317,10 +332,10 @@ def session_state(tree: Tree) -> SessionState:
     for at in range(len(entries) - 1, -1, -1):
         value = entries[at].value
         if isinstance(value, Compaction) and value.state is not None:
-            state, start = _carried_session(value.state), at
+            state, start = carried_session(value.state), at
             break
     for entry in entries[start:]:
-        _step_session(state, entry)
+        step_session(state, entry)
     state.uptime = uptime(entries, whole=not tree.partial or len(entries) == tree.last_seq + 1)
     return state
 
@@ -340,7 +355,8 @@ def is_dormant(tree: Tree) -> bool:
     return session_state(tree).dormant
 
 
-def _carried_session(fold: FoldState) -> SessionState:
+def carried_session(fold: FoldState) -> SessionState:
+    """Where the fold over a session begins behind a compaction."""
     return SessionState(
         title=fold.title,
         archived=fold.archived,
@@ -353,7 +369,8 @@ def _carried_session(fold: FoldState) -> SessionState:
     )
 
 
-def _step_session(state: SessionState, entry: Entry) -> None:
+def step_session(state: SessionState, entry: Entry) -> None:
+    """What one more entry of the session's own changes; entries come in the order of their seq."""
     match entry.value:
         case Session(title=str() as title):
             state.title = title

@@ -37,24 +37,46 @@ def uptime(entries: Sequence[Entry], *, whole: bool) -> Uptime | None:
     start, found = _carried(entries)
     if found is None and not whole:
         return None
-    found, reruns = found or Uptime(), set[str]()
+    fold = UptimeFold(found or Uptime())
     for entry in entries[start:]:
-        value = entry.value
-        if isinstance(value, Activity):
-            found = _after(found, value)
+        fold.add(entry.value)
+    return fold.found
+
+
+class UptimeFold:
+    """The same, entry by entry; entries come in the order of their seq."""
+
+    def __init__(self, found: Uptime) -> None:
+        self.found = found
+        self._reruns: set[str] = set()
+
+    def add(self, value: Body) -> None:
+        """Takes in the next entry."""
+        carried = _carried_by(value)
+        if carried is not None:
+            self.found, self._reruns = carried, set()
+        elif isinstance(value, Activity):
+            self.found = _after(self.found, value)
         elif isinstance(value, Call) and value.purpose == "rerun":
-            reruns.add(value.reply_id)
-        elif found.attached_at is not None and _is_a_workers(value, reruns):
-            found = msgspec.structs.replace(found, worked_at=value.timestamp)
-    return found
+            self._reruns.add(value.reply_id)
+        elif self.found.attached_at is not None and _is_a_workers(value, self._reruns):
+            self.found = msgspec.structs.replace(self.found, worked_at=value.timestamp)
 
 
 def _carried(entries: Sequence[Entry]) -> tuple[int, Uptime | None]:
     for at in range(len(entries) - 1, -1, -1):
-        match entries[at].value:
-            case Compaction(state=FoldState() as state) if state.rules >= 2:
-                return at + 1, Uptime(state.uptime_ms, state.attached_at, state.worked_at)
+        found = _carried_by(entries[at].value)
+        if found is not None:
+            return at + 1, found
     return 0, None
+
+
+def _carried_by(value: Body) -> Uptime | None:
+    """The sum that a compaction carries; None for one of rules 1, and for any other entry."""
+    match value:
+        case Compaction(state=FoldState() as state) if state.rules >= 2:
+            return Uptime(state.uptime_ms, state.attached_at, state.worked_at)
+    return None
 
 
 def _after(found: Uptime, activity: Activity) -> Uptime:

@@ -1,0 +1,112 @@
+"""The overview of a session of any size: its log is read twice, and nothing is held but an outline and what is open.
+
+The first reading makes the outline and finds what holds for the whole session. Then the head is known, and the second
+reading folds the branch that ends there. `views.overview` gives the same from a tree (`tests/laws/test_overviews.py`).
+"""
+
+from array import array
+from collections.abc import Iterator
+
+from wakelog.log.entry import Entry, Session
+from wakelog.log.id_table import NONE
+from wakelog.log.outline import Outline
+from wakelog.ports import Store
+from wakelog.scanning import Scan, Scanning, inherited_entries, own_entries
+from wakelog.sorting import Key, in_order
+from wakelog.views.overview import Overview, Work, overview_of
+from wakelog.views.overview_fold import BranchFold, FirstFold, SessionFold
+from wakelog.views.queue import with_requests
+from wakelog.views.state import SessionState
+
+
+def read_overview(store: Store, session: str) -> Overview:
+    """What `overview` says of the whole log, with every seal verified."""
+    reading = OverviewReading(store, session)
+    for _ in reading.entries():
+        pass
+    scan = reading.scanning.checked()
+    return reading.overview(damaged=bool(scan.damage))
+
+
+class OverviewReading:
+    """A log on its way to its overview: take the entries to the end, then ask."""
+
+    def __init__(self, store: Store, session: str, *, verify: bool = True) -> None:
+        self.scanning = Scanning(store, session, verify=verify, verify_inherited=verify)
+        self._store = store
+        self._first = FirstFold()
+
+    def entries(self) -> Iterator[Entry]:
+        """The first reading: every entry of the session itself, repetitions too."""
+        outline = self.scanning.found.outline
+        for entry in self.scanning.entries():
+            number = outline.number_of(entry)
+            if number is not None and number >= outline.inherited:
+                self._first.add(entry, is_placed=outline.link_of(number) != NONE)
+            yield entry
+
+    def overview(self, *, damaged: bool) -> Overview:
+        """The second reading, and what came of both."""
+        scan = self.scanning.result()
+        session = self._session_state(scan)
+        branch = self._branch(scan)
+        here = branch.result()
+        queue = with_requests(self._first.queue.waiting(), here.queue)
+        return overview_of(
+            self._first.card or Session(),
+            scan.outline.last_seq + 1,
+            branch.talk.head,
+            session,
+            here,
+            Work(branch.talk.open_calls, branch.is_cut, queue),
+            damaged=damaged,
+        )
+
+    def _session_state(self, scan: Scan) -> SessionState:
+        if self._first.is_ordered:
+            return self._first.session.result()
+        fold, first_facts = SessionFold(), _first_facts(scan.outline)
+        for entry in in_order(self._by_seq(scan, first_facts)):
+            fold.add(entry)
+        return fold.result()
+
+    def _by_seq(self, scan: Scan, first_facts: "array[int]") -> Iterator[tuple[Key, Entry]]:
+        """All entries that hang on a link, with their places in `Tree.own`."""
+        outline = scan.outline
+        for number, entry in own_entries(self._store, scan):
+            link = outline.link_of(number)
+            if entry.is_link:
+                yield (entry.seq, 0, 0, number), entry
+            elif link != NONE:
+                yield (entry.seq, 1, first_facts[link], number), entry
+
+    def _branch(self, scan: Scan) -> BranchFold:
+        outline, fold = scan.outline, BranchFold(scan.outline, scan.outline.head, is_ordered=self._first.is_ordered)
+        for link in inherited_entries(self._store, scan):
+            number = outline.number(link.id)
+            if fold.is_on_path(number):
+                fold.add(number, link)
+        for number, entry in own_entries(self._store, scan):
+            if fold.is_on_path(number):
+                fold.add(number, entry)
+        if not self._first.is_ordered:
+            for entry in in_order(self._open_work(scan, fold)):
+                fold.add_open(entry)
+        return fold
+
+    def _open_work(self, scan: Scan, fold: BranchFold) -> Iterator[tuple[Key, Entry]]:
+        """The entries of the branch that can be open work, with their places in `branch_state`."""
+        outline = scan.outline
+        for number, entry in own_entries(self._store, scan):
+            if fold.is_on_path(number) and fold.is_open_work(number, entry):
+                yield (entry.seq, int(not entry.is_link), outline.link_of(number), number), entry
+
+
+def _first_facts(outline: Outline) -> "array[int]":
+    """For each link the number of the first fact about it: the order in which a tree has its links' facts."""
+    first = array("i", [NONE]) * len(outline)
+    for number in range(len(outline)):
+        link = outline.link_of(number)
+        if link not in (number, NONE) and first[link] == NONE:
+            first[link] = number
+    return first

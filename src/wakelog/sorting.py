@@ -1,0 +1,70 @@
+"""Entries in another order than that of their log, however many: sorted in runs, which are kept in an unnamed file."""
+
+import heapq
+import tempfile
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import IO, TypeAlias
+
+import msgspec
+
+from wakelog.log.codec import Undecodable, decode
+from wakelog.log.entry import Body, Entry
+
+Key: TypeAlias = tuple[int, ...]
+RUN_ENTRIES = 4_000
+
+
+class _Kept(msgspec.Struct, frozen=True, array_like=True):
+    """An entry in the file. Its value is decoded again: the bytes say all of it."""
+
+    key: Key
+    raw: bytes
+    seq: int
+    offset: int
+    line: int
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Kept).decode
+
+
+def in_order(entries: Iterable[tuple[Key, Entry]]) -> Iterator[Entry]:
+    """The entries in the order of their keys, no two of which are equal. In memory is one run at most."""
+    entries = iter(entries)
+    with tempfile.TemporaryFile() as file:
+        runs: list[tuple[int, int]] = []
+        while run := sorted(islice(entries, RUN_ENTRIES), key=_key):
+            runs.append(_write(file, run))
+        for kept in heapq.merge(*(_read(file, start, end) for start, end in runs), key=lambda kept: kept.key):
+            yield Entry(kept.raw, _value(kept.raw), kept.seq, kept.offset, kept.line)
+
+
+def _key(keyed: tuple[Key, Entry]) -> Key:
+    return keyed[0]
+
+
+def _write(file: IO[bytes], run: list[tuple[Key, Entry]]) -> tuple[int, int]:
+    start = file.tell()
+    for key, entry in run:
+        kept = _encode(_Kept(key, entry.raw, entry.seq, entry.offset, entry.line))
+        file.write(len(kept).to_bytes(8, "little") + kept)
+    return start, file.tell()
+
+
+def _read(file: IO[bytes], at: int, end: int) -> Iterator[_Kept]:
+    while at < end:
+        file.seek(at)
+        size = int.from_bytes(file.read(8), "little")
+        yield _decode(file.read(size))
+        at += 8 + size
+
+
+def _value(raw: bytes) -> Body:
+    try:
+        return decode(raw)
+    except Undecodable as error:
+        # A line with a body that cannot be decoded is an entry all the same, if its envelope can.
+        if error.envelope is None:
+            raise
+        return error.envelope
