@@ -46,6 +46,9 @@ def _commands(folder: str, forked: str) -> Mapping[str, tuple[str, ...]]:
         "`export -f jsonl`": ("export", NAME, "-o", f"{out}.jsonl"),
         "`export -f jsonl` of a fork": ("export", forked, "-o", f"{out}-fork.jsonl"),
         "`export -f md`": ("export", NAME, "-f", "md", "-o", f"{out}.md"),
+        "`export -f md` of a fork": ("export", forked, "-f", "md", "-o", f"{out}-fork.md"),
+        "`export -f json`": ("export", NAME, "-f", "json", "-o", f"{out}.json"),
+        "`doctor --salvage`": ("doctor", NAME, "--salvage", f"{out}-salvaged.jsonl"),
         "`copy`": ("copy", NAME, "--to", os.path.join(folder, "copy")),
     }
 
