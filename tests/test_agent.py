@@ -40,6 +40,20 @@ def test_begin_writes_what_is_in_force():
     assert store.name(session.id) == "crab_ann_1"
 
 
+def test_the_environment_is_recorded(tmp_path):
+    """LOG-14: folder, branch of git, approval policy, sandbox policy and network stand in the `context` entry."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    session = Agent(model="scripted:a", policy=Policy(approval="ask")).begin(MemoryStore(), cwd=str(tmp_path))
+    assert branch_state(session.branch()).context.environment == {
+        "cwd": str(tmp_path),
+        "git": "main",
+        "approvalPolicy": "ask",
+        "sandboxPolicy": "none",
+        "network": "allowed",
+    }
+
+
 def test_entering_again_writes_nothing():
     """RUN-19: only what changed; the same agent, made anew, is the same."""
     store = MemoryStore()
