@@ -128,7 +128,7 @@ def test_a_policy_that_is_none_is_told_before_anything_is_written(wrong):
 
 @pytest.mark.meddled
 def test_what_is_said_while_another_runs_it_is_said():
-    """RUN-6: it waits in the queue, and the error says so: nobody needs to say it twice."""
+    """RUN-11: it waits in the queue, and the error says so: nobody needs to say it twice."""
     store = MemoryStore()
     agent = Agent(model="demo")
     session = agent.begin(store)
