@@ -40,6 +40,20 @@ def test_begin_writes_what_is_in_force():
     assert store.name(session.id) == "crab_ann_1"
 
 
+def test_the_environment_is_recorded(tmp_path):
+    """LOG-14: folder, branch of git, approval policy, sandbox policy and network stand in the `context` entry."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    session = Agent(model="scripted:a", policy=Policy(approval="ask")).begin(MemoryStore(), cwd=str(tmp_path))
+    assert branch_state(session.branch()).context.environment == {
+        "cwd": str(tmp_path),
+        "git": "main",
+        "approvalPolicy": "ask",
+        "sandboxPolicy": "none",
+        "network": "allowed",
+    }
+
+
 def test_entering_again_writes_nothing():
     """RUN-19: only what changed; the same agent, made anew, is the same."""
     store = MemoryStore()
@@ -114,7 +128,7 @@ def test_a_policy_that_is_none_is_told_before_anything_is_written(wrong):
 
 @pytest.mark.meddled
 def test_what_is_said_while_another_runs_it_is_said():
-    """RUN-6: it waits in the queue, and the error says so: nobody needs to say it twice."""
+    """RUN-11: it waits in the queue, and the error says so: nobody needs to say it twice."""
     store = MemoryStore()
     agent = Agent(model="demo")
     session = agent.begin(store)

@@ -56,6 +56,19 @@ def test_turns(session):
     assert session.rename("T").value.turn_id is None
 
 
+def test_a_clock_that_goes_back_changes_no_order(store):
+    """LOG-3, law 3: entries are ordered by seq; an earlier timestamp moves nothing."""
+    session = Session.create(store, clock=FixedClock(start_ms=1_800_000_000_000))
+    session.say("one")
+    session.say("two")
+    earlier = Session(store, session.id, clock=FixedClock(start_ms=1_000_000_000_000))
+    earlier.say("three")
+    entries = session.read().entries
+    assert [entry.seq for entry in entries] == [0, 1, 2, 3]
+    assert entries[3].value.timestamp < entries[1].value.timestamp
+    assert [link.value.message.text for link in session.branch().links[1:]] == ["one", "two", "three"]
+
+
 def test_saying_at_the_head(session):
     """TREE-2, TREE-3: what is said goes under the head, wherever that is."""
     first = session.say("one")

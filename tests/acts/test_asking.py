@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.acts.rigs import Rig
-from wakelog.log.content import Reply
+from wakelog.log.content import Prompt, Reply
 from wakelog.log.entry import Call, Cancelled, Failed, Message, Partial, Queued, Resumed
 from wakelog.testing.dying import Died
 from wakelog.turn.clip import CLIP_BYTES
@@ -32,6 +32,23 @@ def test_the_order_of_a_reply():
     assert shown[:8] == [(kind, text) for text in ("Hello", " ther", "e", ".") for kind in ("journal", "shown")]
     kinds = [kind for kind in rig.kinds() if kind not in ("journal", "shown", "activity")]
     assert kinds == ["message", "call", "message", "drop", "flushed", "sent"]
+
+
+def test_the_prompt_is_durable_before_the_model_is_asked():
+    """RUN-3: the prompt is synced before the request goes out; the runtime appends only what it produced itself."""
+    rig = Rig(HELLO)
+    rig.kinds()
+    stream = rig.provider.stream
+
+    def spied(request):
+        rig.events.append(("request", request.messages[-1].content[0].text))
+        return stream(request)
+
+    rig.provider.stream = spied
+    rig.say("Hi.")
+    assert rig.events.index(("message", "synced")) < rig.events.index(("request", "Hi."))
+    prompts = [value.message for value in rig.values(Message) if isinstance(value.message, Prompt)]
+    assert [prompt.text for prompt in prompts] == ["Hi."]
 
 
 def test_what_is_synced():

@@ -133,6 +133,16 @@ def test_calls_of_one_reply_run_side_by_side_and_each_has_one_result():
     assert {result.tool_name for result in _results(rig)} == {"look", "pay", "book"}
 
 
+def test_a_result_says_how_long_its_tool_ran():
+    """RUN-7: the duration is measured by the clock, and only where the tool was started."""
+    rig = _rig(("look", 1), ("nosuch", 1))
+    rig.outside.interrupt = lambda: setattr(rig.clock, "ms", rig.clock.ms + 5_000)
+    rig.say("Go.")
+    results = {result.tool_name: result for result in _results(rig)}
+    assert 5_000 <= results["look"].duration_ms < 6_000
+    assert (results["nosuch"].settled, results["nosuch"].duration_ms) == ("error", None)
+
+
 def test_a_tool_nobody_declared():
     """RUN-7: the model is told, nothing is begun."""
     rig = _rig(("ghost", 1))

@@ -227,6 +227,17 @@ def test_a_lost_blob_is_found_and_explained(shell, output, how):
     assert f"sha256:{output.name}" in shell("verify", "crab_user_1").out
 
 
+def test_a_lost_blob_of_inherited_history_is_found(shell, output):
+    """LOG-16: a fork inherits the entries of its parent, and with them the blobs that they name."""
+    assert shell("fork", "crab_user_1", "--new-session").code == 0
+    assert shell("verify", "crab_user_2", "--json").json["blobs"] == 1
+    output.unlink()
+    for command in ("verify", "doctor"):
+        assert shell(command, "crab_user_2").code == 4, command
+    (lost,) = shell("verify", "crab_user_2", "--json").json["lost"]
+    assert (lost["kind"], lost["digest"]) == ("missing blob", f"sha256:{output.name}")
+
+
 def test_a_damaged_line_and_a_lost_blob_are_both_told(shell, output):
     """Law 9: one fault does not hide another."""
     output.unlink()

@@ -1,4 +1,4 @@
-"""Commands over a server that is away for a moment, or for good (ST-4, DESIGN 8)."""
+"""Commands over a server that is away for a moment, or for good (ST-6, DESIGN 8)."""
 
 from wakelog.stores import retrying
 

@@ -193,7 +193,7 @@ def test_a_mark_that_cannot_be_written(place, monkeypatch):
 
 
 def test_only_the_log_that_failed_is_in_doubt(place):
-    """Law 4, ST-8: of logs that are synced together the others are acknowledged and stay as they are."""
+    """Law 4: of logs that are synced together the others are acknowledged and stay as they are."""
     make(place.store, "t")
     place.store._syncs = ThreadSyncs()
     place.cache.fail(os.path.basename(place.log))
@@ -270,7 +270,7 @@ def of_sqlite(report: str, url: str, what: str, *words: str, inject: str = "") -
 
 @pytest.mark.strace
 def test_a_write_ahead_log_is_written_again(tmp_path):
-    """Law 4, ST-5: after a failed commit the whole of it is written and synced before the next transaction."""
+    """Law 4, ST-6: after a failed commit the whole of it is written and synced before the next transaction."""
     url = made(f"sqlite:{tmp_path / 'db'}", "s")
     seen = of_sqlite(str(tmp_path / "report"), url, "write_stubbornly", "s", "3", inject="fdatasync:error=EIO:when=2")
     assert (seen.applied, len(seen.said("failed"))) == (1, 1)
@@ -284,7 +284,7 @@ def test_a_write_ahead_log_is_written_again(tmp_path):
 
 @pytest.mark.strace
 def test_another_process_writes_the_write_ahead_log_again(tmp_path):
-    """Law 4, ST-5: the mark warns it; the process that failed leaves the write-ahead log where it is."""
+    """Law 4, ST-6: the mark warns it; the process that failed leaves the write-ahead log where it is."""
     url = made(f"sqlite:{tmp_path / 'db'}", "s")
     report = str(tmp_path / "report")
     first = of_sqlite(report, url, "write_once", "s", "n0", inject="fdatasync:error=EIO:when=1")
@@ -303,7 +303,7 @@ def test_another_process_writes_the_write_ahead_log_again(tmp_path):
 
 @pytest.mark.strace
 def test_a_failed_sync_at_the_end_of_a_process(tmp_path):
-    """Law 4, ST-5: SQLite would sync what had no sync when it is closed, and tell nobody that it failed.
+    """Law 4, ST-6: SQLite would sync what had no sync when it is closed, and tell nobody that it failed.
 
     The first sync is that of the header of a new write-ahead log.
     """
@@ -318,7 +318,7 @@ def test_a_failed_sync_at_the_end_of_a_process(tmp_path):
 
 
 def test_commits_without_a_sync_do_not_fill_the_write_ahead_log(tmp_path):
-    """ST-5: only a synced commit lets SQLite run a checkpoint by itself, so wakelog runs the others."""
+    """ST-6: only a synced commit lets SQLite run a checkpoint by itself, so wakelog runs the others."""
     store = open_store(made(f"sqlite:{tmp_path / 'db'}", "s"))
     for after in range(3000):
         store.append("s", body(f"e{after}"), after=after, durable=False)
@@ -328,7 +328,7 @@ def test_commits_without_a_sync_do_not_fill_the_write_ahead_log(tmp_path):
 
 @pytest.mark.strace
 def test_a_failed_sync_before_a_checkpoint(tmp_path):
-    """Law 4, ST-5: the checkpoint is left out, the doubt is marked, and the next transaction writes again."""
+    """Law 4, ST-6: the checkpoint is left out, the doubt is marked, and the next transaction writes again."""
     url = made(f"sqlite:{tmp_path / 'db'}", "s")
     report = str(tmp_path / "report")
     seen = of_sqlite(report, url, "write_much", "s", "1500", inject="fdatasync:error=EIO:when=2")

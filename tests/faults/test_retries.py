@@ -246,7 +246,7 @@ def failing(*errors, forever=None):
 
 
 def test_a_store_that_stays_away_is_given_up_soon():
-    """ST-4: without a lease the limit is a few seconds; the error is the store's own, and was announced once."""
+    """ST-6: without a lease the limit is a few seconds; the error is the store's own, and was announced once."""
     session, inner, uptime, told = failing(forever=Unavailable("nobody there"))
     with pytest.raises(Unavailable, match="nobody there"):
         session.say("Hello.")

@@ -46,7 +46,7 @@ def story(seed, rig=None):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_same_play_leaves_the_same_bytes(rig, seed):
-    """Law 12, ST-4: nothing in a session tells which store it was kept in."""
+    """Law 12, ST-6: nothing in a session tells which store it was kept in."""
     expected, deaths = story(seed)
     left, died = story(seed, rig)
     assert left == expected

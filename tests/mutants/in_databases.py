@@ -93,7 +93,7 @@ IN_DATABASES = (
     ),
     Mutant(
         "the database is told the wrong bytes of a row",
-        "law 12, ST-4",
+        "law 12, ST-6",
         "stores/database/rows.py",
         "yield Row(line.bytes)",
         "yield Row(line.raw)",

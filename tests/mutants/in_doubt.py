@@ -72,7 +72,7 @@ IN_DOUBT = (
     ),
     Mutant(
         "a failed commit of SQLite leaves no mark",
-        "law 4, ST-5",
+        "law 4, ST-6",
         "stores/sqlite/file.py",
         "            wal.doubt(self._lock, _code(error))\n",
         "",
@@ -80,7 +80,7 @@ IN_DOUBT = (
     ),
     Mutant(
         "SQLite does not look whether its file is in doubt",
-        "law 4, ST-5",
+        "law 4, ST-6",
         "stores/sqlite/file.py",
         "            if doubt_of(self._lock) is not None:\n                self._settle()\n",
         "",
@@ -91,7 +91,7 @@ IN_DOUBT = (
     ),
     Mutant(
         "SQLite runs a checkpoint at its end while its file is in doubt",
-        "law 4, ST-5",
+        "law 4, ST-6",
         "stores/sqlite/wal.py",
         "is_doubted = held is not None and _is_doubted(path, held)",
         "is_doubted = held is not None and not _is_doubted(path, held) and False",

@@ -137,7 +137,7 @@ class TestDatabases:
             psycopg.connect(own_postgres.url().replace(right, "wrong"))
 
     def test_letters_beyond_ascii_are_letters(self, postgres_url):
-        """Search and lower case work as in a database at home; hostile text is in UTF-8 (LOG-10)."""
+        """Search and lower case work as in a database at home; hostile text is in UTF-8 (law 12)."""
         assert asked(postgres_url, "SELECT lower('ÄPFEL'), getdatabaseencoding()") == [("äpfel", "UTF8")]
         assert asked(postgres_url, "SELECT to_tsvector('english', 'Running') @@ to_tsquery('english', 'run')") == [
             (True,)

@@ -23,7 +23,7 @@ def test_a_program_prints_its_last_comment(program, tmp_path):
 
 
 def test_every_address_opens(tmp_path, monkeypatch, postgres_url):
-    """ST-4: the word before the colon says which store it is, and there are no others."""
+    """ST-6: the word before the colon says which store it is, and there are no others."""
     monkeypatch.chdir(tmp_path)
     kinds = re.findall(r"^\| [\w ]+ \| .*?`(\w+):.*?` .*?\|", TEXT, re.MULTILINE)
     assert kinds == ["jsonl", "sqlite", "postgresql", "memory"]
@@ -35,7 +35,7 @@ def test_every_address_opens(tmp_path, monkeypatch, postgres_url):
 
 
 def test_a_word_that_no_store_speaks(tmp_path, monkeypatch):
-    """ST-4: a slip of the keyboard is refused, and makes no folder; one that is there may have any name."""
+    """ST-6: a slip of the keyboard is refused, and makes no folder; one that is there may have any name."""
     monkeypatch.chdir(tmp_path)
     for address in ("sqlit:file.db", "gopher://x", "a:b"):
         with pytest.raises(UsageError, match="no store speaks"):

@@ -154,7 +154,7 @@ def test_time_is_up(shell, family):
 
 @pytest.mark.parametrize("family", [FAMILY, DEAF_FAMILY], ids=["kind", "deaf"])
 def test_cancelling_ends_the_group_before_it_returns(shell, family):
-    """RUN-9: when the cancelled call is back, nothing that it started in its group is alive."""
+    """RUN-12: when the cancelled call is back, nothing that it started in its group is alive."""
 
     async def main():
         numbers = Numbers()

@@ -1,4 +1,4 @@
-"""What changes with a `context` entry is said, and what tools may do unasked is never hidden (RUN-12)."""
+"""What changes with a `context` entry is said, and what tools may do unasked is never hidden (RUN-13)."""
 
 from wakelog.log.content import BlobRef
 from wakelog.log.entry import ContextRecord, Source

@@ -43,7 +43,7 @@ def test_whoever_has_left_already(shell, chat):
 
 
 def test_nobody_approves_what_they_have_not_seen(shell, script, chat):
-    """RUN-12: a letter that was typed before the question was on the screen is a message."""
+    """RUN-13: a letter that was typed before the question was on the screen is a message."""
     call = {"name": "shell", "input": {"command": "touch ran"}}
     model = script({"toolCalls": [call]}, {"text": "Finished."})
     assert shell.process("run", "--model", model, "go", typed=b"").code == 6

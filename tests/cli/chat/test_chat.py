@@ -159,7 +159,7 @@ TOUCH = {"name": "shell", "input": {"command": "touch ran"}}
 
 
 def test_a_message_is_no_answer(shell, script, chat):
-    """Whatever its first letter is (RUN-12); a question that is left waits, and the exit code says so."""
+    """Whatever its first letter is (RUN-13); a question that is left waits, and the exit code says so."""
     pane = chat("--model", script({"toolCalls": [TOUCH]}, {"text": "Finished."}))
     pane.expect(READY)
     pane.say("go")
@@ -179,7 +179,7 @@ def test_a_message_is_no_answer(shell, script, chat):
 
 
 def test_what_was_typed_before_a_question_does_not_answer_it(shell, script, chat, gate):
-    """RUN-12: a letter that stands in the line when the question comes is a message, though it would be an answer."""
+    """RUN-13: a letter that stands in the line when the question comes is a message, though it would be an answer."""
     pane = chat("--model", script({"toolCalls": [gate.call()]}, {"toolCalls": [TOUCH]}, {"text": "Finished."}))
     pane.expect(READY)
     pane.say("go")
@@ -198,7 +198,7 @@ def test_what_was_typed_before_a_question_does_not_answer_it(shell, script, chat
 
 
 def test_keys_on_their_way_do_not_answer(shell, script, chat, gate):
-    """RUN-12: pressed while the program could not draw, whatever it finds first when it can."""
+    """RUN-13: pressed while the program could not draw, whatever it finds first when it can."""
     pane = chat("--model", script({"toolCalls": [gate.call()]}, {"toolCalls": [TOUCH]}, {"text": "Finished."}))
     pane.expect(READY)
     pane.say("go")
@@ -240,7 +240,7 @@ def test_a_change_is_shown_before_it_is_approved(shell, script, chat):
 
 
 def test_queued_and_steered_while_busy(shell, script, chat, gate):
-    """Typing goes on; Enter queues, /steer and Alt-S are seen at the next step (RUN-7)."""
+    """Typing goes on; Enter queues, /steer and Alt-S are seen at the next step (RUN-11)."""
     model = script({"toolCalls": [gate.call()]}, {"text": "One."}, {"text": "Two."})
     pane = chat("--model", model, "--yes")
     pane.expect(READY)

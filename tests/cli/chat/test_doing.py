@@ -65,7 +65,7 @@ def test_settings(shell, script, chat):
 
 
 def test_what_was_always_allowed_is_named_and_taken_back(shell, script, chat):
-    """RUN-12: `always` is every call of one tool, and says so; `show` and `tree` name it; /ask lets it ask again."""
+    """RUN-13: `always` is every call of one tool, and says so; `show` and `tree` name it; /ask lets it ask again."""
     calls = [{"toolCalls": [{"name": "shell", "input": {"command": f"echo {at} >> ran"}}]} for at in range(3)]
     pane = begun(chat, script(*calls[:2], {"text": "One."}, calls[2], {"text": "Two."}))
     pane.say("go")
@@ -90,7 +90,7 @@ def test_what_was_always_allowed_is_named_and_taken_back(shell, script, chat):
 
 
 def test_a_turn_that_failed_is_tried_again(shell, script, chat):
-    """RUN-17: from where it began to fail, as `wakelog wake --retry` does; where none did, that is said."""
+    """RUN-12: from where it began to fail, as `wakelog wake --retry` does; where none did, that is said."""
     pane = begun(chat, script({"error": {"kind": "auth", "message": "no such key"}}, {"text": "Better."}))
     pane.say("go")
     pane.expect("the turn failed: no such key; /retry tries it again")

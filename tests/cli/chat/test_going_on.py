@@ -48,7 +48,7 @@ def test_a_killed_chat_goes_on_from_where_it_was(shell, script, chat):
 
 
 def test_options_wait_until_a_cut_turn_is_over(shell, script, chat, gate):
-    """RUN-7: a message to a busy agent is queued as it would be without them; the first one at rest brings them in."""
+    """RUN-11: a message to a busy agent is queued as it would be without them; the first one at rest brings them in."""
     cut = {**SLOW, "toolCalls": [gate.call()]}
     pane = chat("--yes", "--model", script(cut, {"text": "One."}, {"text": "Two."}, {"text": "Three."}))
     pane.expect(READY)
@@ -109,7 +109,7 @@ def test_stopped_and_taken_up_again(shell, script, tmp_path_factory):
 
 
 def test_a_session_that_another_process_runs(shell, script, chat, gate):
-    """It looks the same; what is said here waits in its queue, and is answered by whoever runs it (RUN-7)."""
+    """It looks the same; what is said here waits in its queue, and is answered by whoever runs it (RUN-11)."""
     model = script({"text": "First I look.", "toolCalls": [gate.call()]}, {"text": "Seen."}, {"text": "Answered."})
     other = shell.start("run", "--yes", "--model", model, "go", "--json")
     for line in other.stdout:

@@ -41,7 +41,7 @@ def sitting(act):
 
 
 def test_whether_a_key_was_pressed_before_a_frame(terminal):
-    """RUN-12: also one that nobody has read yet; a question is open only for what is pressed after it was drawn."""
+    """RUN-13: also one that nobody has read yet; a question is open only for what is pressed after it was drawn."""
     seen = []
 
     async def act(screen, keyboard):

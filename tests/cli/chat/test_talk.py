@@ -182,7 +182,7 @@ def test_a_fault_and_another_try(told):
 
 
 def test_a_head_that_was_moved(told):
-    """RUN-17: it is said, unless a command moved it in the course of what it does."""
+    """TREE-3: it is said, unless a command moved it in the course of what it does."""
     assert told(Head(target_id="e1")) == [Notice("the head was moved: what comes next goes on from there", "dim")]
     told.talk.expected.add("x")
     assert told(Head(target_id="e1"), "x") == []
@@ -240,7 +240,7 @@ def test_a_change_that_was_shown_before_it_was_approved_is_not_shown_again(told)
 
 @pytest.mark.parametrize(("session", "inside"), [(HERE, False), ("crab_user_1_sub", True)])
 def test_a_decision_is_shown_with_what_it_is_about(told, session, inside):
-    """RUN-12: read from the log, whoever decided, and wherever the call stands."""
+    """RUN-13: read from the log, whoever decided, and wherever the call stands."""
     told(reply(ToolCall(id="c", name="shell", input={"command": "ls"})), "r", session)
     assert told(Attention(reason="approve", reply_id="r", tool_call_id="c"), "q", session) == []
     (shown,) = told(AttentionResolved(attention_id="q", decision="deny"), session=session)

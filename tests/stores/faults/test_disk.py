@@ -1,4 +1,4 @@
-"""A disk that fails under a SQLite store (law 4, ST-5): the append fails with a clear error, nothing told is lost.
+"""A disk that fails under a SQLite store (law 4, ST-6): the append fails with a clear error, nothing told is lost.
 
 The faults are injected by strace into the calls on the write-ahead log and counted. What they do to files is in
 `tests/faults/test_disk.py`.

@@ -1,4 +1,4 @@
-"""A worker that is stopped past the end of its lease, and comes back (law 6, LOG-12, DESIGN 4).
+"""A worker that is stopped past the end of its lease, and comes back (law 6, DESIGN 4).
 
 It appends without a pause and is stopped wherever it happens to be. A stopped process is alive, so that its lease
 ends by the store's clock alone. Whoever takes the lease then is the only one whose entries stand behind it.
@@ -72,7 +72,7 @@ def overtake(store: Store, worker: Child, lock: str, chance: random.Random) -> L
 
 
 def test_a_stopped_worker_cannot_append_one_more_entry(url, store):
-    """Law 6, LOG-12: 100 rounds of SIGSTOP past the end of the lease and SIGCONT, and not one stale entry."""
+    """Law 6: 100 rounds of SIGSTOP past the end of the lease and SIGCONT, and not one stale entry."""
     chance, lock = random.Random(4), append_lock(url, store.name("s"))
     with Child("hold", url, "s", TTL_S, module=MODULE) as worker:
         for _ in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""What a store says when it cannot do what it is asked (law 13, ST-4 to ST-7): one line, and what to do about it.
+"""What a store says when it cannot do what it is asked (law 13, ST-6): one line, and what to do about it.
 
 Each case is met twice: by a program that uses the library, and by a person at the command line. No password is shown.
 """
@@ -193,14 +193,14 @@ def test_a_lost_server(own_postgres: Server):
 
 @pytest.mark.parametrize("locked", ["file", "folder"])
 def test_a_sqlite_file_that_may_not_be_written(sqlite_url, tmp_path, locked):
-    """ST-5, law 9: a read-only file, or one in a read-only folder, is read as ever; a write is refused."""
+    """ST-6, law 9: a read-only file, or one in a read-only folder, is read as ever; a write is refused."""
     made(sqlite_url, "s")
     place, mode = (path_of(sqlite_url), 0o400) if locked == "file" else (str(tmp_path), 0o500)
     check_only_read(sqlite_url, place, mode)
 
 
 def test_a_folder_that_may_not_be_written(tmp_path):
-    """ST-4, law 9: the same for a store of files."""
+    """ST-6, law 9: the same for a store of files."""
     url = made(f"jsonl:{tmp_path}/store", "s")
     check_only_read(url, path_of(url), 0o500)
 
@@ -244,7 +244,7 @@ def tiny_disk(folder: str) -> list[str]:
 @pytest.mark.parametrize("limit", ["disk", "limit"])
 @pytest.mark.parametrize("store", ["jsonl:{}/store", "sqlite:{}/store.db"])
 def test_a_full_disk(tmp_path, store, limit):
-    """Law 4, ST-4, ST-5: what does not fit is refused, what was acknowledged stands, and with space it goes on."""
+    """Law 4, ST-6: what does not fit is refused, what was acknowledged stands, and with space it goes on."""
     folder = str(tmp_path / "tiny")
     before = tiny_disk(folder) if limit == "disk" else []
     url = store.format(folder if before else tmp_path)

@@ -1,4 +1,4 @@
-"""Many writers of one store (LOG-10, LOG-11, ST-4 to ST-6, law 4): nothing twice, nothing lost, nobody stuck.
+"""Many writers of one store (LOG-10, LOG-11, ST-6, law 4): nothing twice, nothing lost, nobody stuck.
 
 The writers are real processes that start together on a store that does not exist yet. What one of them has printed,
 it was told is kept. An error other than `Conflict` ends a writer, so that none can go unseen.
@@ -42,7 +42,7 @@ def all_of(child: Child) -> list[list[str]]:
 
 
 def test_eight_writers_of_eight_sessions(url):
-    """LOG-11, ST-4: sessions do not get into each other's way, and every append is there once, at its place."""
+    """LOG-11, ST-6: sessions do not get into each other's way, and every append is there once, at its place."""
     each = str(APPENDS // WRITERS)
     kept, conflicts = written(*(("write", url, f"s{at}", f"w{at}", each) for at in range(WRITERS)))
     assert sorted(kept) == [f"s{at}" for at in range(WRITERS)]

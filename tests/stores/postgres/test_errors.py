@@ -78,29 +78,29 @@ def created(url):
 
 
 def test_nobody_listens(rig):
-    """ST-4: a server that is not there is named, with its port."""
+    """ST-6: a server that is not there is named, with its port."""
     said = failure(lambda: listed(changed(rig.url, port=1, password=SECRET)))
     assert "cannot connect to PostgreSQL at 127.0.0.1:1: Connection refused (check host and port" in said
 
 
 def test_no_such_host():
-    """ST-4: neither is a name that nobody knows."""
+    """ST-6: neither is a name that nobody knows."""
     assert "nowhere.invalid" in failure(lambda: listed(f"postgresql://u:{SECRET}@nowhere.invalid/db"))
 
 
 def test_a_wrong_password(rig):
-    """ST-4: who may not come in is told which user it was, and not what password."""
+    """ST-6: who may not come in is told which user it was, and not what password."""
     assert "the password is wrong" in failure(lambda: listed(changed(rig.url, password=SECRET)), NoAccess)
 
 
 def test_an_unknown_user(rig):
-    """ST-4: PostgreSQL does not tell an unknown user from a wrong password, and neither do we."""
+    """ST-6: PostgreSQL does not tell an unknown user from a wrong password, and neither do we."""
     said = failure(lambda: listed(changed(rig.url, user="nobody_at_all", password=SECRET)))
     assert "nobody_at_all" in said
 
 
 def test_no_such_database(rig):
-    """ST-4: a database that is not there is named, and how to make it."""
+    """ST-6: a database that is not there is named, and how to make it."""
     said = failure(lambda: listed(changed(rig.url, database="not_there")))
     assert "there is no such database" in said
     assert "not_there" in said
@@ -108,14 +108,14 @@ def test_no_such_database(rig):
 
 
 def test_too_many_connections(rig, role):
-    """ST-4: a server that has no connection left says so."""
+    """ST-6: a server that has no connection left says so."""
     url, name = role
     rig.run(f"ALTER ROLE {name} CONNECTION LIMIT 0")
     assert "too many connections" in failure(lambda: listed(url))
 
 
 def test_a_server_that_is_down(own_postgres):
-    """ST-4: a server that was there a moment ago is said to be gone, and found again when it is back."""
+    """ST-6: a server that was there a moment ago is said to be gone, and found again when it is back."""
     rig = PostgresRig(own_postgres.new_database())
     make(rig.store)
     own_postgres.stop()
@@ -126,7 +126,7 @@ def test_a_server_that_is_down(own_postgres):
 
 
 def test_a_pooler_that_was_not_announced(pgbouncer_url):
-    """ST-4: a pooler does not take what a server takes; the word that is missing is named."""
+    """ST-6: a pooler does not take what a server takes; the word that is missing is named."""
     assert "pooler=transaction" in failure(lambda: listed(pgbouncer_url))
 
 
@@ -134,7 +134,7 @@ def test_a_pooler_that_was_not_announced(pgbouncer_url):
 
 
 def test_no_right_to_make_the_schema(rig, role):
-    """ST-4: a role that may not make anything is told what to grant it; reading an empty database needs no right."""
+    """ST-6: a role that may not make anything is told what to grant it; reading an empty database needs no right."""
     url, name = role
     assert listed(url) == []
     said = failure(lambda: created(url))
@@ -143,13 +143,13 @@ def test_no_right_to_make_the_schema(rig, role):
 
 
 def test_no_right_to_the_schema(rig, role):
-    """ST-4: a role that was not let in is told what to grant it."""
+    """ST-6: a role that was not let in is told what to grant it."""
     make(rig.store)
     assert "GRANT USAGE ON SCHEMA wakelog" in failure(lambda: listed(role[0]), NoAccess)
 
 
 def test_a_right_to_read(rig, role):
-    """ST-4, law 9: who may only read does; who may not write is told so."""
+    """ST-6, law 9: who may only read does; who may not write is told so."""
     url, name = role
     make(rig.store)
     rig.run(f"GRANT USAGE ON SCHEMA wakelog TO {name}")
@@ -162,7 +162,7 @@ def test_a_right_to_read(rig, role):
 
 
 def test_the_rights_that_are_named_are_enough(rig, role):
-    """ST-4: a role that was granted what the hint says can do everything but change the schema."""
+    """ST-6: a role that was granted what the hint says can do everything but change the schema."""
     url, name = role
     make(rig.store)
     rig.run(f"GRANT USAGE ON SCHEMA wakelog TO {name}")
@@ -178,7 +178,7 @@ def test_the_rights_that_are_named_are_enough(rig, role):
 
 
 def test_a_read_only_server(rig, role):
-    """ST-4: what a standby says is understood; reading goes on."""
+    """ST-6: what a standby says is understood; reading goes on."""
     url, name = role
     make(rig.store)
     rig.run(f"GRANT ALL ON SCHEMA wakelog TO {name}")
@@ -206,7 +206,7 @@ def test_a_read_only_server(rig, role):
     ],
 )
 def test_what_the_server_meets(rig, code, said):
-    """ST-4, law 4: what the server itself cannot do is told as it is, and nothing was appended."""
+    """ST-6, law 4: what the server itself cannot do is told as it is, and nothing was appended."""
     make(rig.store)
     before = stored(rig.store)
     rig.run(f"""CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -220,7 +220,7 @@ def test_what_the_server_meets(rig, code, said):
 
 
 def test_a_statement_that_takes_too_long(rig, role):
-    """ST-4: a limit that somebody set for the role is named."""
+    """ST-6: a limit that somebody set for the role is named."""
     url, name = role
     make(rig.store)
     rig.run(f"GRANT ALL ON SCHEMA wakelog TO {name}")
@@ -280,7 +280,7 @@ def test_a_password_that_means_something_else(url):
 
 
 def test_parameters_that_nobody_knows():
-    """ST-4: the name of an unknown parameter is told; ours are taken out before."""
+    """ST-6: the name of an unknown parameter is told; ours are taken out before."""
     said = failure(lambda: PostgresStore(f"postgresql://u:{SECRET}@h/db?pooler=transaction&colour=red"), UsageError)
     assert "colour" in said
     assert "transaction" in failure(lambda: PostgresStore(f"postgresql://u:{SECRET}@h/db?pooler=session"), UsageError)
@@ -296,7 +296,7 @@ def test_a_store_shows_no_url():
 
 
 def test_a_driver_that_is_not_installed():
-    """ST-4: who has not installed the driver is told how to."""
+    """ST-6: who has not installed the driver is told how to."""
     without = "import sys; sys.modules['psycopg_pool'] = None; from wakelog.__main__ import main; sys.exit(main())"
     words = [sys.executable, "-c", without, "ls", "--store", "postgresql://h/db"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S)

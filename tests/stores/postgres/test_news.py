@@ -112,7 +112,7 @@ def test_a_notice_passes_a_pooler(rig, pgbouncer, postgres_url):
 
 
 def test_nobody_is_told_where_nobody_listens(rig):
-    """ST-4: a notice makes the server's commits wait for one another, so that none is sent for nothing."""
+    """ST-6: a notice makes the server's commits wait for one another, so that none is sent for nothing."""
     with psycopg.connect(rig.url, autocommit=True) as other:
         other.execute("LISTEN wakelog")
         rig.store.append("s", body("m1"), after=0)

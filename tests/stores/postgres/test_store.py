@@ -47,7 +47,7 @@ class TestThroughAPooler(StoreSuite):
 
 
 def test_a_url_is_all_it_takes(postgres_url):
-    """ST-4: both spellings of the scheme name the store."""
+    """ST-6: both spellings of the scheme name the store."""
     for url in (postgres_url, postgres_url.replace("postgresql:", "postgres:")):
         store = open_store(url)
         assert isinstance(store, PostgresStore)
@@ -56,7 +56,7 @@ def test_a_url_is_all_it_takes(postgres_url):
 
 
 def test_an_append_is_one_round_trip(direct, monkeypatch):
-    """ST-4: whoever knows the end of a log asks the server once for an append."""
+    """ST-6: whoever knows the end of a log asks the server once for an append."""
     make(direct.store)
     direct.store.append("s", body("m1"), after=0)
     asked = []

@@ -302,7 +302,7 @@ def test_a_long_log_is_read_in_parts(path):
 
 
 def test_a_store_at_rest_is_one_file(path):
-    """ST-4: whoever copies the file of a store that nobody uses has all of it."""
+    """ST-6: whoever copies the file of a store that nobody uses has all of it."""
     program = (
         "import sys; from wakelog.stores.sqlite import SqliteStore; from wakelog.testing.store_rig import body, make\n"
         "store = SqliteStore(sys.argv[1]); make(store); store.append('s', body('m1'), after=0)"
