@@ -9,7 +9,6 @@ Rule 4: outages are reported, once when they begin and once when they are over.
 Calls block the thread while they wait. A task that can wait without blocking uses `without_retries`.
 """
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -27,7 +26,6 @@ RETRY_S = 5.0
 """How long a call is repeated while no lease is held."""
 _HINT = "wake the session again when the store answers"
 _Result = TypeVar("_Result")
-_logger = logging.getLogger("wakelog")
 
 
 class Uptime(Protocol):
@@ -70,10 +68,18 @@ def with_retries(
     Around a store that repeats calls already this is a new one, with a lease of its own and the same notice.
     """
     told = notice or (store.notice if isinstance(store, RetryingStore) else None)
-    if told is not None and not _logger.handlers:
-        # Without a handler, logging would print every warning to stderr a second time.
-        _logger.addHandler(logging.NullHandler())
     return RetryingStore(without_retries(store), uptime, told)
+
+
+def _log_warning(text: str, *, is_told: bool) -> None:
+    # Loading it takes longer than opening a store, and outages are rare.
+    import logging  # noqa: PLC0415
+
+    logger = logging.getLogger("wakelog")
+    if is_told and not logger.handlers:
+        # Without a handler, logging would print every warning to stderr a second time.
+        logger.addHandler(logging.NullHandler())
+    logger.warning("%s", text)
 
 
 class RetryingStore:
@@ -163,7 +169,7 @@ class RetryingStore:
 
     def tell(self, text: str) -> None:
         """Reports something about the store to people and to the logger."""
-        _logger.warning("%s", text)
+        _log_warning(text, is_told=self.notice is not None)
         if self.notice is not None:
             self.notice(text)
 
