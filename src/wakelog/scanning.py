@@ -6,7 +6,6 @@ what was scanned, entry by entry. Nothing is written.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
 
 import msgspec
 
@@ -297,12 +296,16 @@ def lines_scanned(store: Store, scan: Scan) -> Iterator[Line]:
         yield line
 
 
+def scanned_entries(store: Store, scan: Scan) -> Iterator[tuple[int, Entry]]:
+    """Every entry of the outline with its number: what a fork inherited, facts included, then the session's own."""
+    for entry in inherited_entries(store, scan, facts=True):
+        yield scan.outline.number(entry.id), entry
+    yield from own_entries(store, scan)
+
+
 def path_entries(store: Store, scan: Scan, path: bytearray, *, facts: bool = True) -> Iterator[Entry]:
     """The links marked in `path`, from the root on, and what the logs say about them, each in the order of its log."""
-    outline = scan.outline
-    own = (entry for _, entry in own_entries(store, scan))
-    for entry in chain(inherited_entries(store, scan, facts=facts), own):
-        number = outline.number(entry.id)
-        link = outline.link_of(number)
+    for number, entry in scanned_entries(store, scan):
+        link = scan.outline.link_of(number)
         if link != NONE and path[link] and (facts or link == number):
             yield entry

@@ -6,10 +6,11 @@ import pytest
 
 from tests.stores.catalog.test_catalogs import Cataloged
 from tests.stores.test_memory import MemoryRig
-from wakelog.cli.addresses import find_entry
+from wakelog.cli.addresses import find_entry, find_scanned_link
 from wakelog.cli.names import Names, hit_name
 from wakelog.forking import fork
 from wakelog.reading import read_active, read_log
+from wakelog.scanning import scan_log
 from wakelog.session import Session
 from wakelog.testing.catalog_rig import Shelf, change
 
@@ -25,8 +26,12 @@ def _shown(log):
     return {entry.id: names.short(entry) for entry in entries}
 
 
-def _every_name_leads_back(log, shown):
+def _every_name_leads_back(store, log, shown):
+    """In a log that is held as a whole, and in one that is read entry by entry."""
     assert {entry_id: find_entry(log, name) for entry_id, name in shown.items()} == {one: one for one in shown}
+    scan = scan_log(store, log.name, verify=False)
+    links = {entry_id: find_scanned_link(store, scan, name) for entry_id, name in shown.items()}
+    assert links == {entry_id: scan.outline.find(log.tree.find(entry_id)) for entry_id in shown}
 
 
 @pytest.fixture
@@ -49,7 +54,7 @@ def test_each_session_has_its_sign(third):
         *("^0", "^1"),
         *("0", "1"),
     ]
-    _every_name_leads_back(log, _shown(log))
+    _every_name_leads_back(third.store, log, _shown(log))
 
 
 def test_what_is_said_of_inherited_entries(third, story):
@@ -58,7 +63,7 @@ def test_what_is_said_of_inherited_entries(third, story):
     log = _whole(third)
     shown = _shown(log)
     assert all(label.id.startswith(shown[label.id]) and 8 <= len(shown[label.id]) < 26 for label in labels)
-    _every_name_leads_back(log, shown)
+    _every_name_leads_back(third.store, log, shown)
 
 
 def test_a_label_does_not_take_a_name_away(third):
@@ -80,7 +85,7 @@ def test_a_parent_that_counts_wrongly(shell, store):
     log = _whole(fork(Session(store, "odd")))
     shown = _shown(log)
     assert list(shown.values()) == ["^0", "^1", "bbbbbbbb", "0"]
-    _every_name_leads_back(log, shown)
+    _every_name_leads_back(store, log, shown)
 
 
 def test_where_only_the_end_was_read(story):
@@ -92,7 +97,7 @@ def test_where_only_the_end_was_read(story):
     child = fork(story.session)
     part = read_active(child.store, child.name)
     assert part.tree.partial
-    _every_name_leads_back(_whole(child), _shown(part))
+    _every_name_leads_back(child.store, _whole(child), _shown(part))
 
 
 @pytest.mark.meddled
@@ -106,7 +111,7 @@ def test_a_number_that_is_an_id(shell, store):
     )
     log = read_log(store, "odd")
     assert list(_shown(log).values()) == ["odd", "aaaaaaaaaa", "1"]
-    _every_name_leads_back(log, _shown(log))
+    _every_name_leads_back(store, log, _shown(log))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -119,8 +124,8 @@ def test_after_any_history(seed):
     shelf.catalog.refresh()
     whole = {row.name: read_log(shelf.store, row.name) for row in shelf.catalog.rows(archived=None)}
     for name, log in whole.items():
-        _every_name_leads_back(log, _shown(log))
-        _every_name_leads_back(log, _shown(read_active(shelf.store, name)))
+        _every_name_leads_back(shelf.store, log, _shown(log))
+        _every_name_leads_back(shelf.store, log, _shown(read_active(shelf.store, name)))
     for hit in shelf.catalog.search("type:message", limit=10_000):
         assert find_entry(whole[hit.name], hit_name(hit)) == hit.entry
     assert any(name.startswith("^") for log in whole.values() for name in _shown(log).values())

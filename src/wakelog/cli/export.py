@@ -7,7 +7,7 @@ from itertools import chain, islice
 
 import click
 
-from wakelog.cli.addresses import Address, find, find_link
+from wakelog.cli.addresses import Address, find, find_scanned_link
 from wakelog.cli.failures import note, stop_if_damaged
 from wakelog.cli.options import Asked, at_option, command, session_argument
 from wakelog.cli.output import put_bytes
@@ -21,7 +21,6 @@ from wakelog.log.id_table import NONE
 from wakelog.log.lines import Damage
 from wakelog.log.tail import MESSAGE_MODES
 from wakelog.overviews import read_overview
-from wakelog.reading import read_log
 from wakelog.scanning import Scan, path_entries, scan_log
 from wakelog.views.overview import Overview
 from wakelog.views.state import queued_on
@@ -99,8 +98,7 @@ def _branch(address: Address, scan: Scan, card: Overview) -> tuple[bytearray, tu
     outline = scan.outline
     head = outline.head
     if address.entry is not None:
-        named = find_link(read_log(address.store, address.name, verify=True), address.entry)
-        head = outline.number(named) if named is not None else NONE
+        head = find_scanned_link(address.store, scan, address.entry)
     if head == NONE:
         return bytearray(len(outline)), ()
     path = outline.path(head)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wakelog.log.tree import Tree
 
 _SHORT_ID = 8
-_LONG_ID = 18
+LONG_ID = 18
 """How much of an id is unique wherever it is looked for: the time, and forty bits of chance."""
 
 
@@ -33,7 +33,7 @@ class Names:
         if len(entry.id) <= _SHORT_ID:
             return entry.id
         if self._tree.is_inherited(entry.id):
-            return self._inherited.get(entry.id) or self._beginnings.get(entry.id, entry.id[:_LONG_ID])
+            return self._inherited.get(entry.id) or self._beginnings.get(entry.id, entry.id[:LONG_ID])
         number = str(entry.seq)
         # Ids of others may be digits, and an exact id is what is meant.
         return number if self._tree.entry(number) is None else entry.id
