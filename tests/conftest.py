@@ -22,6 +22,11 @@ settings.register_profile("home", print_blob=True, deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "home")
 
 
+def pytest_collection_modifyitems(items):
+    """The longest tests begin first: then the end of a run does not wait for one of them."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture(autouse=True)
 def _what_was_written_can_be_written_again(request, monkeypatch):
     # The laws draw hundreds of sessions for one test, and replay those they mean to.

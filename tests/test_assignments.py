@@ -55,6 +55,7 @@ def test_every_string_of_every_type(kind):
         assert is_left == _is_by_keys(path), path
 
 
+@pytest.mark.slow
 def test_nothing_on_the_disk(tmp_path):
     """Issue 15: log, blobs, and the names of files and links; the index is built of the log."""
     store = JsonlStore(tmp_path)
