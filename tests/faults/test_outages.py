@@ -172,13 +172,12 @@ def test_the_server_goes_away_between_appends(scene, own_postgres, monkeypatch):
 
 
 def lease_free_while_tool_runs(scene):
-    """Looks until the lease can be taken by another; whether the tool was alive just before."""
+    """Looks until the lease can be taken by another; whether the tool is still alive then."""
     group = int(until(lambda: _read(scene.place.path("group"))))
     assert in_group(group)
-    while True:
-        is_alive = bool(in_group(group))
-        if scene.place.store.held(SESSION) is None:
-            return is_alive
+    while scene.place.store.held(SESSION) is not None:
+        pass
+    return bool(in_group(group))
 
 
 def _read(path):
