@@ -20,6 +20,14 @@ _HEAD = "| rig | store | faults planned | applied | checked | violations | day |
 _ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \|.*$", re.MULTILINE)
 
 
+_STORES = {"jsonl": "files", "files": "files", "sqlite": "SQLite", "postgresql": "PostgreSQL"}
+
+
+def store_name(url: str) -> str:
+    """The name of a kind of store in the table, by the URL of a store, or by the first word of one."""
+    return _STORES[url.partition(":")[0]]
+
+
 class Figure(msgspec.Struct, frozen=True):
     """What one run of a rig came to.
 

@@ -5,7 +5,7 @@ RUN-7, RUN-10, VIEW-6, LOG-12. 9.5 MB of quotation marks would be an entry of 19
 
 import pytest
 
-from tests.faults.figures import Figure
+from tests.faults.figures import Figure, store_name
 from tests.faults.live_output import PRINTED, REPLIES, begin, wake_here
 from tests.kernel.watching import Watched, until
 from wakelog.errors import UsageError
@@ -22,7 +22,6 @@ from wakelog.turn.policy import Policy
 
 # Redaction holds back the last bytes of a stream: they could be the beginning of a secret.
 HELD_BACK = 4_096
-STORES = {"files": "files", "sqlite": "SQLite", "postgresql": "PostgreSQL"}
 
 
 @pytest.fixture(params=["files", "sqlite", "postgres"])
@@ -67,9 +66,9 @@ def _judge(store, status):
 
 def figure(url, wrong=0, control=""):
     """The figures of one session whose tool was interrupted in the middle of its output."""
-    kind = url.partition(":")[0] if ":" in url else "files"
+    store = store_name(url if ":" in url else "files")
     woken, found = (1, "sessions woken"), (wrong, "that cannot be woken")
-    return Figure("kill or cancel amid 9.5 MB of output", STORES[kind], 1, 1, woken, found, control)
+    return Figure("kill or cancel amid 9.5 MB of output", store, 1, 1, woken, found, control)
 
 
 def test_a_worker_that_is_killed(url, store, tmp_path, record):

@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from tests.faults.figures import Figure
+from tests.faults.figures import Figure, store_name
 from tests.faults.power_rig import ENTRIES
 from tests.faults.processes import command, environment
 
@@ -56,9 +56,8 @@ def figure(store: str, found: list[dict], control: str = "") -> Figure:
     applied = sum(bool(run["refused"]) for run in found)
     acknowledged = (sum(run["later"] for run in found), "appends acknowledged after the refused write")
     lost = (sum(bool(run["lost"]) for run in found), "power cuts that lost some")
-    return Figure(
-        "power cut after the n-th write was refused", store, len(found) - 1, applied, acknowledged, lost, control
-    )
+    rig, planned = "power cut after the n-th write was refused", len(found) - 1
+    return Figure(rig, store_name(store), planned, applied, acknowledged, lost, control)
 
 
 @pytest.mark.parametrize("way", ["same", "other"])

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.faults.figures import Figure
+from tests.faults.figures import Figure, store_name
 from tests.faults.lock_holders import MODULE
 from tests.faults.processes import PATIENCE_S, Child, environment
 from tests.stores.faults.logs import body
@@ -98,9 +98,8 @@ def figure(url: str, holder: Child, commands: int, hanging: int = 0, control: st
     """The figures of commands beside one stopped process."""
     with open(f"/proc/{holder.pid}/stat", encoding="ascii") as file:
         is_stopped = file.read().rpartition(")")[2].split()[0] == "T"
-    kind = {"jsonl": "files", "sqlite": "SQLite", "postgresql": "PostgreSQL"}[url.partition(":")[0]]
     ended, found = (commands, "commands"), (hanging, "that did not end")
-    return Figure("process stopped while it holds a lock", kind, 1, int(is_stopped), ended, found, control)
+    return Figure("process stopped while it holds a lock", store_name(url), 1, int(is_stopped), ended, found, control)
 
 
 def check_busy(done: "subprocess.CompletedProcess[str]", holder: Child, url: str) -> None:
