@@ -149,6 +149,21 @@ def test_dropped_repeated_and_swapped_lines_are_noticed(quick_folder, record):
     assert quiet == []
 
 
+def test_control_lines_that_are_only_parsed(quick_folder, record):
+    """The test above can fail: without seals and parents, each of two swapped lines is a good one."""
+    small_log(quick_folder, entries=40)
+    lines = bytes_of(quick_folder).splitlines(keepends=True)
+    quiet = applied = 0
+    for at in range(1, len(lines)):
+        swapped = [*lines[: at - 1], lines[at], lines[at - 1], *lines[at + 1 :]]
+        applied += swapped != lines
+        reader = Reader()
+        reader.feed_all(lines_of(b"".join(swapped)))
+        quiet += not reader.damage
+    rig, planned = "lines dropped, repeated or swapped", len(lines) - 1
+    record(figure(rig, planned, applied, quiet, control="seals and parents are not checked"))
+
+
 def test_a_damaged_last_line_keeps_its_place(quick_folder):
     """Law 3: it was acknowledged; whatever happened to its bytes since, nobody else gets its seq."""
     small_log(quick_folder, entries=12)

@@ -4,6 +4,7 @@ Everything a child was told is kept it prints at once, one line each: what was p
 `WakelogError` that nobody expects is a traceback, and the test fails.
 """
 
+import contextlib
 import json
 import os
 import resource
@@ -167,6 +168,19 @@ def write_stubbornly(url: str, session: str, count: str) -> None:
                 break
 
 
+def write_carelessly(url: str, session: str, count: str) -> None:
+    """The same without trying again: a failed append is told as kept. Made possible to see it found."""
+    store, seq = open_store(url), 0
+    for number in range(int(count)):
+        with contextlib.suppress(StoreError):
+            try:
+                seq = store.append(session, body(numbered(number)), after=seq).seq
+            except Conflict:
+                # An append that failed has its place in the log after all.
+                seq = last_seq(store, session)
+        tell("kept", numbered(number), number + 1)
+
+
 def write_once(url: str, session: str, entry: str, sync: str = "synced") -> None:
     """Tries once to append an entry behind the first one, and ends well."""
     store = open_store(url)
@@ -267,6 +281,7 @@ CHILDREN: dict[str, Callable[..., None]] = {
         beget,
         beget_early,
         write_stubbornly,
+        write_carelessly,
         write_once,
         write_much,
         write_again,

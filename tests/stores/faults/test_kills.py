@@ -110,10 +110,11 @@ def killed(parent: Child, chance: random.Random) -> list[str]:
 
 
 class Stubborn:
-    """A writer that tries again, and what it has said so far."""
+    """A writer that tries again, and what it has said so far. The control does not try again."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, what: str = "write_stubbornly") -> None:
         self.url = made(url, "s")
+        self._what = what
         self.kept: list[Kept] = []
         self.failed: list[list[str]] = []
         self.planned = self.applied = 0
@@ -125,7 +126,7 @@ class Stubborn:
         """
         self.planned = times
         chance = random.Random(times)
-        with Child("write_stubbornly", self.url, "s", str(10**6), module=MODULE) as writer:
+        with Child(self._what, self.url, "s", str(10**6), module=MODULE) as writer:
             for _ in range(TRIES_MAX * times):
                 self._hear(writer, chance.randint(5, 30))
                 self.applied += harm()
@@ -201,6 +202,26 @@ def test_a_server_that_stops_at_once(own_postgres: Server, record):
     assert writer.failed, "no append was under way"
 
 
+def lost(url: str, kept: list[Kept]) -> int:
+    """How many of the entries that were told as kept are missing."""
+    found = {entry for entry, _ in standing(url, "s")}
+    return sum(entry not in found for entry, _ in kept)
+
+
+def test_control_a_writer_that_does_not_try_again(own_postgres: Server, record):
+    """The tests around this one can fail: appends that failed, and are told as kept, are missing."""
+    writer = Stubborn(own_postgres.new_database(), "write_carelessly")
+
+    def restart() -> bool:
+        before = own_postgres.pid()
+        own_postgres.restart(immediate=True)
+        return own_postgres.pid() != before
+
+    writer.during(restart, 1)
+    rig, control = "backend or server killed", "a failed append is told as kept"
+    record(figure(rig, writer.url, 1, writer.applied, len(writer.kept), lost(writer.url, writer.kept), control))
+
+
 def test_a_server_that_is_killed(own_postgres: Server, record):
     """Law 4, law 12: kill -9 of the server itself, which leaves its backends without a head."""
     url = own_postgres.new_database()
@@ -237,6 +258,17 @@ def test_an_append_whose_outcome_is_unknown(postgres_url, record):
     planned = sum(map(len, losses.values()))
     record(figure("request or answer of an append lost", postgres_url, planned, len(relay.lost), len(kept)))
     check_told(failures(done.stdout))
+
+
+def test_control_a_lost_request_that_is_told_as_kept(postgres_url, record):
+    """The test above can fail: without trying again, what was lost on the way to the server is missing."""
+    made(postgres_url, "s")
+    losses: dict[bytes, tuple[Loss, ...]] = {b'"id":"n3"': ("request", "request")}
+    with relaying(postgres_url, losses) as relay:
+        done = run("write_carelessly", relay.url, "s", "6", module=MODULE)
+    kept = places(done.stdout.splitlines())
+    rig, control = "request or answer of an append lost", "a failed append is told as kept"
+    record(figure(rig, postgres_url, 2, len(relay.lost), len(kept), lost(postgres_url, kept), control))
 
 
 def failures(said: str) -> list[list[str]]:
