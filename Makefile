@@ -40,9 +40,12 @@ demo: $(VENV)/.ready  ## an agent is killed twice and wakes (`wakelog demo --tou
 test: check system $(NODE)/.ready  ## everything CI runs
 	$(BIN)/pytest -n $(PROCESSES) --dist worksteal
 
-# What needs root, FUSE or a loop device, and the long sweeps. `make test` has a short form of each.
-test-faults: $(VENV)/.ready system  ## the fault rigs on real devices; writes their figures into docs/reliability.md
-	$(BIN)/pytest -m faults tests --write-figures
+# The fault rigs: the short forms that `make test` has, too, and those that need root, FUSE, a loop device or minutes.
+# Tests of one file stay in one process, so that no two of them use loop devices or a server of their own at once.
+RIGS := tests/faults tests/stores/faults tests/laws/test_journals.py tests/laws/test_damaged_turns.py tests/kernel/test_sweep.py
+
+test-faults: $(VENV)/.ready system  ## all fault rigs, on real devices too; writes their figures into docs/reliability.md
+	$(BIN)/pytest -n $(PROCESSES) --dist loadfile -m "faults or not faults" $(RIGS) --write-figures
 
 # The pure packages (log, views, turn) and the cases: no server, no process, nothing to install from the system.
 QUICK := tests/log tests/views tests/turn tests/test_cases.py tests/test_format.py tests/test_golden.py

@@ -58,6 +58,37 @@ def test_the_map_is_short():
     assert all((ROOT / "src" / "wakelog" / name).exists() for name in named)
 
 
+def test_the_tests_of_every_promise_are_there():
+    """`docs/reliability.md`: each promise names what tests it, and each file and module that is named exists."""
+    text = (ROOT / "docs" / "reliability.md").read_text()
+    rows = [line.split(" | ") for line in text.split("## Figures")[0].splitlines() if line.startswith("| ")]
+    promises = {promise: tested for promise, tested, _ in rows[1:]}
+    assert len(promises) > 10
+    for promise, tested in promises.items():
+        named = re.findall(r"`(tests/[^`]+|python -m [a-z_.]+|wakelog\.[a-z_.]+)", tested)
+        assert len(named) == tested.count("`") // 2, f"write the path of each test in full: {tested}"
+        assert named, promise
+        for name in named:
+            assert any(place.exists() for place in _places(name)), name
+
+
+def _places(name):
+    """Where a file or module that a document names may be."""
+    if name.startswith("tests/"):
+        return [ROOT / name]
+    module = name.removeprefix("python -m ").replace(".", "/")
+    return [folder / f"{module}{end}" for folder in (ROOT, ROOT / "src") for end in (".py", "/__main__.py")]
+
+
+def test_every_rig_with_the_mark_faults_is_run():
+    """`make test-faults` names the files and folders of all rigs: a rig elsewhere would be run by no command."""
+    (rigs,) = re.findall(r"^RIGS := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    marked = [path for path in (ROOT / "tests").rglob("test_*.py") if "pytest.mark." + "faults" in path.read_text()]
+    assert len(marked) >= 4
+    for path in marked:
+        assert any(path.is_relative_to(ROOT / rig) for rig in rigs.split()), path
+
+
 def test_the_version_is_said_once():
     pyproject = (ROOT / "pyproject.toml").read_text()
     assert f'version = "{VERSION}"' in pyproject

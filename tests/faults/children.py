@@ -4,6 +4,7 @@ Everything a child acknowledges it prints at once, one line each: what was print
 A `WakelogError` is printed as one line of JSON; anything else is a traceback, and the test fails.
 """
 
+import contextlib
 import json
 import os
 import resource
@@ -20,7 +21,7 @@ from wakelog.log.entry import Message
 from wakelog.log.proof import prove
 from wakelog.reading import read_active, read_log
 from wakelog.session import Session
-from wakelog.stores.jsonl import JsonlStore
+from wakelog.stores.jsonl import JsonlStore, blob_files
 from wakelog.views.context import build_context
 from wakelog.views.overview import overview
 
@@ -116,6 +117,16 @@ def append_stubbornly(folder: str, count: str) -> None:
             else:
                 tell("kept", entry_id, entry.seq)
                 break
+
+
+def append_carelessly(folder: str, count: str) -> None:
+    """The same without the retry: a failed append is told as kept. What must never be possible, made possible."""
+    session = Session(JsonlStore(folder), NAME)
+    for number in range(int(count)):
+        entry_id = f"m{number}"
+        with contextlib.suppress(StoreError):
+            session.append(Message(id=entry_id, message=Prompt(content=f"message {number}")))
+        tell("kept", entry_id, number)
 
 
 def append_once(folder: str, entry_id: str) -> None:
@@ -256,6 +267,19 @@ def put(folder: str, content: str, tries: str) -> None:
         tell("stored", *(blob.digest for blob in blobs.stored()))
 
 
+def put_in_place(folder: str, content: str, tries: str) -> None:
+    """The same with content that is written under its own name, in two halves: made possible to see it found."""
+
+    def write(shelf: str, path: str, raw: bytes) -> None:
+        with open(path, "wb", buffering=0) as file:
+            for half in (raw[: len(raw) // 2], raw[len(raw) // 2 :]):
+                file.write(half)
+                os.fsync(file.fileno())
+
+    blob_files._write = write
+    put(folder, content, tries)
+
+
 def put_too_much(folder: str, limit: str) -> None:
     """Puts a blob that is larger than any file may be, and once more when it may."""
     _, highest = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -306,8 +330,8 @@ def collect_on(folder: str) -> None:
 CHILDREN: dict[str, Callable[..., None]] = {
     each.__name__: each
     for each in (
-        *(read_all, look, append_stubbornly, append_once, fill, create, say, wander, ensure, hold, hold_unfenced),
-        *(put, put_too_much, put_the_same, put_and_name, collect_on),
+        *(read_all, look, append_stubbornly, append_carelessly, append_once, fill, create, say, wander, ensure),
+        *(hold, hold_unfenced, put, put_in_place, put_too_much, put_the_same, put_and_name, collect_on),
     )
 }
 

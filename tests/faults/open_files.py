@@ -1,9 +1,10 @@
 """A process that works on many sessions while it may open few files, as a program.
 
-    python -m tests.faults.open_files FOLDER LEFT
+    python -m tests.faults.open_files FOLDER LEFT [greedy]
 
 It makes sessions under a limit of open files, then opens other files until LEFT descriptors are free, appends one
 entry to each session in one call, frees the descriptors, and appends once more. Says what came of both, as JSON.
+With `greedy` the store does not adapt: it opens one log after the other until it cannot.
 """
 
 import contextlib
@@ -33,6 +34,28 @@ def fill(left):
     return opened
 
 
+def count_free():
+    """How many descriptors are free."""
+    opened = []
+    with contextlib.suppress(OSError):
+        while True:
+            opened.append(os.open("/dev/null", os.O_RDONLY))
+    for descriptor in opened:
+        os.close(descriptor)
+    return len(opened)
+
+
+def take_greedily(store, held, names, lock_wait, *, most):
+    """Takes as many logs as it is asked for, without a look at how many can be open."""
+    taken = {}
+    for name in names[:most]:
+        try:
+            taken[name] = held.enter_context(store._logs.taken(name, lock_wait))
+        except WakelogError as error:
+            taken[name] = error
+    return taken
+
+
 def told(answers):
     """How many got a place, and what the others were told."""
     errors = [answer for answer in answers if isinstance(answer, WakelogError)]
@@ -52,6 +75,9 @@ def main():
     # Logs that the store keeps open would be closed for others: with none, what is left is known.
     store.close()
     others = fill(left)
+    free = count_free()
+    if "greedy" in sys.argv:
+        JsonlStore._take_some = take_greedily
     scarce = told(
         store.append_all(
             [Append(name, body("m1", parent=name), lease.fence, fence=lease.fence) for name, lease in leases.items()]
@@ -61,7 +87,7 @@ def main():
         os.close(descriptor)
     sizes = {name: sum(1 for _ in store.load(name)) for name in names}
     again = told(store.append_all([Append(name, body("m2", parent=name), sizes[name] - 1) for name in names]))
-    print(json.dumps({"scarce": scarce, "lines": sorted(set(sizes.values())), "again": again}))
+    print(json.dumps({"free": free, "scarce": scarce, "lines": sorted(set(sizes.values())), "again": again}))
 
 
 if __name__ == "__main__":

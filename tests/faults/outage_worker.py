@@ -1,9 +1,10 @@
 """A worker over PostgreSQL as a program, for tests that take the server away from it.
 
-    python -m tests.faults.outage_worker FOLDER URL LEASE_S [PLACE] [old]
+    python -m tests.faults.outage_worker FOLDER URL LEASE_S [PLACE] [old | impatient]
 
 It halts at a place of `tests/kernel/holder.py` until the file `gate` is there. With `old` it renews its lease as it was
-done once: any error ends renewing without a word. Notices go to stderr. The last line says how the session was left.
+done once: any error ends renewing without a word. With `impatient` no call to the store is repeated. Notices go to
+stderr. The last line says how the session was left.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from tests.kernel.holder import LOST, Place
 from wakelog.errors import LeaseLost
 from wakelog.lease_keeper import LeaseKeeper
 from wakelog.stores import open_store
+from wakelog.stores.retrying import RetryingStore
 
 
 class ServerPlace(Place):
@@ -30,10 +32,16 @@ async def _die_at_the_first_error(keeper):
         keeper._store.inner.renew(keeper._lease, ttl_s=keeper._term.ttl_s)
 
 
+def _give_up(store, error, act):
+    raise error
+
+
 def main(folder, url, lease_s, halts="", manner=""):
     """Wakes the session."""
     if manner == "old":
         LeaseKeeper.keep = _die_at_the_first_error
+    if manner == "impatient":
+        RetryingStore.again = _give_up
     place = ServerPlace(folder, url, halts=halts, lease_s=float(lease_s))
     try:
         report = place.wake()

@@ -22,6 +22,7 @@ class PageCache:
         self._device: dict[str, bytearray] = {}
         self._dirty: dict[str, set[int]] = {}
         self.failing: list[str] = []
+        self.planned = self.applied = 0
         self.rewritten: list[tuple[int, int]] = []
         self._real = {name: getattr(os, name) for name in ("write", "pwrite", "fdatasync", "fsync")}
         for name in self._real:
@@ -30,6 +31,7 @@ class PageCache:
     def fail(self, *names: str) -> None:
         """Lets the next call fail on a file of each of these names; a name that stands twice fails twice."""
         self.failing += names
+        self.planned += len(names)
 
     def cut(self, path: str) -> bytes:
         """What is left of a file after a power cut now."""
@@ -54,6 +56,7 @@ class PageCache:
         dirty = self._dirty.pop(path, set()) if path else set()
         if (name := os.path.basename(path)) in self.failing:
             self.failing.remove(name)
+            self.applied += 1
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         for page in sorted(dirty):
             self._copy(path, page)

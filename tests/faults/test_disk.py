@@ -10,6 +10,7 @@ import shutil
 
 import pytest
 
+from tests.faults.figures import Figure
 from tests.faults.processes import run
 from tests.faults.samples import NAME, bytes_of, log_path, proof_of, read, small_log
 from tests.faults.tracing import Traced, traced
@@ -29,6 +30,14 @@ def check_kept_once(folder: str, before: bytes, *ids: str) -> None:
     assert [entry.seq for entry in log.entries] == list(range(len(log.entries)))
     proof = proof_of(folder)
     assert (log.damage, proof.broken, proof.unsealed) == ((), (), 0)
+
+
+def figure(folder: str, planned: int, applied: int, *ids: str, control: str = "") -> Figure:
+    """The figures of a run whose acknowledged entries were these."""
+    found = [entry.id for entry in read(folder).entries]
+    lost = sum(found.count(entry_id) != 1 for entry_id in ids)
+    acknowledged, missing = (len(ids), "acknowledged entries"), (lost, "lost or there twice")
+    return Figure("EIO or ENOSPC at a write or sync", "files", planned, applied, acknowledged, missing, control)
 
 
 def check_clear(traced_run: Traced, reason: str) -> None:
@@ -53,7 +62,7 @@ def check_never_synced_again(traced_run: Traced) -> None:
         assert later[0].name == "close", f"{later[0].name} on a descriptor whose sync has failed"
 
 
-def test_a_failed_sync_is_never_tried_again_on_its_descriptor(tmp_path):
+def test_a_failed_sync_is_never_tried_again_on_its_descriptor(tmp_path, record):
     """Law 4: EIO at the first fdatasync of every append; the retry by id goes through a new descriptor."""
     folder = str(tmp_path / "store")
     small_log(folder, entries=3)
@@ -68,11 +77,13 @@ def test_a_failed_sync_is_never_tried_again_on_its_descriptor(tmp_path):
     assert (seen.applied, len(seen.said("failed"))) == (APPENDS, APPENDS)
     check_clear(seen, "Input/output error")
     check_never_synced_again(seen)
-    check_kept_once(folder, before, *(f"m{number}" for number in range(APPENDS)))
+    ids = [f"m{number}" for number in range(APPENDS)]
+    check_kept_once(folder, before, *ids)
+    record(figure(folder, APPENDS, seen.applied, *ids))
     assert sum(call.name == "write" for call in seen.calls) == APPENDS, "a retried entry was written again"
 
 
-def test_one_failed_sync_loses_nothing_that_was_acknowledged(tmp_path):
+def test_one_failed_sync_loses_nothing_that_was_acknowledged(tmp_path, record):
     """Law 4: a single EIO in the middle of a run; what was said before and after it is all there."""
     folder = str(tmp_path / "store")
     small_log(folder, entries=3)
@@ -87,10 +98,12 @@ def test_one_failed_sync_loses_nothing_that_was_acknowledged(tmp_path):
     assert (seen.applied, len(seen.said("failed"))) == (1, 1)
     assert [entry_id for entry_id, _ in seen.said("kept")] == [f"m{number}" for number in range(10)]
     check_never_synced_again(seen)
-    check_kept_once(folder, before, *(f"m{number}" for number in range(10)))
+    ids = [f"m{number}" for number in range(10)]
+    check_kept_once(folder, before, *ids)
+    record(figure(folder, 1, seen.applied, *ids))
 
 
-def test_a_full_disk_at_every_append(tmp_path):
+def test_a_full_disk_at_every_append(tmp_path, record):
     """Law 4: ENOSPC at the first write of each of 30 appends; each is retried by its id and is there once."""
     folder = str(tmp_path / "store")
     small_log(folder, entries=3)
@@ -104,11 +117,29 @@ def test_a_full_disk_at_every_append(tmp_path):
     )
     assert (seen.applied, len(seen.said("failed"))) == (APPENDS, APPENDS)
     check_clear(seen, "No space left on device")
-    check_kept_once(folder, before, *(f"m{number}" for number in range(APPENDS)))
+    ids = [f"m{number}" for number in range(APPENDS)]
+    check_kept_once(folder, before, *ids)
+    record(figure(folder, APPENDS, seen.applied, *ids))
+
+
+def test_control_a_failed_append_that_is_told_as_kept(tmp_path, record):
+    """The tests above can fail: without the error and the retry, every entry whose write was refused is missing."""
+    folder = str(tmp_path / "store")
+    small_log(folder, entries=3)
+    seen = traced(
+        str(tmp_path / "report"),
+        *("append_carelessly", folder, str(APPENDS)),
+        paths=[log_path(folder)],
+        trace=WRITES,
+        inject="write:error=ENOSPC:when=1+2",
+    )
+    ids = [entry_id for entry_id, _ in seen.said("kept")]
+    assert len(ids) == APPENDS
+    record(figure(folder, APPENDS // 2, seen.applied, *ids, control="a failed append is told as kept"))
 
 
 @pytest.mark.parametrize("failing", range(1, 6))
-def test_a_failed_sync_during_create(tmp_path, failing):
+def test_a_failed_sync_during_create(tmp_path, failing, record):
     """Law 4, ST-7: no session is acknowledged before file and folders are synced; the retry makes good for it.
 
     The syncs are those of the two new folders' names, of the draft, of the store's folder and of `by-id`.
@@ -130,6 +161,7 @@ def test_a_failed_sync_during_create(tmp_path, failing):
     assert sorted(os.listdir(folder)) == [f"{NAME}.jsonl", "by-id"], "a draft was left behind"
     assert os.listdir(os.path.join(folder, "by-id")) == ["new-session"]
     check_kept_once(folder, b"", "new-session")
+    record(figure(folder, 1, seen.applied, "new-session"))
 
 
 def test_a_session_is_synced_before_it_is_told(tmp_path):
@@ -169,7 +201,7 @@ def tiny_disk(folder: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["disk", "limit"])
-def test_a_disk_that_is_really_full(tmp_path, kind):
+def test_a_disk_that_is_really_full(tmp_path, kind, record):
     """Law 4, LOG-9: the write that only half fits is noted as damage once there is space; all the rest is there."""
     folder, kept = str(tmp_path / "tiny"), str(tmp_path / "kept.jsonl")
     before = tiny_disk(folder) if kind == "disk" else []
@@ -189,3 +221,4 @@ def test_a_disk_that_is_really_full(tmp_path, kind):
     assert [entry.seq for entry in log.entries] == list(range(len(log.entries)))
     torn = [entry.value for entry in log.entries if isinstance(entry.value, DamageNote)]
     assert len(torn) == len(log.noted) == 1
+    record(figure(str(tmp_path / "store"), 1, len(failed), *acknowledged))

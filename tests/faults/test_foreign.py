@@ -13,6 +13,7 @@ import tempfile
 
 import pytest
 
+from tests.faults.figures import Figure
 from tests.faults.foreign import CHANGES, IS_ROOT, STRANGER, STRANGERS, files_of_database, files_of_folder, owing
 from wakelog.acts.checking import check_custody, check_store_custody
 from wakelog.agent import Agent
@@ -54,8 +55,14 @@ def refusal(session):
     return None
 
 
+def figure(kind, planned, applied, is_run=0, control=""):
+    """The figures of changes that let others write to a file, or give it to another user."""
+    looked_at, found = (applied, "files judged"), (is_run, "sessions that would be run")
+    return Figure("file that others own or may write to", kind, planned, applied, looked_at, found, control)
+
+
 @pytest.mark.parametrize("kind", STORES)
-def test_every_change_of_every_file(place, tmp_path, kind):
+def test_every_change_of_every_file(place, tmp_path, kind, record):
     """Each file, owner and mode: what is not private is reported, and the session is neither run nor written to."""
     opened, files = STORES[kind]
     store, marker = opened(place), str(tmp_path / "marker")
@@ -63,10 +70,11 @@ def test_every_change_of_every_file(place, tmp_path, kind):
     store.journal(session.name, "r1", b"{}")
     before, paths = stored(store, session.name), list(files(store, session.name))
     planned = {(path, change.name) for path in paths for change in CHANGES if change.exposes}
-    applied, spared = set(), 0
+    applied, spared, exposed = set(), 0, 0
     for path in paths:
         for change in CHANGES:
             undo = change.apply(path)
+            exposed += change.exposes
             refused = refusal(session)
             undo()
             if refused is None:
@@ -75,6 +83,7 @@ def test_every_change_of_every_file(place, tmp_path, kind):
             applied.add((path, change.name))
             assert path in refused.message
             assert "trusted_owners" in refused.hint
+    record(figure(kind, len(planned), exposed, len(planned - applied)))
     assert applied == planned
     # The control of the table: as many changes as expose nothing.
     assert spared == len(paths) * sum(not change.exposes for change in CHANGES)
@@ -85,7 +94,7 @@ def test_every_change_of_every_file(place, tmp_path, kind):
 
 @pytest.mark.parametrize("kind", STORES)
 @pytest.mark.parametrize("change", [change for change in CHANGES if change.exposes], ids=lambda change: change.name)
-def test_a_wake_is_refused_before_anything_is_written(place, tmp_path, kind, change):
+def test_a_wake_is_refused_before_anything_is_written(place, tmp_path, kind, change, record):
     """The log, or the database, of another user: no tool runs and no byte changes. Undone, the same session runs."""
     opened, _ = STORES[kind]
     store, marker = opened(place), str(tmp_path / "marker")
@@ -96,13 +105,14 @@ def test_a_wake_is_refused_before_anything_is_written(place, tmp_path, kind, cha
     with pytest.raises(Untrusted):
         woken(store, session)
     assert (os.path.exists(marker), stored(store, session.name)) == (False, before)
+    record(figure(kind, 1, 1, int(os.path.exists(marker))))
     undo()
     woken(store, session)
     assert os.path.exists(marker)
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_without_the_check_the_log_is_run(place, tmp_path, kind, monkeypatch):
+def test_without_the_check_the_log_is_run(place, tmp_path, kind, monkeypatch, record):
     """Control: what the tests above show is the check and nothing else."""
     opened, _ = STORES[kind]
     store, marker = opened(place), str(tmp_path / "marker")
@@ -111,7 +121,7 @@ def test_without_the_check_the_log_is_run(place, tmp_path, kind, monkeypatch):
     os.chmod(path, 0o666)
     monkeypatch.setattr(type(store), "custody", lambda *_, **__: ())
     woken(store, session)
-    assert os.path.exists(marker)
+    record(figure(kind, 1, 1, int(os.path.exists(marker)), control="owners and modes are not checked"))
 
 
 @pytest.mark.parametrize("kind", STORES)

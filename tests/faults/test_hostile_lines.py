@@ -4,6 +4,7 @@ Each log is read whole, read from its end, proven and appended to by a process o
 much memory that took. No line may cost its neighbours anything, and none may raise but a `WakelogError`.
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.faults.figures import Figure
 from tests.faults.processes import run
 from tests.faults.samples import bytes_of, lines_of, put, read, small_log
 from wakelog.errors import UsageError
@@ -148,8 +150,14 @@ def check(name: str, seen: dict[str, Any], *, is_read: bool, reported: str | Non
         assert len(seen["broken"]) <= ended, f"{name}: one fault, one report; what stood at the end is covered"
 
 
+def figure(planned: int, applied: int, lost: int = 0, control: str = "") -> Figure:
+    """The figures of so many lines, each among the same good ones."""
+    neighbours = (applied * len(GOOD), "entries beside them")
+    return Figure("hostile line in a log", "files", planned, applied, neighbours, (lost, "lost"), control)
+
+
 @pytest.mark.parametrize("ended", [True, False], ids=["in the middle", "at the end"])
-def test_a_hostile_line_costs_nobody_else(quick_folder, ended):
+def test_a_hostile_line_costs_nobody_else(quick_folder, ended, record):
     """LOG-9, LOG-11, laws 1 and 9: read in every way and appended to; a torn end may add its note."""
     folders = {name: os.path.join(quick_folder, str(at)) for at, name in enumerate(HOSTILE)}
     before = {}
@@ -160,18 +168,34 @@ def test_a_hostile_line_costs_nobody_else(quick_folder, ended):
         _, is_read, reported = HOSTILE[name]
         check(name, seen, is_read=is_read, reported=reported, ended=ended)
         assert bytes_of(folders[name]).startswith(before[name]), f"{name}: bytes once written stay"
+    record(figure(len(HOSTILE), sum(HOSTILE[name][0] in before[name] for name in HOSTILE)))
+
+
+def test_control_a_plain_reader_of_json_lines(quick_folder, record):
+    """The test above can fail: a reader that parses each line as JSON ends at the first one that is none."""
+    lost = 0
+    for name, (hostile, _, _) in HOSTILE.items():
+        hostile_log(os.path.join(quick_folder, name), hostile, ended=True)
+        found = []
+        with contextlib.suppress(ValueError, RecursionError):
+            for each in bytes_of(os.path.join(quick_folder, name)).splitlines():
+                found.append(json.loads(each))  # noqa: PERF401 - what was found before the error counts
+        lost += max(0, len(GOOD) - len(found))
+    record(figure(len(HOSTILE), len(HOSTILE), lost, control="each line is parsed as it stands"))
 
 
 @pytest.mark.parametrize(
     ("name", "ended"),
     [*((name, True) for name in HUGE), ("100 MB", False), ("15 MB of opened objects", False)],
 )
-def test_a_huge_line_stays_within_its_memory(tmp_path, name, ended):
+def test_a_huge_line_stays_within_its_memory(tmp_path, name, ended, record):
     """LOG-11: 256 MB are enough for any line, read in every way and appended to."""
     make, is_read, reported = HUGE[name]
-    hostile_log(str(tmp_path), make(), ended=ended)
+    hostile = make()
+    hostile_log(str(tmp_path), hostile, ended=ended)
     (seen,) = outcomes(str(tmp_path))
     check(name, seen, is_read=is_read, reported=reported, ended=ended)
+    record(figure(1, int(hostile in bytes_of(str(tmp_path)))))
 
 
 def test_a_file_without_any_entry_is_read_as_one(quick_folder):

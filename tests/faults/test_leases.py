@@ -11,6 +11,7 @@ import time
 import msgspec
 import pytest
 
+from tests.faults.figures import Figure
 from tests.faults.processes import PATIENCE_S, Child
 from tests.faults.samples import NAME, Ticks, proof_of, read, small_log
 from wakelog.clock import SystemClock
@@ -51,23 +52,30 @@ def stale_entries(folder: str, lease: Lease) -> list[str]:
     return [entry.id for entry in said if entry.value.message.text == "by zombie" and entry.seq > lease.fence]
 
 
-def test_a_stopped_holder_that_comes_back_cannot_append(tmp_path):
+def figure(answer: str, stale: list[str], control: str = "") -> Figure:
+    """The figures of one worker that was stopped and overtaken."""
+    tries, found = (1, "appends under the old lease"), (len(stale), "stale entries")
+    return Figure("worker stopped past the end of its lease", "files", 1, int(bool(answer)), tries, found, control)
+
+
+def test_a_stopped_holder_that_comes_back_cannot_append(tmp_path, record):
     """Law 6: SIGSTOP past the end of the lease, takeover, SIGCONT: LeaseLost, and not one stale entry."""
     folder = str(tmp_path)
     small_log(folder, entries=2)
     answer, lease = overtaken(folder, "hold")
     assert answer == "LeaseLost"
-    assert stale_entries(folder, lease) == []
+    record(figure(answer, stale_entries(folder, lease)))
     assert proof_of(folder).broken == ()
 
 
-def test_without_the_fence_check_it_would(tmp_path):
+def test_without_the_fence_check_it_would(tmp_path, record):
     """The test above can fail: with the check taken out, the same zombie appends behind its successor."""
     folder = str(tmp_path)
     small_log(folder, entries=2)
     answer, lease = overtaken(folder, "hold_unfenced")
     assert answer.startswith("kept")
     assert len(stale_entries(folder, lease)) == 1
+    record(figure(answer, stale_entries(folder, lease), control="no fence check"))
 
 
 def test_a_killed_holder_has_no_lease(tmp_path):

@@ -5,8 +5,10 @@ RUN-7, RUN-10, VIEW-6, LOG-12. 9.5 MB of quotation marks would be an entry of 19
 
 import pytest
 
+from tests.faults.figures import Figure, store_name
 from tests.faults.live_output import PRINTED, REPLIES, begin, wake_here
 from tests.kernel.watching import Watched, until
+from wakelog.errors import UsageError
 from wakelog.journals import read_journals
 from wakelog.log.content import Reply, ToolResult
 from wakelog.log.entry import Message, Partial
@@ -62,7 +64,14 @@ def _judge(store, status):
     assert store.journals("s") == {}
 
 
-def test_a_worker_that_is_killed(url, store, tmp_path):
+def figure(url, wrong=0, control=""):
+    """The figures of one session whose tool was interrupted in the middle of its output."""
+    store = store_name(url if ":" in url else "files")
+    woken, found = (1, "sessions woken"), (wrong, "that cannot be woken")
+    return Figure("kill or cancel amid 9.5 MB of output", store, 1, 1, woken, found, control)
+
+
+def test_a_worker_that_is_killed(url, store, tmp_path, record):
     session = begin(store, tmp_path)
     with Watched(url, tmp_path, module="tests.faults.live_output") as worker:
         until(lambda: _shown(store) >= PRINTED - HELD_BACK)
@@ -72,9 +81,26 @@ def test_a_worker_that_is_killed(url, store, tmp_path):
     assert wake_here(store).decision == Rest()
     _judge(store, "unknown")
     assert [reply.text for reply in _said(store, Reply)] == [reply["text"] for reply in REPLIES]
+    record(figure(url))
 
 
-def test_a_turn_that_is_cancelled(url, store, tmp_path):
+def test_control_output_that_is_not_clipped(tmp_path, monkeypatch, record):
+    """The test above can fail: without the clipping the entry is too long for a line, at every wake."""
+    store = open_store(str(tmp_path / "store"))
+    begin(store, tmp_path)
+    with Watched(str(tmp_path / "store"), tmp_path, module="tests.faults.live_output") as worker:
+        until(lambda: _shown(store) >= PRINTED - HELD_BACK)
+        worker.kill()
+    monkeypatch.setattr("wakelog.session.with_clipped_output", lambda body, *_: body)
+    monkeypatch.setattr("wakelog.session.with_long_texts_in_blobs", lambda body, *_: body)
+    for _ in range(2):
+        with pytest.raises(UsageError, match="too long for one line"):
+            wake_here(store)
+    record(figure(str(tmp_path), 1, control="output is not clipped"))
+    store.close()
+
+
+def test_a_turn_that_is_cancelled(url, store, tmp_path, record):
     session = begin(store, tmp_path)
     with Watched(url, tmp_path, module="tests.faults.live_output") as worker:
         until(lambda: _shown(store) >= PRINTED - HELD_BACK)
@@ -84,6 +110,7 @@ def test_a_turn_that_is_cancelled(url, store, tmp_path):
     session.say("Go on.")
     assert wake_here(store).decision == Rest()
     assert [reply.text for reply in _said(store, Reply)] == [reply["text"] for reply in REPLIES]
+    record(figure(url))
 
 
 def test_the_limit_is_the_one_of_results():

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.faults.figures import Figure
 from tests.faults.outage_worker import ServerPlace
 from tests.faults.switch import Switch
 from tests.kernel.holder import LOST, SESSION, TALK
@@ -102,12 +103,19 @@ def stay_away_for_a_renewal(server, scene):
 OUTAGES = [restart_fast, restart_at_once, stay_away_for_a_renewal]
 
 
+def figure(planned, applied, checked=1, wrong=0, control=""):
+    """The figures of outages that are shorter than the lease. A restarted server has another process number."""
+    kept, found = (checked, "runs and appends"), (wrong, "ended by the outage")
+    return Figure("server away for less than a lease", "PostgreSQL", planned, applied, kept, found, control)
+
+
 @pytest.mark.parametrize("outage", OUTAGES)
-def test_the_server_goes_away_while_a_tool_runs(scene, own_postgres, outage):
+def test_the_server_goes_away_while_a_tool_runs(scene, own_postgres, outage, record):
     """Law 6: the run goes on, its tool has run once, and no other worker wrote."""
     scene.place.begin("Pay.")
     with scene.worker(scene.url, "pay begun") as worker:
         until(scene.has(b'"tool_started"'))
+        server = own_postgres.pid()
         outage(own_postgres, scene)
         scene.open_gate()
         code, said = worker.end()
@@ -116,13 +124,28 @@ def test_the_server_goes_away_while_a_tool_runs(scene, own_postgres, outage):
     assert scene.statuses() == ["ok"]
     assert scene.workers() == ["attached", "left"]
     judge(scene.place.store, scene.place.outside)
+    record(figure(1, int(own_postgres.pid() != server)))
 
 
-def test_the_server_goes_away_while_a_reply_is_streamed(scene, own_postgres):
+def test_control_a_worker_that_repeats_no_call(scene, own_postgres, record):
+    """The test above can fail: without the retries, a call that finds no server ends the run."""
+    scene.place.begin("Pay.")
+    with scene.worker(scene.url, "pay begun", "impatient") as worker:
+        until(scene.has(b'"tool_started"'))
+        server = own_postgres.pid()
+        own_postgres.stop()
+        scene.open_gate()
+        code, _ = worker.end()
+        own_postgres.start()
+    record(figure(1, int(own_postgres.pid() != server), wrong=int(code != 0), control="calls are not repeated"))
+
+
+def test_the_server_goes_away_while_a_reply_is_streamed(scene, own_postgres, record):
     """Law 5: the display waits for the journal; then the reply goes on where it was, and is displayed once."""
     scene.place.begin("Talk.")
     with scene.worker(scene.url, "talking") as worker:
         until(lambda: len("".join(held(scene.place.outside.events).values())) >= 25)
+        server = own_postgres.pid()
         own_postgres.stop()
         scene.open_gate()
         until(scene.said("trying again"), "the outage was not reported")
@@ -135,14 +158,15 @@ def test_the_server_goes_away_while_a_reply_is_streamed(scene, own_postgres):
     assert scene.place.store.journals(SESSION) == {}
     assert scene.workers() == ["attached", "left"]
     judge(scene.place.store, scene.place.outside)
+    record(figure(1, int(own_postgres.pid() != server)))
 
 
-def test_the_server_goes_away_between_appends(scene, own_postgres, monkeypatch):
+def test_the_server_goes_away_between_appends(scene, own_postgres, monkeypatch, record):
     """Law 4: a writer without a lease rides out restarts too; every append is there once, in its order."""
     # How long a restart takes on a busy machine is no matter of right or wrong.
     monkeypatch.setattr(retrying, "RETRY_S", 100.0)
     scene.place.begin("Pay.")
-    is_over, told = threading.Event(), []
+    is_over, told, servers = threading.Event(), [], {own_postgres.pid()}
 
     def write():
         session = Session(with_retries(open_store(scene.url), notice=told.append), SESSION)
@@ -159,6 +183,7 @@ def test_the_server_goes_away_between_appends(scene, own_postgres, monkeypatch):
                 before = scene.log().entries[-1].seq
                 until(lambda before=before: scene.log().entries[-1].seq > before + 5)
                 own_postgres.restart(immediate=immediate)
+                servers.add(own_postgres.pid())
         finally:
             is_over.set()
         kept = writer.result(200)
@@ -166,6 +191,7 @@ def test_the_server_goes_away_between_appends(scene, own_postgres, monkeypatch):
     assert labels == kept
     assert len(kept) > 15
     assert told.count("the store answers again") == len(told) / 2
+    record(figure(3, len(servers) - 1, len(kept)))
 
 
 # ── an outage that is longer than the lease ──────────────────────────────────────────────────────
@@ -194,17 +220,23 @@ def shared_scene(tmp_path, postgres_url):
     made.close()
 
 
+def cut_off(switch, is_overtaken, control=""):
+    """The figures of a worker that was cut off from its server for longer than its lease."""
+    tools, found = (1, "tools"), (int(is_overtaken), "that ran when the lease was free")
+    return Figure("worker cut off from the server", "PostgreSQL", 1, int(bool(switch.applied)), tools, found, control)
+
+
 @pytest.mark.parametrize("mode", ["off", "frozen"])
-def test_the_tool_is_stopped_before_another_can_take_the_lease(shared_scene, postgres_url, mode):
+def test_the_tool_is_stopped_before_another_can_take_the_lease(shared_scene, postgres_url, mode, record):
     """Law 6: a worker that is cut off, or gets no answer, has stopped its tool while the lease is still its own."""
     scene = shared_scene
     scene.place.begin("Run.")
     with Switch(postgres_url) as switch, scene.worker(switch.url, lease_s=SHORT_LEASE_S) as worker:
         until(lambda: os.path.exists(scene.place.path("ready")))
         switch.mode = mode
-        assert not lease_free_while_tool_runs(scene), scene.notices
+        is_overtaken = lease_free_while_tool_runs(scene)
         code, said = worker.end()
-        assert switch.applied, "planned: an outage; applied: none"
+        record(cut_off(switch, is_overtaken))
     assert code == LOST, scene.notices
     assert "lease" in said["lost"]
     assert "could not be renewed" in scene.notices or "did not answer" in scene.notices
@@ -217,12 +249,11 @@ def test_the_tool_is_stopped_before_another_can_take_the_lease(shared_scene, pos
 
 
 @pytest.mark.faults
-def test_control_a_worker_of_the_old_kind_is_overtaken(shared_scene, postgres_url):
+def test_control_a_worker_of_the_old_kind_is_overtaken(shared_scene, postgres_url, record):
     """The test above can fail: where one failed renewal ends renewing, the lease is free while the tool runs."""
     scene = shared_scene
     scene.place.begin("Run.")
     with Switch(postgres_url) as switch, scene.worker(switch.url, "none", "old", lease_s=SHORT_LEASE_S):
         until(lambda: os.path.exists(scene.place.path("ready")))
         switch.mode = "off"
-        assert lease_free_while_tool_runs(scene)
-        assert switch.applied
+        record(cut_off(switch, lease_free_while_tool_runs(scene), control="a failed renewal ends renewing"))

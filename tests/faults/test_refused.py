@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+from tests.faults.figures import Figure
 from tests.faults.processes import run
 from tests.faults.samples import NAME, bytes_of, log_path, put, small_log
 from wakelog.errors import StoreError, WakelogError
@@ -87,8 +88,14 @@ WAYS_TO_WRITE = {
 }
 
 
+def figure(planned: int, refused: int, outside: int = 0, control: str = "") -> Figure:
+    """The figures of so many ways to ask for a name or a link that leads astray."""
+    asked, found = (planned, "calls"), (outside, "that read or wrote outside of the store")
+    return Figure("name or link that leads out of the store", "files", planned, refused, asked, found, control)
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_names_that_are_no_names(place, name):
+def test_names_that_are_no_names(place, name, record):
     """Law 13: refused with an error of ours, in every way a store can be asked, and nothing is made anywhere."""
     before = listing(place)
     for way in (*WAYS_TO_READ.values(), *WAYS_TO_WRITE.values()):
@@ -101,6 +108,17 @@ def test_names_that_are_no_names(place, name):
             store_of(place).drop(NAME, reply)
     after = {path: at[0] for path, at in listing(place).items() if not path.startswith("store/.journals")}
     assert after == {path: at[0] for path, at in before.items()}
+    calls = len(WAYS_TO_READ) + len(WAYS_TO_WRITE)
+    record(figure(calls, calls))
+
+
+def test_control_names_that_are_not_checked(place, monkeypatch, record):
+    """The test above can fail: without the check of names, a file outside of the store is read."""
+    monkeypatch.setattr("wakelog.stores.files.checked_name", lambda name: name)
+    monkeypatch.setattr(JsonlStore, "name", lambda _, name: name)
+    lines = list(store_of(place).load("../outside/secret"))
+    assert lines
+    record(figure(1, 1, 1, control="names are not checked"))
 
 
 @pytest.mark.parametrize(
@@ -119,13 +137,15 @@ def test_agents_and_senders_become_safe_names(place, hostile):
             assert os.path.dirname(os.path.normpath(target)) == f"{place}/store"
 
 
-def test_a_log_that_is_a_link_is_refused(place):
+def test_a_log_that_is_a_link_is_refused(place, record):
     """Law 13: also a link to a true log; neither read nor written, and not listed."""
     os.symlink(os.path.join(place, "outside", "secret.jsonl"), log_path(os.path.join(place, "store"), "linked"))
     before = listing(place)
-    for way in (*WAYS_TO_READ.values(), WAYS_TO_WRITE["append"], WAYS_TO_WRITE["journal"]):
+    ways = (*WAYS_TO_READ.values(), WAYS_TO_WRITE["append"], WAYS_TO_WRITE["journal"])
+    for way in ways:
         with pytest.raises(StoreError):
             way(store_of(place), "linked")
+    record(figure(len(ways), len(ways)))
     assert [each.name for each in store_of(place).sessions()] == [NAME]
     assert listing(place) == before
 

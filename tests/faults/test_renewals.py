@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from tests.faults.fake_time import FakeTimeLoop, FakeUptime, run_in
+from tests.faults.figures import Figure
 from tests.kernel.plays import Play
 from wakelog.agent import Agent
 from wakelog.errors import Conflict, LeaseLost, StoreError, Unavailable
@@ -145,27 +146,36 @@ def patterns(length):
     return [pattern for size in range(length + 1) for pattern in itertools.product(OUTCOMES, repeat=size)]
 
 
-def check_all(length, rest):
+def figure(planned, applied, renewals, wrong=0, control=""):
+    """The figures of so many patterns; renewals are counted by the store."""
+    asked, found = (renewals, "renewals"), (wrong, "tools that ran without the lease")
+    return Figure("renewals of a lease that fail", "memory", planned, applied, asked, found, control)
+
+
+def check_all(length, rest, record):
     """Tries all patterns up to a length. `rest` decides how they end: both ways are met by all patterns together."""
-    tried = patterns(length)
-    for pattern in tried:
+    planned = sum(len(OUTCOMES) ** size for size in range(length + 1))
+    applied = renewals = 0
+    for pattern in patterns(length):
         run = Run(pattern, rest).go()
         check(run, list(pattern))
         assert run.words[-1] == ("completed" if rest == "ok" else "taken")
-    assert len(tried) == sum(len(OUTCOMES) ** size for size in range(length + 1))
+        applied += 1
+        renewals += len(run.store.applied)
+    record(figure(planned, applied, renewals))
 
 
 @pytest.mark.parametrize("rest", ["ok", "refused", "broken"])
-def test_every_short_pattern_of_renewals(rest):
+def test_every_short_pattern_of_renewals(rest, record):
     """Law 6: the tool has run to its end under the lease, or was stopped before a second worker could take it."""
-    check_all(SHORT, rest)
+    check_all(SHORT, rest, record)
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("rest", ["ok", "refused", "broken"])
-def test_every_long_pattern_of_renewals(rest):
+def test_every_long_pattern_of_renewals(rest, record):
     """Law 6: the same for longer patterns; needs nothing but time."""
-    check_all(LONG, rest)
+    check_all(LONG, rest, record)
 
 
 def test_the_term_is_counted_from_before_the_request():
@@ -220,7 +230,7 @@ async def _die_at_the_first_error(keeper):
         keeper._store.inner.renew(keeper._lease, ttl_s=LEASE_S)
 
 
-def test_control_renewing_that_dies_silently(monkeypatch):
+def test_control_renewing_that_dies_silently(monkeypatch, record):
     """With the old way one failed renewal lets a second worker in while the tool runs; the rig sees that."""
     monkeypatch.setattr(LeaseKeeper, "keep", _die_at_the_first_error)
     run = Run(("ok", "refused"), "ok").go()
@@ -228,15 +238,17 @@ def test_control_renewing_that_dies_silently(monkeypatch):
     with pytest.raises(AssertionError):
         check(run, ["ok", "refused"])
     assert run.words[:2] == ["begun", "taken"]
+    record(figure(1, 1, len(run.store.applied), 1, control="a failed renewal ends renewing"))
 
 
-def test_control_no_time_left_for_stopping(monkeypatch):
+def test_control_no_time_left_for_stopping(monkeypatch, record):
     """Without a margin the tool is still being stopped when the second worker comes; the rig sees that."""
     monkeypatch.setattr(lease_term, "STOPPING_SHARE", 0.0)
     run = Run((), "refused").go()
     with pytest.raises(AssertionError):
         check(run, [])
     assert run.words.index("taken") < run.words.index("stopped")
+    record(figure(1, 1, len(run.store.applied), 1, control="no time is left for stopping"))
 
 
 def test_activity_of_a_run_that_rode_out_failures():

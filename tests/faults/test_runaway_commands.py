@@ -11,6 +11,7 @@ import subprocess
 
 import pytest
 
+from tests.faults.figures import Figure
 from tests.faults.processes import INTERPRETER, PATIENCE_S, environment
 from tests.faults.runaways import COMET, RUNAWAYS, SESSION, Rig, begin_session, go_on, shell_call, store_of
 from wakelog.hooks.command import CommandHook
@@ -39,6 +40,13 @@ def rig(tmp_path, request):
 every_runaway = pytest.mark.parametrize("rig", RUNAWAYS, indirect=True)
 
 
+def figure(rig, control=""):
+    """The figures of a command that was stopped, after the gate was opened for what is left of it."""
+    applied, happens = len(set(rig.pids)), rig.effect_happens()
+    stopped, found = (applied, "processes"), (int(happens), "commands with a later effect")
+    return Figure("command whose processes leave its group", "-", rig.planned, applied, stopped, found, control)
+
+
 async def _cancelled(rig):
     """Runs a command and cancels it when all of its processes have got away; gives the live output."""
     shown = []
@@ -54,12 +62,12 @@ async def _cancelled(rig):
 
 
 @every_runaway
-def test_a_cancel_ends_every_process(rig):
+def test_a_cancel_ends_every_process(rig, record):
     """All are gone when the cancelled call is back, so there is nothing to tell."""
     assert asyncio.run(_cancelled(rig)) == ""
     assert len(set(rig.pids)) == rig.planned
     assert rig.is_gone()
-    assert not rig.effect_happens()
+    record(figure(rig))
 
 
 def _limited(tmp_path, kind):
@@ -86,17 +94,18 @@ async def _with_limit(rig, limit_s):
 
 
 @pytest.mark.parametrize("kind", RUNAWAYS)
-def test_a_time_limit_ends_every_process(tmp_path, kind):
+def test_a_time_limit_ends_every_process(tmp_path, kind, record):
     """All are gone when the result says that the command was stopped."""
     rig, outcome, limit_s = _limited(tmp_path, kind)
-    gone, happens = rig.is_gone(), rig.effect_happens()
+    gone, found = rig.is_gone(), figure(rig)
     rig.close()
     assert outcome.text == f"[stopped: the command took longer than {limit_s} s]"
-    assert (gone, happens) == (True, False)
+    assert gone
+    record(found)
 
 
 @every_runaway
-def test_sigkill_of_the_worker_ends_every_process(rig):
+def test_sigkill_of_the_worker_ends_every_process(rig, record):
     """Law 6: the log says that the outcome is unknown, and the effect does not happen behind its back."""
     begin_session(rig)
     with subprocess.Popen([INTERPRETER, "-m", "tests.faults.runaways", rig.folder], env=environment()) as worker:
@@ -106,11 +115,11 @@ def test_sigkill_of_the_worker_ends_every_process(rig):
     assert rig.wait_until_gone()
     go_on(rig.folder)
     assert [result.status for result in _results(rig)] == ["unknown"]
-    assert not rig.effect_happens()
+    record(figure(rig))
 
 
 @pytest.mark.parametrize("rig", ["a group made by timeout"], indirect=True)
-def test_a_cancel_of_the_turn_ends_every_process(rig):
+def test_a_cancel_of_the_turn_ends_every_process(rig, record):
     """RUN-12: the same through the log, with a worker in a process of its own."""
     session = begin_session(rig)
     with subprocess.Popen([INTERPRETER, "-m", "tests.faults.runaways", rig.folder], env=environment()) as worker:
@@ -119,7 +128,7 @@ def test_a_cancel_of_the_turn_ends_every_process(rig):
         assert worker.wait(PATIENCE_S) == 0
     assert rig.is_gone()
     assert [result.status for result in _results(rig)] == ["interrupted"]
-    assert not rig.effect_happens()
+    record(figure(rig))
 
 
 def _results(rig):
@@ -129,12 +138,12 @@ def _results(rig):
 
 
 @every_runaway
-def test_control_killing_the_group_is_not_enough(rig, monkeypatch):
+def test_control_killing_the_group_is_not_enough(rig, monkeypatch, record):
     """The rig can fail: with the group alone, each of these commands has its effect after it was stopped."""
     monkeypatch.setattr(supervisor, "__file__", CONTROL)
     asyncio.run(_cancelled(rig))
     assert not rig.is_gone()
-    assert rig.effect_happens()
+    record(figure(rig, control="only the group is killed"))
 
 
 # ── what cannot be stopped ───────────────────────────────────────────────────────────────────────
@@ -226,30 +235,30 @@ def _kill_together(numbers):
 
 
 @every_runaway
-def test_the_inner_supervisor_is_killed(rig):
+def test_the_inner_supervisor_is_killed(rig, record):
     """The outer one ends every process; how the command ended is not known."""
     outcome = asyncio.run(_with_killed(rig, lambda outer, inner: [inner]))
     assert outcome.text == "[the command's supervisor was killed: how the command ended is not known]"
     assert rig.is_gone()
-    assert not rig.effect_happens()
+    record(figure(rig))
 
 
 @every_runaway
-def test_the_outer_supervisor_is_killed(rig):
+def test_the_outer_supervisor_is_killed(rig, record):
     """The inner one ends every process, without a time limit or a cancel."""
     outcome = asyncio.run(_with_killed(rig, lambda outer, inner: [outer]))
     assert outcome.text.startswith("[killed by signal ")
     assert rig.is_gone()
-    assert not rig.effect_happens()
+    record(figure(rig))
 
 
 @pytest.mark.parametrize("rig", ["a group made by timeout", "a group made by job control"], indirect=True)
-def test_both_supervisors_are_killed(rig):
+def test_both_supervisors_are_killed(rig, record):
     """The command's session is ended from here. Others may be left, and that is told."""
     outcome = asyncio.run(_with_killed(rig, lambda outer, inner: [outer, inner]))
     assert outcome.text.endswith("; processes of the command may still be running]")
     assert rig.wait_until_gone()
-    assert not rig.effect_happens()
+    record(figure(rig))
 
 
 @pytest.mark.parametrize("rig", ["a session"], indirect=True)
@@ -262,7 +271,7 @@ def test_both_supervisors_are_killed_and_a_process_is_out_of_reach(rig):
 
 
 @pytest.mark.parametrize("rig", ["exec sh body"], indirect=True)
-def test_the_worker_and_both_supervisors_are_killed_at_once(rig):
+def test_the_worker_and_both_supervisors_are_killed_at_once(rig, record):
     """The kernel kills the command's first process with its parent. For others nothing is promised."""
     begin_session(rig)
     with subprocess.Popen([INTERPRETER, "-m", "tests.faults.runaways", rig.folder], env=environment()) as worker:
@@ -270,7 +279,7 @@ def test_the_worker_and_both_supervisors_are_killed_at_once(rig):
         supervisors = _supervisors(rig.pids[0], above=worker.pid)
         _kill_together((*supervisors, worker.pid))
     assert rig.wait_until_gone()
-    assert not rig.effect_happens()
+    record(figure(rig))
 
 
 # ── a command that ends by itself ────────────────────────────────────────────────────────────────
@@ -318,18 +327,18 @@ def test_the_names_of_processes_are_redacted(rig):
 
 
 @pytest.mark.parametrize("rig", ["a timeout in the background"], indirect=True)
-def test_a_group_of_its_own_ends_with_a_normal_end(rig):
+def test_a_group_of_its_own_ends_with_a_normal_end(rig, record):
     """What is left in the command's session ends with the command, in whatever group it is."""
     assert asyncio.run(_ended(rig)).text == "[no output]"
     assert rig.is_gone()
-    assert not rig.effect_happens()
+    record(figure(rig))
 
 
 # ── hooks ────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("rig", ["a group made by job control", "a session"], indirect=True)
-def test_a_cancel_ends_every_process_of_a_hook(rig):
+def test_a_cancel_ends_every_process_of_a_hook(rig, record):
     hook = CommandHook("own", ["/bin/sh", "-c", rig.command], PATIENCE_S)
 
     async def main():
@@ -340,7 +349,7 @@ def test_a_cancel_ends_every_process_of_a_hook(rig):
 
     asyncio.run(main())
     assert rig.is_gone()
-    assert not rig.effect_happens()
+    record(figure(rig))
 
 
 # ── servers ──────────────────────────────────────────────────────────────────────────────────────
@@ -357,31 +366,31 @@ def _guarded(rig):
 
 
 @some_runaways
-def test_sigterm_for_the_guard_of_a_server_ends_every_process(rig):
+def test_sigterm_for_the_guard_of_a_server_ends_every_process(rig, record):
     """RUN-7: all are gone when the guard has ended."""
     with _guarded(rig) as guarding:
         assert rig.wait_until_away()
         guarding.send_signal(signal.SIGTERM)
         assert guarding.communicate(timeout=PATIENCE_S)[1] == b"[ended]\n"
     assert rig.is_gone()
-    assert not rig.effect_happens()
+    record(figure(rig))
 
 
 @some_runaways
-def test_sigkill_for_the_guard_of_a_server_ends_every_process(rig):
+def test_sigkill_for_the_guard_of_a_server_ends_every_process(rig, record):
     with _guarded(rig) as guarding:
         assert rig.wait_until_away()
         guarding.kill()
         assert rig.wait_until_gone()
-    assert not rig.effect_happens()
+    record(figure(rig))
 
 
 @some_runaways
-def test_sigkill_of_the_parent_of_a_server_ends_every_process(rig):
+def test_sigkill_of_the_parent_of_a_server_ends_every_process(rig, record):
     words = [INTERPRETER, "-c", PARENT, *GUARD, "sh", "-c", rig.command]
     pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(words, cwd=rig.folder, env=environment(), **pipes) as parent:
         assert rig.wait_until_away()
         parent.kill()
         assert rig.wait_until_gone()
-    assert not rig.effect_happens()
+    record(figure(rig))

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.faults.figures import Figure, store_name
 from tests.faults.lock_holders import MODULE
 from tests.faults.processes import PATIENCE_S, Child, environment
 from tests.stores.faults.logs import body
@@ -80,17 +81,25 @@ def let_go(holder: Child) -> None:
     assert holder.hear() == "free"
 
 
-def wakelog(url: str, *words: str) -> "subprocess.CompletedProcess[str]":
+def wakelog(url: str, *words: str, patience_s: float = PATIENCE_S) -> "subprocess.CompletedProcess[str]":
     """A command, to its end. One that hangs fails the test."""
     return subprocess.run(
         [sys.executable, "-m", "wakelog", "--store", url, *words],
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=patience_s,
         env=environment(WAKELOG_CONFIG=os.devnull),
         stdin=subprocess.DEVNULL,
         check=False,
     )
+
+
+def figure(url: str, holder: Child, commands: int, hanging: int = 0, control: str = "") -> Figure:
+    """The figures of commands beside one stopped process."""
+    with open(f"/proc/{holder.pid}/stat", encoding="ascii") as file:
+        is_stopped = file.read().rpartition(")")[2].split()[0] == "T"
+    ended, found = (commands, "commands"), (hanging, "that did not end")
+    return Figure("process stopped while it holds a lock", store_name(url), 1, int(is_stopped), ended, found, control)
 
 
 def check_busy(done: "subprocess.CompletedProcess[str]", holder: Child, url: str) -> None:
@@ -117,17 +126,27 @@ def check_busy(done: "subprocess.CompletedProcess[str]", holder: Child, url: str
 @pytest.mark.parametrize(
     "words", [("append", "s", "and on"), ("run", "-s", "s", "--model", "demo", "and on")], ids=["append", "run"]
 )
-def test_a_writer_gives_up_and_names_the_stopped_process(url, words):
+def test_a_writer_gives_up_and_names_the_stopped_process(url, words, record):
     """Issue 15.5: `append` and `run -s` end after the limit with the holder's pid and state; then it goes through."""
     with stopped("append_lock", url) as holder:
         check_busy(wakelog(url, *words), holder, url)
+        record(figure(url, holder, 1))
         let_go(holder)
     done = wakelog(url, *words)
     assert done.returncode == 0
     assert "waiting" not in done.stderr
 
 
-def test_other_sessions_are_written(url):
+def test_control_a_wait_without_a_limit(url, monkeypatch, record):
+    """The test above can fail: a command whose limit is far away is still waiting after twice the usual limit."""
+    monkeypatch.setenv("WAKELOG_LOCK_TIMEOUT", str(PATIENCE_S))
+    with stopped("append_lock", url) as holder:
+        with pytest.raises(subprocess.TimeoutExpired):
+            wakelog(url, "append", "s", "and on", patience_s=2 * float(LIMIT_S))
+        record(figure(url, holder, 1, 1, control="the wait has no limit"))
+
+
+def test_other_sessions_are_written(url, record):
     """Issue 15.5: in files and in PostgreSQL one session's lock is in no other's way; SQLite has one writer a file."""
     with stopped("append_lock", url) as holder:
         for words in (("append", "other", "and on"), ("new",)):
@@ -136,15 +155,18 @@ def test_other_sessions_are_written(url):
                 check_busy(done, holder, url)
             else:
                 assert (done.returncode, done.stderr) == (0, "")
+        record(figure(url, holder, 2))
 
 
-def test_readers_do_not_wait(url):
+def test_readers_do_not_wait(url, record):
     """Issue 15.5, law 9: nothing that only reads takes the append lock, or waits for it."""
-    with stopped("append_lock", url):
-        for words in (("show", "s"), ("tail", "s"), ("verify", "s"), ("export", "s"), ("context", "s")):
+    readers = (("show", "s"), ("tail", "s"), ("verify", "s"), ("export", "s"), ("context", "s"))
+    with stopped("append_lock", url) as holder:
+        for words in readers:
             done = wakelog(url, *words)
             assert (done.returncode, done.stderr) == (0, ""), words
             assert done.stdout
+        record(figure(url, holder, len(readers)))
 
 
 def test_sessions_are_listed(url):

@@ -4,12 +4,17 @@ The writers are real processes that start together. What one of them has printed
 place of every entry is worked out again here, from the log alone and with no code of the product.
 """
 
+import fcntl
 import itertools
 import os
 import shutil
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
+from tests.faults.figures import Figure
 from tests.faults.processes import Child, together
 from tests.faults.samples import NAME, proof_of, read, small_log
 from wakelog.log.entry import LINK_TYPES, Head, Queued
@@ -50,6 +55,12 @@ def check_log(folder: str, acknowledged: list[tuple[str, int]]) -> None:
     assert all(parent == head for _, parent, head in heads_and_parents(folder))
 
 
+def figure(rig: str, planned: int, applied: int, acknowledged: int, wrong: int = 0, control: str = "") -> Figure:
+    """The figures of a log that was checked."""
+    checked, found = (acknowledged, "acknowledged appends"), (wrong, "lost, there twice or out of place")
+    return Figure(rig, "files", planned, applied, checked, found, control)
+
+
 def acknowledged_by(child: Child) -> list[tuple[str, int]]:
     """What a child was told is kept."""
     lines = [line.split() for line in child.rest()]
@@ -57,7 +68,7 @@ def acknowledged_by(child: Child) -> list[tuple[str, int]]:
     return [(entry_id, int(seq)) for entry_id, seq, _ in lines]
 
 
-def test_two_speakers_and_one_who_moves_the_head(tmp_path):
+def test_two_speakers_and_one_who_moves_the_head(tmp_path, record):
     """LOG-10, law 3, TREE-3: every message said at the head is on the branch that was active at that moment."""
     folder = str(tmp_path)
     small_log(folder, entries=8)
@@ -69,6 +80,7 @@ def test_two_speakers_and_one_who_moves_the_head(tmp_path):
     check_log(folder, acknowledged)
     moved = sum(isinstance(entry.value, Head) for entry in read(folder).entries)
     assert moved == 60
+    record(figure("writers of one session at once", 3, len(children), len(acknowledged)))
 
 
 def test_the_writers_really_did_meet(tmp_path):
@@ -185,7 +197,28 @@ def test_what_another_writer_appended_can_be_named_at_once(tmp_path):
     check_log(folder, [])
 
 
-def test_a_killed_writer_has_lost_nothing_it_was_told_is_kept(tmp_path):
+def test_control_writers_without_a_lock(tmp_path, monkeypatch, record):
+    """The tests above can fail: without the lock, a second writer that comes in between takes the same place."""
+    folder = str(tmp_path)
+    small_log(folder, entries=2)
+    first, second = JsonlStore(folder), JsonlStore(folder)
+    monkeypatch.setattr(fcntl, "flock", lambda *_: None)
+    write, told = os.write, []
+
+    def overtaken(descriptor: int, content: bytes) -> int:
+        monkeypatch.setattr(os, "write", write)
+        told.append(second.append(NAME, b'{"type":"custom","id":"two","customType":"x"}', after=1).seq)
+        return write(descriptor, content)
+
+    monkeypatch.setattr(os, "write", overtaken)
+    told.append(first.append(NAME, b'{"type":"custom","id":"one","customType":"x"}', after=1).seq)
+    assert told == [2, 2]
+    with pytest.raises(AssertionError):
+        check_log(folder, [("one", 2), ("two", 2)])
+    record(figure("writers of one session at once", 2, len(told), 2, 1, control="no lock"))
+
+
+def test_a_killed_writer_has_lost_nothing_it_was_told_is_kept(tmp_path, record):
     """Law 4: kill -9 in the middle of a run; every acknowledgement that came out stands in the log, once."""
     folder = str(tmp_path)
     small_log(folder, entries=2)
@@ -199,6 +232,7 @@ def test_a_killed_writer_has_lost_nothing_it_was_told_is_kept(tmp_path):
         assert len(told) >= 50
         Session(JsonlStore(folder), NAME).say("the next one")
         check_log(folder, [(entry_id, int(seq)) for entry_id, seq, _ in told])
+        record(figure("kill -9 of a writer", 1, int(child.process.returncode == -signal.SIGKILL), len(told)))
 
 
 def test_people_are_heard_while_another_process_holds_the_lease(tmp_path):

@@ -1,11 +1,13 @@
 """The crash sweep: a worker is killed before every write-class system call it makes, and another goes on.
 
-    python -m tests.kernel.sweep FOLDER FIRST STRIDE    the points FIRST, FIRST + STRIDE, …, as lines of JSON
+    python -m tests.kernel.sweep FOLDER FIRST STRIDE [early]
+                                                        the points FIRST, FIRST + STRIDE, …, as lines of JSON
     python -m tests.kernel.sweep FOLDER trace           one undisturbed run, for strace to watch
 
 Every call through which Python can change a file system is counted as it is about to be made; the one whose number
 was planned is not made: the process kills itself with SIGKILL instead, and its parent sees that it did (planned =
-applied). `test_sweep.py` compares the count with what strace sees, so that no call goes by uncounted.
+applied). `test_sweep.py` compares the count with what strace sees, so that no call goes by uncounted. `early` is
+the control: entries are acknowledged before they are written.
 """
 
 import json
@@ -87,8 +89,16 @@ class Acknowledging(JsonlStore):
 
     def append(self, session, body, **more):
         sealed = super().append(session, body, **more)
-        _write(self._acks, json.dumps(json.loads(sealed.line.raw)["id"]).encode() + b"\n")
+        self._acknowledge(sealed.line.raw)
         return sealed
+
+    def append_early(self, session, body, **more):
+        """The control: what must never be possible, made possible."""
+        self._acknowledge(body)
+        return super().append(session, body, **more)
+
+    def _acknowledge(self, body):
+        _write(self._acks, json.dumps(json.loads(body)["id"]).encode() + b"\n")
 
 
 def _child(work):
@@ -159,6 +169,8 @@ if __name__ == "__main__":
     # The channel raises in every run; the back-off is short, or the sweep would wait for most of its time. Set only in
     # a process of its own: tests that import this file measure the real back-off.
     policy.RETRY_FIRST_MS = 8
+    if "early" in sys.argv:
+        Acknowledging.append = Acknowledging.append_early
     if sys.argv[2] == "trace":
         trace(sys.argv[1])
     else:

@@ -9,12 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.faults.figures import Figure
 from tests.faults.processes import INTERPRETER, environment
 from tests.kernel.sweep import CALLS
 from wakelog.turn.calls import CALL_ROWS
 from wakelog.turn.decide import ROWS
 
 PARTS = 2
+CONTROL_STRIDE = 25
 TRACED = (
     "write,pwrite64,writev,fsync,fdatasync,link,linkat,symlink,symlinkat,rename,renameat,renameat2,unlink,unlinkat,"
 )
@@ -62,8 +64,25 @@ def test_no_call_goes_by_uncounted(tmp_path):
     assert sum(seen.values()) > 250
 
 
+def figure(points, control=""):
+    """The figures of a sweep."""
+    woken, wrong = (len(points), "sessions woken"), (sum(point["woken"] != 0 for point in points), "that broke a law")
+    killed = sum(point["killed"] for point in points)
+    return Figure("kill -9 before the n-th call", "files", len(points), killed, woken, wrong, control)
+
+
 @pytest.mark.slow
-def test_a_worker_may_die_before_any_call(tmp_path):
+def test_control_entries_that_are_acknowledged_too_early(tmp_path, record):
+    """The sweep can fail: what is acknowledged before it is written is lost at some points."""
+    done = _run(str(tmp_path), "0", str(CONTROL_STRIDE), "early")
+    assert done.returncode == 0, done.stderr[-2_000:]
+    assert "acknowledged and lost" in done.stderr
+    points = [json.loads(line) for line in done.stdout.splitlines()]
+    record(figure(points, control="acknowledged before it is written"))
+
+
+@pytest.mark.slow
+def test_a_worker_may_die_before_any_call(tmp_path, record):
     """Laws 4, 6, 7, 11, RUN-4, RUN-6, RUN-9: killed before every write-class call, then woken.
 
     Nothing acknowledged is lost, every call has exactly one result, a tool that may not run twice ran at most
@@ -76,6 +95,7 @@ def test_a_worker_may_die_before_any_call(tmp_path):
     points = [json.loads(line) for part in parts for line in part.stdout.splitlines()]
     assert [point["planned"] for point in points if not point["killed"]] == [], "planned = applied"
     told = "".join(part.stderr for part in parts)
+    record(figure(points))
     assert [point["planned"] for point in points if point["woken"] != 0] == [], told[-4_000:]
     assert sorted(point["planned"] for point in points) == list(range(len(points)))
     assert len(points) > 400

@@ -14,6 +14,7 @@ from random import Random
 
 import pytest
 
+from tests.faults.figures import Figure
 from tests.laws.forgetful import Forgetful
 from wakelog.agent import Agent
 from wakelog.errors import WakelogError
@@ -40,6 +41,7 @@ class Machine:
         self.store = store
         self.ledger = Counter()
         self.dying = None
+        self.damages = self.damages_found = 0
         policy = Policy(unknown=("tell", "ask")[seed % 2])
         self.tools = self._tools()
         agent = Agent(model="scripted:x", tools=self.tools, policy=policy)
@@ -92,7 +94,10 @@ class Machine:
             near = replies and self.chance.random() < 0.8
             at = replies[-1] + self.chance.choice((0, 0, 0, 1, 2)) if near else self.chance.randrange(len(lines))
             self._hurt(lines, min(at, len(lines) - 1))
-        return b"".join(line + b"\n" for line in lines)
+        hurt = b"".join(line + b"\n" for line in lines)
+        self.damages += 1
+        self.damages_found += hurt != raw
+        return hurt
 
     def _hurt(self, lines, at):
         line = lines[at]
@@ -131,6 +136,8 @@ def _tally(seeds, run):
         seen["published"] += len(machine.ledger)
         twice = [version for version, count in machine.ledger.items() if count > 1]
         seen["twice"] += bool(twice)
+        seen["planned"] += machine.damages
+        seen["applied"] += machine.damages_found
         if twice:
             seen[f"seed {seed}"] += 1
         raw = b"".join(line.bytes for line in machine.store.load(machine.name))
@@ -139,18 +146,25 @@ def _tally(seeds, run):
     return seen
 
 
+def figure(store, seen, control=""):
+    """The figures of a tally."""
+    published, twice = (seen["published"], "tools that ran"), (seen["twice"], "sessions with a second run")
+    return Figure("damage to a turn", store, seen["planned"], seen["applied"], published, twice, control)
+
+
 @pytest.mark.parametrize("share", range(SHARES))
-def test_nothing_is_published_twice(share):
+def test_nothing_is_published_twice(share, record):
     """Law 6: a damaged turn is not repeated silently, whatever was damaged."""
     each = SEEDS // SHARES
     seen = _tally(range(share * each, (share + 1) * each), _in_memory)
+    record(figure("memory", seen))
     assert seen["twice"] == 0, seen
     assert seen["published"] > each / 2, seen
     assert seen["told"] > each / 5, seen
     assert seen["asked"] > 0, seen
 
 
-def test_nothing_is_published_twice_from_files(tmp_path):
+def test_nothing_is_published_twice_from_files(tmp_path, record):
     """The same from files on a disk."""
 
     def put(machine, raw):
@@ -159,10 +173,11 @@ def test_nothing_is_published_twice_from_files(tmp_path):
         machine.store = JsonlStore(machine.store.folder.path)
 
     seen = _tally(range(1_000, 1_020), lambda seed: _run(Machine(seed, JsonlStore(str(tmp_path / str(seed)))), put))
+    record(figure("files", seen))
     assert (seen["twice"], seen["told"] > 0) == (0, True), seen
 
 
-def test_without_its_row_the_table_would_publish_twice(monkeypatch):
+def test_without_its_row_the_table_would_publish_twice(monkeypatch, record):
     """The control: where the model is not told of damage, it publishes again."""
     monkeypatch.setattr(damage, "losses", lambda tree, branch: None)
-    assert _tally(range(60), _in_memory)["twice"] > 0
+    record(figure("memory", _tally(range(60), _in_memory), control="the model is not told"))

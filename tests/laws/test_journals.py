@@ -13,7 +13,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.acts.rigs import Rig, asks
+from tests.faults.figures import Figure
 from wakelog import large_content
+from wakelog.errors import UsageError
 from wakelog.log import codec
 from wakelog.log.content import Text, ToolCall
 from wakelog.log.entry import Call, Partial, ToolStarted
@@ -84,6 +86,8 @@ class Cut:
     def add(self, lines):
         for line in lines:
             self.rig.store.journal("s", self.journal, line)
+        left = self.rig.store.journals("s").get(self.journal, [])
+        assert list(left)[len(left) - len(lines) :] == lines, "planned: these lines; applied: others"
 
     def wake(self):
         """Wakes it to rest, and replays it; gives the parts of what was sealed."""
@@ -92,6 +96,13 @@ class Cut:
         again = asyncio.run(replay(self.rig.store, "s"))
         assert again.ok, (again.reason, again.parted)
         return [part for partial in self.rig.values(Partial) for part in partial.content]
+
+
+def figure(cut, control=""):
+    """The figures of one session with such a journal; it stays unless the session was woken."""
+    left = len(cut.rig.store.journals("s"))
+    woken, found = (1, "sessions woken"), (left, "that cannot be woken")
+    return Figure("journal with any content", "memory", 1, 1, woken, found, control)
 
 
 def _nested(depth):
@@ -155,14 +166,16 @@ def shrunk(monkeypatch):
 @pytest.mark.parametrize("kind", ["tool", "replace", "resume"])
 @EVERY
 @given(lines=LINES)
-def test_any_journal(shrunk, kind, lines):
+def test_any_journal(shrunk, record, kind, lines):
     """Whatever its journal holds, a session is woken to rest, its journal goes, and its log replays."""
-    Cut(kind, lines, **({"cut": kind} if kind != "tool" else {"clip": 300})).wake()
+    cut = Cut(kind, lines, **({"cut": kind} if kind != "tool" else {"clip": 300}))
+    cut.wake()
+    record(figure(cut))
 
 
 @settings(EVERY, max_examples=20)
 @given(before=LINES, after=LINES)
-def test_any_journal_of_a_resumed_reply(shrunk, before, after):
+def test_any_journal_of_a_resumed_reply(shrunk, record, before, after):
     """The text before the second death is kept in front of what its journal adds."""
     cut = Cut("resume", [piece_of(TextDelta("Once")), *before], cut="resume", faults_max=9)
     assert cut.rig.die(5, after=True)
@@ -170,6 +183,7 @@ def test_any_journal_of_a_resumed_reply(shrunk, before, after):
     first, *_ = cut.wake()
     assert isinstance(first, Text)
     assert first.text.startswith("Once")
+    record(figure(cut))
 
 
 # ── the true limits ──────────────────────────────────────────────────────────────────────────────
@@ -196,13 +210,26 @@ LARGE = {
 
 @pytest.mark.parametrize("kind", ["tool", "replace"])
 @pytest.mark.parametrize("name", LARGE)
-def test_large_journals(name, kind):
+def test_large_journals(name, kind, record):
     """The same with content that reaches the limits of a line."""
-    parts = Cut(kind, LARGE[name]).wake()
+    cut = Cut(kind, LARGE[name])
+    parts = cut.wake()
+    record(figure(cut))
     texts = [part.text for part in parts if isinstance(part, Text)]
     if name not in ("quotation marks", "control characters", "half a million pieces", "nothing but brackets"):
         assert texts
         assert texts[0].startswith("word ")
+
+
+def test_control_texts_that_are_not_clipped(monkeypatch, record):
+    """The test above can fail: without the clipping, such a session cannot be woken, however often it is tried."""
+    monkeypatch.setattr("wakelog.session.with_clipped_output", lambda body, *_: body)
+    monkeypatch.setattr("wakelog.session.with_long_texts_in_blobs", lambda body, *_: body)
+    cut = Cut("tool", LARGE["quotation marks"])
+    for _ in range(2):
+        with pytest.raises(UsageError, match="too long for one line"):
+            cut.rig.wake()
+    record(figure(cut, control="texts are not clipped"))
 
 
 @pytest.mark.parametrize("name", ["a long thought", "many calls", "a call nested too deep"])

