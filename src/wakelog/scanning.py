@@ -17,7 +17,8 @@ from wakelog.ports import Store
 from wakelog.reading import ANCESTORS_MAX, check_version, named_in, origin_damage
 
 Visit = Callable[[Entry], None]
-_BATCH = 256
+_BATCH_LINES = 256
+_BATCH_BYTES = 1024 * 1024
 
 
 class Scan(msgspec.Struct):
@@ -120,12 +121,14 @@ def _entries(reader: Reader, lines: Iterable[Line]) -> Iterator[Entry]:
 def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
     """Many lines at a time; those before a failure of the store too."""
     batch: list[Line] = []
+    size = 0
     try:
         for line in lines:
             batch.append(line)
-            if len(batch) == _BATCH:
+            size += len(line.raw)
+            if len(batch) == _BATCH_LINES or size >= _BATCH_BYTES:
                 yield batch
-                batch = []
+                batch, size = [], 0
     except WakelogError:
         yield batch
         raise
@@ -177,21 +180,28 @@ def _parent(store: Store, origin: Origin, children: tuple[str, ...], *, verify: 
 # ── reading a path once more ─────────────────────────────────────────────────────────────────────
 
 
-def inherited_links(store: Store, scan: Scan, path: bytearray | None = None) -> Iterator[Entry]:
-    """The links that a fork inherited, from the root on; with `path` those that are marked there.
+def inherited_links(store: Store, scan: Scan) -> Iterator[Entry]:
+    """The links that a fork inherited, from the root on. The lines of their logs are read once more for that."""
+    if scan.parent is not None:
+        marks = bytearray(map(scan.outline.is_link, range(scan.outline.inherited)))
+        yield from _marked_links(store, scan.parent, _in_parent(scan, marks))
 
-    The lines of their logs are read once more for that.
-    """
-    outline, parent = scan.outline, scan.parent
-    if parent is None or not outline.inherited:
-        return
-    above = bytearray(len(parent.outline))
-    for number, source in enumerate(outline.sources):
-        above[source] = outline.is_link(number) and (path is None or path[number])
-    yield from inherited_links(store, parent, above)
-    for number, entry in own_entries(store, parent):
-        if above[number]:
+
+def _marked_links(store: Store, scan: Scan, marks: bytearray) -> Iterator[Entry]:
+    if scan.parent is not None:
+        yield from _marked_links(store, scan.parent, _in_parent(scan, marks))
+    for number, entry in own_entries(store, scan):
+        if marks[number]:
             yield entry
+
+
+def _in_parent(scan: Scan, marks: bytearray) -> bytearray:
+    """The marks of inherited entries, by their numbers in the parent's outline."""
+    assert scan.parent is not None
+    above = bytearray(len(scan.parent.outline))
+    for number, source in enumerate(scan.outline.sources):
+        above[source] = marks[number]
+    return above
 
 
 def own_entries(store: Store, scan: Scan) -> Iterator[tuple[int, Entry]]:

@@ -15,8 +15,10 @@ from wakelog.errors import NoAccess, NotFound, WakelogError
 from wakelog.log.entry import Entry
 from wakelog.log.times import parse_ms
 from wakelog.ports import Stat, Store
+from wakelog.stores.catalog.bookmarks import Bookmark
 from wakelog.stores.catalog.searchable import searchable
-from wakelog.stores.catalog.summary import Bookmark, LogFold, Rewritten
+from wakelog.stores.catalog.streamed import StreamFold
+from wakelog.stores.catalog.summary import LogFold, Rewritten
 from wakelog.stores.catalog.tables import Batch, CatalogTables, Change, Due, Kept, Seen, Worded
 from wakelog.views.session_row import SessionRow
 
@@ -101,7 +103,7 @@ class Indexing:
         assert seen is not None
         assert seen.bookmark is not None
         bookmark = _bookmark.decode(seen.bookmark)
-        reading = _Reading(self._store, LogFold(self._store, due.stat, bookmark), due.stat.name, after=bookmark.after)
+        reading = _Reading(LogFold(self._store, due.stat, bookmark), due.stat.name)
         try:
             places = self._take(reading, seen, seen.places)
             if reading.error is None:
@@ -116,11 +118,11 @@ class Indexing:
         try:
             return self._index_from_start(due, seen, LogFold(self._store, due.stat))
         except Rewritten:
-            # An entry far behind speaks of one that was no longer held.
-            return self._index_from_start(due, seen, LogFold(self._store, due.stat, segment=None))
+            # It cannot be read in segments: it is damaged, or an entry names one that was no longer held.
+            return self._index_from_start(due, seen, StreamFold(self._store, due.stat))
 
-    def _index_from_start(self, due: Due, seen: Seen | None, fold: LogFold) -> str:
-        reading = _Reading(self._store, fold, due.stat.name)
+    def _index_from_start(self, due: Due, seen: Seen | None, fold: LogFold | StreamFold) -> str:
+        reading = _Reading(fold, due.stat.name)
         try:
             places = self._take(reading, seen, 0)
             return self._keep(due, reading, places)
@@ -199,18 +201,15 @@ class Indexing:
 class _Reading:
     """A log as it is read into its fold, to the end or to where that fails."""
 
-    def __init__(self, store: Store, fold: LogFold, name: str, *, after: int = -1) -> None:
+    def __init__(self, fold: LogFold | StreamFold, name: str) -> None:
         self.fold = fold
         self.name = name
         self.error: WakelogError | None = None
-        self._store = store
-        self._after = after
 
     def entries(self) -> Iterator[Entry]:
         """The entries that were not indexed before."""
         try:
-            for line in self._store.load(self.name, after=self._after):
-                yield from self.fold.feed(line)
+            yield from self.fold.entries()
         except NotFound:
             raise
         except WakelogError as error:
