@@ -183,7 +183,8 @@ class Indexing:
         """The row of a log that could not be read to its end. One that this user may not open need not be damaged."""
         if isinstance(error, NoAccess):
             self.inaccessible.append(row.name)
-            return msgspec.structs.replace(row, state="inaccessible")
+            known = row if row.entries else bare_row(self._store, Stat(row.name, row.size, -1))
+            return msgspec.structs.replace(known, state="inaccessible")
         return msgspec.structs.replace(row, damage=row.damage + 1, state="damaged")
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
