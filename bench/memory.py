@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from bench.made import Words, talk, write_log
 from bench.measure import Figure
 from wakelog.forking import fork
+from wakelog.log.codec import encode
+from wakelog.log.entry import Head
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 
@@ -23,18 +25,39 @@ def memory(folder: str, words: Words, *, messages: int) -> Iterator[Figure]:
     write_log(store, NAME, talk("bench-1", words, messages=messages, size=1_000))
     forked = fork(Session(JsonlStore(store), NAME)).name
     megabytes = os.path.getsize(os.path.join(store, f"{NAME}.jsonl")) / 1e6
+    workload = f"{messages:,} messages of 1,000 characters, {megabytes:,.0f} MB"
     for what, arguments in _commands(folder, forked).items():
-        peak = _peak(store, arguments, os.path.join(folder, "cache"))
-        yield Figure(
-            group=GROUP,
-            what=what,
-            workload=f"{messages:,} messages of 1,000 characters, {megabytes:,.0f} MB",
-            floor="150 MB",
-            goal="≤ 150 MB",
-            ratio=peak / LIMIT_BYTES,
-            limit=1.0,
-            measured=f"{peak / 1e6:,.0f} MB",
-        )
+        yield _figure(what, workload, _peak(store, arguments, os.path.join(folder, "cache")))
+    _move_head_back(store, last_seq=(messages + 3) // 4 * 4)
+    what = "`ls`, the head of the log moved back to an old entry, and a fork of it, not indexed yet"
+    yield _figure(what, workload, _peak(store, ("ls",), os.path.join(folder, "cache-moved")))
+    _damage(store)
+    what = "`ls`, the same log damaged, not indexed yet"
+    yield _figure(what, workload, _peak(store, ("ls",), os.path.join(folder, "cache-damaged")))
+
+
+def _figure(what: str, workload: str, peak: int) -> Figure:
+    return Figure(
+        group=GROUP,
+        what=what,
+        workload=workload,
+        floor="150 MB",
+        goal="≤ 150 MB",
+        ratio=peak / LIMIT_BYTES,
+        limit=1.0,
+        measured=f"{peak / 1e6:,.0f} MB",
+    )
+
+
+def _move_head_back(store: str, *, last_seq: int) -> None:
+    """Appends an entry that no part of the log behind its beginning can place."""
+    old = "bench-1-00000001"
+    JsonlStore(store).append(NAME, encode(Head(id="moved-back", parent_id=old, target_id=old)), after=last_seq)
+
+
+def _damage(store: str) -> None:
+    with open(os.path.join(store, f"{NAME}.jsonl"), "ab") as file:
+        file.write(b"\x00garbage\n")
 
 
 def _commands(folder: str, forked: str) -> Mapping[str, tuple[str, ...]]:

@@ -36,7 +36,7 @@ from wakelog.turn.unsealed import Journals, subject_of, unsealed
 from wakelog.views.session_row import SessionRow
 from wakelog.views.state import branch_state
 
-_MAY_HAVE = ("owes", "waiting", "damaged")
+_MAY_HAVE = ("owes", "waiting", "damaged", "unknown")
 _SEARCHED_CHARS = 1_000_000
 
 

@@ -7,16 +7,18 @@ reading folds the branch that ends there. `views.overview` gives the same from a
 from array import array
 from collections.abc import Iterator
 
+import msgspec
+
 from wakelog.log.entry import Entry, Session
 from wakelog.log.id_table import NONE
 from wakelog.log.outline import Outline
 from wakelog.ports import Store
-from wakelog.scanning import Scan, Scanning, inherited_entries, own_entries
+from wakelog.scanning import Scan, Scanning, Visit, inherited_entries, own_entries
 from wakelog.sorting import Key, in_order
 from wakelog.views.overview import Overview, Work, overview_of
 from wakelog.views.overview_fold import BranchFold, FirstFold, SessionFold
 from wakelog.views.queue import with_requests
-from wakelog.views.state import SessionState
+from wakelog.views.state import BranchState, SessionState
 
 
 def read_overview(store: Store, session: str) -> Overview:
@@ -25,7 +27,19 @@ def read_overview(store: Store, session: str) -> Overview:
     for _ in reading.entries():
         pass
     scan = reading.scanning.checked()
-    return reading.overview(damaged=bool(scan.damage))
+    return reading.read(damaged=bool(scan.damage)).overview
+
+
+class Read(msgspec.Struct, frozen=True):
+    """What came of both readings. `is_quiet`: nothing is under way at the head, which is a link of the session's own.
+
+    In `here` the queue holds requests only, and failures to send are left out.
+    """
+
+    overview: Overview
+    session: SessionState
+    here: BranchState
+    is_quiet: bool
 
 
 class OverviewReading:
@@ -45,22 +59,22 @@ class OverviewReading:
                 self._first.add(entry, is_placed=outline.link_of(number) != NONE)
             yield entry
 
-    def overview(self, *, damaged: bool) -> Overview:
-        """The second reading, and what came of both."""
+    def read(self, *, damaged: bool, visit_inherited: Visit | None = None) -> Read:
+        """The second reading, and what came of both. `visit_inherited` gets the links that a fork inherited."""
         scan = self.scanning.result()
         session = self._session_state(scan)
-        branch = self._branch(scan)
+        branch = self._branch(scan, visit_inherited)
         here = branch.result()
-        queue = with_requests(self._first.queue.waiting(), here.queue)
-        return overview_of(
+        view = overview_of(
             self._first.card or Session(),
             scan.outline.last_seq + 1,
             branch.talk.head,
             session,
             here,
-            Work(branch.talk.open_calls, branch.is_cut, queue),
+            Work(branch.talk.open_calls, branch.is_cut, with_requests(self._first.queue.waiting(), here.queue)),
             damaged=damaged,
         )
+        return Read(view, session, here, branch.is_quiet)
 
     def _session_state(self, scan: Scan) -> SessionState:
         if self._first.is_ordered:
@@ -80,12 +94,14 @@ class OverviewReading:
             elif link != NONE:
                 yield (entry.seq, 1, first_facts[link], number), entry
 
-    def _branch(self, scan: Scan) -> BranchFold:
+    def _branch(self, scan: Scan, visit_inherited: Visit | None) -> BranchFold:
         outline, fold = scan.outline, BranchFold(scan.outline, scan.outline.head, is_ordered=self._first.is_ordered)
         for link in inherited_entries(self._store, scan):
             number = outline.number(link.id)
-            if fold.is_on_path(number):
+            if fold.path[number]:
                 fold.add(number, link)
+            if visit_inherited is not None:
+                visit_inherited(link)
         for number, entry in own_entries(self._store, scan):
             if fold.is_on_path(number):
                 fold.add(number, entry)

@@ -335,6 +335,13 @@ class Catalog(Protocol):
         """The names of the sessions that this user was not let read when the catalog was last brought up to date."""
         ...
 
+    def unsummarised(self) -> Mapping[str, str]:
+        """The names of the sessions whose logs could not be summarised then, each with the reason.
+
+        Each has a row with the state `unknown`. Its log is read again at the next refresh.
+        """
+        ...
+
     def search(self, query: str, *, limit: int = 50, after: str | None = None) -> Sequence[Hit]:
         """The best matches first, the newest among equals. `BadQuery` for text that cannot be understood."""
         ...

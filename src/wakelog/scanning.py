@@ -20,7 +20,8 @@ from wakelog.ports import Store
 from wakelog.reading import ANCESTORS_MAX, check_version, named_in, origin_damage
 
 Visit = Callable[[Entry], None]
-_BATCH = 256
+_BATCH_LINES = 256
+_BATCH_BYTES = 1024 * 1024
 
 
 class Scan(msgspec.Struct):
@@ -147,12 +148,14 @@ def _entries(reader: Reader, lines: Iterable[Line]) -> Iterator[Entry]:
 def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
     """Many lines at a time; those before a failure of the store too."""
     batch: list[Line] = []
+    size = 0
     try:
         for line in lines:
             batch.append(line)
-            if len(batch) == _BATCH:
+            size += len(line.raw)
+            if len(batch) == _BATCH_LINES or size >= _BATCH_BYTES:
                 yield batch
-                batch = []
+                batch, size = [], 0
     except WakelogError:
         yield batch
         raise

@@ -12,7 +12,9 @@ from wakelog.log.codec import Undecodable, decode
 from wakelog.log.entry import Body, Entry
 
 Key: TypeAlias = tuple[int, ...]
-RUN_ENTRIES = 4_000
+RUN_ENTRIES = 1_000
+RUN_BYTES = 2 * 1024 * 1024
+"""How many entries, of lines of how many bytes, are sorted in memory."""
 
 
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
@@ -34,10 +36,20 @@ def in_order(entries: Iterable[tuple[Key, Entry]]) -> Iterator[Entry]:
     entries = iter(entries)
     with tempfile.TemporaryFile() as file:
         runs: list[tuple[int, int]] = []
-        while run := sorted(islice(entries, RUN_ENTRIES), key=_key):
+        while run := _next_run(entries):
             runs.append(_write(file, run))
         for kept in heapq.merge(*(_read(file, start, end) for start, end in runs), key=lambda kept: kept.key):
             yield Entry(kept.raw, _value(kept.raw), kept.seq, kept.offset, kept.line)
+
+
+def _next_run(entries: Iterator[tuple[Key, Entry]]) -> list[tuple[Key, Entry]]:
+    run, size = [], 0
+    for keyed in islice(entries, RUN_ENTRIES):
+        run.append(keyed)
+        size += len(keyed[1].raw)
+        if size >= RUN_BYTES:
+            break
+    return sorted(run, key=_key)
 
 
 def _key(keyed: tuple[Key, Entry]) -> Key:

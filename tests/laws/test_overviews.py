@@ -53,7 +53,7 @@ def test_a_streamed_overview_is_that_of_the_tree():
         states[getattr(found, "state", "refused")] += 1
 
     check()
-    assert {"damaged", "owes", "terminated"} <= set(states), states
+    assert {"damaged", "owes"} <= set(states), states
 
 
 def test_a_streamed_overview_of_a_sound_log():
@@ -67,7 +67,8 @@ def test_a_streamed_overview_of_a_sound_log():
         states[_agree(story.store, story.session.name).state] += 1
 
     check()
-    assert {"waiting", "owes", "dormant"} <= set(states), states
+    assert {"owes", "dormant"} <= set(states), states
+    assert len(states) >= 4, states
 
 
 def test_a_streamed_overview_of_a_fork():

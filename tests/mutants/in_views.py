@@ -144,8 +144,8 @@ IN_VIEWS = (
         "a fold does not carry the queue",
         "law 2, VIEW-3",
         "views/state.py",
-        "        queue=queue_at_head(tree, branch.queue),\n",
-        "        queue=(),\n",
+        "        rules=2,\n        queue=queue,\n",
+        "        rules=2,\n        queue=(),\n",
         ("tests/laws/test_fold_state.py::test_carried_state_equals_the_fold",),
     ),
 )

@@ -11,7 +11,7 @@ from wakelog.acts.checking import check_custody
 from wakelog.cli.addresses import Address, find, find_entry
 from wakelog.cli.draw import Cell, Column, Look, look, table
 from wakelog.cli.failures import DAMAGED, NEEDS_ATTENTION, note, note_damage, note_written, report
-from wakelog.cli.listing import note_inaccessible
+from wakelog.cli.listing import note_unread
 from wakelog.cli.names import short
 from wakelog.cli.options import Asked, command, maybe_session_argument, session_argument
 from wakelog.cli.output import put_bytes, put_text
@@ -39,7 +39,7 @@ _DECISIONS: dict[str, DecisionWord] = {
     "run_again": "run again",
 }
 # A damaged log may hold a question too: nobody knows before it is read.
-_MAY_WAIT = ("waiting", "damaged")
+_MAY_WAIT = ("waiting", "damaged", "unknown")
 
 # ── cancel ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -114,7 +114,7 @@ def _list(asked: Asked) -> None:
     _put(asked, found, lambda: _table(look(asked.color), found))
     for session in opened:
         note_damage(session.name, session.damage, brief=True)
-    note_inaccessible(place.catalog.inaccessible())
+    note_unread(place.catalog)
     if found:
         raise click.exceptions.Exit(NEEDS_ATTENTION)
 

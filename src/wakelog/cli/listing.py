@@ -23,7 +23,7 @@ from wakelog.cli.places import Place
 from wakelog.cli.safe import first_line, json_line, visible
 from wakelog.cli.times import ago, now_ms, plural
 from wakelog.errors import UsageError
-from wakelog.ports import Hit, Store
+from wakelog.ports import Catalog, Hit, Store
 from wakelog.stores.catalog.query import with_folders
 from wakelog.views.session_row import SessionRow
 
@@ -39,9 +39,10 @@ _STATES = {
     "failed": "bad",
     "damaged": "bad",
     "inaccessible": "bad",
+    "unknown": "bad",
 }
 # In these states a session may not be run, or its log cannot say whether it is.
-_SETTLED = ("terminated", "damaged", "inaccessible")
+_SETTLED = ("terminated", "damaged", "inaccessible", "unknown")
 
 # ── ls ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -155,7 +156,7 @@ def _say_the_rest(place: Place, rows: Sequence[SessionRow], filters: dict[str, A
     elif not rows:
         note(f"{_why_nothing(place, filters)} (in {place.shown})")
     _note_damaged(row.name for row in rows if row.damage)
-    note_inaccessible(place.catalog.inaccessible())
+    note_unread(place.catalog)
 
 
 def _why_nothing(place: Place, filters: dict[str, Any]) -> str:
@@ -172,8 +173,17 @@ def _note_damaged(names: Iterable[str]) -> None:
         note(f"{plural(len(damaged), 'damaged session')}: {listed}; `wakelog doctor {damaged[0]}` explains")
 
 
-def note_inaccessible(names: Sequence[str]) -> None:
-    """Says on stderr which sessions this user may not read: what is listed or found is without them."""
+def note_unread(catalog: Catalog) -> None:
+    """Says on stderr which sessions could not be read or summarised: what is listed or found is without them."""
+    _note_inaccessible(catalog.inaccessible())
+    failed = catalog.unsummarised()
+    if failed:
+        name, reason = next(iter(failed.items()))
+        rest = f", and {plural(len(failed) - 1, 'more session')}" if len(failed) > 1 else ""
+        note(f"cannot summarise {visible(name)}: {first_line(reason)}{rest}; `wakelog verify {visible(name)}` reads it")
+
+
+def _note_inaccessible(names: Sequence[str]) -> None:
     if names:
         listed = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
         sessions = plural(len(names), "session")
@@ -222,7 +232,7 @@ def search(asked: Asked, query: tuple[str, ...], limit: int, after: str | None, 
     if len(found) > limit:
         note(_more_hits(asked, query, {"limit": limit, "names": names}, hits[-1]))
     _note_damaged(filter(place.catalog.is_damaged, dict.fromkeys(hit.name for hit in hits)))
-    note_inaccessible(place.catalog.inaccessible())
+    note_unread(place.catalog)
 
 
 def _in_journals(place: Place, query: str, limit: int) -> list[Hit]:

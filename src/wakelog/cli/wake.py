@@ -37,8 +37,8 @@ from wakelog.people import retry as retry_turn
 from wakelog.session import Session
 from wakelog.views.session_row import SessionRow
 
-# What may owe something. A log that is damaged, or that this user may not read, may too.
-_MAY_OWE = ("owes", "undelivered", "waiting", "damaged", "inaccessible")
+# What may owe something. A log that is damaged, cannot be summarised, or may not be read by this user, may too.
+_MAY_OWE = ("owes", "undelivered", "waiting", "damaged", "inaccessible", "unknown")
 _SPOKEN = {
     "rest": "rest",
     "waiting": "waiting",

@@ -32,6 +32,27 @@ def pages(catalog: Catalog, limit: int, **filters: str | bool | None) -> list[Se
     raise AssertionError("the pages have no end")
 
 
+_WRONG: tuple[tuple[Exception, str], ...] = (
+    (MemoryError(), "there is not enough memory"),
+    (RecursionError("too deep"), "RecursionError: too deep"),
+    (ValueError("odd"), "ValueError: odd"),
+)
+
+
+class _Failing:
+    """Raises an error when a log is opened, so many times."""
+
+    def __init__(self, name: str, error: Exception, *, times: int) -> None:
+        self.times = times
+        self._name = name
+        self._error = error
+
+    def __call__(self, session: str) -> None:
+        if session == self._name and self.times:
+            self.times -= 1
+            raise self._error
+
+
 class ListingSuite:
     """Lists."""
 
@@ -118,6 +139,34 @@ class ListingSuite:
         assert not shelf.catalog.is_damaged(whole.name)
         assert hurt.name in {hit.name for hit in shelf.catalog.search("prompt")}
         shelf.agrees()
+
+    @pytest.mark.parametrize("known", [False, True])
+    def test_a_log_that_cannot_be_summarised_costs_its_own_row(self, shelf: Shelf, known: bool) -> None:  # noqa: FBT001
+        """Issue 15, item 7: whatever goes wrong with one log, the others are listed; its row says what is known."""
+        others = [shelf.talk(1).session.name for _ in range(3)]
+        for error, reason in _WRONG:
+            story = shelf.talk(2)
+            if known:
+                shelf.catalog.refresh()
+            story.user("and then")
+            failing = _Failing(story.session.name, error, times=2 if known else 1)
+            shelf.counting.meanwhile = failing
+            shelf.catalog.refresh()
+            rows = {row.name: row for row in shelf.catalog.rows()}
+            assert set(rows) == {*others, story.session.name}
+            row = rows[story.session.name]
+            assert (row.state, row.agent, row.damage) == ("unknown", "crab", 0)
+            assert row.id == story.session.id
+            assert {rows[name].state for name in others} == {"rest"}
+            assert shelf.catalog.unsummarised() == {story.session.name: reason}
+            assert {hit.name for hit in shelf.catalog.search("prompt", limit=500)} == set(others)
+            assert failing.times == 0
+            shelf.counting.meanwhile = lambda _: None
+            shelf.agrees()
+            assert shelf.catalog.unsummarised() == {}
+            others.append(story.session.name)
+            story.reply("done")
+            shelf.catalog.refresh()
 
     # ── pages ────────────────────────────────────────────────────────────────────────────────────
 

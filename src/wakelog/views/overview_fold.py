@@ -76,6 +76,7 @@ class TalkFold:
         self.start = self.since = -1
         """The number and the seq of the last compaction of the session's own that carries a state."""
         self.head: str | None = None
+        self.ends_in_session = False
         self._outline = outline
         self._path = path
         self._first_kept = 0
@@ -94,7 +95,7 @@ class TalkFold:
             step_link(self.state, link)
         if isinstance(value, Message):
             self._count_calls(value, number)
-        self.head = link.id
+        self.head, self.ends_in_session = link.id, isinstance(value, Session)
 
     def _begin_at(self, link: Entry, fold: Compaction, number: int) -> None:
         own = number >= self._outline.inherited
@@ -136,12 +137,6 @@ class TalkFold:
         """How many tool calls have no result."""
         return sum(number >= self._first_kept for asked in self._asked.values() for number, _ in asked)
 
-    @property
-    def first_open(self) -> int:
-        """The number of the first reply with a tool call that has no result; `NONE` where there is none."""
-        numbers = (number for asked in self._asked.values() for number, _ in asked if number >= self._first_kept)
-        return min(numbers, default=NONE)
-
 
 class OpenFold:
     """What is open on the head's branch, from the session's own links and facts there, in the order of their seq."""
@@ -182,9 +177,10 @@ class BranchFold:
         self.path = outline.path(link)
         self.talk = TalkFold(outline, self.path)
         self.is_cut = False
+        self._is_asked = False
         self._is_ordered = is_ordered
         self._outline = outline
-        self._tip = outline.key(link) if link != NONE else None
+        self._tip = link
         self._open = OpenFold(outline, self.path, self.talk.carried)
 
     def is_on_path(self, number: int) -> bool:
@@ -197,18 +193,24 @@ class BranchFold:
         start = self.talk.start
         if entry.is_link:
             self.talk.add(entry, number)
-        elif self._hangs_on_tip(entry.value):
-            self.is_cut = True
+        elif isinstance(entry.value, Call):
+            self._count_request(entry.value, self._outline.link_of(number))
         if self.talk.start != start:
             self._open = OpenFold(self._outline, self.path, self.talk.carried)
         elif self._is_ordered and number >= self._outline.inherited:
             self._open.add(entry.value)
 
-    def _hangs_on_tip(self, fact: Body) -> bool:
-        """Whether a fact is a request for a reply that nothing has followed."""
-        if not isinstance(fact, Call) or fact.purpose != "reply" or fact.parent_id is None:
-            return False
-        return key_of(fact.parent_id) == self._tip
+    def _count_request(self, call: Call, link: int) -> None:
+        """A request that hangs on the tip: nothing has followed it."""
+        self._is_asked = self._is_asked or link == self._tip
+        if call.purpose == "reply" and call.parent_id is not None:
+            self.is_cut = self.is_cut or key_of(call.parent_id) == self._outline.key(self._tip)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the tip is known to be a link of the session's own with nothing under way."""
+        is_own = self._tip >= self._outline.inherited and self._tip != NONE and not self.talk.ends_in_session
+        return is_own and not self._is_asked and not self.talk.open_calls
 
     def is_open_work(self, number: int, entry: Entry) -> bool:
         """Whether an entry counts for what is open: no compaction has carried that yet."""

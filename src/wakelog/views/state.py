@@ -409,8 +409,15 @@ def fold_state(tree: Tree, at: str, rules: int = RULES) -> FoldState:
     """What a compaction appended under `at` has to carry."""
     branch, session = branch_state(tree.branch(at)), session_state(tree)
     assert tree.head is not None
-    state = FoldState(
-        head=tree.head,
+    if rules < 2:
+        return _of_rules_1(_values(tree.head, branch, session), tree, branch)
+    return carried_at(tree.head, branch, session, queue_at_head(tree, branch.queue))
+
+
+def _values(head: str, branch: BranchState, session: SessionState) -> FoldState:
+    """What is carried under any rules."""
+    return FoldState(
+        head=head,
         title=session.title,
         archived=session.archived,
         terminated=session.terminated,
@@ -430,7 +437,6 @@ def fold_state(tree: Tree, at: str, rules: int = RULES) -> FoldState:
         owed=branch.owed,
         send_failed=branch.send_failed,
     )
-    return _of_rules_1(state, tree, branch) if rules < 2 else _of_rules_2(state, tree, branch, session)
 
 
 def _of_rules_1(state: FoldState, tree: Tree, branch: BranchState) -> FoldState:
@@ -439,12 +445,13 @@ def _of_rules_1(state: FoldState, tree: Tree, branch: BranchState) -> FoldState:
     return msgspec.structs.replace(state, queue=branch.queue, said=said, uptime_ms=uptime_ms, attached_at=attached_at)
 
 
-def _of_rules_2(state: FoldState, tree: Tree, branch: BranchState, session: SessionState) -> FoldState:
+def carried_at(head: str, branch: BranchState, session: SessionState, queue: tuple[Queued, ...]) -> FoldState:
+    """What a compaction under rules 2 has to carry, from what was found out about the head's branch and the session."""
     assert session.uptime is not None, "a tail that begins at a compaction of rules 1 cannot be carried on"
     return msgspec.structs.replace(
-        state,
+        _values(head, branch, session),
         rules=2,
-        queue=queue_at_head(tree, branch.queue),
+        queue=queue,
         dormant=session.dormant,
         uptime_ms=session.uptime.ended_ms,
         attached_at=session.uptime.attached_at,

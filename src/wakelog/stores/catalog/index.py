@@ -68,6 +68,7 @@ class Index:
         self._tables = tables
         self._now_ms = now_ms
         self._inaccessible: list[str] = []
+        self._unsummarised: dict[str, str] = {}
 
     def close(self) -> None:
         """See `ports.Catalog`."""
@@ -115,6 +116,10 @@ class Index:
         """See `ports.Catalog`."""
         return list(self._inaccessible)
 
+    def unsummarised(self) -> dict[str, str]:
+        """See `ports.Catalog`."""
+        return dict(self._unsummarised)
+
     def search(self, query: str, *, limit: int = 50, after: str | None = None) -> list[Hit]:
         """See `ports.Catalog`."""
         wanted, mark = parse(query), query_mark(query)
@@ -154,7 +159,7 @@ class Index:
             work, gone = self._tables.changes(self._store)
             if limit_bytes is not None and work:
                 work = load("wakelog.stores.catalog.affordable").within(self._store, work, limit_bytes)
-            self._inaccessible = []
+            self._inaccessible, self._unsummarised = [], {}
             if work or gone:
                 indexing: Indexing = load("wakelog.stores.catalog.indexing").Indexing(
                     self._store, self._tables, work, gone
@@ -163,6 +168,7 @@ class Index:
                     with self._tables.writing():
                         indexing.run(self._tables.batch_bytes, progress)
                 self._inaccessible = sorted(indexing.inaccessible)
+                self._unsummarised = dict(sorted(indexing.unsummarised.items()))
 
     def _rebuild(self) -> None:
         try:

@@ -24,6 +24,8 @@ IN_MEMORY = ":memory:"
 _BUSY_TIMEOUT_S = 60.0
 # A list walks the rows in the order of time and not of the file; with less than this, pages are read again and again.
 _CACHE_KIB = 64 * 1024
+# Writing gains nothing from more than this, and a first index of large logs would take all of it.
+_WRITING_CACHE_KIB = 16 * 1024
 _STAMP_NS = 2_000_000_000  # the coarsest clock of a file system that is still about
 _STAMP = ("CREATE TABLE stamp (changed INTEGER NOT NULL)", "INSERT INTO stamp VALUES (0)")
 
@@ -59,6 +61,7 @@ class IndexFile:
     def writing(self) -> Iterator[None]:
         """One transaction, stamped. Only inside `locked`."""
         connection = self.connection
+        connection.execute(f"PRAGMA cache_size = -{_WRITING_CACHE_KIB}")
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -69,6 +72,9 @@ class IndexFile:
             with contextlib.suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             raise
+        finally:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         if self._path != IN_MEMORY:
             with _usable():
                 os.utime(self._path, ns=(stamp, stamp))

@@ -15,8 +15,11 @@ from wakelog.errors import NoAccess, NotFound, WakelogError
 from wakelog.log.entry import Entry
 from wakelog.log.times import parse_ms
 from wakelog.ports import Stat, Store
+from wakelog.stores.catalog.bookmarks import Bookmark
+from wakelog.stores.catalog.rows import bare_row
 from wakelog.stores.catalog.searchable import searchable
-from wakelog.stores.catalog.summary import Bookmark, LogFold, Rewritten
+from wakelog.stores.catalog.streamed import StreamFold
+from wakelog.stores.catalog.summary import LogFold, Rewritten
 from wakelog.stores.catalog.tables import Batch, CatalogTables, Change, Due, Kept, Seen, Worded
 from wakelog.views.session_row import SessionRow
 
@@ -43,6 +46,8 @@ class Indexing:
         self._changed: list[str] = []
         self._grown: list[str] = []
         self.inaccessible: list[str] = []
+        self.unsummarised: dict[str, str] = {}
+        """Why there is no summary of a log, by the name of the session."""
 
     @property
     def is_due(self) -> bool:
@@ -89,6 +94,8 @@ class Indexing:
             new_id = self._index_whole(due, seen)
         except NotFound:
             self._drop(name, seen)
+        except NoSummary as error:
+            self._keep_bare_row(due, error)
         else:
             self._changed += (old_id, new_id, name)
 
@@ -101,13 +108,13 @@ class Indexing:
         assert seen is not None
         assert seen.bookmark is not None
         bookmark = _bookmark.decode(seen.bookmark)
-        reading = _Reading(self._store, LogFold(self._store, due.stat, bookmark), due.stat.name, after=bookmark.after)
+        reading = _Reading(LogFold(self._store, due.stat, bookmark), due.stat.name)
         try:
             places = self._take(reading, seen, seen.places)
             if reading.error is None:
                 self._keep(due, reading, places)
                 return True
-        except (Rewritten, WakelogError):
+        except (NotFound, Rewritten, NoSummary):
             pass
         self._batch.changes.pop(due.stat.name, None)
         return False
@@ -116,15 +123,15 @@ class Indexing:
         try:
             return self._index_from_start(due, seen, LogFold(self._store, due.stat))
         except Rewritten:
-            # An entry far behind speaks of one that was no longer held.
-            return self._index_from_start(due, seen, LogFold(self._store, due.stat, segment=None))
+            # It cannot be read in segments: it is damaged, or an entry names one that was no longer held.
+            return self._index_from_start(due, seen, StreamFold(self._store, due.stat))
 
-    def _index_from_start(self, due: Due, seen: Seen | None, fold: LogFold) -> str:
-        reading = _Reading(self._store, fold, due.stat.name)
+    def _index_from_start(self, due: Due, seen: Seen | None, fold: LogFold | StreamFold) -> str:
+        reading = _Reading(fold, due.stat.name)
         try:
             places = self._take(reading, seen, 0)
             return self._keep(due, reading, places)
-        except (NotFound, Rewritten):
+        except (NotFound, Rewritten, NoSummary):
             self._batch.changes.pop(due.stat.name, None)
             raise
 
@@ -132,7 +139,7 @@ class Indexing:
         """Takes up words, from a place on, where others stand there or none; gives the place behind the last."""
         name, place, is_same = reading.name, start, True
         known = iter(self._tables.marks(name, seen, start))
-        for worded in _worded(reading.entries(), start):
+        for worded in reading.worded(start):
             place += 1
             if is_same:
                 mark = next(known, None)
@@ -152,7 +159,7 @@ class Indexing:
             self._flush()
 
     def _keep(self, due: Due, reading: "_Reading", places: int) -> str:
-        row, mark = reading.fold.summary()
+        row, mark = reading.summary()
         if reading.error is not None:
             # It is opened again every time: what kept it from being read need not show in its size or time.
             row, mark = self._unread(row, reading.error), None
@@ -162,11 +169,22 @@ class Indexing:
         self._batch_bytes += _ROW_BYTES + len(bookmark or b"")
         return row.id
 
+    def _keep_bare_row(self, due: Due, error: "NoSummary") -> None:
+        """Keeps what little is known of a log that cannot be summarised, so that it costs no other row."""
+        stat = due.stat
+        row = bare_row(self._store, stat)
+        self.unsummarised[stat.name] = str(error)
+        # It is read again every time: what was in the way need not show in its size or time.
+        kept = Kept(Due(Stat(stat.name, -1, -1), due.before), row, parse_ms(row.updated) or 0, 0, None)
+        self._batch.changes[stat.name] = Change(stat.name, cut=0, kept=kept)
+        self._batch_bytes += _ROW_BYTES
+
     def _unread(self, row: SessionRow, error: WakelogError) -> SessionRow:
         """The row of a log that could not be read to its end. One that this user may not open need not be damaged."""
         if isinstance(error, NoAccess):
             self.inaccessible.append(row.name)
-            return msgspec.structs.replace(row, state="inaccessible")
+            known = row if row.entries else bare_row(self._store, Stat(row.name, row.size, -1))
+            return msgspec.structs.replace(known, state="inaccessible")
         return msgspec.structs.replace(row, damage=row.damage + 1, state="damaged")
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
@@ -196,25 +214,47 @@ class Indexing:
         self._tables.write(batch)
 
 
+class NoSummary(Exception):
+    """A log that cannot be summarised, for a reason that lies neither in its lines nor in the tables of the catalog."""
+
+    def __init__(self, error: Exception) -> None:
+        what = "there is not enough memory" if isinstance(error, MemoryError) else str(error)
+        super().__init__(what if isinstance(error, MemoryError | WakelogError) else f"{type(error).__name__}: {what}")
+
+
 class _Reading:
     """A log as it is read into its fold, to the end or to where that fails."""
 
-    def __init__(self, store: Store, fold: LogFold, name: str, *, after: int = -1) -> None:
+    def __init__(self, fold: LogFold | StreamFold, name: str) -> None:
         self.fold = fold
         self.name = name
         self.error: WakelogError | None = None
-        self._store = store
-        self._after = after
 
-    def entries(self) -> Iterator[Entry]:
-        """The entries that were not indexed before."""
+    def worded(self, start: int) -> Iterator[Worded]:
+        """The entries with words that were not indexed before."""
         try:
-            for line in self._store.load(self.name, after=self._after):
-                yield from self.fold.feed(line)
+            yield from _worded(self._entries(), start)
+        except (NotFound, Rewritten):
+            raise
+        except Exception as error:
+            raise NoSummary(error) from error
+
+    def _entries(self) -> Iterator[Entry]:
+        try:
+            yield from self.fold.entries()
         except NotFound:
             raise
         except WakelogError as error:
             self.error = error
+
+    def summary(self) -> tuple[SessionRow, Bookmark | None]:
+        """See `LogFold` and `StreamFold`."""
+        try:
+            return self.fold.summary()
+        except (NotFound, Rewritten):
+            raise
+        except Exception as error:
+            raise NoSummary(error) from error
 
 
 def _worded(entries: Iterable[Entry], start: int) -> Iterator[Worded]:

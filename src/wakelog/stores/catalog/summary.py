@@ -5,17 +5,14 @@ is read from that link on, however long it is and whether or not it was ever com
 taken only where it must give what the long one would; anything unusual is `Rewritten`, and read whole.
 
 A long log is read in segments for the same reason: behind each of them a bookmark in memory stands for what was read,
-so that the memory does not grow with the log. Where that cannot be done, the log is read again and held as a whole.
+so that the memory does not grow with the log. Where that cannot be done, that is `Rewritten` too, and `streamed.py`
+makes the row.
 """
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-import msgspec
-
 from wakelog.errors import NotFound, WakelogError
-from wakelog.log.content import Prompt
 from wakelog.log.entry import (
     Attention,
     Body,
@@ -24,48 +21,28 @@ from wakelog.log.entry import (
     DamageNote,
     Entry,
     Head,
-    Message,
     Origin,
     Queued,
     Session,
 )
 from wakelog.log.id_table import IdTable
-from wakelog.log.lines import Damage, Line, Reader
+from wakelog.log.lines import Line, Reader
 from wakelog.log.seal import seal_of
-from wakelog.log.times import parse_ms
 from wakelog.log.tree import Branch, Tree, subject
 from wakelog.ports import Stat, Store
-from wakelog.reading import ANCESTORS_MAX, inherit
-from wakelog.stores.catalog.cursors import RowPlace, written
+from wakelog.reading import ANCESTORS_MAX
+from wakelog.stores.catalog.bookmarks import Bookmark, bookmark_at, digest_of_line, keys_of
+from wakelog.stores.catalog.rows import prompt_of, row_of
 from wakelog.stores.catalog.slim import slim, slim_state
 from wakelog.views.overview import overview
 from wakelog.views.pending import open_calls
 from wakelog.views.session_row import SessionRow
 from wakelog.views.state import fold_state, session_state
 
-PROMPT_MAX_CHARS = 200
 SEGMENT_ENTRIES = 4_000
 """How many entries of a log are held, before a bookmark in memory stands for them."""
-_KNOWN_BYTES = 8
-
-
-class Bookmark(msgspec.Struct, frozen=True):
-    """How far a log is indexed, and all that reading on from there needs."""
-
-    session: Session
-    fold: Compaction
-    offset: int
-    digest: bytes
-    updated: str
-    damage: int
-    prompt: str
-    inherited: str
-    known: bytes
-
-    @property
-    def after(self) -> int:
-        """The seq to load behind: the first line is then the last one that the fold stands for."""
-        return (self.fold.seq or 0) - 1
+_SEGMENTS_MAX = 4
+"""How many segments are held while no bookmark can stand for them, because of damage or work under way."""
 
 
 class Rewritten(Exception):
@@ -81,7 +58,7 @@ class LogFold:
         stat: Stat,
         bookmark: Bookmark | None = None,
         *,
-        segment: int | None = SEGMENT_ENTRIES,
+        segment: int = SEGMENT_ENTRIES,
         children: tuple[str, ...] = (),
     ) -> None:
         self._store = store
@@ -102,10 +79,16 @@ class LogFold:
         self._passed = IdTable()
         self._fresh: set[str] = set()
 
+    def entries(self) -> Iterator[Entry]:
+        """The entries of the log that were not indexed before."""
+        after = self._bookmark.after if self._bookmark is not None else -1
+        for line in self._store.load(self._stat.name, after=after):
+            yield from self.feed(line)
+
     def feed(self, line: Line) -> list[Entry]:
         """Takes in a line; gives the entries that were not indexed before."""
         entries = self._take(line)
-        if self._full is not None and len(self._entries) >= self._full:
+        if len(self._entries) >= self._full:
             self._condense(self._full)
         return entries
 
@@ -113,7 +96,7 @@ class LogFold:
         """As `feed`, but holds what it has once the entry `last` has come."""
         entries = self._take(line)
         is_last = any(entry.id == last for entry in entries)
-        if not is_last and self._full is not None and len(self._entries) >= self._full:
+        if not is_last and len(self._entries) >= self._full:
             self._condense(self._full)
         return entries
 
@@ -126,12 +109,12 @@ class LogFold:
         entries = self._reader.feed(line)
         self._entries += map(slim, entries)
         if self._bookmark is not None and line.offset <= self._bookmark.offset:
-            self._met = self._met or (line.offset, _digest(line.raw)) == self._place
+            self._met = self._met or (line.offset, digest_of_line(line.raw)) == self._place
             return []
         if entries:
-            self._place = (line.offset, _digest(line.raw))
+            self._place = (line.offset, digest_of_line(line.raw))
         for entry in entries if not self._prompt else ():
-            self._prompt = self._prompt or _prompt(entry.value)
+            self._prompt = self._prompt or prompt_of(entry.value)
         return entries
 
     def summary(self) -> tuple[SessionRow, Bookmark | None]:
@@ -145,7 +128,7 @@ class LogFold:
         mark = self._mark
         if mark is None:
             tree, damage = self._whole()
-            return tree, damage, _fold(tree, self._entries, lambda: self._begun()[0])
+            return tree, damage, _fold(tree, self._entries, self._begun)
         tree = self._from(mark)
         return tree, mark.damage, _fold(tree, self._entries[1:], lambda: _begun_from(mark)) or mark.fold
 
@@ -153,17 +136,25 @@ class LogFold:
 
     def _condense(self, full: int) -> None:
         """Lets a bookmark in memory stand for the entries so far; where that is not possible, tries again later."""
-        self._full = full + (self._segment or 0)
-        if self._reader.damage:
-            return
-        tree, damage, fold = self._folded()
-        mark = self._next_bookmark(tree, fold, damage) if not damage else None
-        if mark is None or (self._mark is not None and mark.fold.seq == self._mark.fold.seq):
+        self._full = full + self._segment
+        mark, tree = self._mark_in_memory()
+        if mark is None:
+            if full >= _SEGMENTS_MAX * self._segment:
+                raise Rewritten
             return
         known = (name for name in tree.links if tree.is_inherited(name)) if self._mark is None else ()
         self._passed.add_names((*known, *(entry.id for entry in self._since_mark())))
         self._entries = [entry for entry in self._entries if entry.seq >= (mark.fold.seq or 0)]
-        self._mark, self._full = mark, len(self._entries) + (self._segment or 0)
+        self._mark, self._full = mark, len(self._entries) + self._segment
+
+    def _mark_in_memory(self) -> tuple[Bookmark | None, Tree]:
+        """A later bookmark than the last one, if one can be made, and the tree that it was made from."""
+        if self._reader.damage:
+            return None, Tree()
+        tree, damage, fold = self._folded()
+        mark = self._next_bookmark(tree, fold, damage) if not damage else None
+        is_later = mark is not None and (self._mark is None or mark.fold.seq != self._mark.fold.seq)
+        return mark if is_later else None, tree
 
     def _since_mark(self) -> list[Entry]:
         """The entries that no bookmark stands for yet."""
@@ -174,27 +165,22 @@ class LogFold:
 
     def _whole(self) -> tuple[Tree, int]:
         """The tree of the whole log, and how many damage reports there are."""
-        tree, damage = self._begun()
-        if not tree.partial:
-            self._inherited = next(filter(None, (_prompt(link.value) for link in tree.links.values())), "")
+        tree = self._begun()
         for entry in self._entries:
             if tree.partial and not self._is_placed(tree, entry):
                 raise Rewritten
             tree.add(entry)
         tree.mark_unreadable(self._reader.damage)
-        return tree, len(damage) + len(self._reader.damage) + len(tree.damage)
+        return tree, len(self._reader.damage) + len(tree.damage)
 
-    def _begun(self) -> tuple[Tree, list[Damage]]:
+    def _begun(self) -> Tree:
         """A tree to grow: empty, or begun with the branch that a fork goes on from."""
         tree = Tree()
         first = self._entries[0].value if self._entries else None
-        if not isinstance(first, Session) or first.parent is None or first.parent.kind != "fork":
-            return tree, []
-        if self._segment is None:
-            return tree, inherit(self._store, tree, first.parent, (first.id,))
-        tree.inherit(self._condensed_parent(first.parent, (*self._children, first.id), self._segment))
-        tree.partial = True
-        return tree, []
+        if isinstance(first, Session) and first.parent is not None and first.parent.kind == "fork":
+            tree.inherit(self._condensed_parent(first.parent, (*self._children, first.id), self._segment))
+            tree.partial = True
+        return tree
 
     def _condensed_parent(self, origin: Origin, children: tuple[str, ...], segment: int) -> Branch:
         """The branch that a fork goes on from, without what a fold can stand for; `Rewritten` where none can."""
@@ -270,39 +256,15 @@ class LogFold:
     def _knows(self, name: str) -> bool:
         if name in self._fresh or name in self._passed:
             return True
-        return self._bookmark is not None and _holds(self._bookmark.known, _key(name))
+        return self._bookmark is not None and self._bookmark.knows(name)
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────
 
     def _row(self, tree: Tree, damage: int) -> SessionRow:
-        view, name = overview(tree, damaged=damage > 0), self._stat.name
-        # A head on an inherited link makes the parent's card the branch's; the row is this session's own.
-        own, updated = self._session() or Session(id=name), self._updated()
-        whole = session_state(tree)
-        return SessionRow(
-            name=name,
-            id=own.id,
-            agent=own.agent,
-            sender=own.sender,
-            number=own.number,
-            cwd=own.cwd,
-            title=view.title,
-            created=own.timestamp,
-            updated=updated,
-            entries=view.entries,
-            messages=view.messages,
-            size=self._stat.size,
-            model=view.model,
-            archived=view.archived,
-            attached=whole.attached,
-            uptime=(whole.uptime_ms or 0) / 1_000,
-            state=view.state,
-            damage=damage,
-            # A fork that has said nothing yet is known by how the talk that it goes on with began.
-            prompt=self._prompt or self._inherited,
-            origin=own.parent.session if own.parent else None,
-            cursor=written(RowPlace(parse_ms(updated) or 0, name)),
-        )
+        view, whole = overview(tree, damaged=damage > 0), session_state(tree)
+        # A fork that has said nothing yet is known by how the talk that it goes on with began.
+        prompt = self._prompt or self._inherited
+        return row_of(self._stat, self._session(), view, whole, damage=damage, updated=self._updated(), prompt=prompt)
 
     def _session(self) -> Session | None:
         if self._mark is not None:
@@ -318,22 +280,16 @@ class LogFold:
         session = self._session()
         if fold is None or session is None or self._reader.torn is not None or not self._is_orderly():
             return None
-        known = self._mark.known if self._mark else _keys(link for link in tree.links if tree.is_inherited(link))
-        offset, digest = self._place
-        return Bookmark(
-            session=session,
-            fold=msgspec.structs.replace(
-                fold,
-                parent_id=session.id,
-                state=msgspec.structs.replace(fold.state, head=session.id) if fold.state else None,
-            ),
-            offset=offset,
-            digest=digest,
+        known = self._mark.known if self._mark else keys_of(link for link in tree.links if tree.is_inherited(link))
+        return bookmark_at(
+            session,
+            fold,
+            self._place,
             updated=self._updated(),
             damage=damage,
             prompt=self._prompt,
             inherited=self._inherited,
-            known=known + _keys(entry.id for entry in self._since_mark()),
+            known=known + keys_of(entry.id for entry in self._since_mark()),
         )
 
     def _is_orderly(self) -> bool:
@@ -411,13 +367,6 @@ def _fold_at(tree: Tree, last: Entry) -> Compaction | None:
 # ── small things ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _prompt(value: Body) -> str:
-    """The start of a prompt on one line; empty for anything else."""
-    if not isinstance(value, Message) or not isinstance(value.message, Prompt):
-        return ""
-    return " ".join(value.message.text[: 8 * PROMPT_MAX_CHARS].split())[:PROMPT_MAX_CHARS]
-
-
 def _needed(value: Body) -> list[str]:
     """The entries that must have been read to know what this one does to the head's branch."""
     match value:
@@ -436,23 +385,3 @@ def _stands(tree: Tree, name: str) -> bool:
     except NotFound:
         return False
     return True
-
-
-def _digest(raw: bytes) -> bytes:
-    return hashlib.blake2b(raw, digest_size=16).digest()
-
-
-def _key(entry_id: str) -> bytes:
-    return hashlib.blake2b(entry_id.encode(), digest_size=_KNOWN_BYTES).digest()
-
-
-def _keys(ids: Iterable[str]) -> bytes:
-    return b"".join(map(_key, ids))
-
-
-def _holds(known: bytes, key: bytes) -> bool:
-    """Whether a key stands in a row of keys, at a place where one begins."""
-    at = known.find(key)
-    while at >= 0 and at % _KNOWN_BYTES:
-        at = known.find(key, at + 1)
-    return at >= 0
