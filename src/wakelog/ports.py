@@ -342,6 +342,13 @@ class Catalog(Protocol):
         """
         ...
 
+    def left_out(self) -> Sequence[SessionRow]:
+        """What the first and the last lines say of the sessions that the last refresh left for later.
+
+        Other questions are answered without them, or with an older row of them.
+        """
+        ...
+
     def search(self, query: str, *, limit: int = 50, after: str | None = None) -> Sequence[Hit]:
         """The best matches first, the newest among equals. `BadQuery` for text that cannot be understood."""
         ...

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 LOG_SUFFIX = ".jsonl"
 _LISTED = 5
-_LOOKED_AT = 20
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -120,14 +119,13 @@ def _name(place: Place, session: str) -> str:
 
 def _latest(place: Place) -> str:
     """The session that changed last. Sub-agents are left out: their parents wait for them."""
-    after = None
-    while rows := place.catalog.rows(limit=_LOOKED_AT, after=after):
-        for row in rows:
-            header = read_header(place.store, row.name) if row.origin is not None else None
-            if header is None or header.origin != "subagent":
-                return row.name
-        after = rows[-1].cursor
-    if after is not None:
+    is_any = False
+    for row in place.recent():
+        header = read_header(place.store, row.name) if row.origin is not None else None
+        if header is None or header.origin != "subagent":
+            return row.name
+        is_any = True
+    if is_any:
         raise NotFound("there is no session but those of sub-agents", hint="`wakelog ls` lists them")
     raise NotFound("there is no session yet", hint="`wakelog chat` begins one")
 

@@ -5,8 +5,11 @@ opened when a question needs it and brought up to date then. That of a store of 
 database keeps its own. Either may be deleted at any time.
 """
 
+import heapq
 import os
 import re
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from wakelog.cli import load
 from wakelog.cli.exposed import remember
@@ -14,12 +17,17 @@ from wakelog.cli.failures import note
 from wakelog.cli.lock_waits import lock_wait
 from wakelog.cli.progress import watched
 from wakelog.errors import WakelogError
+from wakelog.log.times import parse_ms
 from wakelog.ports import Catalog, Store
 from wakelog.projects import is_configured
 from wakelog.stores import has_own_catalog, open_catalog, open_store
 from wakelog.stores.retrying import with_retries
+from wakelog.views.session_row import SessionRow
 
 _NAMES_COMPLETED = 200
+_PAGE = 20
+# How much is read into the index before a session is gone on with; `ls` and `search` read the rest.
+_READ_MAX_BYTES = 16 * 1024 * 1024
 _LOGIN = r"(?<=://).*@"
 _HIDDEN = r"([?&](?:password|direct)=)[^&]*"
 
@@ -95,6 +103,38 @@ class Place:
                 catalog.refresh(progress=progress)
             self._catalog = catalog
         return self._catalog
+
+    def recent(self, **filters: str) -> Iterator[SessionRow]:
+        """The sessions, the last changed first, without waiting for large logs that are not indexed yet.
+
+        Of those logs the first and the last lines are read instead. `filters` are those of `Catalog.rows`.
+        """
+        catalog, left = self._catalog, list[SessionRow]()
+        if catalog is None:
+            catalog = open_catalog(self.url, self.store, lock_wait=lock_wait())
+            with watched("Reading sessions") as progress:
+                catalog.refresh(progress=progress, limit_bytes=_READ_MAX_BYTES)
+            left = list(catalog.left_out())
+        names = {row.name for row in left}
+        fitting = (row for row in left if not row.archived and _is_of(row, filters))
+        known = (row for row in _pages(catalog, filters) if row.name not in names)
+        return heapq.merge(sorted(fitting, key=_by_age), known, key=_by_age)
+
+
+def _is_of(row: SessionRow, filters: Mapping[str, str]) -> bool:
+    return all(getattr(row, field) == value for field, value in filters.items())
+
+
+def _by_age(row: SessionRow) -> tuple[int, str]:
+    """The order of rows in a catalog: the last changed first, then by name."""
+    return -(parse_ms(row.updated) or 0), row.name
+
+
+def _pages(catalog: Catalog, filters: Mapping[str, Any]) -> Iterator[SessionRow]:
+    after = None
+    while rows := catalog.rows(limit=_PAGE, after=after, **filters):
+        yield from rows
+        after = rows[-1].cursor
 
 
 def session_names(url: str | None, beginning: str) -> list[str]:

@@ -268,7 +268,14 @@ class ListingSuite:
         sizes = {stat.name: stat.size for stat in shelf.rig.store.sessions()}
         shelf.catalog.refresh(limit_bytes=sizes[large.name] - 1)
         assert {row.name for row in shelf.catalog.rows()} == {small[0], small[2]}
+        left = {row.name: row for row in shelf.catalog.left_out()}
+        assert set(left) == {large.name, small[1]}
         shelf.catalog.refresh()
+        assert shelf.catalog.left_out() == []
+        for row in (row for row in shelf.catalog.rows() if row.name in left):
+            bare = left[row.name]
+            assert (bare.id, bare.agent, bare.updated, bare.cursor) == (row.id, row.agent, row.updated, row.cursor)
+            assert bare.state == "unknown"
         assert {row.name for row in shelf.catalog.rows()} == {large.name, *small}
         large.say("and then")
         shelf.catalog.refresh(limit_bytes=sizes[large.name] - 1)

@@ -43,7 +43,6 @@ _TERMS = (
     *("model", "agent", "sender", "system", "tools", "yes", "cwd"),
     *("compact_at", "strategy", "unknown", "reasoning", "redact", "resume"),
 )
-_LOOKED_AT = 20
 _LINE_AGAIN = "\r\x1b[K"
 
 
@@ -136,14 +135,10 @@ def _latest(place: Place, options: Options) -> Session:
     cwd, sender = options.folder, options.sender or "user"
     config = load_config(cwd, os.environ).sound()
     agent = plan_of(config, options.agent or config.agent).name
-    after = None
-    while rows := place.catalog.rows(limit=_LOOKED_AT, after=after, agent=agent, sender=sender, cwd=cwd):
-        for row in rows:
-            if row.state != "terminated" and is_chat_of(
-                place.store, row.name, read_header(place.store, row.name), agent, sender
-            ):
-                return Session(place.store, row.name)
-        after = rows[-1].cursor
+    for row in place.recent(agent=agent, sender=sender, cwd=cwd):
+        header = read_header(place.store, row.name)
+        if row.state != "terminated" and is_chat_of(place.store, row.name, header, agent, sender):
+            return Session(place.store, row.name)
     elsewhere = "; `wakelog chat --pick` shows those there are" if place.catalog.count() else ""
     raise NotFound(f"no session of {agent} and {sender} in {cwd}", hint=f"`wakelog chat` begins one{elsewhere}")
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from wakelog.errors import StoreBusy, UsageError
-from wakelog.ports import Hit, Store
+from wakelog.ports import Hit, Stat, Store
 from wakelog.stores import load
 from wakelog.stores.catalog.cursors import HitPlace, RowPlace, query_mark, read
 from wakelog.stores.catalog.index_file import IN_MEMORY
@@ -69,6 +69,7 @@ class Index:
         self._now_ms = now_ms
         self._inaccessible: list[str] = []
         self._unsummarised: dict[str, str] = {}
+        self._left_out: list[Stat] = []
 
     def close(self) -> None:
         """See `ports.Catalog`."""
@@ -120,6 +121,13 @@ class Index:
         """See `ports.Catalog`."""
         return dict(self._unsummarised)
 
+    def left_out(self) -> list[SessionRow]:
+        """See `ports.Catalog`."""
+        if not self._left_out:
+            return []
+        rows = load("wakelog.stores.catalog.rows")
+        return [rows.bare_row(self._store, stat) for stat in self._left_out]
+
     def search(self, query: str, *, limit: int = 50, after: str | None = None) -> list[Hit]:
         """See `ports.Catalog`."""
         wanted, mark = parse(query), query_mark(query)
@@ -157,8 +165,10 @@ class Index:
     def _refresh(self, progress: Callable[[int, int], None] | None, limit_bytes: int | None) -> None:
         with self._tables.refreshing():
             work, gone = self._tables.changes(self._store)
+            self._left_out = []
             if limit_bytes is not None and work:
-                work = load("wakelog.stores.catalog.affordable").within(self._store, work, limit_bytes)
+                wanted, work = work, load("wakelog.stores.catalog.affordable").within(self._store, work, limit_bytes)
+                self._left_out = [due.stat for name, due in wanted.items() if name not in work]
             self._inaccessible, self._unsummarised = [], {}
             if work or gone:
                 indexing: Indexing = load("wakelog.stores.catalog.indexing").Indexing(

@@ -6,6 +6,7 @@ where they differ from those that stand there: a log that is read again costs re
 """
 
 import binascii
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
@@ -23,10 +24,12 @@ from wakelog.stores.catalog.summary import LogFold, Rewritten
 from wakelog.stores.catalog.tables import Batch, CatalogTables, Change, Due, Kept, Seen, Worded
 from wakelog.views.session_row import SessionRow
 
-# How many logs are asked about at once, at first and at most, and what the row of one takes up beside its words.
+# How many logs are asked about at once, at first and at most, and what the row of one, and an entry with words, take up
+# in memory beside their texts.
 _ASKED_FIRST = 16
 _ASKED = 256
 _ROW_BYTES = 1_000
+_WORDED_BYTES = 500
 _bookmark = msgspec.json.Decoder(Bookmark)
 
 
@@ -120,11 +123,11 @@ class Indexing:
         return False
 
     def _index_whole(self, due: Due, seen: Seen | None) -> str:
-        try:
+        with contextlib.suppress(Rewritten):
             return self._index_from_start(due, seen, LogFold(self._store, due.stat))
-        except Rewritten:
-            # It cannot be read in segments: it is damaged, or an entry names one that was no longer held.
-            return self._index_from_start(due, seen, StreamFold(self._store, due.stat))
+        # It cannot be read in segments: it is damaged, or an entry names one that was no longer held. By now the first
+        # fold and all that it held are gone.
+        return self._index_from_start(due, seen, StreamFold(self._store, due.stat))
 
     def _index_from_start(self, due: Due, seen: Seen | None, fold: LogFold | StreamFold) -> str:
         reading = _Reading(fold, due.stat.name)
@@ -154,7 +157,7 @@ class Indexing:
 
     def _add(self, name: str, worded: Worded) -> None:
         self._change(name).words.append(worded)
-        self._batch_bytes += len(worded.text)
+        self._batch_bytes += _WORDED_BYTES + len(worded.text)
         if self._batch_bytes > self._tables.stretch_bytes:
             self._flush()
 

@@ -1,9 +1,11 @@
 """The row of a session in the index, from what was found out about its log."""
 
+from itertools import islice
+
 from wakelog.errors import WakelogError
 from wakelog.log.codec import Undecodable, decode
 from wakelog.log.content import Prompt
-from wakelog.log.entry import Body, Message, Session
+from wakelog.log.entry import Body, Compaction, FoldState, Message, Session, SessionArchived, Terminated
 from wakelog.log.times import parse_ms
 from wakelog.ports import Stat, Store
 from wakelog.reading import read_first
@@ -13,6 +15,9 @@ from wakelog.views.session_row import SessionRow
 from wakelog.views.state import SessionState
 
 PROMPT_MAX_CHARS = 200
+# How much of the end of a log is read for a row without a summary.
+_END_LINES = 256
+_END_BYTES = 1024 * 1024
 
 
 def row_of(
@@ -54,8 +59,9 @@ def row_of(
 
 
 def bare_row(store: Store, stat: Stat) -> SessionRow:
-    """The row of a log that cannot be summarised: what its first and its last line say, where they can be read."""
-    session, updated = _first(store, stat.name), _last_time(store, stat.name)
+    """The row of a log that was not summarised: what its first and its last lines say, where they can be read."""
+    session, end = _first(store, stat.name), _end(store, stat.name)
+    updated = end.updated or session.timestamp
     return SessionRow(
         name=stat.name,
         id=session.id,
@@ -65,19 +71,19 @@ def bare_row(store: Store, stat: Stat) -> SessionRow:
         cwd=session.cwd,
         title=session.title,
         created=session.timestamp,
-        updated=updated or session.timestamp,
+        updated=updated,
         entries=0,
         messages=0,
         size=stat.size,
         model=session.model,
-        archived=False,
+        archived=end.archived or False,
         attached=False,
         uptime=0.0,
-        state="unknown",
+        state="terminated" if end.terminated else "unknown",
         damage=0,
         prompt="",
         origin=session.parent.session if session.parent else None,
-        cursor=written(RowPlace(parse_ms(updated or session.timestamp) or 0, stat.name)),
+        cursor=written(RowPlace(parse_ms(updated) or 0, stat.name)),
     )
 
 
@@ -90,12 +96,49 @@ def _first(store: Store, name: str) -> Session:
     return first.value if first is not None and isinstance(first.value, Session) else Session(id=name)
 
 
-def _last_time(store: Store, name: str) -> str:
+class _End:
+    """What the last lines of a log say of the whole session, read from the last one back."""
+
+    def __init__(self) -> None:
+        self.updated = ""
+        self.archived: bool | None = None
+        self.terminated = False
+
+    def add(self, value: Body) -> bool:
+        """Takes in the line before; false where those before it need not be asked."""
+        self.updated = self.updated or value.timestamp
+        match value:
+            case SessionArchived(archived=archived) if self.archived is None:
+                self.archived = archived
+            case Terminated():
+                self.terminated = True
+            case Compaction(state=FoldState() as state):
+                self.archived = state.archived if self.archived is None else self.archived
+                self.terminated = self.terminated or state.terminated
+                return False
+        return True
+
+
+def _end(store: Store, name: str) -> _End:
+    end, size = _End(), 0
     try:
-        last = next((line for line in store.tail(name) if line.whole and line.raw), None)
-        return decode(last.raw).timestamp if last is not None else ""
-    except (WakelogError, Undecodable, MemoryError):
-        return ""
+        for line in islice(store.tail(name), _END_LINES):
+            size += len(line.raw)
+            if size > _END_BYTES or not line.whole:
+                break
+            if line.raw and not _takes_in(end, line.raw):
+                break
+    except (WakelogError, MemoryError):
+        # What is known by then has to do.
+        pass
+    return end
+
+
+def _takes_in(end: _End, raw: bytes) -> bool:
+    try:
+        return end.add(decode(raw))
+    except Undecodable:
+        return True
 
 
 def prompt_of(value: Body) -> str:

@@ -50,7 +50,7 @@ class StreamFold:
         self._known += key_of_id(link.id)
 
     def summary(self) -> tuple[SessionRow, Bookmark | None]:
-        """The row, and the bookmark to go on from: none where the whole must be read again."""
+        """The row, and the bookmark to go on from: none where the whole must be read again. To be asked for once."""
         damage = len(self._reading.scanning.result().damage)
         read = self._reading.read(damaged=damage > 0, visit_inherited=self._take_inherited)
         updated = self._last.value.timestamp if self._last is not None else ""
@@ -58,7 +58,10 @@ class StreamFold:
         row = row_of(
             self._stat, self._session, read.overview, read.session, damage=damage, updated=updated, prompt=prompt
         )
-        return row, self._bookmark(read, damage)
+        mark = self._bookmark(read, damage)
+        # The bookmark of a long log is large, and so are the outlines that nothing needs any more.
+        del self._reading, self._known
+        return row, mark
 
     def _bookmark(self, read: Read, damage: int) -> Bookmark | None:
         last, session, head = self._last, self._session, read.overview.head
