@@ -7,6 +7,8 @@ SQLITE = "tests/stores/catalog/test_catalogs.py::TestOfSqlite"
 POSTGRES = "tests/stores/catalog/test_catalogs.py::TestOfPostgres"
 OWN = "tests/stores/catalog/test_own_catalogs.py"
 LISTING = "tests/cli/test_listing.py"
+STREAMED = "tests/stores/catalog/test_streamed.py"
+OVERVIEWS = "tests/laws/test_overviews.py"
 
 IN_CATALOGS = (
     Mutant(
@@ -221,5 +223,79 @@ ORDER BY""",
         "place.catalog.rows(limit=limit, after=after, **filters)",
         "place.catalog.rows(limit=limit, **filters)",
         (f"{LISTING}::test_ls_page_by_page",),
+    ),
+    Mutant(
+        "one log that cannot be summarised ends the list",
+        "law 9",
+        "stores/catalog/indexing.py",
+        """        except NoSummary as error:
+            self._keep_bare_row(due, error)
+""",
+        "",
+        (f"{FILES}::test_a_log_that_cannot_be_summarised_costs_its_own_row[False]",),
+    ),
+    Mutant(
+        "a damaged log is held as a whole",
+        "ST-5",
+        "stores/catalog/summary.py",
+        "            if full >= _SEGMENTS_MAX * self._segment:\n                raise Rewritten\n",
+        "",
+        (f"{STREAMED}::test_segments_are_given_up_where_they_cannot_be_made",),
+    ),
+    Mutant(
+        "calls count from the last fold on, whatever it kept",
+        "law 2",
+        "views/overview_fold.py",
+        "        return found if is_kept else number\n",
+        "        return number\n",
+        (f"{OVERVIEWS}::test_a_streamed_overview_is_that_of_the_tree",),
+    ),
+    Mutant(
+        "what was open before a fold is forgotten in a stream",
+        "law 2",
+        "views/overview_fold.py",
+        "        if self.talk.start != start:\n            self._open",
+        "        if self.talk.start != start and False:\n            self._open",
+        (f"{OVERVIEWS}::test_a_streamed_overview_is_that_of_the_tree",),
+    ),
+    Mutant(
+        "entries out of order are folded as they stand",
+        "law 2",
+        "views/overview_fold.py",
+        "        self.is_ordered = self.is_ordered and entry.seq > self._last_seq\n",
+        "",
+        (f"{OVERVIEWS}::test_a_streamed_overview_is_that_of_the_tree",),
+    ),
+    Mutant(
+        "a streamed log is marked while work is under way",
+        "law 2",
+        "stores/catalog/streamed.py",
+        "not self._is_orderly or not read.is_quiet",
+        "not self._is_orderly",
+        (f"{STREAMED}::test_work_under_way_is_not_lost_behind_a_streamed_bookmark[a tool call]",),
+    ),
+    Mutant(
+        "the outline does not follow a moved head",
+        "law 2",
+        "log/outline.py",
+        "                self._set_head(self._resolved(entry.value.target_id), entry.seq)\n",
+        "                pass\n",
+        (f"{OVERVIEWS}::test_a_streamed_overview_is_that_of_the_tree",),
+    ),
+    Mutant(
+        "the latest session is one that was put away",
+        "ST-5",
+        "stores/catalog/rows.py",
+        "                self.archived = archived\n",
+        "                pass\n",
+        ("tests/cli/test_latest.py::test_a_large_log_that_was_put_away_is_left_out[archive]",),
+    ),
+    Mutant(
+        "a large log is not among the latest until it is indexed",
+        "ST-5",
+        "cli/places.py",
+        "            left = list(catalog.left_out())\n",
+        "            left = []\n",
+        ("tests/cli/test_latest.py::test_a_large_log_that_is_the_latest_is_found",),
     ),
 )

@@ -39,7 +39,7 @@ from wakelog.log.times import parse_ms
 
 _BOM = b"\xef\xbb\xbf"
 _ROOT = 0
-_RECENT_LINKS = 50_000
+_RECENT_LINKS = 5_000
 
 
 class Original(msgspec.Struct, frozen=True):

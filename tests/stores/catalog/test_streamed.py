@@ -94,6 +94,24 @@ def test_growing_from_a_streamed_bookmark_gives_what_building_anew_gives(shared,
     rig.index.close()
 
 
+@pytest.mark.parametrize("under_way", ["a tool call", "a request", "nothing"])
+def test_work_under_way_is_not_lost_behind_a_streamed_bookmark(rig, monkeypatch, under_way):
+    """Law 2: a row that goes on from a bookmark still counts the tool call or the request that was open there."""
+    monkeypatch.setattr(Indexing, "_index_whole", _streamed)
+    story = rig.talk(3)
+    if under_way == "a tool call":
+        story.reply("reply", calls=[("t", "bash", {})])
+    elif under_way == "a request":
+        story.call("the-reply")
+    rig.index.refresh()
+    story.session.rename("title")
+    read = rig.refreshed()
+    assert (read < 5) == (under_way == "nothing")
+    (row,) = rig.answers()["rows"]
+    assert row.state == ("rest" if under_way == "nothing" else "owes")
+    assert rig.answers() == rig.fresh_answers()
+
+
 def _streamed(self, due, seen):
     return self._index_from_start(due, seen, StreamFold(self._store, due.stat))
 
