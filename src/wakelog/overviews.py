@@ -23,11 +23,16 @@ from wakelog.views.state import BranchState, SessionState
 
 def read_overview(store: Store, session: str) -> Overview:
     """What `overview` says of the whole log, with every seal verified."""
+    return scan_with_overview(store, session)[1]
+
+
+def scan_with_overview(store: Store, session: str) -> tuple[Scan, Overview]:
+    """The scan of a log and its overview, from the same two readings."""
     reading = OverviewReading(store, session)
     for _ in reading.entries():
         pass
     scan = reading.scanning.checked()
-    return reading.read(damaged=bool(scan.damage)).overview
+    return scan, reading.read(damaged=bool(scan.damage)).overview
 
 
 class Read(msgspec.Struct, frozen=True):

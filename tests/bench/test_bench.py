@@ -46,7 +46,7 @@ FIGURES = {
     "ls": 1,
     "search": 2,
     "pick": 2,
-    "memory": 9,
+    "memory": 12,
     "startup": 5,
     "step": 1,
     "redaction": 5,

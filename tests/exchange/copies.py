@@ -5,7 +5,7 @@ import msgspec
 from wakelog.exchange.json_document import document
 from wakelog.exchange.jsonl import standalone
 from wakelog.log.lines import Damage
-from wakelog.overviews import read_overview
+from wakelog.overviews import scan_with_overview
 from wakelog.scanning import scan_log
 
 
@@ -34,5 +34,5 @@ def copy_of(store, session="s", *, verify=False):
 
 def exported(store, session="s"):
     """The JSON document of a session."""
-    card = read_overview(store, session)
-    return b"".join(document(store, scan_log(store, session), card.title, card.state))
+    scan, card = scan_with_overview(store, session)
+    return b"".join(document(store, scan, card.title, card.state))

@@ -20,7 +20,7 @@ from wakelog.log.entry import Queued
 from wakelog.log.id_table import NONE
 from wakelog.log.lines import Damage
 from wakelog.log.tail import MESSAGE_MODES
-from wakelog.overviews import read_overview
+from wakelog.overviews import scan_with_overview
 from wakelog.scanning import Scan, path_entries, scan_log
 from wakelog.views.overview import Overview
 from wakelog.views.state import queued_on
@@ -73,8 +73,7 @@ def _lines(address: Address) -> tuple[Iterable[bytes], Sequence[Damage]]:
 
 def _document(address: Address, shape: str) -> tuple[Iterable[bytes], Sequence[Damage]]:
     store = address.store
-    scan = scan_log(store, address.name)
-    card = read_overview(store, address.name)
+    scan, card = scan_with_overview(store, address.name)
     journals = journals_of_scan(store, scan)
     if shape == "json":
         return json_document.document(store, scan, card.title, card.state, journals), scan.damage
