@@ -27,6 +27,7 @@ MODULE = "tests.stores.faults.children"
 # One append in so many is synced: ten thousand syncs of a busy disk would be most of the run.
 SYNCED_EVERY = 8
 LITTLE_BYTES = 512 * 1024
+EARLY = 500
 
 
 def tell(*words: object) -> None:
@@ -119,18 +120,20 @@ def hold_unfenced(url: str, session: str, ttl_s: str) -> None:
 def write_on(url: str, session: str, first: str, after: str, *, early: bool = False) -> None:
     """Appends numbered entries until it is killed. The first of them may stand already, without anybody knowing."""
     store, number, seq = open_store(url), int(first), int(after)
-    while early:
-        tell("kept", numbered(number), seq + 1)
-        seq = store.append(session, body(numbered(number)), after=seq).seq
-        number += 1
+    for ahead in range(EARLY if early else 0):
+        tell("kept", numbered(number + ahead), seq + ahead + 1)
     while True:
         seq = store.append(session, body(numbered(number)), after=seq).seq
-        tell("kept", numbered(number), seq)
+        if not early:
+            tell("kept", numbered(number), seq)
         number += 1
 
 
 def beget_early(url: str, session: str) -> None:
-    """The same for writers that say that an entry is kept before it is: made possible to see it found."""
+    """The same for writers that say of many entries that they are kept before they are: made possible to see it found.
+
+    They are so many that the kill comes before the last of them is appended.
+    """
     beget(url, session, early=True)
 
 
