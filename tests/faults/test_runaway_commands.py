@@ -37,6 +37,8 @@ def rig(tmp_path, request):
     made.close()
 
 
+# A command that stops the inner and the outer process of its supervisor, and goes on.
+STOPPING = "kill -STOP $(cut -d' ' -f4 /proc/$PPID/stat) $PPID; . ./body"
 every_runaway = pytest.mark.parametrize("rig", RUNAWAYS, indirect=True)
 
 
@@ -268,6 +270,14 @@ def test_both_supervisors_are_killed_and_a_process_is_out_of_reach(rig):
     assert outcome.text.endswith(f"; processes of the command may still be running: {rig.pids[0]} sh body]")
     assert outcome.is_error
     assert not rig.is_gone()
+
+
+@pytest.mark.parametrize("rig", [STOPPING], indirect=True, ids=["stopped supervisors"])
+def test_the_command_stops_its_supervisors(rig, record):
+    """A cancel sets them going again: it neither hangs nor leaves a process."""
+    assert asyncio.run(_cancelled(rig)) == ""
+    assert rig.is_gone()
+    record(figure(rig))
 
 
 @pytest.mark.parametrize("rig", ["exec sh body"], indirect=True)

@@ -158,6 +158,13 @@ class _Running:
         if self._lifeline >= 0:
             os.close(self._lifeline)
             self._lifeline = -1
+            self._continue_supervisor()
+
+    def _continue_supervisor(self) -> None:
+        """A command can stop both processes of its supervisor with SIGSTOP; they have to go on to end it."""
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGCONT)
 
     def _read_output(self) -> None:
         piece = os.read(self._output, _BLOCK_BYTES)
