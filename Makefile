@@ -47,8 +47,8 @@ RIGS := tests/faults tests/stores/faults tests/laws/test_journals.py tests/laws/
 test-faults: $(VENV)/.ready system  ## all fault rigs, on real devices too; writes their figures into docs/reliability.md
 	$(BIN)/pytest -n $(PROCESSES) --dist loadfile -m "faults or not faults" $(RIGS) --write-figures
 
-# The pure packages (log, views, turn) and the cases: no server, no process, nothing to install from the system.
-QUICK := tests/log tests/views tests/turn tests/test_cases.py tests/test_format.py tests/test_golden.py
+# The pure packages (log, projections, decide, redaction) and the cases: no server, no process, nothing to install from the system.
+QUICK := tests/log tests/projections tests/decide tests/redaction tests/test_cases.py tests/test_format.py tests/test_golden.py
 
 quick: check  ## the linters and the tests of the pure packages: under 40 s, for the inner loop
 	$(BIN)/pytest -q -n $(PROCESSES) $(QUICK)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from wakelog.turn.redaction import redact
+from wakelog.redaction.redactor import redact
 
 LIMIT = 0.01
 _NAMES = re.compile(

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from bench.made import Script, Words, sealed
 from bench.measure import Figure, compare, show, take_turns
 from wakelog.log.content import Prompt, Text
-from wakelog.turn.deltas import TextDelta, piece_of
-from wakelog.turn.redaction import Redactor, redact
+from wakelog.log.deltas import TextDelta, piece_of
+from wakelog.redaction.redactor import Redactor, redact
 
 GROUP = "Redaction"
 DELTA = 20

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from bench.made import Words
 from bench.measure import Figure
 from wakelog.agent import Agent
-from wakelog.live import live_world
 from wakelog.providers.scripted import ScriptedProvider
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools import tool
-from wakelog.waking import wake
 
 GROUP = "Size"
 TURNS = 200

@@ -15,11 +15,11 @@ from bench.made import Words
 from bench.measure import Figure, show, take_turns
 from wakelog.agent import Agent
 from wakelog.channels.held import Held
-from wakelog.live import live_world
 from wakelog.providers.scripted import ScriptedProvider
 from wakelog.reading import read_active
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.waking import wake
 
 GROUP = "Waking"
 TURNS = 24

@@ -15,7 +15,6 @@ from bench.made import Words, sealed, talk
 from bench.measure import Figure, Times, compare, show, take_turns
 from tests.servers.place import Place
 from tests.servers.postgres import own_server
-from wakelog.grouping import GroupCommit
 from wakelog.log.codec import encode
 from wakelog.log.content import Reply
 from wakelog.log.entry import Message, Session
@@ -24,6 +23,7 @@ from wakelog.log.times import parse_ms
 from wakelog.ports import Store
 from wakelog.stores import open_catalog, open_store
 from wakelog.stores.catalog.searchable import searchable
+from wakelog.stores.group_commit import GroupCommit
 from wakelog.stores.jsonl import JsonlStore
 
 SIZE = 1_000

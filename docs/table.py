@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from wakelog.turn.calls import CALL_ROWS
-from wakelog.turn.decide import ROWS
+from wakelog.decide.open_tool_calls import CALL_ROWS
+from wakelog.decide.table import ROWS
 
 _ABOUT = """\
 # What is decided
 
-Printed from the code by `python docs/table.py`; a test compares it. The function is `wakelog.turn.decide.decide`: it
+Printed from the code by `python docs/table.py`; a test compares it. The function is `wakelog.decide.table.decide`: it
 sees the log, the policy in force, the time and the channels in reach, and nothing else. Starting, going on and coming
 back after a crash are this one table. Rows are read from the top and the first that fits wins; `tests/cases/` has a
 log for each.
@@ -21,7 +21,7 @@ run, run side by side; waiting is the answer only when none can move.
 """
 _BEHIND = """
 The first entry of a step stands right behind the entries it was decided on, or not at all: then the session decides
-again. `src/wakelog/turn/policy.py` holds every bound and what happens at it; `src/wakelog/acts/` what each decision
+again. `src/wakelog/decide/policy.py` holds every bound and what happens at it; `src/wakelog/acts/` what each decision
 does.
 """
 

@@ -11,7 +11,7 @@ from hypothesis import settings
 
 from tests.replays import Woken
 from tests.signals import let_children_begin_with_defaults
-from wakelog import waking
+from wakelog.runtime import wake as waking
 
 pytest_plugins = ["tests.servers.fixtures", "tests.faults.figures"]
 

@@ -4,20 +4,20 @@ import asyncio
 
 import pytest
 
-from tests.acts.rigs import Rig
 from tests.laws.plays import Outside
+from tests.runtime.rigs import Rig
 from wakelog.agent import Agent, tools_told
+from wakelog.decide.decisions import Rest
+from wakelog.decide.policy import Policy, policy_in_force
 from wakelog.errors import Conflict, UsageError
-from wakelog.live import live_world
 from wakelog.log.content import Prompt, Reply
 from wakelog.log.entry import ContextRecord, Message, ModelChange
+from wakelog.projections.state import branch_state
 from wakelog.reading import read_log
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
-from wakelog.turn.decisions import Rest
-from wakelog.turn.policy import Policy, policy_in_force
-from wakelog.views.state import branch_state
-from wakelog.waking import wake
 
 SCRIPT = '{"text": "Hello."}\n{"text": "Again."}\n'
 

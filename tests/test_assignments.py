@@ -7,22 +7,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.acts.rigs import Rig, asks
-from tests.turn.planted import TYPES, planted
+from tests.redaction.planted import TYPES, planted
+from tests.runtime.rigs import Rig, asks
 from wakelog.agent import Agent
+from wakelog.decide.policy import Policy, policy_in_force, policy_written
 from wakelog.forking import fork
 from wakelog.identity import latest
 from wakelog.log.content import BlobRef, Prompt, Text, ToolCall, ToolResult
 from wakelog.log.entry import ContextRecord, Custom, Message, Terminated, ToolStarted
 from wakelog.log.entry import Session as SessionEntry
 from wakelog.ports import Outcome
+from wakelog.redaction.entries import KEYS_ONLY, cleared
 from wakelog.replaying.verifying import replay
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl.store import JsonlStore
 from wakelog.stores.memory import MemoryStore
-from wakelog.turn.clearing import KEYS_ONLY, cleared
-from wakelog.turn.policy import Policy, policy_in_force, policy_written
-from wakelog.waking import wake
 
 VALUE = "hunter2-x9"
 LINE = f"DB_PASSWORD={VALUE}"

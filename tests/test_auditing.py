@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from tests.copying.conftest import stores  # noqa: F401 - a fixture
-from tests.copying.rigs import KINDS
+from tests.transfer.conftest import stores  # noqa: F401 - a fixture
+from tests.transfer.rigs import KINDS
 from wakelog.auditing import audit
 from wakelog.errors import Damaged, NoAccess, NotFound
 from wakelog.log.content import BlobRef, Image, Prompt, ToolResult, UnknownPart

@@ -11,12 +11,12 @@ import pytest
 
 from tests.laws.logs import store_of
 from wakelog.log.content import Text, ToolCall
+from wakelog.projections.context import build_context
+from wakelog.projections.memory import memory
+from wakelog.projections.overview import overview
+from wakelog.projections.pending import pending
+from wakelog.projections.transcript import transcript
 from wakelog.reading import read_active, read_log
-from wakelog.views.context import build_context
-from wakelog.views.memory import memory
-from wakelog.views.overview import overview
-from wakelog.views.pending import pending
-from wakelog.views.transcript import transcript
 
 CASES = sorted(Path(__file__).parent.glob("cases/*.jsonl"))
 FIELDS = {"about", "defends", "head", "branch", "context", "pending", "damage", "noted", "decision"}

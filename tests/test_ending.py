@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.acts.rigs import Rig, asks
+from tests.runtime.rigs import Rig, asks
+from wakelog.decide.decisions import Await, Rest
 from wakelog.errors import Conflict, SessionEnded
 from wakelog.forking import fork
 from wakelog.log.entry import Activity, Queued, Terminated
-from wakelog.people import cancel, retry
+from wakelog.projections.overview import overview
+from wakelog.runtime.user_actions import cancel, retry
 from wakelog.session import Session
-from wakelog.turn.decisions import Await, Rest
-from wakelog.views.overview import overview
 
 PAY = {"Pay.": [asks(("pay", 1)), {"text": "Paid."}], "Go on.": [{"text": "Gone."}]}
 

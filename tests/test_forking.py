@@ -8,12 +8,12 @@ from wakelog.errors import NotFound
 from wakelog.forking import fork
 from wakelog.log.content import Reply, ToolCall
 from wakelog.log.entry import Message
+from wakelog.projections.context import build_context
+from wakelog.projections.pending import pending
 from wakelog.reading import read_log
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.testing.builders import Story
-from wakelog.views.context import build_context
-from wakelog.views.pending import pending
 
 
 def texts(session):

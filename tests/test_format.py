@@ -12,9 +12,9 @@ from tests.laws.logs import store_of
 from wakelog.log import content, entry
 from wakelog.log.codec import decode, encode
 from wakelog.log.lines import DamageKind
+from wakelog.projections.context import build_context
 from wakelog.reading import read_log
 from wakelog.session import UNSYNCED_TYPES
-from wakelog.views.context import build_context
 
 TEXT = (Path(__file__).parent.parent / "docs" / "format.md").read_text()
 FENCES = re.findall(r"^```(\w+) (\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)

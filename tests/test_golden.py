@@ -15,10 +15,10 @@ from wakelog.log.codec import encode
 from wakelog.log.entry import FACT_TYPES, LINK_TYPES, Unknown
 from wakelog.log.proof import prove
 from wakelog.log.seal import unsealed
+from wakelog.projections.context import build_context
+from wakelog.projections.overview import overview
+from wakelog.projections.pending import Pending, pending
 from wakelog.reading import read_active, read_log
-from wakelog.views.context import build_context
-from wakelog.views.overview import overview
-from wakelog.views.pending import Pending, pending
 
 FOLDER = Path(__file__).parent / "golden" / "v1"
 KNOWN = json.loads((FOLDER / "known.json").read_text())

@@ -5,12 +5,12 @@ import os
 import pytest
 
 from wakelog.agent import Agent
+from wakelog.decide.policy import Policy
 from wakelog.instructions import FILE_MAX_BYTES, load_instructions, user_instructions
 from wakelog.log.digest import digest_of
 from wakelog.log.entry import ContextRecord
 from wakelog.reading import read_log
 from wakelog.stores.memory import MemoryStore
-from wakelog.turn.policy import Policy
 
 
 @pytest.fixture

@@ -6,25 +6,25 @@ import base64
 import msgspec
 import pytest
 
-from tests.acts.rigs import Rig, asks
 from tests.kernel.plays import Play
-from tests.turn.test_clearing import KEY, MARK
-from wakelog.acts.requests import context_at, request_of
+from tests.redaction.test_entries import KEY, MARK
+from tests.runtime.rigs import Rig, asks
 from wakelog.errors import UsageError
 from wakelog.large_content import TEXT_KEPT_BYTES
 from wakelog.log.codec import encode
 from wakelog.log.content import Audio, BlobRef, Image, Note, Prompt, Reply, Text, ToolResult
 from wakelog.log.entry import AttentionResolved, Call, Cancelled, Custom, Message, Partial, Queued
 from wakelog.ports import Outcome
+from wakelog.projections.context import build_context, estimate_tokens
 from wakelog.reading import read_log
+from wakelog.redaction.redactor import redact
 from wakelog.replaying.verifying import replay
+from wakelog.runtime.model_request import context_at, request_of
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl.store import JsonlStore
 from wakelog.stores.memory import MemoryStore
 from wakelog.stores.sqlite.store import SqliteStore
-from wakelog.turn.redaction import redact
-from wakelog.views.context import build_context, estimate_tokens
-from wakelog.waking import wake
 
 BYTES = bytes(range(256)) * 1_200
 DATA = base64.b64encode(BYTES).decode()

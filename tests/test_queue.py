@@ -4,23 +4,23 @@ import asyncio
 
 import pytest
 
-from tests.acts.rigs import Rig
+from tests.runtime.rigs import Rig
 from wakelog.agent import Agent
+from wakelog.decide.decisions import Rest, TakeUp
+from wakelog.decide.policy import QUEUE_MAX
+from wakelog.decide.table import decide
 from wakelog.errors import Conflict
-from wakelog.live import live_world
 from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import Activity, Compaction, Message, Queued
+from wakelog.projections.overview import overview
+from wakelog.projections.queue import owes_record, waiting_messages
+from wakelog.projections.transcript import transcript
 from wakelog.reading import read_active, read_log
 from wakelog.replaying.verifying import replay
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores import open_store
-from wakelog.turn.decide import decide
-from wakelog.turn.decisions import Rest, TakeUp
-from wakelog.turn.policy import QUEUE_MAX
-from wakelog.views.overview import overview
-from wakelog.views.queue import owes_record, waiting_messages
-from wakelog.views.transcript import transcript
-from wakelog.waking import wake
 
 
 def later(text):

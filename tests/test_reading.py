@@ -6,11 +6,11 @@ import pytest
 
 from wakelog.errors import NewerFormat, NotFound
 from wakelog.log.entry import Message
+from wakelog.projections.active import active
 from wakelog.reading import read_active, read_log
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.testing.builders import Story
-from wakelog.views.active import active
 
 
 class Counting(JsonlStore):

@@ -7,23 +7,23 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.acts.rigs import Rig, asks
-from tests.acts.test_running import _write_of
-from tests.turn.planted import TYPES, planted
-from tests.turn.test_clearing import KEY, MARK
+from tests.redaction.planted import TYPES, planted
+from tests.redaction.test_entries import KEY, MARK
+from tests.runtime.rigs import Rig, asks
+from tests.runtime.test_tool_run import _write_of
 from wakelog.agent import Agent
+from wakelog.decide.policy import HookTerms, Policy
 from wakelog.errors import UsageError
 from wakelog.forking import fork
-from wakelog.live import live_world
 from wakelog.log.content import BlobRef, ToolResult
 from wakelog.log.entry import ContextRecord, Message, Terminated, ToolStarted
 from wakelog.log.entry import Session as SessionEntry
 from wakelog.replaying.verifying import replay
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl.store import JsonlStore
 from wakelog.stores.memory import MemoryStore
-from wakelog.turn.policy import HookTerms, Policy
-from wakelog.waking import wake
 
 _CARD = ("cwd", "agent", "sender", "title", "provider", "model", "settings", "parent")
 

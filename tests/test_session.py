@@ -2,16 +2,16 @@
 
 import pytest
 
+from wakelog.decide.policy import QUEUE_MAX
 from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, NotFound, StoreError, UsageError
 from wakelog.identity import latest
 from wakelog.log.content import Prompt, Reply, Text
 from wakelog.log.entry import Call, Label, Message, Setting
+from wakelog.projections.active import active
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.builders import FixedClock, Story
-from wakelog.turn.policy import QUEUE_MAX
-from wakelog.views.active import active
 
 
 @pytest.fixture(params=["memory", "jsonl"])

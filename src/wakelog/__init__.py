@@ -11,31 +11,31 @@ import importlib
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from wakelog.agent import Agent
+    from wakelog.decide.policy import Policy
     from wakelog.errors import Conflict, LeaseLost, NotFound, StoreError, UsageError, WakelogError
     from wakelog.forking import fork
     from wakelog.identity import latest
-    from wakelog.live import live_world
     from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult
     from wakelog.log.entry import Entry, Message
+    from wakelog.projections.context import build_context
+    from wakelog.projections.overview import overview
+    from wakelog.projections.pending import pending
+    from wakelog.projections.transcript import transcript
     from wakelog.reading import read_log
     from wakelog.replaying.verifying import replay
+    from wakelog.runtime.live import live_world
+    from wakelog.runtime.wake import wake
     from wakelog.session import Session
     from wakelog.stores import open_store
     from wakelog.tools import tool
-    from wakelog.turn.policy import Policy
     from wakelog.version import VERSION as __version__
-    from wakelog.views.context import build_context
-    from wakelog.views.overview import overview
-    from wakelog.views.pending import pending
-    from wakelog.views.transcript import transcript
-    from wakelog.waking import wake
 
 _ROOMS = {
     "agent": ("Agent",),
     "errors": ("Conflict", "LeaseLost", "NotFound", "StoreError", "UsageError", "WakelogError"),
     "forking": ("fork",),
     "identity": ("latest",),
-    "live": ("live_world",),
+    "runtime.live": ("live_world",),
     "log.content": ("Prompt", "Reply", "Text", "ToolCall", "ToolResult"),
     "log.entry": ("Entry", "Message"),
     "reading": ("read_log",),
@@ -43,13 +43,13 @@ _ROOMS = {
     "session": ("Session",),
     "stores": ("open_store",),
     "tools": ("tool",),
-    "turn.policy": ("Policy",),
+    "decide.policy": ("Policy",),
     "version": ("__version__",),
-    "views.context": ("build_context",),
-    "views.overview": ("overview",),
-    "views.pending": ("pending",),
-    "views.transcript": ("transcript",),
-    "waking": ("wake",),
+    "projections.context": ("build_context",),
+    "projections.overview": ("overview",),
+    "projections.pending": ("pending",),
+    "projections.transcript": ("transcript",),
+    "runtime.wake": ("wake",),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 

@@ -9,26 +9,26 @@ from typing import Any
 
 import msgspec
 
-from wakelog.acts.checking import check_askable, check_custody, check_store_custody
+from wakelog.decide.policy import HookTerms, Policy, check_policy, policy_written
+from wakelog.decide.reasoning import check_reasoning
 from wakelog.errors import Conflict, LeaseLost, UsageError
 from wakelog.instructions import instructed
-from wakelog.live import live_world
 from wakelog.log.codec import canonical
 from wakelog.log.content import BlobRef, Prompt, Text
 from wakelog.log.entry import ContextRecord, Entry, ModelChange, Queued
 from wakelog.ports import Channel, Hook, Store, Tool
+from wakelog.projections.state import branch_state
 from wakelog.projects import git_branch
 from wakelog.providers import needs_reasoning_back, split_model
+from wakelog.redaction.entries import cleared
+from wakelog.redaction.redactor import redact_value
+from wakelog.runtime.checks import check_askable, check_custody, check_store_custody
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import Report, ref_of, wake
 from wakelog.session import Session
 from wakelog.tools import as_tools
 from wakelog.tools.mcp import McpTool
 from wakelog.tools.subagent import SubAgentTool
-from wakelog.turn.clearing import cleared
-from wakelog.turn.policy import HookTerms, Policy, check_policy, policy_written
-from wakelog.turn.reasoning import check_reasoning
-from wakelog.turn.redaction import redact_value
-from wakelog.views.state import branch_state
-from wakelog.waking import Report, ref_of, wake
 
 ABSENT = "absentServers"
 """Where an environment names the servers of a session that could not be asked for their tools yet."""

@@ -9,19 +9,20 @@ as skipped where its log proves that it had not, else as unknown (law 6).
 
 import msgspec
 
+from wakelog.decide import wording as words
+from wakelog.decide.open_tool_calls import settled
+from wakelog.decide.policy import policy_in_force
 from wakelog.errors import Damaged
 from wakelog.log.content import Prompt, Reply, Text, ToolResult
 from wakelog.log.entry import Call, Entry, Message, Origin, Spawned, ToolStarted
 from wakelog.log.seal import seal_of
 from wakelog.log.tree import Branch, Tree
+from wakelog.projections.pending import OpenCall, open_calls
+from wakelog.projections.state import branch_state
 from wakelog.reading import read_log
+from wakelog.redaction.entries import cleared
+from wakelog.redaction.shapes import Redact
 from wakelog.session import Session
-from wakelog.turn import words
-from wakelog.turn.calls import settled
-from wakelog.turn.clearing import cleared
-from wakelog.turn.policy import Redact, policy_in_force
-from wakelog.views.pending import OpenCall, open_calls
-from wakelog.views.state import branch_state
 
 _SKIPPED = "Not run: the session was forked before this tool was begun."
 _BEGUN = "Interrupted: this tool was begun in the session this one was forked from, and its outcome is not known here."

@@ -10,8 +10,8 @@ from wakelog.log.entry import Message, Queued
 from wakelog.log.lines import Reader
 from wakelog.log.names import stems
 from wakelog.ports import Store
-from wakelog.turn.clearing import cleared_identity
-from wakelog.turn.policy import Redact
+from wakelog.redaction.entries import cleared_identity
+from wakelog.redaction.shapes import Redact
 
 _RULES: tuple[Redact, ...] = ("off", "assignments", "keys")
 

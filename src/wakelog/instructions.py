@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from wakelog.decide.policy import Policy
 from wakelog.log.content import BlobRef
 from wakelog.log.digest import digest_of
 from wakelog.log.entry import Source
 from wakelog.ports import Blobs
 from wakelog.projects import config_folder, folders_down, without_waiting
-from wakelog.turn.policy import Policy
-from wakelog.turn.redaction import redact
+from wakelog.redaction.redactor import redact
 
 FILE_NAME = "AGENTS.md"
 FILE_MAX_BYTES = 32 * 1024

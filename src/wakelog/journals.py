@@ -2,7 +2,7 @@
 
 A worker writes each piece of a reply to a journal before it is displayed, and the entry when the reply is complete. In
 between, and after a crash until the session is woken, the journal is the only place that has the text (VIEW-10).
-Nothing is written here. `turn/unsealed.py` says what a journal means beside its log.
+Nothing is written here. `decide/journals.py` says what a journal means beside its log.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from wakelog.decide.journals import Journals, subject_of, unsealed
+from wakelog.decide.policy import policy_in_force
 from wakelog.large_content import is_interrupted_output, with_clipped_output, with_long_texts_in_blobs
 from wakelog.log.codec import encode, fits_a_line
 from wakelog.log.content import Reply, Said, Text, ToolResult
@@ -28,13 +30,11 @@ from wakelog.log.entry import (
 from wakelog.log.id_table import NONE
 from wakelog.log.tree import Tree
 from wakelog.ports import Catalog, Hit, Store
+from wakelog.projections.session_row import SessionRow
+from wakelog.projections.state import branch_state
 from wakelog.reading import read_active, read_log
 from wakelog.scanning import Scan, own_entries, path_entries
 from wakelog.stores import open_catalog, open_store
-from wakelog.turn.policy import policy_in_force
-from wakelog.turn.unsealed import Journals, subject_of, unsealed
-from wakelog.views.session_row import SessionRow
-from wakelog.views.state import branch_state
 
 _MAY_HAVE = ("owes", "waiting", "damaged", "unknown")
 _SEARCHED_CHARS = 1_000_000

@@ -13,9 +13,9 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
+from wakelog.decide.clip import SMALLEST_BYTES, clip
 from wakelog.log.content import AnyPart, Audio, BlobRef, Content, Image, Media, Text
 from wakelog.log.entry import AttentionResolved, Cancelled, Custom, Known, Message, Partial, Queued
-from wakelog.turn.clip import SMALLEST_BYTES, clip
 
 Put: TypeAlias = Callable[[bytes, str], BlobRef]
 NoPut: TypeAlias = Callable[[bytes, str], None]

@@ -13,12 +13,12 @@ from wakelog.log.entry import Entry, Session
 from wakelog.log.id_table import NONE
 from wakelog.log.outline import Outline
 from wakelog.ports import Store
+from wakelog.projections.overview import Overview, Work, overview_of
+from wakelog.projections.overview_fold import BranchFold, FirstFold, SessionFold
+from wakelog.projections.queue import with_requests
+from wakelog.projections.state import BranchState, SessionState
 from wakelog.scanning import Scan, Scanning, Visit, inherited_entries, own_entries
 from wakelog.sorting import Key, in_order
-from wakelog.views.overview import Overview, Work, overview_of
-from wakelog.views.overview_fold import BranchFold, FirstFold, SessionFold
-from wakelog.views.queue import with_requests
-from wakelog.views.state import BranchState, SessionState
 
 
 def read_overview(store: Store, session: str) -> Overview:

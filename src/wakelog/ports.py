@@ -14,10 +14,10 @@ import msgspec
 
 from wakelog.errors import WakelogError
 from wakelog.log.content import BlobRef, Media
+from wakelog.log.deltas import Delta
 from wakelog.log.entry import Replay
 from wakelog.log.lines import Line
-from wakelog.turn.deltas import Delta
-from wakelog.views.session_row import SessionRow
+from wakelog.projections.session_row import SessionRow
 
 # ── store ────────────────────────────────────────────────────────────────────────────────────────
 

@@ -66,7 +66,7 @@ def read_active(store: Store, session: str, *, queue: bool = True) -> Log:
     """As much of a session as the views of its head need; the whole where its end cannot be trusted.
 
     Without `queue`, messages that wait before its last compaction are not looked for where that is from before rules 2:
-    see `wakelog.views.queue.knows_queue`.
+    see `wakelog.projections.queue.knows_queue`.
     """
     first = read_first(store, session)
     tail = read_tail(store.tail(session), queue=queue) if first is not None else None

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from wakelog.clock import SystemClock
+from wakelog.decide.policy import QUEUE_MAX, Policy, policy_in_force
 from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, SessionEnded, UsageError
 from wakelog.large_content import (
     is_interrupted_output,
@@ -56,14 +57,14 @@ from wakelog.log.tail import outgrows
 from wakelog.log.times import iso
 from wakelog.log.tree import Branch, Tree
 from wakelog.ports import Clock, Lease, Sealed, Store
+from wakelog.projections.pending import is_under_way, open_calls
+from wakelog.projections.queue import knows_queue, owes_record, queue_at_head, waiting_messages
+from wakelog.projections.state import branch_state, can_be_carried, fold_state, is_terminated
+from wakelog.projections.unfinished import Dropped, Ended, dropped_by_end
 from wakelog.reading import Log, read_active, read_first, read_log
-from wakelog.turn.clearing import cleared, cleared_identity
-from wakelog.turn.policy import QUEUE_MAX, Policy, Redact, policy_in_force
+from wakelog.redaction.entries import cleared, cleared_identity
+from wakelog.redaction.shapes import Redact
 from wakelog.version import APP
-from wakelog.views.dropping import Dropped, Ended, dropped_by_end
-from wakelog.views.pending import is_under_way, open_calls
-from wakelog.views.queue import knows_queue, owes_record, queue_at_head, waiting_messages
-from wakelog.views.state import branch_state, can_be_carried, fold_state, is_terminated
 
 # What a crash of the machine may take: these can be told again from what stands around them.
 UNSYNCED_TYPES = frozenset({"call", "partial", "resumed", "activity"})

@@ -10,10 +10,10 @@ from wakelog.cli import ALIASES, COMMANDS, SECTIONS
 from wakelog.cli.group import wakelog
 from wakelog.forking import fork
 from wakelog.log.content import BlobRef, Reply, ToolCall, ToolResult, Usage
+from wakelog.log.deltas import TextDelta, piece_of
 from wakelog.log.digest import digest_of
 from wakelog.log.entry import Call, Message
 from wakelog.session import Session
-from wakelog.turn.deltas import TextDelta, piece_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 SHARED = {"--store", "--color", "--pager", "--no-pager", "--json", "--help", "-h"}

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.test_wake import owing
 from wakelog.log.entry import Activity, Call, Failed, Head
-from wakelog.people import retry
+from wakelog.runtime.user_actions import retry
 from wakelog.session import Session
 
 

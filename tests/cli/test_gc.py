@@ -8,10 +8,10 @@ import pytest
 from tests.cli.running import run_on_terminal
 from tests.stores.jsonl.test_blob_files import make_older, path_of
 from wakelog.cli.times import parse_span, span
-from wakelog.collecting import DAY_S
 from wakelog.errors import UsageError
 from wakelog.log.content import Image, Prompt
 from wakelog.log.entry import Message
+from wakelog.transfer.garbage import DAY_S
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import pytest
 
 from tests.patience import PATIENCE_S
 from wakelog.log.content import Reply, Text, ToolCall
+from wakelog.log.deltas import TextDelta, piece_of
 from wakelog.log.entry import Call, ContextRecord, Message, Partial, Resumed, ToolStarted
 from wakelog.session import Session
 from wakelog.stores import open_store
-from wakelog.turn.deltas import TextDelta, piece_of
 
 pytestmark = pytest.mark.meddled
 NAME = "crab_user_1"

@@ -12,8 +12,8 @@ import pytest
 from tests.loopback import Answer, Loopback, events
 from wakelog.cli.configured import open_configured, open_in_time
 from wakelog.cli.kept_keys import KeptKeys
+from wakelog.log.deltas import Faulted, Finished
 from wakelog.ports import Request
-from wakelog.turn.deltas import Faulted, Finished
 
 COUNTING = """
 import pathlib

@@ -42,7 +42,7 @@ def test_commands_load_only_what_they_need(shell, story):
     for words in (("show", "crab_user_1"), ("append", "crab_user_1", "b"), ("verify", "crab_user_1")):
         assert not modules(shell, *words) & {"sqlite3", "wakelog.stores.catalog.index"}, words
     assert not modules(shell, "--help") & {"wakelog.log.codec", "wakelog.stores"}
-    assert not modules(shell, "show", "crab_user_1", "--json") & {"wakelog.cli.draw", "wakelog.views.transcript"}
+    assert not modules(shell, "show", "crab_user_1", "--json") & {"wakelog.cli.draw", "wakelog.projections.transcript"}
 
 
 def test_a_command_looks_for_no_garbage(shell, story):

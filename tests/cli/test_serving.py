@@ -13,7 +13,7 @@ from tests.kernel.watching import until
 from tests.tools.mcp.serving import PLAIN
 from tests.tools.test_shell import Watched
 from wakelog.agent import Agent
-from wakelog.views.state import branch_state
+from wakelog.projections.state import branch_state
 
 
 def calls(name, **given):

@@ -190,10 +190,10 @@ def test_ctrl_c_while_it_waits_to_try_again(shell, script):
 
 DEAF = """
 import asyncio, sys
-import wakelog.live
+import wakelog.runtime.live
 async def never(session, seq):
     await asyncio.Event().wait()
-wakelog.live.watch_for_cancel = never
+wakelog.runtime.live.watch_for_cancel = never
 from wakelog.cli.group import run
 sys.exit(run(sys.argv[1:]))
 """

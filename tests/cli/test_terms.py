@@ -6,14 +6,14 @@ from wakelog.agent import Agent
 from wakelog.cli.questions import Waiting, decide
 from wakelog.cli.serving import none_asked
 from wakelog.cli.terms import Terms, agree, allow_always
+from wakelog.decide.policy import Policy, policy_in_force
 from wakelog.log.content import ToolCall
 from wakelog.log.entry import Attention, ContextRecord, Source
-from wakelog.people import Question
+from wakelog.projections.pending import OpenCall
+from wakelog.projections.state import branch_state
+from wakelog.runtime.user_actions import Question
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
-from wakelog.turn.policy import Policy, policy_in_force
-from wakelog.views.pending import OpenCall
-from wakelog.views.state import branch_state
 
 
 def exact(shell, name="agent_user_1"):

@@ -8,11 +8,11 @@ from tests.config.texts import keys_of
 from wakelog.config.names import PROVIDERS, TOOL_NAMES
 from wakelog.config.plans import params_of, plan_of, policy_of, server_of
 from wakelog.config.values import AgentConfig, McpConfig, PriceConfig, ProviderConfig
+from wakelog.decide.policy import HookTerms, Policy, Price
 from wakelog.hooks import open_hook
 from wakelog.providers import _PROVIDERS, split_model
 from wakelog.tools.mcp.server import McpServer
 from wakelog.tools.mcp.server import server_of as mcp_server
-from wakelog.turn.policy import HookTerms, Policy, Price
 
 
 def test_what_holds_where_nothing_is_said():

@@ -13,11 +13,11 @@ from wakelog.forking import fork
 from wakelog.journals import JournalTexts
 from wakelog.log.content import Text
 from wakelog.log.entry import Attention, AttentionResolved, Partial
+from wakelog.projections.state import branch_state, queued_on
+from wakelog.projections.transcript import transcript
 from wakelog.reading import read_log
 from wakelog.scanning import path_entries, scan_log
 from wakelog.testing.builders import Story
-from wakelog.views.state import branch_state, queued_on
-from wakelog.views.transcript import transcript
 
 QUIET = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 

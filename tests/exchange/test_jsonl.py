@@ -10,10 +10,10 @@ from wakelog.exchange.jsonl import exact
 from wakelog.forking import fork
 from wakelog.log.lines import split
 from wakelog.log.proof import prove
+from wakelog.projections.context import build_context
 from wakelog.reading import read_log
 from wakelog.scanning import scan_log
 from wakelog.testing.builders import Story
-from wakelog.views.context import build_context
 
 
 def words(log):

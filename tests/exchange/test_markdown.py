@@ -6,9 +6,9 @@ from markdown_it import MarkdownIt
 from wakelog.cli.safe import visible
 from wakelog.exchange.markdown import About, document
 from wakelog.log.entry import Failed, ModelChange, Setting
+from wakelog.projections.overview import overview
+from wakelog.projections.transcript import count_messages, transcript
 from wakelog.testing.builders import Story
-from wakelog.views.overview import overview
-from wakelog.views.transcript import count_messages, transcript
 
 
 def told(story):

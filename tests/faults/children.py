@@ -14,16 +14,16 @@ import sys
 from collections.abc import Callable
 
 from tests.faults.samples import NAME
-from wakelog.collecting import DAY_S, collect
 from wakelog.errors import LeaseLost, StoreError, WakelogError
 from wakelog.log.content import Image, Prompt
 from wakelog.log.entry import Message
 from wakelog.log.proof import prove
+from wakelog.projections.context import build_context
+from wakelog.projections.overview import overview
 from wakelog.reading import read_active, read_log
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore, blob_files
-from wakelog.views.context import build_context
-from wakelog.views.overview import overview
+from wakelog.transfer.garbage import DAY_S, collect
 
 
 def wait_for(word: str) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from wakelog.agent import Agent
+from wakelog.decide.policy import Policy
 from wakelog.log.content import Image, Prompt, Text
 from wakelog.log.entry import Message
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.sqlite import SqliteStore
 from wakelog.tools import builtin_tools
-from wakelog.turn.policy import Policy
 
 STRANGER, STRANGERS = 54_321, 54_322
 """A user and a group that no system has."""

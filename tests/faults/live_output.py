@@ -10,14 +10,14 @@ import json
 import sys
 
 from wakelog.agent import Agent
-from wakelog.live import live_world
 from wakelog.log.content import Prompt
 from wakelog.log.entry import Message
 from wakelog.providers.scripted import ScriptedProvider
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores import open_store
 from wakelog.tools import builtin_tools
-from wakelog.waking import wake
 
 PRINTED = 9_500_000
 # A quotation mark takes two bytes in JSON: the whole output in one entry would be 19 MB long.

@@ -13,7 +13,7 @@ import sys
 
 from tests.kernel.holder import LOST, Place
 from wakelog.errors import LeaseLost
-from wakelog.lease_keeper import LeaseKeeper
+from wakelog.runtime.lease_keeper import LeaseKeeper
 from wakelog.stores import open_store
 from wakelog.stores.retrying import RetryingStore
 

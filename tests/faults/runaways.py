@@ -19,14 +19,14 @@ import sys
 from tests.faults.processes import PATIENCE_S
 from tests.kernel.watching import until
 from wakelog.agent import Agent
-from wakelog.live import live_world
 from wakelog.log.content import Prompt
 from wakelog.log.entry import Message
 from wakelog.ports import Invocation
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools import builtin_tools
-from wakelog.waking import wake
 
 SESSION = "s"
 

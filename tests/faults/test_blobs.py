@@ -17,10 +17,10 @@ from tests.faults.figures import Figure
 from tests.faults.processes import run, together
 from tests.faults.test_disk import check_clear
 from tests.faults.tracing import Traced, traced
-from wakelog.collecting import DAY_S, collect
 from wakelog.log.content import BlobRef
 from wakelog.log.digest import digest_of
 from wakelog.stores.jsonl import JsonlStore, blob_files
+from wakelog.transfer.garbage import DAY_S, collect
 
 CONTENT = "some content"
 DIGEST = digest_of(CONTENT.encode())

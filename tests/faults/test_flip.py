@@ -14,12 +14,12 @@ from wakelog.errors import WakelogError
 from wakelog.log.lines import Line, Reader
 from wakelog.log.proof import prove
 from wakelog.log.tree import Tree
+from wakelog.projections.context import build_context
+from wakelog.projections.overview import overview
+from wakelog.projections.transcript import transcript
 from wakelog.reading import read_active, read_log
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.views.context import build_context
-from wakelog.views.overview import overview
-from wakelog.views.transcript import transcript
 
 SLICES = range(4)
 

@@ -15,18 +15,18 @@ import pytest
 
 from tests.faults.figures import Figure
 from tests.faults.foreign import CHANGES, IS_ROOT, STRANGER, STRANGERS, files_of_database, files_of_folder, owing
-from wakelog.acts.checking import check_custody, check_store_custody
 from wakelog.agent import Agent
 from wakelog.errors import Untrusted, UsageError
 from wakelog.forking import fork
-from wakelog.live import live_world
+from wakelog.runtime.checks import check_custody, check_store_custody
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.custody import Custody, Trust
 from wakelog.stores.files import make_private_folders
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.sqlite import SqliteStore
 from wakelog.testing.store_rig import stored
-from wakelog.waking import wake
 
 STORES = {
     "files": (lambda folder, **more: JsonlStore(f"{folder}/store", **more), files_of_folder),

@@ -8,17 +8,17 @@ import pytest
 from tests.faults.figures import Figure, store_name
 from tests.faults.live_output import PRINTED, REPLIES, begin, wake_here
 from tests.kernel.watching import Watched, until
+from wakelog.decide import wording as words
+from wakelog.decide.clip import CLIP_BYTES
+from wakelog.decide.decisions import Rest
+from wakelog.decide.policy import Policy
 from wakelog.errors import UsageError
 from wakelog.journals import read_journals
 from wakelog.log.content import Reply, ToolResult
 from wakelog.log.entry import Message, Partial
-from wakelog.people import cancel
 from wakelog.reading import read_log
+from wakelog.runtime.user_actions import cancel
 from wakelog.stores import open_store
-from wakelog.turn import words
-from wakelog.turn.clip import CLIP_BYTES
-from wakelog.turn.decisions import Rest
-from wakelog.turn.policy import Policy
 
 # Redaction holds back the last bytes of a stream: they could be the beginning of a secret.
 HELD_BACK = 4_096

@@ -18,13 +18,13 @@ from tests.kernel.holder import LOST, SESSION, TALK
 from tests.kernel.judging import judge
 from tests.kernel.outside import held
 from tests.kernel.watching import Watched, in_group, until
+from wakelog.decide.decisions import Rest
 from wakelog.log.content import ToolResult
 from wakelog.log.entry import Activity, Message
 from wakelog.reading import read_log
 from wakelog.session import Session
 from wakelog.stores import open_store, retrying
 from wakelog.stores.retrying import with_retries
-from wakelog.turn.decisions import Rest
 
 LEASE_S = 24
 SHORT_LEASE_S = 12

@@ -15,18 +15,18 @@ from tests.faults.fake_time import FakeTimeLoop, FakeUptime, run_in
 from tests.faults.figures import Figure
 from tests.kernel.plays import Play
 from wakelog.agent import Agent
+from wakelog.decide import lease_term
 from wakelog.errors import Conflict, LeaseLost, StoreError, Unavailable
-from wakelog.lease_keeper import LeaseKeeper
-from wakelog.live import live_world
 from wakelog.log.content import ToolResult
 from wakelog.log.entry import Activity, Message
 from wakelog.reading import read_log
+from wakelog.runtime.lease_keeper import LeaseKeeper
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 from wakelog.stores.time_limit import earliest_stop
 from wakelog.tools import tool
-from wakelog.turn import lease_term
-from wakelog.waking import wake
 
 LEASE_S = 12.0
 GRACE_S = 2.0

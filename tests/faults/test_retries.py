@@ -15,17 +15,17 @@ from tests.faults.figures import Figure
 from tests.kernel.plays import Play
 from wakelog.agent import Agent
 from wakelog.channels.held import Held
+from wakelog.decide.policy import Policy
 from wakelog.errors import Conflict, Damaged, LeaseLost, NoAccess, StoreError, Unavailable, WakelogError
-from wakelog.live import live_world
+from wakelog.log.deltas import delta_of
 from wakelog.ports import Lease
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 from wakelog.stores.retrying import RETRY_S, RetryingStore, with_retries
 from wakelog.testing.builders import FixedClock
 from wakelog.tools import tool
-from wakelog.turn.deltas import delta_of
-from wakelog.turn.policy import Policy
-from wakelog.waking import wake
 
 ANSWER = "A reply in many pieces, each of which is displayed once."
 REPLIES = {

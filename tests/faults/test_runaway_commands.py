@@ -15,15 +15,15 @@ from tests.faults.figures import Figure
 from tests.faults.processes import INTERPRETER, PATIENCE_S, environment
 from tests.faults.runaways import COMET, RUNAWAYS, SESSION, Rig, begin_session, go_on, shell_call, store_of
 from wakelog.hooks.command import CommandHook
-from wakelog.live import live_world
 from wakelog.log.content import ToolResult
 from wakelog.log.entry import Message
-from wakelog.people import cancel
 from wakelog.ports import Occasion
 from wakelog.reading import read_log
+from wakelog.runtime.live import live_world
+from wakelog.runtime.user_actions import cancel
+from wakelog.runtime.wake import wake
 from wakelog.tools import supervisor
 from wakelog.tools.mcp import guard
-from wakelog.waking import wake
 
 CONTROL = os.path.join(os.path.dirname(__file__), "killpg_supervisor.py")
 LIMITS_S = (1, 4, 16, 64)

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from wakelog.decide.policy import HookTerms
 from wakelog.errors import Damaged
 from wakelog.hooks import open_hook
 from wakelog.ports import Occasion
-from wakelog.turn.policy import HookTerms
 
 
 def said(agent, *known):

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
+from wakelog.decide.policy import HookTerms
 from wakelog.errors import Damaged
 from wakelog.hooks.command import CommandHook
 from wakelog.ports import Occasion
-from wakelog.turn.policy import HookTerms
 
 
 def ran(code, *, cwd="", timeout_s=120.0, prompt="Hi."):

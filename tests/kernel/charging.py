@@ -15,15 +15,15 @@ import sys
 from tests.kernel.killing import die
 from tests.kernel.outside import Outside
 from wakelog.agent import Agent
-from wakelog.live import live_world
 from wakelog.log.content import Prompt
 from wakelog.log.entry import Message
 from wakelog.ports import Invocation, Outcome
 from wakelog.providers.scripted import ScriptedProvider
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools import tool
-from wakelog.waking import wake
 
 SESSION = "s"
 REPLIES = [{"text": "I charge you.", "toolCalls": [{"name": "charge", "input": {"euros": 9}}]}, {"text": "Thank you."}]

@@ -18,16 +18,16 @@ from tests.kernel.killing import die
 from tests.kernel.outside import Outside
 from tests.kernel.plays import Play
 from wakelog.agent import Agent
+from wakelog.decide.policy import Policy
 from wakelog.errors import LeaseLost
-from wakelog.live import live_world
 from wakelog.log.content import Prompt
+from wakelog.log.deltas import TextDelta
 from wakelog.log.entry import Message
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools import builtin_tools
-from wakelog.turn.deltas import TextDelta
-from wakelog.turn.policy import Policy
-from wakelog.waking import wake
 
 SESSION = "s"
 LOST = 5

@@ -4,15 +4,15 @@ import asyncio
 from collections import Counter
 
 from tests.kernel.outside import held
+from wakelog.decide import wording as words
+from wakelog.decide.decisions import Rest
+from wakelog.decide.table import decide
 from wakelog.log.content import Reply, ToolResult
 from wakelog.log.entry import Message, Sent
 from wakelog.log.proof import prove
+from wakelog.projections.pending import open_calls
 from wakelog.reading import read_log
 from wakelog.replaying.verifying import replay
-from wakelog.turn import words
-from wakelog.turn.decide import decide
-from wakelog.turn.decisions import Rest
-from wakelog.views.pending import open_calls
 
 
 def judge(store, outside, acknowledged=(), *, channel="outbox", owed=("s",)):

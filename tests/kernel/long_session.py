@@ -11,15 +11,15 @@ import asyncio
 from tests.kernel.outside import Outside
 from tests.kernel.plays import Play
 from wakelog.agent import Agent
-from wakelog.live import live_world
+from wakelog.decide.policy import Policy
 from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import Head, Message, Queued, Terminated
-from wakelog.people import questions, resolve
+from wakelog.runtime.live import live_world
+from wakelog.runtime.user_actions import questions, resolve
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools.subagent import SubAgentTool
-from wakelog.turn.policy import Policy
-from wakelog.waking import wake
 
 SESSION = "s"
 # Has the shape of one, and opens nothing.

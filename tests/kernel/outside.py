@@ -6,9 +6,9 @@ import asyncio
 import json
 import os
 
+from wakelog.log.deltas import Faulted, TextDelta
 from wakelog.ports import Invocation, Outcome
 from wakelog.tools import tool
-from wakelog.turn.deltas import Faulted, TextDelta
 
 
 def _add(path, record):

@@ -16,10 +16,10 @@ import msgspec
 from tests.kernel.killing import in_child
 from tests.kernel.long_session import PLAY, SESSION, _Interrupter
 from tests.kernel.outside import Outside
-from wakelog.live import live_world
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools.subagent import SubAgentTool
-from wakelog.waking import wake
 
 
 def world_of(folder, holder):

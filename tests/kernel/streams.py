@@ -18,14 +18,14 @@ from tests.kernel.killing import KILLED, Deadly, in_child
 from tests.kernel.outside import Outside, held
 from tests.kernel.plays import Play
 from wakelog.agent import Agent
-from wakelog.live import live_world
+from wakelog.decide.policy import Policy
 from wakelog.log.content import Prompt, Reply
 from wakelog.log.entry import Message, Partial
 from wakelog.reading import read_log
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.turn.policy import Policy
-from wakelog.waking import wake
 
 SESSION = "s"
 SIZE, DELTAS, CHAIN = 4, 500, 40

@@ -19,8 +19,8 @@ import sys
 from tests.kernel.judging import judge
 from tests.kernel.long_session import drive
 from tests.kernel.outside import Outside
+from wakelog.decide import policy
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.turn import policy
 
 RAISES = ("All three are done.", "Another way.")
 CALLS = (

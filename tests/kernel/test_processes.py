@@ -17,15 +17,15 @@ from tests.kernel.long_session import drive
 from tests.kernel.outside import Outside, held
 from tests.kernel.watching import Watched, in_group, left_in, until
 from wakelog.clock import SystemClock
-from wakelog.live import live_world
+from wakelog.decide.decisions import Rest
 from wakelog.log.content import Prompt, Reply, ToolResult
 from wakelog.log.entry import Call, Cancelled, Message, Partial, Queued
-from wakelog.people import cancel
 from wakelog.providers.scripted import ScriptedProvider
 from wakelog.reading import read_log
+from wakelog.runtime.live import live_world
+from wakelog.runtime.user_actions import cancel
+from wakelog.runtime.wake import Report, wake
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.turn.decisions import Rest
-from wakelog.waking import Report, wake
 
 
 def _values(place, kind):

@@ -13,18 +13,18 @@ import pytest
 from tests.kernel.judging import judge
 from tests.kernel.outside import Outside
 from wakelog.agent import Agent
+from wakelog.decide.decisions import Rest
 from wakelog.forking import fork
-from wakelog.live import live_world
 from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult
 from wakelog.log.entry import Call, Cancelled, Message, Origin, ToolStarted
 from wakelog.log.seal import seal_of
 from wakelog.providers.scripted import ScriptedProvider
 from wakelog.reading import read_log
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools import builtin_tools
-from wakelog.turn.decisions import Rest
-from wakelog.waking import wake
 
 NAME = "crab_user_1"
 CALLS = (

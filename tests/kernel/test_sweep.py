@@ -12,8 +12,8 @@ import pytest
 from tests.faults.figures import Figure
 from tests.faults.processes import INTERPRETER, environment
 from tests.kernel.sweep import CALLS
-from wakelog.turn.calls import CALL_ROWS
-from wakelog.turn.decide import ROWS
+from wakelog.decide.open_tool_calls import CALL_ROWS
+from wakelog.decide.table import ROWS
 
 PARTS = 2
 CONTROL_STRIDE = 25

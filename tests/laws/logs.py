@@ -8,6 +8,7 @@ import contextlib
 
 from hypothesis import strategies as st
 
+from wakelog.decide.policy import Policy, policy_written
 from wakelog.errors import SessionEnded
 from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult, Usage
 from wakelog.log.entry import (
@@ -35,10 +36,9 @@ from wakelog.log.entry import (
     Terminated,
     ToolStarted,
 )
+from wakelog.projections.pending import open_calls
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.builders import Story
-from wakelog.turn.policy import Policy, policy_written
-from wakelog.views.pending import open_calls
 
 _DECISIONS = ("approve", "deny", "ran", "did not run", "run again", "")
 

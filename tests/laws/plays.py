@@ -15,22 +15,22 @@ from hypothesis import strategies as st
 
 from wakelog.agent import Agent
 from wakelog.channels.held import Held
+from wakelog.decide.policy import Policy
 from wakelog.errors import NotFound, UsageError
 from wakelog.forking import fork
-from wakelog.live import live_world
 from wakelog.log.content import Prompt, Text, ToolResult
+from wakelog.log.deltas import CallDelta, Faulted, Finished, TextDelta, ThinkingDelta
 from wakelog.log.entry import Message, Queued, Setting
 from wakelog.log.lines import Reader
-from wakelog.people import ask_for_fold, cancel, questions, rerun, resolve
 from wakelog.ports import Invocation, Outcome
+from wakelog.runtime.live import live_world
+from wakelog.runtime.user_actions import ask_for_fold, cancel, questions, rerun, resolve
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.dying import Died, DyingStore
 from wakelog.tools import tool
 from wakelog.tools.subagent import SubAgentTool
-from wakelog.turn.deltas import CallDelta, Faulted, Finished, TextDelta, ThinkingDelta
-from wakelog.turn.policy import Policy
-from wakelog.waking import wake
 
 WAKES_MAX = 200
 WORDS = ("so", "a longer word or two", "é", "𝄞", "\n", "line\u2028break", '"quoted"', "\\", "…", " and ", "x" * 40)

@@ -17,17 +17,17 @@ import pytest
 from tests.faults.figures import Figure
 from tests.laws.forgetful import Forgetful
 from wakelog.agent import Agent
+from wakelog.decide import damage
+from wakelog.decide.policy import Policy
 from wakelog.errors import WakelogError
-from wakelog.live import live_world
-from wakelog.people import questions, resolve
+from wakelog.runtime.live import live_world
+from wakelog.runtime.user_actions import questions, resolve
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.dying import Died, DyingStore
 from wakelog.tools import tool
-from wakelog.turn import damage
-from wakelog.turn.policy import Policy
-from wakelog.waking import wake
 
 SEEDS = 500
 SHARES = 5

@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from tests.laws.logs import MIXED_STORIES, STORIES, tell
 from wakelog.log.entry import Compaction
 from wakelog.log.tree import Tree
-from wakelog.views.queue import queue_at_head
-from wakelog.views.state import branch_state, session_state
+from wakelog.projections.queue import queue_at_head
+from wakelog.projections.state import branch_state, session_state
 
 
 def _without_state(entry):

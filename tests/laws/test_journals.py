@@ -12,18 +12,18 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.acts.rigs import Rig, asks
 from tests.faults.figures import Figure
+from tests.runtime.rigs import Rig, asks
 from wakelog import large_content
+from wakelog.decide import assemble, clip
+from wakelog.decide.decisions import Rest
+from wakelog.decide.wording import PARTS_LEFT_OUT
 from wakelog.errors import UsageError
 from wakelog.log import codec
 from wakelog.log.content import Text, ToolCall
+from wakelog.log.deltas import CallDelta, Finished, TextDelta, ThinkingDelta, piece_of
 from wakelog.log.entry import Call, Partial, ToolStarted
 from wakelog.replaying.verifying import replay
-from wakelog.turn import assemble, clip
-from wakelog.turn.decisions import Rest
-from wakelog.turn.deltas import CallDelta, Finished, TextDelta, ThinkingDelta, piece_of
-from wakelog.turn.words import PARTS_LEFT_OUT
 
 REPLIES = {
     "Talk.": [{"text": "Hello there.", "deltaChars": 5}],

@@ -14,15 +14,15 @@ from random import Random
 import pytest
 
 from tests.laws.plays import Play
+from wakelog.decide import open_tool_calls as calls
+from wakelog.decide.decisions import Await, Rest
 from wakelog.errors import WakelogError
 from wakelog.log.proof import prove
 from wakelog.reading import read_log
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.dying import Died, DyingStore
-from wakelog.turn import calls
-from wakelog.turn.decisions import Await, Rest
-from wakelog.waking import wake
 
 CASES = 1_000
 SHARES = 4

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.laws.plays import SEEDS, Play
-from wakelog.acts.requests import context_at, request_of
 from wakelog.log.codec import canonical
 from wakelog.log.content import ToolCall
 from wakelog.log.entry import Call, Compaction, ContextRecord, ModelChange, Setting
 from wakelog.reading import read_log
+from wakelog.runtime.model_request import context_at, request_of
 
 VERBS = ("say", "say", "say", "say", "queue", "cancel", "fold", "agent", "setting", "head", "rerun", "interrupt")
 ACTIONS = st.lists(st.tuples(st.sampled_from(VERBS), st.integers(0, 999)), min_size=2, max_size=9)

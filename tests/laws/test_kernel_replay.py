@@ -11,14 +11,14 @@ from collections import Counter
 from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.laws.plays import ACTIONS, KILLS, SEEDS, Moody, Play
+from wakelog.decide.decisions import Rest
 from wakelog.log.content import Reply, ToolResult
 from wakelog.log.entry import Call, Message, SendFailed, Sent
 from wakelog.log.proof import prove
+from wakelog.projections.pending import open_calls
+from wakelog.projections.state import branch_state
 from wakelog.reading import read_log
 from wakelog.replaying.verifying import replay
-from wakelog.turn.decisions import Rest
-from wakelog.views.pending import open_calls
-from wakelog.views.state import branch_state
 
 
 def _judge(play):

@@ -7,12 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.laws.logs import DAMAGE, MIXED_STORIES, STORIES, bytes_of, damaged, store_of, tell
+from wakelog.decide.decisions import Rest
+from wakelog.decide.table import decide
 from wakelog.errors import WakelogError
 from wakelog.log.content import Prompt
 from wakelog.log.entry import Message, Queued
 from wakelog.reading import read_active, read_log
-from wakelog.turn.decide import decide
-from wakelog.turn.decisions import Rest
 
 START_MS = 1_767_261_600_000
 TIMES = st.sampled_from([0, START_MS, START_MS + 40_000, START_MS + 10_000_000])

@@ -11,9 +11,9 @@ from wakelog import sorting
 from wakelog.errors import WakelogError
 from wakelog.forking import fork
 from wakelog.overviews import read_overview
+from wakelog.projections.overview import overview
 from wakelog.reading import read_log
 from wakelog.testing.builders import Story
-from wakelog.views.overview import overview
 
 QUIET = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 

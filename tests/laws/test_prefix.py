@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from wakelog.log.codec import canonical
 from wakelog.log.content import ToolCall
+from wakelog.projections.context import build_context
 from wakelog.testing.builders import Story
-from wakelog.views.context import build_context
 
 TURNS = st.lists(st.tuples(st.integers(1, 200), st.integers(0, 3)), min_size=1, max_size=25)
 PLANS = st.sampled_from(["full", "window:4", "window:7", "window:20", "budget:60", "budget:300", "budget:2000"])

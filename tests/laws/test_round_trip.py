@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from tests.exchange.copies import copy_of, exported
 from tests.laws.values import IDS, JSON, ODD_JSON, values_of
-from wakelog.copying import copy
 from wakelog.forking import fork
 from wakelog.log.codec import Undecodable, amended, canonical, decode, encode, plain
 from wakelog.log.entry import FACT_TYPES, LINK_TYPES, Fact, Link, Unknown
@@ -16,6 +15,7 @@ from wakelog.log.seal import Chain, seq_of, unsealed
 from wakelog.reading import read_log
 from wakelog.session import Session as OpenSession
 from wakelog.stores.memory import MemoryStore
+from wakelog.transfer import copy
 
 TYPES = sorted([*Link.__subclasses__(), *Fact.__subclasses__()], key=lambda cls: cls.__name__)
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from tests.laws.logs import DAMAGE, MIXED_STORIES, STORIES, bytes_of, damaged, store_of, tell
 from wakelog.errors import WakelogError
 from wakelog.log.entry import Compaction
+from wakelog.projections.context import build_context
+from wakelog.projections.overview import overview
+from wakelog.projections.pending import pending
 from wakelog.reading import read_active, read_log
 from wakelog.session import Session
-from wakelog.views.context import build_context
-from wakelog.views.overview import overview
-from wakelog.views.pending import pending
 
 STRATEGIES = ["full", "window:3", "window:8", "budget:12", "budget:60"]
 

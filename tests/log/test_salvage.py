@@ -13,12 +13,12 @@ from wakelog.log.lines import split
 from wakelog.log.proof import prove
 from wakelog.log.seal import seal_of, unsealed
 from wakelog.log.tree import Tree
+from wakelog.projections.context import build_context
+from wakelog.projections.overview import overview
+from wakelog.projections.pending import open_calls
+from wakelog.projections.transcript import transcript
 from wakelog.reading import read_active, read_log
 from wakelog.testing.builders import Story
-from wakelog.views.context import build_context
-from wakelog.views.overview import overview
-from wakelog.views.pending import open_calls
-from wakelog.views.transcript import transcript
 
 QUIET = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -6,7 +6,7 @@ FILES = "tests/stores/jsonl/test_blob_files.py"
 SUITE = f"{FILES}::TestBlobFiles"
 MEMORY = "tests/stores/test_memory_blobs.py::TestMemoryBlobs"
 FAULTS = "tests/faults/test_blobs.py"
-COLLECTING = "tests/test_collecting.py"
+COLLECTING = "tests/transfer/test_garbage.py"
 LARGE = "tests/test_large_content.py"
 
 IN_BLOBS = (
@@ -97,7 +97,7 @@ IN_BLOBS = (
     Mutant(
         "a collector ignores the age",
         "LOG-12",
-        "collecting.py",
+        "transfer/garbage.py",
         " if blob.age_s >= older_than_s}",
         "}",
         (f"{COLLECTING}::test_logs_are_not_read_for_nothing",),
@@ -105,7 +105,7 @@ IN_BLOBS = (
     Mutant(
         "a collector reads only what it understands",
         "law 9, LOG-12",
-        "collecting.py",
+        "transfer/garbage.py",
         "        yield len(line.raw) + line.ended, digests_in(raw)\n",
         '        yield len(line.raw) + line.ended, digests_in(raw) if raw.endswith(b"}") else set()\n',
         (f"{COLLECTING}::test_every_byte_of_a_log_counts",),
@@ -113,7 +113,7 @@ IN_BLOBS = (
     Mutant(
         "a collector loses names between slices",
         "law 9, LOG-12",
-        "collecting.py",
+        "transfer/garbage.py",
         '        before = b"" if line.ended else raw[1 - DIGEST_CHARS :]\n',
         "",
         (f"{COLLECTING}::test_a_name_across_the_slices_of_a_line_that_is_too_long",),

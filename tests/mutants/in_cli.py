@@ -42,7 +42,7 @@ IN_CLI = (
     Mutant(
         "a journal is shown though its reply is in the log",
         "VIEW-10",
-        "turn/unsealed.py",
+        "decide/journals.py",
         "    if journal in tree.links or (subject",
         "    if (subject",
         (f"{JOURNALS}::test_a_journal_whose_reply_is_in_the_log_is_not_shown[files]",),
@@ -162,10 +162,10 @@ IN_CLI = (
     Mutant(
         "another agent goes as deep as it says itself",
         "TREE-6",
-        "live.py",
+        "runtime/live.py",
         "policy_in_force(ContextRecord(policy=other.policy)), children=depth)",
         "policy_in_force(ContextRecord(policy=other.policy)))",
-        ("tests/test_live.py::test_another_agent_has_its_own_context_and_no_more_depth",),
+        ("tests/runtime/test_live.py::test_another_agent_has_its_own_context_and_no_more_depth",),
     ),
     Mutant(
         "all that a fork inherits is shown as its parent's",
@@ -210,7 +210,7 @@ IN_CLI = (
     Mutant(
         "a copy is silent about damage",
         "law 9",
-        "copying/logs.py",
+        "transfer/logs.py",
         "            reader.feed(line)\n",
         "",
         (

@@ -2,16 +2,16 @@
 
 from tests.mutants.mutant import Mutant
 
-TOLD = "tests/acts/test_damage.py"
+TOLD = "tests/runtime/test_damage.py"
 TURNS = "tests/laws/test_damaged_turns.py::test_nothing_is_published_twice"
-CASE = "tests/turn/test_decide.py::test_case"
+CASE = "tests/decide/test_decide.py::test_case"
 FORKED = "tests/cli/test_inherited_damage.py"
 
 IN_DAMAGE = (
     Mutant(
         "a lost reply is asked for again in silence",
         "law 6",
-        "turn/damage.py",
+        "decide/damage.py",
         "if sight.rules < 2 or not _is_about_to_ask(sight):",
         "if sight.rules < 3 or not _is_about_to_ask(sight):",
         (f"{CASE}[whole-130-lost-reply-with-a-started-tool]", TURNS),
@@ -51,7 +51,7 @@ IN_DAMAGE = (
     Mutant(
         "damage is told again with every turn",
         "law 9",
-        "views/losses.py",
+        "projections/losses.py",
         "notices = [link.value for link in branch.links if",
         "notices = [link.value for link in branch.links[-1:] if",
         (f"{TOLD}::test_each_damage_is_raised_once",),
@@ -59,7 +59,7 @@ IN_DAMAGE = (
     Mutant(
         "nobody is asked about damage",
         "RUN-13",
-        "turn/damage.py",
+        "decide/damage.py",
         'if sight.policy.unknown == "tell":',
         'if sight.policy.unknown in ("tell", "ask"):',
         (f"{TOLD}::test_a_person_decides_first",),
@@ -126,7 +126,7 @@ IN_DAMAGE = (
     Mutant(
         "a recorded call is said not to have run",
         "law 6",
-        "turn/calls.py",
+        "decide/open_tool_calls.py",
         "if call.recorded or call.doubtful:",
         "if call.doubtful:",
         (f"{CASE}[whole-15-foreign-call]",),

@@ -7,7 +7,7 @@ SUITE = f"{SQLITE}::TestSqliteStore"
 FILES = "tests/stores/jsonl/test_store.py::TestJsonlStore"
 MEMORY = "tests/stores/test_memory.py::TestMemoryStore"
 POSTGRES = "tests/stores/postgres/test_store.py::TestPostgresStore"
-GROUPS = "tests/test_grouping.py"
+GROUPS = "tests/stores/test_group_commit.py"
 KERNEL = "tests/stores/jsonl/test_kernel_syncs.py"
 
 IN_DATABASES = (
@@ -190,7 +190,7 @@ IN_DATABASES = (
     Mutant(
         "a group turns the order round",
         "law 3",
-        "grouping.py",
+        "stores/group_commit.py",
         "[one for one in taken if",
         "[one for one in taken[::-1] if",
         (f"{GROUPS}::test_one_session_keeps_its_order",),
@@ -198,7 +198,7 @@ IN_DATABASES = (
     Mutant(
         "an error of a group is taken for an answer",
         "LOG-10",
-        "grouping.py",
+        "stores/group_commit.py",
         "            waiting.set_exception(answer)",
         "            waiting.set_result(answer)",
         (f"{GROUPS}::test_errors_go_to_who_asked",),
@@ -206,7 +206,7 @@ IN_DATABASES = (
     Mutant(
         "any number may wait",
         "law 4",
-        "grouping.py",
+        "stores/group_commit.py",
         "asyncio.Semaphore(waiting_max)",
         "asyncio.Semaphore(99 * waiting_max)",
         (f"{GROUPS}::test_only_so_many_may_wait",),

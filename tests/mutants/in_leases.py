@@ -11,7 +11,7 @@ IN_LEASES = (
     Mutant(
         "one failed renewal ends renewing",
         "law 6",
-        "lease_keeper.py",
+        "runtime/lease_keeper.py",
         "        except Exception as error:",
         "        except ZeroDivisionError as error:",
         (EVERY_PATTERN,),
@@ -19,7 +19,7 @@ IN_LEASES = (
     Mutant(
         "a failed renewal is not reported",
         "law 6",
-        "lease_keeper.py",
+        "runtime/lease_keeper.py",
         "        if self._term.tries == 1:\n            why",
         "        if self._term.tries == -1:\n            why",
         (f"{RENEWALS}::test_a_failed_renewal_is_reported",),
@@ -27,7 +27,7 @@ IN_LEASES = (
     Mutant(
         "a run goes on when its lease cannot be renewed",
         "law 6",
-        "lease_keeper.py",
+        "runtime/lease_keeper.py",
         "            self._runner.cancel()",
         "            pass",
         (EVERY_PATTERN,),
@@ -35,7 +35,7 @@ IN_LEASES = (
     Mutant(
         "no time is left to stop a tool before the lease is over",
         "law 6",
-        "turn/lease_term.py",
+        "decide/lease_term.py",
         "STOPPING_SHARE = 0.25",
         "STOPPING_SHARE = 0.0",
         (EVERY_PATTERN,),
@@ -43,7 +43,7 @@ IN_LEASES = (
     Mutant(
         "tools of a lost lease are stopped one after the other",
         "law 6",
-        "acts/running.py",
+        "runtime/tool_run.py",
         "        await all_stopped(running)",
         "        for task in running:\n            await stopped(task)",
         (f"{RENEWALS}::test_several_tools_are_stopped_at_the_same_time",),
@@ -51,7 +51,7 @@ IN_LEASES = (
     Mutant(
         "the term of a lease is counted from the answer",
         "law 6",
-        "lease_keeper.py",
+        "runtime/lease_keeper.py",
         "self._set(self._term.renewed(sent))",
         "self._set(self._term.renewed(self._uptime.now()))",
         (EVERY_PATTERN,),

@@ -13,7 +13,7 @@ IN_PROCESSES = (
     Mutant(
         "shown before journalled",
         "law 5, RUN-8",
-        "acts/asking.py",
+        "runtime/model_call.py",
         "        self._write_piece(piece_of(delta))\n"
         "        offset = self.draft.chars\n"
         "        self.draft.take(delta)\n"
@@ -34,7 +34,7 @@ IN_PROCESSES = (
     Mutant(
         "a resumed journal forgets what came before",
         "law 5, RUN-8",
-        "turn/unsealed.py",
+        "decide/journals.py",
         '    return Prompt(content=partials[-1].content).text if resumes and partials else ""\n',
         '    return ""\n',
         (
@@ -45,7 +45,7 @@ IN_PROCESSES = (
     Mutant(
         "no clean restart",
         "RUN-8",
-        "acts/asking.py",
+        "runtime/model_call.py",
         "            elif attempt > 1:\n                await channel.reset(self.reply_id)\n",
         "            elif attempt < 1:\n                await channel.reset(self.reply_id)\n",
         (
@@ -56,7 +56,7 @@ IN_PROCESSES = (
     Mutant(
         "a resumed reply is taken back first",
         "RUN-8",
-        "acts/asking.py",
+        "runtime/model_call.py",
         "            if self.prior:\n                await channel.delta(self.reply_id, 0, self.prior)\n",
         "            if self.prior:\n"
         "                await channel.reset(self.reply_id)\n"
@@ -66,7 +66,7 @@ IN_PROCESSES = (
     Mutant(
         "resume is not kept to",
         "RUN-8",
-        "turn/faults.py",
+        "decide/faults.py",
         '    return "resume" if resumable and sight.policy.cut == "resume" else "replace"\n',
         '    return "replace"\n',
         (f"{STREAMING}::test_resumed_after_every_delta",),
@@ -74,7 +74,7 @@ IN_PROCESSES = (
     Mutant(
         "foreign calls are run",
         "law 6, RUN-6",
-        "turn/calls.py",
+        "decide/open_tool_calls.py",
         "    elif not call.ours:\n",
         "    elif call.begun and not call.ours:\n",
         (
@@ -86,7 +86,7 @@ IN_PROCESSES = (
     Mutant(
         "a cancelled turn goes on",
         "law 6, RUN-12",
-        "turn/calls.py",
+        "decide/open_tool_calls.py",
         "    if any(isinstance(link.value, Cancelled) for link in after):\n",
         "    if not after:\n",
         (f"{STRANGERS}[cancelled_turn-as it is]",),
@@ -94,7 +94,7 @@ IN_PROCESSES = (
     Mutant(
         "a call that was overtaken is run",
         "law 6",
-        "turn/calls.py",
+        "decide/open_tool_calls.py",
         "    elif any(isinstance(link.value, Message) and isinstance(link.value.message, Prompt) for link in after):\n",
         "    elif not call.call.name:\n",
         (f"{STRANGERS}[later_prompt-as it is]",),
@@ -102,7 +102,7 @@ IN_PROCESSES = (
     Mutant(
         "any call fact makes a reply ours",
         "law 6",
-        "views/pending.py",
+        "projections/pending.py",
         "purpose=purpose) if parent == reply.value.parent_id:\n",
         "purpose=purpose) if parent is not None:\n",
         (f"{STRANGERS}[foreign_call_for_the_reply-as it is]",),
@@ -110,7 +110,7 @@ IN_PROCESSES = (
     Mutant(
         "results stand where they were written",
         "law 7",
-        "views/context.py",
+        "projections/context.py",
         "            group = asking.get((_answered(link), call)) or asking.get((None, call)) or []\n",
         "            groups.append(group := [])\n",
         (f"{STRANGERS}[later_prompt-as it is]",),
@@ -139,7 +139,7 @@ IN_PROCESSES = (
     Mutant(
         "steps are not counted over a wait",
         "RUN-1",
-        "waking.py",
+        "runtime/wake.py",
         "            if len(rows) == steps or (isinstance(decision, Rest | Await) and not waits):\n",
         "            elif len(rows) == steps or (isinstance(decision, Rest | Await) and not waits):\n",
         (f"{PROCESSES}::test_a_wait_counts_as_a_step",),
@@ -155,7 +155,7 @@ IN_PROCESSES = (
     Mutant(
         "a cancel is forgotten by a crash",
         "RUN-12",
-        "turn/decide.py",
+        "decide/table.py",
         "    return Cancel(asked[0]) if asked and under_way else None\n",
         "    return None\n",
         (
@@ -166,7 +166,7 @@ IN_PROCESSES = (
     Mutant(
         "nothing is kept of a cancelled reply",
         "law 5, RUN-12",
-        "acts/asking.py",
+        "runtime/model_call.py",
         "            self._keep_partial()\n            end_turn(",
         "            self._drop_journal()\n            end_turn(",
         (f"{PROCESSES}::test_a_cancel_reaches_the_holder_while_it_streams",),
@@ -247,7 +247,7 @@ IN_PROCESSES = (
     Mutant(
         "nobody looks out for a cancel",
         "RUN-12",
-        "live.py",
+        "runtime/live.py",
         '            if isinstance(entry.value, Queued) and entry.value.mode == "cancel":\n',
         '            if isinstance(entry.value, Queued) and entry.value.mode == "compact":\n',
         (f"{PROCESSES}::test_a_cancel_ends_the_command_that_runs",),
@@ -263,7 +263,7 @@ IN_PROCESSES = (
     Mutant(
         "a steer is never taken up",
         "RUN-11",
-        "turn/decide.py",
+        "decide/table.py",
         '    return next((TakeUp(queued) for queued in sight.open.queue if queued.mode == "steer"), None)\n',
         "    return None\n",
         (
@@ -274,7 +274,7 @@ IN_PROCESSES = (
     Mutant(
         "a count lives in the process",
         "RUN-1, law 2",
-        "acts/asking.py",
+        "runtime/model_call.py",
         "answers=state.answers, prefill=self.prior)\n",
         'answers=setattr(_Answer, "n", getattr(_Answer, "n", -1) + 1) or _Answer.n, prefill=self.prior)\n',
         (
@@ -285,7 +285,7 @@ IN_PROCESSES = (
     Mutant(
         "the model is read from the environment",
         "RUN-19, law 2",
-        "acts/asking.py",
+        "runtime/model_call.py",
         '        provider = self.step.world.provider(context.provider or "", context.model or "")\n',
         '        provider = self.step.world.provider(*__import__("os").environ["WAKELOG_MODEL"].split(":", 1))\n',
         (f"{CONFIGURATION}::test_the_turn_ends_as_it_would_have[_killed_in_its_reply]",),
@@ -293,7 +293,7 @@ IN_PROCESSES = (
     Mutant(
         "the folder is the waker's",
         "RUN-19, law 2",
-        "acts/step.py",
+        "runtime/step.py",
         "        return self.card.cwd\n",
         '        return ""\n',
         (f"{CONFIGURATION}::test_the_turn_ends_as_it_would_have[_killed_in_its_reply]",),
@@ -301,7 +301,7 @@ IN_PROCESSES = (
     Mutant(
         "the policy is the default",
         "RUN-19, law 2",
-        "turn/sight.py",
+        "decide/snapshot.py",
         "policy_in_force(state.context, rules)",
         "policy_in_force(None, rules)",
         (f"{CONFIGURATION}::test_the_turn_ends_as_it_would_have[_killed_in_its_tool]",),
@@ -309,7 +309,7 @@ IN_PROCESSES = (
     Mutant(
         "a tool that may never run twice is begun twice",
         "law 6, RUN-6",
-        "turn/calls.py",
+        "decide/open_tool_calls.py",
         '        is_unknown = call.doubtful or call.replay == "never"\n',
         "        is_unknown = call.doubtful\n",
         (
@@ -320,7 +320,7 @@ IN_PROCESSES = (
     Mutant(
         "receipts are not asked for",
         "RUN-6",
-        "turn/calls.py",
+        "decide/open_tool_calls.py",
         '        is_unknown = call.doubtful or call.replay == "never"\n',
         '        is_unknown = call.doubtful or call.replay != "safe"\n',
         (
@@ -331,7 +331,7 @@ IN_PROCESSES = (
     Mutant(
         "a safe tool is not run again",
         "RUN-6",
-        "turn/calls.py",
+        "decide/open_tool_calls.py",
         '        is_unknown = call.doubtful or call.replay == "never"\n',
         '        is_unknown = call.doubtful or call.replay != "receipt"\n',
         (f"{EXERCISES}::test_advanced_kill_in_the_tool_and_it_runs_exactly_once[before-safe]",),

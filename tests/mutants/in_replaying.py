@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 
-DELIVERING = "tests/acts/test_delivering.py"
+DELIVERING = "tests/runtime/test_delivery.py"
 VERIFY = "tests/replaying/test_verifying.py"
 PLAYS = "tests/laws/test_kernel_replay.py::test_whatever_happens_it_rests_and_can_be_replayed"
 

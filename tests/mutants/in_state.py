@@ -4,8 +4,8 @@ from tests.mutants.mutant import Mutant
 
 QUEUE = "tests/test_queue.py"
 ENDING = "tests/test_ending.py"
-UPTIME = "tests/views/test_uptime.py"
-DORMANT = "tests/views/test_dormant.py"
+UPTIME = "tests/projections/test_uptime.py"
+DORMANT = "tests/projections/test_dormant.py"
 MOVED = f"{QUEUE}::test_it_is_taken_up_at_the_new_head_once[memory]"
 READ_PAST = f"{QUEUE}::test_an_older_compaction_is_read_past_once"
 SUITE = "tests/stores/test_memory.py::TestMemoryStore"
@@ -14,7 +14,7 @@ IN_STATE = (
     Mutant(
         "a message stays on the branch it was queued on",
         "RUN-22",
-        "views/queue.py",
+        "projections/queue.py",
         "    if rules < 2:\n",
         "    if rules:\n",
         (MOVED, "tests/test_cases.py::test_case[whole-120-queued-on-a-branch-that-was-left]"),
@@ -22,7 +22,7 @@ IN_STATE = (
     Mutant(
         "a message is taken up on each branch",
         "RUN-22",
-        "views/queue.py",
+        "projections/queue.py",
         "    return tuple(queued for queued in found if queued.id not in said)\n",
         "    return tuple(found)\n",
         ("tests/test_cases.py::test_case[whole-122-taken-up-once]",),
@@ -30,7 +30,7 @@ IN_STATE = (
     Mutant(
         "requests move with the head",
         "RUN-22",
-        "views/queue.py",
+        "projections/queue.py",
         "    found = [queued for queued in (*carried, *later) if queued.mode in MESSAGE_MODES]\n",
         "    found = [*carried, *later]\n",
         (f"{QUEUE}::test_requests_do_not_move_with_the_head",),
@@ -38,7 +38,7 @@ IN_STATE = (
     Mutant(
         "rules 1 find the queue of rules 2",
         "RUN-22, law 11",
-        "turn/sight.py",
+        "decide/snapshot.py",
         "queue_at_head(tree, open_work.queue, rules)",
         "queue_at_head(tree, open_work.queue)",
         (f"{QUEUE}::test_rules_1_take_up_on_their_own_branch_only",),
@@ -94,7 +94,7 @@ IN_STATE = (
     Mutant(
         "a dead worker is up until the next one comes",
         "ST-3",
-        "views/uptime.py",
+        "projections/uptime.py",
         '    if activity.event == "left" and found.attached_at is not None:\n'
         "        return Uptime(found.ended_ms + elapsed_ms(found.attached_at, activity.timestamp))\n"
         "    return Uptime(found.total_ms, ",
@@ -105,7 +105,7 @@ IN_STATE = (
     Mutant(
         "what people write counts as work",
         "ST-3",
-        "views/uptime.py",
+        "projections/uptime.py",
         "self.found.attached_at is not None and _is_a_workers(value, self._reruns)",
         "self.found.attached_at is not None",
         (f"{UPTIME}::test_a_worker_that_did_nothing_counts_nothing",),
@@ -113,7 +113,7 @@ IN_STATE = (
     Mutant(
         "sums of rules 1 are believed",
         "ST-3",
-        "views/uptime.py",
+        "projections/uptime.py",
         "        case Compaction(state=FoldState() as state) if state.rules >= 2:\n",
         "        case Compaction(state=FoldState() as state):\n",
         (f"{UPTIME}::test_sums_of_older_compactions_are_computed_anew",),
@@ -121,7 +121,7 @@ IN_STATE = (
     Mutant(
         "a fork asks to be run",
         "RUN-15",
-        "views/state.py",
+        "projections/state.py",
         '        case Session(parent=Origin(kind="fork")):\n            return True\n',
         "",
         (f"{DORMANT}::test_it_is_dormant_until_somebody_asks[forked]",),
@@ -129,7 +129,7 @@ IN_STATE = (
     Mutant(
         "a moved head asks to be run",
         "RUN-15",
-        "views/state.py",
+        "projections/state.py",
         "            return reason is None\n",
         "            return False\n",
         (f"{DORMANT}::test_it_is_dormant_until_somebody_asks[moved]",),
@@ -137,7 +137,7 @@ IN_STATE = (
     Mutant(
         "a retry does not ask to be run",
         "RUN-15",
-        "people.py",
+        "runtime/user_actions.py",
         'session.move_head(place, reason="retry")',
         "session.move_head(place)",
         ("tests/cli/test_ending.py::test_a_retry_is_a_request_to_run",),

@@ -236,7 +236,7 @@ IN_STORES = (
     Mutant(
         "a wake looks at no owner",
         "law 13",
-        "waking.py",
+        "runtime/wake.py",
         "    check_custody(session)\n",
         "",
         (f"{FOREIGN}::test_a_wake_is_refused_before_anything_is_written",),
@@ -260,7 +260,7 @@ IN_STORES = (
     Mutant(
         "the logs that a fork reads through are not judged",
         "law 13",
-        "acts/checking.py",
+        "runtime/checks.py",
         "        found += session.store.custody(parent)\n",
         "        pass\n",
         (f"{FOREIGN}::test_a_fork_is_judged_with_the_logs_that_it_reads_through",),
@@ -268,7 +268,7 @@ IN_STORES = (
     Mutant(
         "blobs are not judged",
         "law 13",
-        "acts/checking.py",
+        "runtime/checks.py",
         "    blobs = _blobs_named(session)\n",
         "    blobs: list[str] = []\n",
         (f"{FOREIGN}::test_every_change_of_every_file",),

@@ -5,7 +5,7 @@ from tests.mutants.mutant import Mutant
 CHANGES = "tests/tools/test_changes.py"
 FILES = "tests/tools/test_files.py"
 FUNCTION = "tests/tools/test_function_tool.py"
-CLIP = "tests/turn/test_clip.py"
+CLIP = "tests/decide/test_clip.py"
 SHELL = "tests/tools/test_shell.py"
 
 IN_TOOLS = (
@@ -63,7 +63,7 @@ IN_TOOLS = (
     Mutant(
         "what is left out is not counted",
         "VIEW-6",
-        "turn/clip.py",
+        "decide/clip.py",
         "mark(len(whole) - len(head) - len(tail))",
         "mark(len(whole) - len(head))",
         (f"{CLIP}::test_every_byte_is_kept_or_counted",),

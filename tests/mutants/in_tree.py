@@ -4,7 +4,7 @@ from tests.mutants.mutant import Mutant
 
 CASE = "tests/test_cases.py::test_case"
 TAIL = "tests/laws/test_tail.py"
-SHARP = "tests/views/test_sharp_edges.py"
+SHARP = "tests/projections/test_sharp_edges.py"
 
 IN_TREE = (
     Mutant(

@@ -1,6 +1,5 @@
 """All mutants, room by room, and the rows that at least one of them must break."""
 
-from tests.mutants.in_acts import IN_ACTS
 from tests.mutants.in_anthropic import IN_ANTHROPIC
 from tests.mutants.in_blobs import IN_BLOBS
 from tests.mutants.in_catalogs import IN_CATALOGS
@@ -9,6 +8,7 @@ from tests.mutants.in_chat import IN_CHAT
 from tests.mutants.in_cli import IN_CLI
 from tests.mutants.in_damage import IN_DAMAGE
 from tests.mutants.in_databases import IN_DATABASES
+from tests.mutants.in_decide import IN_DECIDE
 from tests.mutants.in_doors import IN_DOORS
 from tests.mutants.in_doubt import IN_DOUBT
 from tests.mutants.in_leases import IN_LEASES
@@ -16,21 +16,21 @@ from tests.mutants.in_log import IN_LOG
 from tests.mutants.in_mcp import IN_MCP
 from tests.mutants.in_openai import IN_OPENAI
 from tests.mutants.in_processes import IN_PROCESSES
+from tests.mutants.in_projections import IN_PROJECTIONS
 from tests.mutants.in_providers import IN_PROVIDERS
 from tests.mutants.in_replaying import IN_REPLAYING
+from tests.mutants.in_runtime import IN_RUNTIME
 from tests.mutants.in_session import IN_SESSION
 from tests.mutants.in_state import IN_STATE
 from tests.mutants.in_stores import IN_STORES
 from tests.mutants.in_tools import IN_TOOLS
 from tests.mutants.in_tree import IN_TREE
-from tests.mutants.in_turn import IN_TURN
-from tests.mutants.in_views import IN_VIEWS
 
 MUTANTS = (
-    *(*IN_LOG, *IN_TREE, *IN_VIEWS, *IN_TURN, *IN_DAMAGE),
+    *(*IN_LOG, *IN_TREE, *IN_PROJECTIONS, *IN_DECIDE, *IN_DAMAGE),
     *(*IN_STORES, *IN_DATABASES, *IN_DOUBT, *IN_CATALOGS, *IN_BLOBS, *IN_SESSION, *IN_STATE),
     *(*IN_PROVIDERS, *IN_DOORS, *IN_ANTHROPIC, *IN_OPENAI, *IN_TOOLS, *IN_MCP, *IN_CHANNELS),
-    *(*IN_ACTS, *IN_LEASES, *IN_PROCESSES, *IN_REPLAYING, *IN_CLI, *IN_CHAT),
+    *(*IN_RUNTIME, *IN_LEASES, *IN_PROCESSES, *IN_REPLAYING, *IN_CLI, *IN_CHAT),
 )
 # The laws and requirements that the code of today meets. A row without a mutant is a test nobody has seen fail.
 MUST_BREAK = (

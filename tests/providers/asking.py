@@ -3,9 +3,9 @@
 import asyncio
 
 from wakelog.log.content import Text, ToolCall
+from wakelog.log.deltas import CallDelta, TextDelta, ThinkingDelta
 from wakelog.ports import Request
-from wakelog.turn.deltas import CallDelta, TextDelta, ThinkingDelta
-from wakelog.views.context import ContextMessage
+from wakelog.projections.context import ContextMessage
 
 TOOLS = tuple(
     {"name": name, "description": "", "schema": {}}

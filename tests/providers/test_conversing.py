@@ -16,10 +16,10 @@ from tests.loopback import CUT, Answer, Hold, Loopback, events
 from tests.providers.asking import deltas, request, text_of
 from tests.providers.doors import KEY, RIGS
 from wakelog.errors import UsageError
+from wakelog.log.deltas import Finished
 from wakelog.providers.conversing import converse
 from wakelog.providers.door import Door
 from wakelog.providers.endpoints import Server
-from wakelog.turn.deltas import Finished
 
 PAGE = Answer([b"<html>Please log in</html>"], 200, {"content-type": "text/html; charset=utf-8"})
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from tests.providers.asking import TOOLS, assistant, calls_of, deltas, request, result, text_of, user
+from wakelog.log.deltas import Finished, TextDelta
 from wakelog.ports import Invocation
 from wakelog.providers.demo import DemoProvider
 from wakelog.tools.builtin import builtin_tools
-from wakelog.turn.deltas import Finished, TextDelta
 
 
 def ask(*messages, tools=TOOLS, **more):

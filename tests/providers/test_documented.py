@@ -12,9 +12,9 @@ import pytest
 
 from tests.providers.asking import deltas, request
 from wakelog.errors import UsageError
+from wakelog.log.deltas import Faulted, Finished
 from wakelog.providers.phrases import understood
 from wakelog.providers.scripted import DELTA_CHARS, ScriptedCall, ScriptedFault, ScriptedProvider, ScriptedReply
-from wakelog.turn.deltas import Faulted, Finished
 
 TEXT = (Path(__file__).parents[2] / "docs" / "scripted.md").read_text()
 FENCES = re.findall(r"^```(\w+)(?: (\w+))?\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)

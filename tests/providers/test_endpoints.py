@@ -6,9 +6,9 @@ from tests.loopback import Answer, Loopback
 from tests.providers.asking import deltas, request
 from tests.providers.doors import RIGS
 from wakelog.errors import UsageError
+from wakelog.log.deltas import Finished
 from wakelog.providers.door import Door
 from wakelog.providers.endpoints import Server, check_trusted, server_of
-from wakelog.turn.deltas import Finished
 
 OWN = "https://api.example.com/v1"
 

@@ -10,8 +10,8 @@ from tests.providers.asking import assistant, deltas, user
 from tests.providers.asking import request as asking
 from tests.providers.doors import RIGS
 from wakelog.log.content import Audio, Image, Text
-from wakelog.turn.deltas import CallDelta
-from wakelog.views.context import ContextMessage
+from wakelog.log.deltas import CallDelta
+from wakelog.projections.context import ContextMessage
 
 PNG = Image(mime_type="image/png", data="iVBORw==")
 WAV = Audio(mime_type="audio/wav", data="UklGRg==")

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tests.providers.asking import assistant, calls_of, deltas, request, text_of, thinking_of, user
 from wakelog.errors import UsageError
 from wakelog.log.content import Usage
+from wakelog.log.deltas import CallDelta, Faulted, Finished, TextDelta, ThinkingDelta
+from wakelog.projections.context import estimate_tokens, message_tokens
 from wakelog.providers import playing
 from wakelog.providers.scripted import ScriptedProvider
-from wakelog.turn.deltas import CallDelta, Faulted, Finished, TextDelta, ThinkingDelta
-from wakelog.views.context import estimate_tokens, message_tokens
 
 
 def write(tmp_path, *lines):

@@ -10,14 +10,14 @@ from tests.loopback import CUT, Answer, Hold, Loopback
 from tests.providers.doors import KEY, RIGS
 from tests.providers.openai.living import Ahead
 from wakelog.agent import Agent
-from wakelog.live import live_world
+from wakelog.decide.decisions import Rest
 from wakelog.log.content import Reply
 from wakelog.log.entry import Cancelled, Failed, Message, Queued
 from wakelog.providers.door import Door
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
-from wakelog.turn.decisions import Rest
-from wakelog.waking import wake
 
 # What a server does instead of answering, and what it is called.
 FAULTS = {

@@ -1,9 +1,9 @@
 """RUN-14: what was given to the runtime and what it wrote itself, told apart line by line."""
 
-from tests.acts.rigs import Rig, asks
+from tests.runtime.rigs import Rig, asks
 from wakelog.log.entry import Call, Spawned
-from wakelog.people import rerun
 from wakelog.replaying.recording import ids_made, record
+from wakelog.runtime.user_actions import rerun
 
 
 def _script(rig):

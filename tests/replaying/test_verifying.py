@@ -8,11 +8,12 @@ import sys
 
 import pytest
 
-import wakelog.live
 import wakelog.providers
+import wakelog.runtime.live
 import wakelog.tools
-from tests.acts.rigs import Rig
 from tests.laws.plays import Play
+from tests.runtime.rigs import Rig
+from wakelog.decide.decisions import Await, Rest
 from wakelog.log.content import Reply, ToolResult
 from wakelog.log.end import End
 from wakelog.log.entry import Activity, Call, Message, Sent
@@ -21,7 +22,6 @@ from wakelog.reading import read_log
 from wakelog.replaying.verifying import replay
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.dying import Died
-from wakelog.turn.decisions import Await, Rest
 
 SEED = 7
 ACTIONS = [("say", 1), ("interrupt", 2), ("agent", 6), ("say", 3), ("fold", 4), ("say", 5), ("say", 6), ("say", 7)]
@@ -187,9 +187,9 @@ def test_nothing_outside_the_log_is_touched(play, monkeypatch):
                 (asyncio, "create_subprocess_exec"),
                 (asyncio, "create_subprocess_shell"),
                 (os, "getenv"),
-                (wakelog.live, "open_provider"),
-                (wakelog.live, "builtin_tools"),
-                (wakelog.live, "live_world"),
+                (wakelog.runtime.live, "open_provider"),
+                (wakelog.runtime.live, "builtin_tools"),
+                (wakelog.runtime.live, "live_world"),
                 (wakelog.providers, "open_provider"),
                 (wakelog.tools, "builtin_tools"),
             ]:

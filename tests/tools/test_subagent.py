@@ -3,10 +3,10 @@
 import pytest
 
 from wakelog.agent import tools_told
+from wakelog.decide.policy import Policy, policy_written
 from wakelog.errors import Damaged
 from wakelog.stores.memory import MemoryStore
 from wakelog.tools.subagent import OtherAgent, SubAgentTool, others_in
-from wakelog.turn.policy import Policy, policy_written
 
 OTHERS = {
     "reviewer": OtherAgent(

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import click
 
-from wakelog.acts.requests import context_at, request_of, seen_by
 from wakelog.cli.addresses import Address, find_entry
 from wakelog.cli.draw import Look, clip, look
 from wakelog.cli.failures import DAMAGED, note, stop_if_damaged
@@ -23,10 +22,11 @@ from wakelog.log.codec import canonical
 from wakelog.log.content import Reply, ToolCall
 from wakelog.log.entry import Call, Compaction, Failed, Message
 from wakelog.ports import Request
+from wakelog.projections.context import Context, ContextMessage, message_tokens
+from wakelog.projections.request_diff import Difference, difference
+from wakelog.projections.transcript import show_parts
 from wakelog.reading import Log, read_log
-from wakelog.views.context import Context, ContextMessage, message_tokens
-from wakelog.views.difference import Difference, difference
-from wakelog.views.transcript import show_parts
+from wakelog.runtime.model_request import context_at, request_of, seen_by
 
 _BRIEF_CHARS = 200
 _STYLES = {"user": "user", "assistant": "model", "toolResult": "tool"}

@@ -12,8 +12,8 @@ from wakelog.cli.places import Place
 from wakelog.cli.progress import watched
 from wakelog.cli.safe import json_line, visible
 from wakelog.cli.times import parse_span, plural, size, span
-from wakelog.collecting import Collected, collect
 from wakelog.ports import StoredBlob
+from wakelog.transfer.garbage import Collected, collect
 
 _SHOWN = 20
 

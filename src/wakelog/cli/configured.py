@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from wakelog.acts.checking import check_askable, check_custody, check_model, needs_model
 from wakelog.cli.behind import behind
 from wakelog.cli.failures import note
 from wakelog.cli.kept_keys import KEPT, ByCommand
@@ -22,15 +21,16 @@ from wakelog.cli.places import opened_store
 from wakelog.config import Config, ProviderConfig, key_for, load_config, run_key_command
 from wakelog.config.names import ADDRESS_VARIABLES, KEY_VARIABLES
 from wakelog.errors import UsageError
-from wakelog.live import live_world
 from wakelog.ports import Catalog, Channel, Provider, Store
+from wakelog.projections.state import branch_state
 from wakelog.providers import is_installed, open_provider, spelled
+from wakelog.runtime.checks import check_askable, check_custody, check_model, needs_model
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import what_next
+from wakelog.runtime.world import World
 from wakelog.session import Session
 from wakelog.stores import open_catalog
 from wakelog.tools.mcp import Servers
-from wakelog.views.state import branch_state
-from wakelog.waking import what_next
-from wakelog.world import World
 
 
 def configured(cwd: str, *, model: str, quiet: bool = False) -> Config:

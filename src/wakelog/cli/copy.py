@@ -20,10 +20,10 @@ from wakelog.cli.places import Place, opened_store
 from wakelog.cli.progress import watched
 from wakelog.cli.safe import visible
 from wakelog.cli.times import plural, size
-from wakelog.copying import Copied
-from wakelog.copying import copy as copy_sessions
 from wakelog.errors import UsageError
 from wakelog.ports import Store
+from wakelog.transfer import Copied
+from wakelog.transfer import copy as copy_sessions
 
 _STYLES = {"copied": "good", "pending": "bold", "conflict": "bad", "failed": "bad"}
 _SPOKEN = {"unchanged": "unchanged", "conflict": "in conflict", "failed": "failed"}

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import click
 
-from wakelog.acts.checking import check_custody
 from wakelog.cli.addresses import Address, find, find_entry
 from wakelog.cli.draw import Cell, Column, Look, look, table
 from wakelog.cli.failures import DAMAGED, NEEDS_ATTENTION, note, note_damage, note_written, report
@@ -25,9 +24,10 @@ from wakelog.cli.wake import wake_and_finish
 from wakelog.cli.write import put_entry
 from wakelog.errors import NotFound, UsageError, WakelogError
 from wakelog.log.entry import Entry
-from wakelog.people import DecisionWord, questions, resolve
-from wakelog.people import cancel as cancel_turn
-from wakelog.people import rerun as run_again
+from wakelog.runtime.checks import check_custody
+from wakelog.runtime.user_actions import DecisionWord, questions, resolve
+from wakelog.runtime.user_actions import cancel as cancel_turn
+from wakelog.runtime.user_actions import rerun as run_again
 from wakelog.session import Session
 
 _DECISIONS: dict[str, DecisionWord] = {

@@ -28,14 +28,14 @@ from wakelog.cli.safe import visible
 from wakelog.cli.serving import OneLoop
 from wakelog.cli.times import now_ms, plural
 from wakelog.cli.transcripts import telling
+from wakelog.decide.decisions import Await, Rest
 from wakelog.errors import WakelogError
 from wakelog.log.entry import Failed, Owed
-from wakelog.people import cancel
+from wakelog.projections.state import branch_state
+from wakelog.runtime.user_actions import cancel
+from wakelog.runtime.wake import Report, wake
 from wakelog.session import Session
 from wakelog.tools.mcp import Servers
-from wakelog.turn.decisions import Await, Rest
-from wakelog.views.state import branch_state
-from wakelog.waking import Report, wake
 
 _CODES = {
     "rest": 0,

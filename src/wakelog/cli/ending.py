@@ -9,8 +9,8 @@ from wakelog.cli.failures import note, note_written
 from wakelog.cli.options import Asked, command, session_argument
 from wakelog.cli.output import put, put_json
 from wakelog.errors import UsageError
+from wakelog.projections.unfinished import Dropped, Ended
 from wakelog.session import Session
-from wakelog.views.dropping import Dropped, Ended
 
 
 @command(

@@ -21,10 +21,10 @@ from wakelog.log.id_table import NONE
 from wakelog.log.lines import Damage
 from wakelog.log.tail import MESSAGE_MODES
 from wakelog.overviews import scan_with_overview
+from wakelog.projections.overview import Overview
+from wakelog.projections.state import queued_on
+from wakelog.projections.transcript import queue_rows
 from wakelog.scanning import Scan, path_entries, scan_log
-from wakelog.views.overview import Overview
-from wakelog.views.state import queued_on
-from wakelog.views.transcript import queue_rows
 
 _LINES_OF_A_PIECE = 1_000
 

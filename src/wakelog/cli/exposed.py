@@ -1,6 +1,6 @@
 """One line on stderr, at most, about files of a store that other users own or may write to.
 
-A command that reads gives its output all the same; a command that runs an agent refuses (`acts/checking.py`), and its
+A command that reads gives its output all the same; a command that runs an agent refuses (`runtime/checks.py`), and its
 error replaces the line. The stores and sessions of a command are remembered in the context of the command.
 """
 

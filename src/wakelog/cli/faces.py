@@ -21,8 +21,8 @@ from wakelog.cli.tries import Tries
 from wakelog.log.content import Reply, ToolCall, ToolResult
 from wakelog.log.entry import Compaction, Entry, Message, Spawned, ToolStarted
 from wakelog.ports import Channel
+from wakelog.projections.pending import pending
 from wakelog.session import Session
-from wakelog.views.pending import pending
 
 # The standard output of whoever wakes, whatever is written there.
 CHANNEL = "terminal"

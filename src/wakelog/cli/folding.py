@@ -4,9 +4,9 @@ import asyncio
 
 from wakelog.cli.configured import world_for
 from wakelog.cli.failures import note
-from wakelog.compacting import fold_now
 from wakelog.errors import WakelogError
 from wakelog.log.entry import Compaction, Entry
+from wakelog.runtime.manual_compaction import fold_now
 from wakelog.session import Session
 
 

@@ -24,12 +24,12 @@ from wakelog.cli.times import now_ms
 from wakelog.cli.transcripts import draw_rows, dressed, how_to_continue
 from wakelog.journals import read_journals
 from wakelog.log.content import Reply
+from wakelog.log.deltas import TextDelta
 from wakelog.log.entry import Attention, AttentionResolved, Entry, Head, Message, Partial, Queued, Resumed, ToolStarted
 from wakelog.log.lines import Damage, Reader
 from wakelog.log.tree import Branch
+from wakelog.projections.transcript import transcript
 from wakelog.reading import Log, read_active
-from wakelog.turn.deltas import TextDelta
-from wakelog.views.transcript import transcript
 
 _WAIT_S = 1.0
 _INDENT = 5

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import msgspec
 
 from wakelog.log.content import Reply
+from wakelog.log.deltas import Spoken, delta_of
 from wakelog.log.entry import Entry, Message, Partial, Resumed
 from wakelog.ports import News
-from wakelog.turn.deltas import Spoken, delta_of
 
 
 class Streamed(msgspec.Struct, frozen=True):

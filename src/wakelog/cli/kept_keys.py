@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from wakelog.acts.checking import check_askable
 from wakelog.cli.behind import behind
 from wakelog.errors import UsageError
+from wakelog.log.deltas import Delta, Faulted
 from wakelog.ports import Provider, Request
-from wakelog.turn.deltas import Delta, Faulted
+from wakelog.runtime.checks import check_askable
 
 
 class KeptKeys:

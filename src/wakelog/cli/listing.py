@@ -24,8 +24,8 @@ from wakelog.cli.safe import first_line, json_line, visible
 from wakelog.cli.times import ago, now_ms, plural
 from wakelog.errors import UsageError
 from wakelog.ports import Catalog, Hit, Store
+from wakelog.projections.session_row import SessionRow
 from wakelog.stores.catalog.query import with_folders
-from wakelog.views.session_row import SessionRow
 
 _SHOWN_ON_TERMINAL = 30
 _TIMES = 10

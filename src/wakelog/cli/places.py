@@ -19,10 +19,10 @@ from wakelog.cli.progress import watched
 from wakelog.errors import WakelogError
 from wakelog.log.times import parse_ms
 from wakelog.ports import Catalog, Store
+from wakelog.projections.session_row import SessionRow
 from wakelog.projects import is_configured
 from wakelog.stores import has_own_catalog, open_catalog, open_store
 from wakelog.stores.retrying import with_retries
-from wakelog.views.session_row import SessionRow
 
 _NAMES_COMPLETED = 200
 _PAGE = 20

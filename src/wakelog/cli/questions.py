@@ -14,17 +14,17 @@ from wakelog.cli.faces import tell
 from wakelog.cli.safe import visible, visible_lines
 from wakelog.cli.terms import allow_always
 from wakelog.cli.times import ago
+from wakelog.decide.damage import DAMAGE, notice_text
 from wakelog.errors import NotFound
 from wakelog.log.codec import canonical
 from wakelog.log.entry import Origin
 from wakelog.log.entry import Session as SessionEntry
-from wakelog.people import DecisionWord, Question, questions, resolve
 from wakelog.ports import Store
+from wakelog.projections.losses import losses
+from wakelog.projections.pending import pending
 from wakelog.reading import read_first
+from wakelog.runtime.user_actions import DecisionWord, Question, questions, resolve
 from wakelog.session import Session
-from wakelog.turn.damage import DAMAGE, notice_text
-from wakelog.views.losses import losses
-from wakelog.views.pending import pending
 
 _WHY = {
     "approve": "wants to run",

@@ -17,11 +17,11 @@ from wakelog.cli.weighing import beside
 from wakelog.errors import UsageError
 from wakelog.log.codec import canonical
 from wakelog.log.content import ToolCall, Usage
+from wakelog.projections.context import Context, ContextMessage, build_context, message_tokens
+from wakelog.projections.transcript import show_parts
+from wakelog.projections.usage import Spent, usage_by_branch
+from wakelog.projections.usage import usage as add_up
 from wakelog.reading import Log, read_log
-from wakelog.views.context import Context, ContextMessage, build_context, message_tokens
-from wakelog.views.transcript import show_parts
-from wakelog.views.usage import Spent, usage_by_branch
-from wakelog.views.usage import usage as add_up
 
 _LINES = 3
 """How many lines of a message are shown."""

@@ -25,10 +25,10 @@ from wakelog.config.names import TOOL_NAMES
 from wakelog.errors import Conflict, UsageError
 from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import Entry
+from wakelog.projections.context import parse_strategy
+from wakelog.projections.state import session_state
+from wakelog.runtime.wake import what_next
 from wakelog.session import Session
-from wakelog.views.context import parse_strategy
-from wakelog.views.state import session_state
-from wakelog.waking import what_next
 
 
 @command(

@@ -18,8 +18,8 @@ from wakelog.log.content import Prompt
 from wakelog.log.entry import Message, Spawned
 from wakelog.log.lines import Damage
 from wakelog.ports import Store
+from wakelog.projections.overview import overview
 from wakelog.reading import read_log
-from wakelog.views.overview import overview
 
 _DEPTH_MAX = 64
 _STYLES = {

@@ -17,8 +17,8 @@ from wakelog.errors import UsageError
 from wakelog.journals import NO_JOURNALS, read_journals
 from wakelog.log.entry import Entry
 from wakelog.log.tree import Branch
+from wakelog.projections.active import active as active_part
 from wakelog.reading import Log
-from wakelog.views.active import active as active_part
 
 
 @command(

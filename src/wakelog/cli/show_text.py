@@ -15,10 +15,10 @@ from wakelog.cli.times import ago, lasted, now_ms, plural
 from wakelog.cli.transcripts import draw_rows, dressed
 from wakelog.journals import JournalTexts
 from wakelog.log.tree import Branch
+from wakelog.projections.overview import overview
+from wakelog.projections.queue import waiting_messages
+from wakelog.projections.transcript import count_messages, transcript
 from wakelog.reading import Log
-from wakelog.views.overview import overview
-from wakelog.views.queue import waiting_messages
-from wakelog.views.transcript import count_messages, transcript
 
 
 def transcript_lines(

@@ -10,9 +10,9 @@ from wakelog.cli.stage import Stage
 from wakelog.cli.times import plural, size
 from wakelog.log.content import BlobRef, ToolResult
 from wakelog.log.entry import Activity, Call, ContextRecord, Entry, Message, ToolStarted
+from wakelog.projections.context import build_context
 from wakelog.reading import Log, read_log
 from wakelog.stores import open_store
-from wakelog.views.context import build_context
 
 
 def six_answers(stage: Stage, session: str) -> None:

@@ -18,8 +18,8 @@ from wakelog.journals import read_journals
 from wakelog.log.entry import Entry
 from wakelog.log.lines import Line, Reader
 from wakelog.log.seal import seq_of
+from wakelog.projections.transcript import journal_rows
 from wakelog.reading import read_log
-from wakelog.views.transcript import journal_rows
 
 
 @command(

@@ -12,8 +12,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from wakelog.acts.checking import check_custody, check_store_custody
-from wakelog.acts.requests import declared_tools, text_of
 from wakelog.agent import ABSENT, Agent, absence, check_agreed, told, tools_told
 from wakelog.cli.configured import Meant, check_likely, check_meant, configured
 from wakelog.cli.failures import note
@@ -22,19 +20,21 @@ from wakelog.config import Plan, load_config, plan_of
 from wakelog.config.names import TOOL_NAMES
 from wakelog.config.shape import quoted
 from wakelog.config.values import DEFAULT_AGENT
+from wakelog.decide.policy import Approval, Policy, policy_in_force, policy_written
 from wakelog.errors import Conflict, UsageError
 from wakelog.instructions import Instructions, instructed
 from wakelog.log.codec import canonical
 from wakelog.log.entry import ContextRecord, ModelChange
 from wakelog.ports import Store, Tool
+from wakelog.projections.state import BranchState, branch_state
 from wakelog.providers import check_known, split_model
+from wakelog.redaction.redactor import redact, redact_value
+from wakelog.runtime.checks import check_custody, check_store_custody
+from wakelog.runtime.model_request import declared_tools, text_of
 from wakelog.session import Session
 from wakelog.tools import BUILTIN_NAMES, builtin_tools
 from wakelog.tools.mcp import Servers, mcp_tools
 from wakelog.tools.subagent import OtherAgent, SubAgentTool, others_in
-from wakelog.turn.policy import Approval, Policy, policy_in_force, policy_written
-from wakelog.turn.redaction import redact, redact_value
-from wakelog.views.state import BranchState, branch_state
 
 _HOW_TO_NAME_ONE = (
     "set ANTHROPIC_API_KEY and say --model anthropic:NAME (or OPENAI_API_KEY and openai:NAME), or try --model demo"

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from wakelog.acts.checking import check_custody
 from wakelog.cli.behind import behind
 from wakelog.cli.configured import check_session
 from wakelog.cli.driving import Ending, Run, ending_of, heeding
@@ -22,12 +21,13 @@ from wakelog.cli.options import Asked
 from wakelog.cli.places import Place
 from wakelog.errors import WakelogError
 from wakelog.log.entry import Session as SessionEntry
-from wakelog.people import has_failed, retry
 from wakelog.ports import Store
+from wakelog.projections.session_row import SessionRow
+from wakelog.projections.state import is_dormant
 from wakelog.reading import read_first
+from wakelog.runtime.checks import check_custody
+from wakelog.runtime.user_actions import has_failed, retry
 from wakelog.session import Session
-from wakelog.views.session_row import SessionRow
-from wakelog.views.state import is_dormant
 
 
 class Woken(msgspec.Struct, frozen=True):

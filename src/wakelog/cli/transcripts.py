@@ -13,7 +13,7 @@ from wakelog.cli.draw import Look, cells, clip, pad, wrap
 from wakelog.cli.safe import first_line, visible, visible_lines
 from wakelog.cli.times import ago, lasted
 from wakelog.log.codec import canonical
-from wakelog.views.transcript import Row
+from wakelog.projections.transcript import Row
 
 FOLDED_LINES = 4
 _FOLDED_SUMMARY_LINES = 12

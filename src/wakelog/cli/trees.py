@@ -24,8 +24,8 @@ from wakelog.cli.transcripts import telling, who
 from wakelog.log.content import Reply, ToolResult
 from wakelog.log.entry import ContextRecord, Entry, Message
 from wakelog.log.tree import Branch, Tree
+from wakelog.projections.transcript import Row, transcript
 from wakelog.reading import Log, read_log
-from wakelog.views.transcript import Row, transcript
 
 _GRAPH_MAX = 40
 _TEXT_MAX = 80

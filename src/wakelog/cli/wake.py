@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from wakelog.acts.checking import check_custody
 from wakelog.cli.addresses import find
 from wakelog.cli.configured import check_session
 from wakelog.cli.driving import Ending, Manner, can_ask, drive, finish, put_end, tell_end
@@ -32,10 +31,11 @@ from wakelog.cli.progress import watched
 from wakelog.cli.serving import OneLoop
 from wakelog.cli.together import Together, Woken
 from wakelog.errors import Conflict, Untrusted, UsageError
-from wakelog.people import has_failed
-from wakelog.people import retry as retry_turn
+from wakelog.projections.session_row import SessionRow
+from wakelog.runtime.checks import check_custody
+from wakelog.runtime.user_actions import has_failed
+from wakelog.runtime.user_actions import retry as retry_turn
 from wakelog.session import Session
-from wakelog.views.session_row import SessionRow
 
 # What may owe something. A log that is damaged, cannot be summarised, or may not be read by this user, may too.
 _MAY_OWE = ("owes", "undelivered", "waiting", "damaged", "inaccessible", "unknown")

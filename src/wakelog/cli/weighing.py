@@ -6,7 +6,7 @@ begins; until then what the last call was handed is the best guess.
 
 from wakelog.log.entry import Call
 from wakelog.log.tree import Branch
-from wakelog.views.context import Context
+from wakelog.projections.context import Context
 
 
 def beside(built: Context, branch: Branch) -> dict[str, int]:

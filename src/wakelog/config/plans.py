@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from wakelog.config.values import AgentConfig, Config, HookCommand, HookSetting, McpConfig, ProviderConfig
+from wakelog.decide.policy import Approval, HookTerms, Policy, Price, redact_word
 from wakelog.hooks import HOOK_NAMES
 from wakelog.providers import split_model
-from wakelog.turn.policy import Approval, HookTerms, Policy, Price, redact_word
 
 # Where everything else asks first, what only looks runs at once.
 _ONLY_LOOK: Mapping[str, Approval] = {"read": "auto", "list": "auto", "grep": "auto"}

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from wakelog.turn.redaction import redact_value
+from wakelog.redaction.redactor import redact_value
 
 KEPT_ELSEWHERE = "name the variable that holds it (key_env, bearer_env, env), or a program that prints it (key_command)"
 _NAMES = re.compile(

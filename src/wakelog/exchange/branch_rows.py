@@ -15,8 +15,8 @@ from wakelog.log.entry import Attention, AttentionResolved, Entry
 from wakelog.log.id_table import NONE
 from wakelog.log.tree import Branch
 from wakelog.ports import Store
+from wakelog.projections.transcript import Beside, Row, answers, results_in, stretch_rows
 from wakelog.scanning import Scan, path_entries
-from wakelog.views.transcript import Beside, Row, answers, results_in, stretch_rows
 
 STRETCH_ENTRIES = 2_048
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from wakelog.log.codec import canonical
-from wakelog.views.transcript import Row
+from wakelog.projections.transcript import Row
 
 _TICKS = re.compile(r"`+")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")

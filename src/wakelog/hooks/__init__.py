@@ -8,13 +8,13 @@ Rule 3: a hook that fails does not stop the run: the model is told that it faile
 
 from collections.abc import Mapping
 
+from wakelog.decide.policy import HookTerms
 from wakelog.errors import NotFound
 from wakelog.hooks.agents import AgentList
 from wakelog.hooks.command import CommandHook
 from wakelog.hooks.environment import Environment
 from wakelog.hooks.recall import OpenCatalog, Recall
 from wakelog.ports import Hook
-from wakelog.turn.policy import HookTerms
 
 HOOK_NAMES = ("environment", "memory", "agents")
 __all__ = ["HOOK_NAMES", "OpenCatalog", "open_hook"]

@@ -4,9 +4,9 @@ from typing import Self
 
 import msgspec
 
+from wakelog.decide.policy import HookTerms
 from wakelog.errors import Damaged
 from wakelog.ports import Occasion
-from wakelog.turn.policy import HookTerms
 
 
 class Known(msgspec.Struct, frozen=True):

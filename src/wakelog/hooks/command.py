@@ -11,10 +11,10 @@ from typing import Self
 
 import msgspec
 
+from wakelog.decide.policy import HookTerms
 from wakelog.errors import Damaged
 from wakelog.ports import Occasion
 from wakelog.tools.command import run_command
-from wakelog.turn.policy import HookTerms
 
 _TIMEOUT_S = 10.0
 _TEXT_MAX_BYTES = 32 * 1024

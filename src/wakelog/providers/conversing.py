@@ -18,10 +18,10 @@ import httpx2
 import msgspec
 
 from wakelog.errors import UsageError
+from wakelog.log.deltas import Delta, Faulted, Finished
 from wakelog.providers.endpoints import Server, is_here
 from wakelog.providers.faults import fault, named, no_stream
 from wakelog.providers.sse import Events, decoded
-from wakelog.turn.deltas import Delta, Faulted, Finished
 
 # How long a stream may be silent. A model that thinks says nothing for minutes.
 SILENCE_S = 600.0

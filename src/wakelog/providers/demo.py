@@ -13,11 +13,11 @@ import msgspec
 
 from wakelog.errors import UsageError
 from wakelog.log.content import Text, ToolCall
+from wakelog.log.deltas import CallDelta, Delta
 from wakelog.ports import Request
+from wakelog.projections.context import ContextMessage
 from wakelog.providers.phrases import Step, Wish, understood
 from wakelog.providers.playing import Played, call_id, play
-from wakelog.turn.deltas import CallDelta, Delta
-from wakelog.views.context import ContextMessage
 
 _EXCERPT_LINES = 12
 _LINE_CHARS = 160

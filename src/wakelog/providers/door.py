@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 from wakelog.errors import UsageError
 from wakelog.log.content import JsonObject
+from wakelog.log.deltas import Delta, Faulted
 from wakelog.ports import Request
 from wakelog.providers.conversing import SILENCE_S, Reader, Response, Sdk, converse, opened
 from wakelog.providers.endpoints import Owner, Server, server_of
 from wakelog.providers.media import all_in_words
 from wakelog.providers.params import Params, params_of
 from wakelog.providers.playing import fail
-from wakelog.turn.deltas import Delta, Faulted
 
 _CANNOT_RESUME = Faulted("cannot_resume", "this model cannot continue a reply")
 

@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 
 import msgspec
 
-from wakelog.turn.deltas import Faulted
+from wakelog.log.deltas import Faulted
 
 KINDS = {
     "rate_limited": "the server limits how often it may be asked",

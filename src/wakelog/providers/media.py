@@ -9,7 +9,7 @@ import msgspec
 
 from wakelog.log.content import AnyPart, Image, Media, Text
 from wakelog.ports import Request
-from wakelog.views.context import ContextMessage
+from wakelog.projections.context import ContextMessage
 
 PICTURES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 """The kinds of images that every provider takes; any other would have the whole conversation refused."""

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Iterator
 import msgspec
 
 from wakelog.log.content import AnyPart, Text, Thinking, ToolCall, Usage
+from wakelog.log.deltas import CallDelta, Delta, Faulted, Finished, TextDelta, ThinkingDelta
 from wakelog.ports import Request
-from wakelog.turn.deltas import CallDelta, Delta, Faulted, Finished, TextDelta, ThinkingDelta
-from wakelog.views.context import estimate_tokens, message_tokens
+from wakelog.projections.context import estimate_tokens, message_tokens
 
 
 class Played(msgspec.Struct, frozen=True):

@@ -15,9 +15,9 @@ import msgspec
 
 from wakelog.errors import UsageError
 from wakelog.log.content import Usage
+from wakelog.log.deltas import CallDelta, Delta, Faulted
 from wakelog.ports import Request
 from wakelog.providers.playing import Played, call_id, fail, play
-from wakelog.turn.deltas import CallDelta, Delta, Faulted
 
 DELTA_CHARS = 16
 _Count = Annotated[int, msgspec.Meta(ge=0)]

@@ -9,8 +9,12 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from wakelog.channels.held import Held
+from wakelog.decide.assemble import taken_apart
+from wakelog.decide.policy import HookTerms
+from wakelog.decide.wording import unframed
 from wakelog.errors import WakelogError
 from wakelog.log.content import AnyPart, BlobRef, Content, Media, Prompt, Reply, Text, ToolResult
+from wakelog.log.deltas import Delta, Faulted, Finished, TextDelta
 from wakelog.log.entry import (
     Activity,
     Attention,
@@ -32,13 +36,9 @@ from wakelog.log.times import parse_ms
 from wakelog.ports import Answer, Invocation, Occasion, Outcome, Request, Tool
 from wakelog.replaying.recording import ids_made
 from wakelog.replaying.rerunning import ReplayedStore
+from wakelog.runtime.world import Errand, World
 from wakelog.session import Session
 from wakelog.tools.subagent import SUBAGENT_NAME, SubAgentTool
-from wakelog.turn.assemble import taken_apart
-from wakelog.turn.deltas import Delta, Faulted, Finished, TextDelta
-from wakelog.turn.policy import HookTerms
-from wakelog.turn.words import unframed
-from wakelog.world import Errand, World
 
 
 class Answers:

@@ -27,7 +27,7 @@ from wakelog.log.entry import (
     ToolStarted,
 )
 from wakelog.log.lines import Line, Reader
-from wakelog.views.losses import DAMAGE_NOTICE
+from wakelog.projections.losses import DAMAGE_NOTICE
 
 _RUNTIME = (Activity, Partial, Resumed, ToolStarted, Sent, SendFailed, Spawned, Failed, Cancelled)
 

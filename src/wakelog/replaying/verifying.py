@@ -13,7 +13,7 @@ from wakelog.reading import read_first
 from wakelog.replaying.answers import Answers
 from wakelog.replaying.recording import Recorded, record
 from wakelog.replaying.rerunning import Diverged, ReplayedStore
-from wakelog.waking import wake
+from wakelog.runtime.wake import wake
 
 _ROUNDS_MAX = 1_000
 

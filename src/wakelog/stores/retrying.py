@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Protocol, TypeVar
 
+from wakelog.decide.lease_term import retry_pause_s
 from wakelog.errors import LeaseLost, StoreError, Unavailable, WakelogError
 from wakelog.log.content import BlobRef
 from wakelog.log.lines import Line
 from wakelog.ports import Append, Blobs, Exposure, FirstLine, Lease, News, Sealed, Stat, Store, StoredBlob
 from wakelog.stores.holding import seconds_since_boot
 from wakelog.stores.time_limit import earliest_stop
-from wakelog.turn.lease_term import retry_pause_s
 
 RETRY_S = 5.0
 """How long a call is repeated while no lease is held."""

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from wakelog.acts.checking import check_custody
 from wakelog.errors import NotFound, Untrusted
 from wakelog.ports import Store
+from wakelog.runtime.checks import check_custody
 from wakelog.session import Session
 from wakelog.testing.store_rig import Rig, stored
 

@@ -12,10 +12,10 @@ from wakelog.errors import UsageError
 from wakelog.forking import fork
 from wakelog.log.entry import Activity, Call, ModelChange
 from wakelog.ports import Catalog
+from wakelog.projections.session_row import SessionRow
 from wakelog.session import Session
 from wakelog.testing.builders import Story
 from wakelog.testing.catalog_rig import CatalogRig, Shelf, change, said
-from wakelog.views.session_row import SessionRow
 
 _PAGES_MAX = 1_000
 

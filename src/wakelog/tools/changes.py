@@ -19,12 +19,12 @@ from typing import Any, Concatenate, ParamSpec
 
 import msgspec
 
+from wakelog.decide.clip import storable
 from wakelog.errors import UsageError
 from wakelog.log.digest import digest_of
 from wakelog.ports import Answer, Invocation, Outcome
 from wakelog.tools.function_tool import FunctionTool, tool
 from wakelog.tools.places import Workplace, is_binary, open_file, reaching, shown
-from wakelog.turn.clip import storable
 
 _ONE_AT_A_TIME = threading.Lock()
 _P = ParamSpec("_P")

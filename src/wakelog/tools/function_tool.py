@@ -18,11 +18,11 @@ from typing import Any, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
+from wakelog.decide.clip import storable
 from wakelog.errors import UsageError
 from wakelog.log.entry import Replay
 from wakelog.ports import Answer, Invocation, Outcome, Tool
 from wakelog.tools.schema import describe
-from wakelog.turn.clip import storable
 
 # What every tool has, see `ports.Tool`.
 _PARTS = ("name", "description", "schema", "replay", "prepare", "run", "receipt")

@@ -7,7 +7,7 @@ shown. Above it the middle is left out, nothing more is shown, and both are said
 import codecs
 from collections import deque
 
-from wakelog.turn.clip import mark
+from wakelog.decide.clip import mark
 
 KEPT_BYTES = 10 * 1024 * 1024
 

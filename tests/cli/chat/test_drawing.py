@@ -19,9 +19,9 @@ from wakelog.cli.chat.talk import Talk
 from wakelog.cli.draw import Look, cells
 from wakelog.cli.safe import hostile
 from wakelog.log.content import Prompt, ToolResult, Usage
+from wakelog.log.deltas import TextDelta
 from wakelog.log.entry import AttentionResolved, Queued
-from wakelog.turn.deltas import TextDelta
-from wakelog.views.session_row import SessionRow
+from wakelog.projections.session_row import SessionRow
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 PLAIN = Look(colour=False, width=60)

@@ -16,10 +16,10 @@ from wakelog.forking import fork
 from wakelog.log.codec import encode
 from wakelog.log.entry import Origin
 from wakelog.log.entry import Session as Begun
+from wakelog.projections.session_row import SessionRow
 from wakelog.stores.catalog.index import index_path
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.builders import Story
-from wakelog.views.session_row import SessionRow
 
 MANY = 10_000
 

@@ -9,7 +9,9 @@ from tests.cli.chat.test_blocks import blocks_of
 from wakelog.cli.chat.replies import Answer
 from wakelog.cli.chat.shown import Block, Decided, Notice, Prompted, Thought, Used
 from wakelog.cli.chat.talk import Talk
+from wakelog.decide.assemble import assemble, taken_apart
 from wakelog.log.content import Prompt, Reply, Text, Thinking, ToolCall, ToolResult
+from wakelog.log.deltas import CallDelta, TextDelta, ThinkingDelta
 from wakelog.log.entry import (
     Attention,
     AttentionResolved,
@@ -28,8 +30,6 @@ from wakelog.log.entry import (
     Spawned,
     ToolStarted,
 )
-from wakelog.turn.assemble import assemble, taken_apart
-from wakelog.turn.deltas import CallDelta, TextDelta, ThinkingDelta
 
 HERE = "crab_user_1"
 words = st.text(st.sampled_from("ab `#-\n"), max_size=12)

@@ -4,11 +4,11 @@ import pytest
 
 from wakelog.cli.chat.watching import Heard, Streamed, Watch
 from wakelog.log.content import Text
+from wakelog.log.deltas import TextDelta, piece_of
 from wakelog.log.entry import Origin, Partial, Resumed, Spawned
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.testing.builders import Story
-from wakelog.turn.deltas import TextDelta, piece_of
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ import msgspec
 
 from wakelog.agent import Agent
 from wakelog.clock import SystemClock
-from wakelog.live import live_world
 from wakelog.providers.anthropic.provider import MESSAGES
 from wakelog.providers.door import Door
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools import tool
-from wakelog.waking import wake
 
 SESSION = "s"
 MODEL = "claude-sonnet-4-6"

@@ -10,14 +10,14 @@ import json
 import anthropic
 
 from tests.loopback import Answer, events
+from wakelog.decide.assemble import Draft
 from wakelog.log.content import Text, Thinking, ToolCall
+from wakelog.log.deltas import Faulted, Finished
 from wakelog.providers.anthropic.provider import MESSAGES
 from wakelog.providers.anthropic.to_wire import to_wire
 from wakelog.providers.conversing import trusted
 from wakelog.providers.door import Door
 from wakelog.providers.params import params_of
-from wakelog.turn.assemble import Draft
-from wakelog.turn.deltas import Faulted, Finished
 
 KEY = "sk-not-a-key"
 MODEL = "claude-sonnet-4-6"

@@ -22,13 +22,13 @@ from tests.providers.anthropic.speaking import (
 )
 from tests.providers.asking import request
 from wakelog.agent import Agent
-from wakelog.live import live_world
+from wakelog.decide.decisions import Rest
 from wakelog.log.content import Reply
 from wakelog.log.entry import Failed, Message, Partial
 from wakelog.providers.anthropic.faults import broken_off
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.stores.memory import MemoryStore
-from wakelog.turn.decisions import Rest
-from wakelog.waking import wake
 
 TOO_LONG = "prompt is too long: 208656 tokens > 200000 maximum"
 TOO_MUCH = "input length and `max_tokens` exceed context limit: 178959 + 64000 > 200000, decrease input length"

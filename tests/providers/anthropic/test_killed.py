@@ -11,14 +11,14 @@ from tests.providers.anthropic.living import MODEL, SESSION, Place, world_of
 from tests.providers.anthropic.speaking import STREAMED, answer, call, provider, reply, text, thought
 from tests.providers.anthropic.validating import complaints
 from wakelog.agent import Agent
+from wakelog.decide.assemble import from_journal
+from wakelog.decide.decisions import Rest
 from wakelog.log.content import Reply, Text, Thinking, ToolResult
 from wakelog.log.entry import Call, Message, Partial, Resumed
+from wakelog.runtime.wake import wake
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.dying import Died, DyingStore
 from wakelog.tools import tool
-from wakelog.turn.assemble import from_journal
-from wakelog.turn.decisions import Rest
-from wakelog.waking import wake
 
 PAY = call(2, "toolu_1", "pay", '{"amou', 'nt": 7}')
 WHOLE = reply(thought(0, "I must ", "pay"), text(1, "I ", "pay."), PAY, stop="tool_use")

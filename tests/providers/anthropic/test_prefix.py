@@ -10,10 +10,10 @@ from tests.providers.anthropic.living import MODEL, Ahead, world_of
 from tests.providers.anthropic.speaking import answer, call, provider, redacted, refused, reply, text, thought
 from tests.providers.anthropic.validating import bare, complaints
 from wakelog.agent import Agent
+from wakelog.decide.decisions import Rest
+from wakelog.runtime.wake import wake
 from wakelog.stores.memory import MemoryStore
 from wakelog.tools import tool
-from wakelog.turn.decisions import Rest
-from wakelog.waking import wake
 
 TURNS = 30
 # How far back from a mark the cache looks for a place it knows.

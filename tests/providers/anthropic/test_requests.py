@@ -15,9 +15,9 @@ from tests.providers.asking import TOOLS
 from wakelog.log.content import Image, Prompt, Reply, Text, Thinking, ToolCall, ToolResult
 from wakelog.log.entry import Message
 from wakelog.ports import Request
+from wakelog.projections.context import build_context
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.builders import Story
-from wakelog.views.context import build_context
 
 INJECTED = st.sampled_from([(), ("It rains.",), ("", " ", "It is late.", "x")])
 PLANS = st.sampled_from(["full", "window:2", "window:5", "budget:20"])

@@ -10,14 +10,14 @@ from tests.providers.anthropic.living import MODEL, Ahead, world_of
 from tests.providers.anthropic.speaking import answer, call, provider, refused, reply, text, thought
 from tests.providers.anthropic.validating import complaints
 from wakelog.agent import Agent
+from wakelog.decide.decisions import Rest
+from wakelog.decide.policy import Policy
 from wakelog.log.content import Reply
 from wakelog.log.entry import Compaction, Failed, Message
 from wakelog.providers.scripted import ScriptedProvider
+from wakelog.runtime.wake import wake
 from wakelog.stores.memory import MemoryStore
 from wakelog.tools import tool
-from wakelog.turn.decisions import Rest
-from wakelog.turn.policy import Policy
-from wakelog.waking import wake
 
 OTHER = "claude-opus-5"
 

@@ -30,9 +30,9 @@ from tests.providers.anthropic.speaking import (
 )
 from tests.providers.asking import request
 from wakelog.log.content import Text, Thinking, ToolCall, Usage
+from wakelog.log.deltas import Faulted, Finished, TextDelta
 from wakelog.providers.anthropic.provider import MESSAGES
 from wakelog.providers.door import Door
-from wakelog.turn.deltas import Faulted, Finished, TextDelta
 
 SEALED = Thinking(bound={"type": "redacted_thinking", "data": "Sm9rZQ=="})
 READ = ToolCall(id="toolu_1", name="read", input={"path": "ä.txt", "deep": {"n": [1, 2.5, None]}})

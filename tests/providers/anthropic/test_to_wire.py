@@ -7,10 +7,10 @@ from tests.providers.anthropic.validating import complaints
 from tests.providers.asking import TOOLS, assistant, result, user
 from wakelog.errors import UsageError
 from wakelog.log.content import BlobRef, Image, Text, Thinking, ToolCall
+from wakelog.log.deltas import CallDelta
 from wakelog.ports import Request
+from wakelog.projections.context import ContextMessage
 from wakelog.providers.anthropic.models import reply_tokens
-from wakelog.turn.deltas import CallDelta
-from wakelog.views.context import ContextMessage
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 SEALED = Thinking(bound={"type": "redacted_thinking", "data": "c2VhbGVk"})

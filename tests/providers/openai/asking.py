@@ -8,14 +8,14 @@ import openai
 
 from tests.loopback import Loopback
 from tests.providers.asking import deltas, user
+from wakelog.decide.assemble import assemble
 from wakelog.log.content import Image, Text, Thinking, ToolCall
+from wakelog.log.deltas import Faulted, Finished
 from wakelog.ports import Request
+from wakelog.projections.context import ContextMessage
 from wakelog.providers.door import Door
 from wakelog.providers.openai.chat import CHAT
 from wakelog.providers.openai.responses import RESPONSES
-from wakelog.turn.assemble import assemble
-from wakelog.turn.deltas import Faulted, Finished
-from wakelog.views.context import ContextMessage
 
 MODEL = "gpt-5"
 PROVIDERS = {"openai": partial(Door, RESPONSES), "openai-chat": partial(Door, CHAT)}

@@ -10,13 +10,13 @@ from tests.loopback import events
 from tests.providers.asking import request, user
 from tests.providers.openai.asking import MODEL, as_reply, picture
 from tests.providers.openai.wire import call, called, chat_acts, chunk, message, reasoning, response_events
+from wakelog.decide.assemble import assemble
 from wakelog.log.content import Text, Thinking, ToolCall
+from wakelog.log.deltas import Faulted, Finished
+from wakelog.projections.context import ContextMessage
 from wakelog.providers.openai.chat_reply import ChatReader
 from wakelog.providers.openai.responses_reply import ResponsesReader
 from wakelog.providers.sse import Events
-from wakelog.turn.assemble import assemble
-from wakelog.turn.deltas import Faulted, Finished
-from wakelog.views.context import ContextMessage
 
 FOREIGN = "FOREIGN"
 FORGED = [

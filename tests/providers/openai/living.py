@@ -12,11 +12,11 @@ import msgspec
 from tests.providers.openai.asking import MODEL
 from wakelog.agent import Agent
 from wakelog.clock import SystemClock
-from wakelog.live import live_world
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools import tool
-from wakelog.waking import wake
 
 SESSION = "s"
 

@@ -29,12 +29,12 @@ from tests.providers.openai.wire import (
     error_answer,
 )
 from wakelog.log.content import Text, Thinking, ToolCall, Usage
+from wakelog.log.deltas import Finished
+from wakelog.projections.context import ContextMessage
 from wakelog.providers.door import Door
 from wakelog.providers.openai.chat import CHAT
 from wakelog.providers.openai.chat_request import to_wire
 from wakelog.providers.params import Params
-from wakelog.turn.deltas import Finished
-from wakelog.views.context import ContextMessage
 
 TWO = (("call_a", "look", '{"where":"north"}'), ("call_b", "look", '{"where": "süd", "n": 1}'))
 REPLIES = {

@@ -10,14 +10,14 @@ from tests.providers.openai.asking import MODEL
 from tests.providers.openai.living import SESSION, Place
 from tests.providers.openai.test_living import Wire
 from wakelog.agent import Agent
-from wakelog.live import live_world
+from wakelog.decide.decisions import Rest
 from wakelog.log.content import Reply, ToolResult
 from wakelog.log.entry import Message
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.dying import Died, DyingStore
-from wakelog.turn.decisions import Rest
-from wakelog.waking import wake
 
 WIRES = {"/v1/responses": Wire("openai"), "/v1/chat/completions": Wire("openai-chat")}
 # One turn of two replies and two calls writes less often than this.

@@ -8,8 +8,8 @@ from tests.loopback import Answer
 from tests.providers.asking import deltas, request, user
 from tests.providers.openai.asking import PROVIDERS, requested, said_by, serving
 from tests.providers.openai.wire import error_answer
+from wakelog.log.deltas import Faulted
 from wakelog.providers.openai.faults import broken_off, refused
-from wakelog.turn.deltas import Faulted
 
 KEY = "sk-proj-abcdefghijklmnop1234"
 

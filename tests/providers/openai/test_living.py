@@ -21,12 +21,12 @@ from tests.providers.openai.wire import (
     response_events,
     responses_answer,
 )
+from wakelog.decide.assemble import from_journal
+from wakelog.decide.decisions import Rest
 from wakelog.log.content import Reply, ToolResult
 from wakelog.log.entry import Call, Cancelled, Failed, Message, Partial, Queued, Resumed
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
-from wakelog.turn.assemble import from_journal
-from wakelog.turn.decisions import Rest
 
 TURNS = 30
 

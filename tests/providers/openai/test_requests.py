@@ -13,11 +13,11 @@ from tests.providers.openai.conversations import FOREIGN, Conversation
 from tests.providers.openai.validating import valid_chat, valid_responses
 from wakelog.log.content import Image, Text, Thinking, ToolCall
 from wakelog.ports import Request
+from wakelog.projections.context import ContextMessage
 from wakelog.providers.media import in_words
 from wakelog.providers.openai import chat_request, responses_request
 from wakelog.providers.openai.pairing import NO_RECORD
 from wakelog.providers.params import Params
-from wakelog.views.context import ContextMessage
 
 SEEDS = st.integers(0, 10**9)
 QUIET = settings(deadline=None, max_examples=300)

@@ -28,16 +28,16 @@ from tests.providers.openai.wire import (
     response_events,
     responses_answer,
 )
+from wakelog.decide.assemble import assemble
+from wakelog.decide.reasoning import ReasoningFilter
 from wakelog.log.content import Text, Usage
+from wakelog.log.deltas import Finished
 from wakelog.ports import Request
+from wakelog.projections.context import ContextMessage
 from wakelog.providers.door import Door
 from wakelog.providers.openai.responses import RESPONSES
 from wakelog.providers.openai.responses_request import to_wire
 from wakelog.providers.params import Params
-from wakelog.turn.assemble import assemble
-from wakelog.turn.deltas import Finished
-from wakelog.turn.reasoning import ReasoningFilter
-from wakelog.views.context import ContextMessage
 
 REPLIES = {
     "text": [message("msg_1", "Grüße, 日本 🙂")],

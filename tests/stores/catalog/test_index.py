@@ -10,11 +10,11 @@ from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, tell
 from tests.stores.catalog.rigs import Rig
 from wakelog.forking import fork
 from wakelog.log.entry import Session as SessionEntry
+from wakelog.projections.overview import overview
+from wakelog.projections.state import session_state
 from wakelog.reading import read_log
 from wakelog.stores.catalog.index import index_path
 from wakelog.stores.catalog.summary import SEGMENT_ENTRIES, LogFold
-from wakelog.views.overview import overview
-from wakelog.views.state import session_state
 
 
 def expected_row(store, name):

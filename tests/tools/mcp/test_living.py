@@ -11,14 +11,14 @@ from tests.kernel.watching import until
 from tests.tools.mcp.serving import asking, children, plain
 from tests.tools.mcp.waker import Place
 from tests.tools.test_shell import Watched
-from wakelog.live import live_world
 from wakelog.log.content import Prompt, ToolResult
 from wakelog.log.entry import Message
 from wakelog.ports import Outcome
 from wakelog.reading import read_log
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.tools.mcp import McpServer, Servers, mcp_tools
-from wakelog.waking import wake
 
 
 async def _pids(servers, server=None):

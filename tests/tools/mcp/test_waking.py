@@ -10,12 +10,12 @@ from tests.kernel.watching import until
 from tests.tools.mcp.serving import plain
 from tests.tools.mcp.waker import Place
 from tests.tools.test_shell import Watched
+from wakelog.decide import wording as words
+from wakelog.decide.decisions import Rest
 from wakelog.log.content import ToolResult
 from wakelog.log.entry import Message, ToolStarted
-from wakelog.people import cancel
 from wakelog.reading import read_log
-from wakelog.turn import words
-from wakelog.turn.decisions import Rest
+from wakelog.runtime.user_actions import cancel
 
 MODULE = "tests.tools.mcp.waker"
 

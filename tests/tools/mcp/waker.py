@@ -8,14 +8,14 @@ import json
 import os
 import sys
 
-from wakelog.live import live_world
 from wakelog.log.codec import canonical
 from wakelog.log.content import Prompt
 from wakelog.log.entry import ContextRecord, Message
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools.mcp import Servers
-from wakelog.waking import wake
 
 SESSION = "s"
 

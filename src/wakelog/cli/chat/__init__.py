@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wakelog.acts.checking import check_custody, check_store_custody
 from wakelog.cli import load
 from wakelog.cli.addresses import find
 from wakelog.cli.draw import clip, look
@@ -30,10 +29,11 @@ from wakelog.cli.write import here
 from wakelog.config import load_config, plan_of
 from wakelog.errors import NotFound, UsageError
 from wakelog.identity import is_chat_of
+from wakelog.projections.state import session_state
 from wakelog.reading import read_header
+from wakelog.runtime.checks import check_custody, check_store_custody
 from wakelog.session import Session
 from wakelog.version import APP
-from wakelog.views.state import session_state
 
 if TYPE_CHECKING:
     from wakelog.cli.chat.room import Room

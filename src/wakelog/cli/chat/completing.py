@@ -18,9 +18,9 @@ from wakelog.cli.terms import unasked
 from wakelog.errors import WakelogError
 from wakelog.log.content import Reply
 from wakelog.log.entry import Message
+from wakelog.projections.transcript import show_parts
 from wakelog.providers import spelled
 from wakelog.stores import open_catalog
-from wakelog.views.transcript import show_parts
 
 _OFFERED = 30
 _SESSIONS = 50

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from wakelog.acts.checking import check_custody
 from wakelog.cli.addresses import find, find_entry
 from wakelog.cli.chat.commands import COMMANDS, usage_of
 from wakelog.cli.chat.seat import Seat
@@ -18,13 +17,14 @@ from wakelog.cli.serving import none_asked
 from wakelog.cli.terms import Terms, agree, ask_again, checked, unasked
 from wakelog.cli.trees import draw_tree
 from wakelog.cli.weighing import beside
+from wakelog.decide.policy import policy_in_force
 from wakelog.errors import Conflict, UsageError
 from wakelog.forking import fork
-from wakelog.people import ask_for_fold, retry
+from wakelog.projections.context import build_context
+from wakelog.projections.state import branch_state
+from wakelog.runtime.checks import check_custody
+from wakelog.runtime.user_actions import ask_for_fold, retry
 from wakelog.session import Session
-from wakelog.turn.policy import policy_in_force
-from wakelog.views.context import build_context
-from wakelog.views.state import branch_state
 
 _LINES_MAX = 200
 _HELP_LEFT, _HELP_MIN = 24, 16

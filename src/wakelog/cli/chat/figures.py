@@ -6,12 +6,12 @@ from wakelog.cli.draw import Look, beginning, cells, clip
 from wakelog.cli.safe import first_line, visible
 from wakelog.cli.times import plural
 from wakelog.cli.weighing import beside
+from wakelog.decide.policy import policy_in_force
 from wakelog.log.content import Usage
 from wakelog.log.tree import Tree
+from wakelog.projections.context import build_context
+from wakelog.projections.state import branch_state, session_state
 from wakelog.providers import spelled
-from wakelog.turn.policy import policy_in_force
-from wakelog.views.context import build_context
-from wakelog.views.state import branch_state, session_state
 
 _MODEL_CHARS = 32
 _THOUSAND, _MILLION = 1_000, 1_000_000

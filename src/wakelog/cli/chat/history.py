@@ -12,9 +12,9 @@ from collections.abc import Iterable
 import msgspec
 from prompt_toolkit.history import History
 
+from wakelog.decide.clip import storable
+from wakelog.redaction.redactor import redact
 from wakelog.stores.files import make_private_folders
-from wakelog.turn.clip import storable
-from wakelog.turn.redaction import redact
 
 KEPT = 1_000
 _TEXT_MAX = 100_000

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from wakelog.ports import Catalog
-from wakelog.views.session_row import SessionRow
+from wakelog.projections.session_row import SessionRow
 
 PAGE = 50
 _TOLD_S = 0.1

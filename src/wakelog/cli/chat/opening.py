@@ -11,7 +11,7 @@ from wakelog.cli.times import plural
 from wakelog.log.content import Prompt
 from wakelog.log.entry import ContextRecord, Entry, Head, Message, Queued
 from wakelog.log.tree import Branch, Tree
-from wakelog.views.queue import waiting_messages
+from wakelog.projections.queue import waiting_messages
 
 _SHOWN_MAX = 40
 # What was queued is told from the state, since it may have been taken up; that somebody came here is no news here.

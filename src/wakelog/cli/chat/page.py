@@ -15,7 +15,7 @@ from wakelog.cli.draw import Cell, Column, Look, clip, table, wrap
 from wakelog.cli.draw import cells as cells_of
 from wakelog.cli.safe import first_line, visible, visible_lines
 from wakelog.cli.times import ago
-from wakelog.views.session_row import SessionRow
+from wakelog.projections.session_row import SessionRow
 
 ROWS_MAX = 15
 _PREVIEW_LINES = 4

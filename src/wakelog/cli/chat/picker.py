@@ -34,8 +34,8 @@ from wakelog.log.entry import Entry, Message
 from wakelog.log.entry import Session as Begun
 from wakelog.log.lines import Reader
 from wakelog.ports import Store
+from wakelog.projections.session_row import SessionRow
 from wakelog.stores import open_catalog
-from wakelog.views.session_row import SessionRow
 
 _PREVIEW_ENTRIES = 200
 _PREVIEW_CHARS = 10_000

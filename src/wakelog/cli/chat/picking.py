@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from wakelog.cli.chat.listing import Listed
-from wakelog.views.session_row import SessionRow
+from wakelog.projections.session_row import SessionRow
 
 
 class Picking:

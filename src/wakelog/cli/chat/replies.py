@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 from wakelog.cli.chat.blocks import Splitter
 from wakelog.cli.chat.shown import Block, Shown, Thought
+from wakelog.decide.assemble import taken_apart
 from wakelog.log.content import AnyPart
-from wakelog.turn.assemble import taken_apart
-from wakelog.turn.deltas import Spoken, TextDelta, ThinkingDelta
+from wakelog.log.deltas import Spoken, TextDelta, ThinkingDelta
 
 
 class Answer:

@@ -32,10 +32,10 @@ from wakelog.cli.places import Place
 from wakelog.cli.run import Options
 from wakelog.cli.serving import none_asked, tools_listed
 from wakelog.cli.terms import Served, Terms, agree, begin, checked, meant, servers_for
+from wakelog.decide.clip import storable
 from wakelog.errors import WakelogError
 from wakelog.log.content import Prompt, Text
 from wakelog.session import Session
-from wakelog.turn.clip import storable
 
 _LOOK_S, _LOOK_IDLE_S, _LOOK_CUT_OFF_S = 0.05, 0.2, 1.0
 _TERMINATED = 128 + signal.SIGTERM

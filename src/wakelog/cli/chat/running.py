@@ -10,12 +10,12 @@ from collections.abc import Callable
 from wakelog.cli.configured import be_ready, world_for
 from wakelog.cli.places import Place
 from wakelog.cli.serving import heard_servers
-from wakelog.compacting import fold_now
 from wakelog.errors import Conflict, WakelogError
-from wakelog.people import cancel
 from wakelog.ports import Channel
+from wakelog.runtime.manual_compaction import fold_now
+from wakelog.runtime.user_actions import cancel
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
-from wakelog.waking import wake
 
 Tell = Callable[[WakelogError], None]
 

@@ -12,6 +12,7 @@ from wakelog.cli.chat.replies import Answer
 from wakelog.cli.chat.shown import Decided, Notice, Prompted, Shown, Tool, Used
 from wakelog.cli.tries import Tries
 from wakelog.log.content import Note, Prompt, Reply, Said, ToolCall, ToolResult
+from wakelog.log.deltas import Spoken, TextDelta
 from wakelog.log.entry import (
     Attention,
     AttentionResolved,
@@ -32,9 +33,8 @@ from wakelog.log.entry import (
     Terminated,
     ToolStarted,
 )
+from wakelog.projections.context_words import context_words
 from wakelog.providers import spelled
-from wakelog.turn.deltas import Spoken, TextDelta
-from wakelog.views.context_words import context_words
 
 _OUTPUT_CHARS = 400
 

@@ -27,8 +27,8 @@ from wakelog.cli.times import now_ms
 from wakelog.errors import WakelogError
 from wakelog.log.content import Reply
 from wakelog.log.entry import ContextRecord, Message
+from wakelog.projections.state import branch_state, session_state
 from wakelog.session import Session
-from wakelog.views.state import branch_state, session_state
 
 
 class Doing(msgspec.Struct, frozen=True):

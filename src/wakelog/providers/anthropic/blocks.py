@@ -7,8 +7,8 @@ refused once is refused for ever: so what shows nothing is left out, and where s
 from collections.abc import Iterable
 
 from wakelog.log.content import AnyPart, Audio, Image, JsonObject, Text, Thinking, ToolCall
+from wakelog.projections.context import ContextMessage
 from wakelog.providers.media import PICTURES, in_words, kind_of, without_media
-from wakelog.views.context import ContextMessage
 
 _NOTHING_SAID = "(an empty message)"
 _NO_OUTPUT = "(no output)"

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from wakelog.log.content import JsonObject, ToolCall
+from wakelog.projections.context import ContextMessage
 from wakelog.providers.anthropic.blocks import (
     call_block,
     missing_result,
@@ -18,7 +19,6 @@ from wakelog.providers.anthropic.blocks import (
     said_by_user,
     text_blocks,
 )
-from wakelog.views.context import ContextMessage
 
 _OPENING = "(What was said before this is left out.)"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from wakelog.log.deltas import Faulted
 from wakelog.providers.faults import fault, kind_of
-from wakelog.turn.deltas import Faulted
 
 _TYPES = {
     "rate_limit_error": "rate_limited",

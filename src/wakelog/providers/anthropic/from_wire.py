@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from wakelog.log.content import JsonObject, Usage
+from wakelog.log.deltas import CallDelta, Delta, Faulted, Finished, Spoken, TextDelta, ThinkingDelta
 from wakelog.providers.anthropic.faults import broken_off
 from wakelog.providers.faults import fault
 from wakelog.providers.inputs import input_of
 from wakelog.providers.sse import decoded
-from wakelog.turn.deltas import CallDelta, Delta, Faulted, Finished, Spoken, TextDelta, ThinkingDelta
 
 _KNOWN = (
     "message_start",

@@ -12,11 +12,11 @@ from typing import Any
 
 from wakelog.log.content import JsonObject
 from wakelog.ports import Request
+from wakelog.projections.context import ContextMessage
 from wakelog.providers.anthropic.blocks import is_thought, text_blocks
 from wakelog.providers.anthropic.conversation import conversation
 from wakelog.providers.anthropic.models import has_budget, reply_tokens, thinking_asked
 from wakelog.providers.params import Params, merged
-from wakelog.views.context import ContextMessage
 
 PROVIDER = "anthropic"
 _MARK = {"cache_control": {"type": "ephemeral"}}

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from wakelog.log.content import JsonObject, Usage
+from wakelog.log.deltas import CallDelta, Delta, Finished, TextDelta, ThinkingDelta
 from wakelog.ports import Request
 from wakelog.providers.faults import fault
 from wakelog.providers.inputs import input_of
@@ -19,7 +20,6 @@ from wakelog.providers.openai.faults import broken_off
 from wakelog.providers.openai.pairing import new_call_id
 from wakelog.providers.openai.spelling import is_spaced
 from wakelog.providers.sse import decoded
-from wakelog.turn.deltas import CallDelta, Delta, Finished, TextDelta, ThinkingDelta
 
 _STOPS = {"tool_calls": "tools", "function_call": "tools", "content_filter": "filtered"}
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from wakelog.log.deltas import Faulted
 from wakelog.providers.faults import fault, kind_of, number
-from wakelog.turn.deltas import Faulted
 
 _BY_CODE = {
     "billing_hard_limit_reached": "quota",

@@ -15,7 +15,7 @@ import msgspec
 
 from wakelog.log.content import AnyPart, Text, ToolCall
 from wakelog.ports import Request
-from wakelog.views.context import ContextMessage
+from wakelog.projections.context import ContextMessage
 
 NO_RECORD = "(there is no record of what came of this call)"
 # What the wire takes, with room for a number behind it.

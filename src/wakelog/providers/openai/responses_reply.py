@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from wakelog.log.content import JsonObject, Usage
+from wakelog.log.deltas import CallDelta, Delta, Finished, TextDelta, ThinkingDelta
 from wakelog.ports import Request
 from wakelog.providers.faults import fault
 from wakelog.providers.inputs import input_of
@@ -19,7 +20,6 @@ from wakelog.providers.openai.pairing import new_call_id
 from wakelog.providers.openai.responses_request import GAP
 from wakelog.providers.openai.spelling import is_spaced
 from wakelog.providers.sse import decoded
-from wakelog.turn.deltas import CallDelta, Delta, Finished, TextDelta, ThinkingDelta
 
 _ITEMS = ("message", "reasoning", "function_call")
 _OF_INTEREST = frozenset(

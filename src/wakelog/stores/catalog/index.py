@@ -19,6 +19,7 @@ import msgspec
 
 from wakelog.errors import StoreBusy, UsageError
 from wakelog.ports import Hit, Stat, Store
+from wakelog.projections.session_row import SessionRow
 from wakelog.stores import load
 from wakelog.stores.catalog.cursors import HitPlace, RowPlace, query_mark, read
 from wakelog.stores.catalog.index_file import IN_MEMORY
@@ -26,7 +27,6 @@ from wakelog.stores.catalog.index_tables import IndexTables
 from wakelog.stores.catalog.query import as_text, parse
 from wakelog.stores.catalog.tables import CatalogTables, Filters
 from wakelog.stores.locking import DEFAULT_WAIT, LockWait
-from wakelog.views.session_row import SessionRow
 
 if TYPE_CHECKING:
     from wakelog.stores.catalog.indexing import Indexing

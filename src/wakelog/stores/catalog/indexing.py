@@ -16,13 +16,13 @@ from wakelog.errors import NoAccess, NotFound, WakelogError
 from wakelog.log.entry import Entry
 from wakelog.log.times import parse_ms
 from wakelog.ports import Stat, Store
+from wakelog.projections.session_row import SessionRow
 from wakelog.stores.catalog.bookmarks import Bookmark
 from wakelog.stores.catalog.rows import bare_row
 from wakelog.stores.catalog.searchable import searchable
 from wakelog.stores.catalog.streamed import StreamFold
 from wakelog.stores.catalog.summary import LogFold, Rewritten
 from wakelog.stores.catalog.tables import Batch, CatalogTables, Change, Due, Kept, Seen, Worded
-from wakelog.views.session_row import SessionRow
 
 # How many logs are asked about at once, at first and at most, and what the row of one, and an entry with words, take up
 # in memory beside their texts.

@@ -8,11 +8,11 @@ from wakelog.log.content import Prompt
 from wakelog.log.entry import Body, Compaction, FoldState, Message, Session, SessionArchived, Terminated
 from wakelog.log.times import parse_ms
 from wakelog.ports import Stat, Store
+from wakelog.projections.overview import Overview
+from wakelog.projections.session_row import SessionRow
+from wakelog.projections.state import SessionState
 from wakelog.reading import read_first
 from wakelog.stores.catalog.cursors import RowPlace, written
-from wakelog.views.overview import Overview
-from wakelog.views.session_row import SessionRow
-from wakelog.views.state import SessionState
 
 PROMPT_MAX_CHARS = 200
 # How much of the end of a log is read for a row without a summary.

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from wakelog.log.entry import Compaction, Entry, Session
 from wakelog.overviews import OverviewReading, Read
 from wakelog.ports import Stat, Store
+from wakelog.projections.session_row import SessionRow
+from wakelog.projections.state import carried_at
 from wakelog.stores.catalog.bookmarks import Bookmark, bookmark_at, digest_of_line, key_of_id
 from wakelog.stores.catalog.rows import prompt_of, row_of
 from wakelog.stores.catalog.slim import slim_state
-from wakelog.views.session_row import SessionRow
-from wakelog.views.state import carried_at
 
 
 class StreamFold:

@@ -30,14 +30,14 @@ from wakelog.log.lines import Line, Reader
 from wakelog.log.seal import seal_of
 from wakelog.log.tree import Branch, Tree, subject
 from wakelog.ports import Stat, Store
+from wakelog.projections.overview import overview
+from wakelog.projections.pending import open_calls
+from wakelog.projections.session_row import SessionRow
+from wakelog.projections.state import fold_state, session_state
 from wakelog.reading import ANCESTORS_MAX
 from wakelog.stores.catalog.bookmarks import Bookmark, bookmark_at, digest_of_line, keys_of
 from wakelog.stores.catalog.rows import prompt_of, row_of
 from wakelog.stores.catalog.slim import slim, slim_state
-from wakelog.views.overview import overview
-from wakelog.views.pending import open_calls
-from wakelog.views.session_row import SessionRow
-from wakelog.views.state import fold_state, session_state
 
 SEGMENT_ENTRIES = 4_000
 """How many entries of a log are held, before a bookmark in memory stands for them."""

@@ -17,9 +17,9 @@ from typing import Protocol
 import msgspec
 
 from wakelog.ports import Hit, Stat, Store
+from wakelog.projections.session_row import SessionRow
 from wakelog.stores.catalog.cursors import HitPlace, RowPlace
 from wakelog.stores.catalog.query import Query
-from wakelog.views.session_row import SessionRow
 
 CATALOG_VERSION = 5
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
+from wakelog.decide.clip import clip, storable
 from wakelog.errors import UsageError
 from wakelog.log.entry import Replay
 from wakelog.tools.mcp.server import McpServer, server_of
-from wakelog.turn.clip import clip, storable
 
 _NAME_CHARS = 64
 _DIGEST_CHARS = 8

@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
+from wakelog.decide.clip import storable
 from wakelog.log.content import Audio, Image, Media
 from wakelog.ports import Outcome
 from wakelog.tools.mcp.declaring import one_line
-from wakelog.turn.clip import storable
 
 _NOTHING = "[no output]"
 _MEDIA: Mapping[str, type[Image | Audio]] = {"image": Image, "audio": Audio}

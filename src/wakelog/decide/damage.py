@@ -1,0 +1,82 @@
+"""Damage in the log: when the model is told about it, and in which words.
+
+Rule 1 (law 6): before a model is asked again, it knows every hole in the log since the last compaction, and every tool
+that a lost reply may have started. Otherwise it would repeat the lost turn, and the tools of that turn with it.
+Rule 2: each hole is told once on a branch; the notice's entry names it by offset and digest.
+Rule 3: where the policy says that a person decides about unknown outcomes, a person is asked first.
+"""
+
+from wakelog.decide import wording as words
+from wakelog.decide.decisions import AskAboutDamage, Await, Decision, TellDamage
+from wakelog.decide.snapshot import Sight
+from wakelog.log.codec import canonical
+from wakelog.log.content import Said
+from wakelog.log.entry import Attention, AttentionResolved
+from wakelog.projections.losses import Losses, LostTool, losses
+
+DAMAGE = "damage"
+"""The reason of the question that is asked about damage."""
+
+_OUTCOMES = {
+    "ran": words.DAMAGE_RAN,
+    "did not run": words.DAMAGE_DID_NOT_RUN,
+}
+
+
+def judge_damage(sight: Sight) -> Decision | None:
+    """What is to be done about holes in the log before the model is asked; None where there is nothing to tell."""
+    if sight.rules < 2 or not _is_about_to_ask(sight):
+        return None
+    found = losses(sight.tree, sight.branch)
+    if found is None:
+        return None
+    if sight.policy.unknown == "tell":
+        return TellDamage(found)
+    asked = _question(sight, found)
+    if asked is None:
+        return AskAboutDamage(found)
+    answer = _answer(sight, asked)
+    return Await(attention=(asked.id,)) if answer is None else TellDamage(found, answer)
+
+
+def _is_about_to_ask(sight: Sight) -> bool:
+    """Whether a model is asked next, for a reply or for a summary that would cover the damage."""
+    unanswered = sight.state.ends_in in ("prompt", "result", "faulted")
+    wants_summary = any(queued.mode == "compact" for queued in sight.open.queue)
+    return bool(sight.open.cut) or unanswered or wants_summary
+
+
+def _question(sight: Sight, found: Losses) -> Attention | None:
+    """The question that was asked about exactly these holes."""
+    asked = [fact.value for fact in sight.branch.facts if isinstance(fact.value, Attention)]
+    return next((it for it in asked if it.reason == DAMAGE and set(it.refs) == set(found.refs)), None)
+
+
+def _answer(sight: Sight, asked: Attention) -> AttentionResolved | None:
+    resolved = [fact.value for fact in sight.branch.facts if isinstance(fact.value, AttentionResolved)]
+    return next((it for it in resolved if it.attention_id == asked.id), None)
+
+
+def notice_text(found: Losses, answer: AttentionResolved | None = None) -> str:
+    """What the model is told about the holes, and about the tools of lost replies."""
+    said = [words.DAMAGE_HOLES.format(places=len(found.holes))]
+    if found.tools:
+        said.append("\n".join((words.DAMAGE_TOOLS, *(f"- {_tool_text(tool)}" for tool in found.tools))))
+    else:
+        said.append(words.DAMAGE_NO_TRACE)
+    if found.sent:
+        said.append(words.DAMAGE_SENT.format(count=len(found.sent)))
+    if answer is not None and answer.result is not None:
+        said.append(words.DAMAGE_SAID.format(said=Said(content=answer.result).text))
+    elif answer is not None and answer.decision in _OUTCOMES:
+        said.append(_OUTCOMES[answer.decision])
+    return "\n\n".join((*said, words.DAMAGE_CHECK))
+
+
+def _tool_text(tool: LostTool) -> str:
+    name = f"{tool.name or 'a tool'} (call {tool.tool_call_id}): its input is lost"
+    if tool.intent:
+        name = f"{name}; before it started it noted {canonical(tool.intent).decode()}"
+    if tool.result is not None:
+        return f"{name}; it ended with the status {tool.result.settled}, and its result was:\n{tool.result.text}"
+    return f"{name}; it had started and its outcome is unknown. It was not run again."

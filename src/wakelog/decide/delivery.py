@@ -1,0 +1,99 @@
+"""Sending replies to channels: which reply goes out next, and when a send that failed is tried again.
+
+Rule 1: a channel gets its replies in order. While one waits for its next attempt, later ones wait behind it; one that
+has used up its attempts is passed over.
+Rule 2: a reply is tried `SENDS_MAX` times by one worker. Once a channel has failed that often with one reply, each of
+the others is tried once. The next worker counts from the beginning.
+Rule 3: waiting for a channel blocks nothing else. While there is other work, the time is that of the last entry of the
+log; the clock is asked only when there is none. A step is dated after it was decided on, so two rows that both ask the
+clock could be decided one way and replayed another.
+"""
+
+from collections.abc import Iterator
+
+from wakelog.decide.decisions import Await, Deliver
+from wakelog.decide.policy import SENDS_MAX, retry_delay_ms
+from wakelog.decide.snapshot import Sight
+from wakelog.log.entry import Owed, SendFailed
+from wakelog.log.times import parse_ms
+from wakelog.projections.state import BranchState
+
+
+def ready_send(sight: Sight) -> Deliver | None:
+    """The first send that need not wait, by the time of the last entry."""
+    if sight.rules < 2:
+        debts = (debt for debt in sight.open.owed if debt.channel in sight.attached)
+        return next((Deliver(debt.reply_id, debt.channel) for debt in debts), None)
+    now_ms = _time_of_the_log(sight)
+    for debt, failed in _next_of_each_channel(sight):
+        if failed is None or not _is_waiting(failed, now_ms):
+            return Deliver(debt.reply_id, debt.channel)
+    return None
+
+
+def retried_send(sight: Sight, before_ms: int | None = None) -> Deliver | Await | None:
+    """The send to retry next, by the clock: send, or wait for its time. None if none is due by `before_ms`."""
+    waiting = [] if sight.rules < 2 else [(_due_ms(failed), debt, failed) for debt, failed in _retries(sight)]
+    if not waiting:
+        return None
+    due_ms, debt, failed = min(waiting, key=lambda each: each[0])
+    if before_ms is not None and due_ms > before_ms:
+        return None
+    return Await(until_ms=due_ms) if _is_waiting(failed, sight.now_ms) else Deliver(debt.reply_id, debt.channel)
+
+
+def attempts(state: BranchState, reply_id: str, channel: str) -> int:
+    """How often this worker has failed to send a reply to a channel."""
+    failed = _failures(state).get((reply_id, channel))
+    return failed.attempt if failed is not None else 0
+
+
+def is_behind(state: BranchState, channel: str) -> bool:
+    """Whether an earlier reply waits to be sent to a channel again: a new one is then not streamed to it."""
+    failures = _failures(state)
+    return any(_is_left(debt, failures) and _key(debt) in failures for debt in state.owed if debt.channel == channel)
+
+
+def _retries(sight: Sight) -> Iterator[tuple[Owed, SendFailed]]:
+    return ((debt, failed) for debt, failed in _next_of_each_channel(sight) if failed is not None)
+
+
+def _next_of_each_channel(sight: Sight) -> list[tuple[Owed, SendFailed | None]]:
+    """For each channel in reach, the reply it gets next, and the last failure to send that."""
+    failures = _failures(sight.state)
+    first: dict[str, Owed] = {}
+    for debt in sight.open.owed:
+        if debt.channel in sight.attached and _is_left(debt, failures):
+            first.setdefault(debt.channel, debt)
+    return [(debt, failures.get(_key(debt))) for debt in first.values()]
+
+
+def _is_left(debt: Owed, failures: dict[tuple[str, str], SendFailed]) -> bool:
+    """Whether this worker is still to try a send."""
+    failed = failures.get(_key(debt))
+    if failed is None:
+        return True
+    is_given_up = any(each.channel == debt.channel and each.attempt >= SENDS_MAX for each in failures.values())
+    return not is_given_up
+
+
+def _failures(state: BranchState) -> dict[tuple[str, str], SendFailed]:
+    return {(failed.reply_id, failed.channel): failed for failed in state.send_failed}
+
+
+def _key(debt: Owed) -> tuple[str, str]:
+    return debt.reply_id, debt.channel
+
+
+def _due_ms(failed: SendFailed) -> int:
+    return (parse_ms(failed.timestamp) or 0) + retry_delay_ms(failed.id, failed.attempt, None)
+
+
+def _is_waiting(failed: SendFailed, now_ms: int) -> bool:
+    """Whether a failed send waits for its time. A failure that lies ahead, because clocks have jumped, does not."""
+    return (parse_ms(failed.timestamp) or 0) <= now_ms < _due_ms(failed)
+
+
+def _time_of_the_log(sight: Sight) -> int:
+    last = max((*sight.branch.links[-1:], *sight.branch.facts[-1:]), key=lambda entry: entry.seq, default=None)
+    return (parse_ms(last.value.timestamp) if last is not None else None) or 0

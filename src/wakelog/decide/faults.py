@@ -1,0 +1,123 @@
+"""Calls that came to nothing: how many in a row, when to try again, and how to go on from a cut reply.
+
+All of it is read from the log, so a worker that never saw the faults waits as long, and gives up as
+soon, as the one that met them.
+"""
+
+from typing import Literal
+
+from wakelog.decide import wording as words
+from wakelog.decide.decisions import Fail
+from wakelog.decide.policy import retry_delay_ms
+from wakelog.decide.snapshot import Sight
+from wakelog.log.content import AnyPart, Content, Prompt, Text
+from wakelog.log.entry import Call, Cancelled, Compaction, Entry, Failed, Message, Partial
+from wakelog.log.times import parse_ms
+from wakelog.log.tree import Branch
+
+OVERFLOW = "context_overflow"
+"""The kind of fault that says: the context is too long. It is cured by a shorter one, not by waiting."""
+
+
+def too_many_faults(sight: Sight) -> Fail | None:
+    """The end of the turn, if it has met its bound."""
+    faults = faults_in_a_row(sight)
+    if faults < sight.policy.faults_max:
+        return None
+    fault = last_fault(sight.branch) if sight.state.ends_in == "faulted" else None
+    error = fault.value.error if fault is not None and isinstance(fault.value, Failed) else None
+    why = words.LAST_FAULT.format(why=error.message or error.kind) if error is not None else ""
+    return Fail("faults", words.FAULTS.format(faults=faults) + why)
+
+
+def faults_in_a_row(sight: Sight) -> int:
+    """How many calls in a row came to nothing. Under resume, one that gained words begins the count anew."""
+    calls = _without_ended_elsewhere(sight, _calls_since_the_last_word(sight.branch))
+    if sight.policy.cut == "replace":
+        return len(calls)
+    longest, count = 0, 0
+    for call, seq in calls:
+        chars = _partial_chars(sight.branch, call.reply_id, seq)
+        count = 0 if chars > longest else count + 1
+        longest = max(longest, chars)
+    return count
+
+
+def _without_ended_elsewhere(sight: Sight, calls: list[tuple[Call, int]]) -> list[tuple[Call, int]]:
+    """Without those whose reply, or failure, stands on a branch that was left since: that try is not this one's."""
+    if not calls:
+        return []
+    links, here = sight.tree.links, {link.id for link in sight.branch.links}
+    failed = {link.value.call_id for link in links.values() if isinstance(link.value, Failed) and link.id not in here}
+    return [(call, seq) for call, seq in calls if call.reply_id not in links and call.key not in failed]
+
+
+def _calls_since_the_last_word(branch: Branch) -> list[tuple[Call, int]]:
+    here: set[str] = set()
+    for link in reversed(branch.links):
+        here.add(link.id)
+        if isinstance(link.value, Message | Cancelled | Compaction):
+            break
+    return [
+        (fact.value, fact.seq)
+        for fact in branch.facts
+        if isinstance(fact.value, Call) and fact.value.purpose == "reply" and fact.value.parent_id in here
+    ]
+
+
+def _partial_chars(branch: Branch, reply_id: str, since: int) -> int:
+    """How far the first sealing behind a call says that its reply had come."""
+    for fact in branch.facts:
+        if isinstance(fact.value, Partial) and fact.value.reply_id == reply_id and fact.seq > since:
+            return len(_text(fact.value.content))
+    return 0
+
+
+def way_to_mend(sight: Sight, reply_id: str) -> Literal["replace", "resume"]:
+    """Only whole plain words can be continued: not half a tool call, half a thought, or a text that was clipped."""
+    sealed = [fact.value for fact in sight.branch.facts if isinstance(fact.value, Partial)]
+    last = next((partial for partial in reversed(sealed) if partial.reply_id == reply_id), None)
+    resumable = last is not None and _text(last.content) and all(map(_is_whole_text, last.content))
+    return "resume" if resumable and sight.policy.cut == "resume" else "replace"
+
+
+def _is_whole_text(part: AnyPart | str) -> bool:
+    return isinstance(part, Text) and part.blob is None
+
+
+def overflow_limit(sight: Sight) -> int:
+    """How many tokens a context may have, now that the provider has found one too long; 0 if it has not.
+
+    Nobody here knows how a provider counts: three quarters of what was too long, and again with every refusal.
+    """
+    failed = {
+        link.value.call_id
+        for link in sight.branch.links
+        if isinstance(link.value, Failed) and link.value.error is not None and link.value.error.kind == OVERFLOW
+    }
+    calls = [call for call, _ in _calls_since_the_last_word(sight.branch) if call.key in failed]
+    shortest = min((call.tokens_estimate or 0 for call in calls), default=0)
+    return max(1, shortest * 3 ** len(calls) // 4 ** len(calls)) if calls else 0
+
+
+def _text(content: Content) -> str:
+    return Prompt(content=content).text
+
+
+def last_fault(branch: Branch) -> Entry | None:
+    """The fault that the branch ends in, unless a fold has been made since: then it was waited for."""
+    for link in reversed(branch.links):
+        if isinstance(link.value, Failed):
+            return link
+        if isinstance(link.value, Compaction):
+            return None
+    return None
+
+
+def retry_at_ms(fault: Entry, faults: int, now_ms: int) -> int:
+    """The fault's time and its delay. A fault that lies ahead, because clocks have jumped, has been waited for."""
+    value = fault.value
+    assert isinstance(value, Failed)
+    failed_ms = parse_ms(value.timestamp) or 0
+    delay_ms = retry_delay_ms(fault.id, faults, value.error.delay_ms if value.error else None)
+    return failed_ms + delay_ms if failed_ms <= now_ms else now_ms

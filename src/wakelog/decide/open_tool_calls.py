@@ -1,0 +1,231 @@
+"""One open call: the rows of the table that judge it. The first that fits wins.
+
+Rule 1 (law 6): where the log cannot prove that a tool has not begun, it counts as begun, and one that may not
+be replayed is not.
+Rule 2 (law 7): every row ends in exactly one result, now or when somebody has spoken.
+"""
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from wakelog.decide import wording as words
+from wakelog.decide.decisions import Await, Decision, Inquire, Raise, Run, Settle
+from wakelog.decide.policy import Policy
+from wakelog.decide.snapshot import Sight
+from wakelog.log.content import Content, Prompt, Settlement, Text, ToolResult
+from wakelog.log.entry import AttentionResolved, Cancelled, Entry, Message
+from wakelog.log.proof import holds_from
+from wakelog.log.tree import Branch
+from wakelog.projections.pending import OpenCall
+from wakelog.redaction.entries import holds_mark
+
+Judgement: TypeAlias = Decision | Literal["waits"] | None
+
+
+class CallRow(msgspec.Struct, frozen=True):
+    """A row that judges one open call: its name, both of its cells, and the function that is the row."""
+
+    name: str
+    when: str
+    then: str
+    judge: Callable[[Sight, OpenCall], Judgement]
+
+
+def judge_open_calls(sight: Sight) -> tuple[str, Decision] | None:
+    """Whatever can move, moves; waiting is the answer only when none can. None where no call is open."""
+    runs: list[tuple[str, OpenCall]] = []
+    waits: list[str] = []
+    for call in sight.open.open_calls:
+        row, judgement = _judge(sight, call)
+        if judgement == "waits":
+            waits.append(call.waits or "")
+        elif isinstance(judgement, Run):
+            runs.append((row, call))
+        elif judgement is not None:
+            return row, judgement
+    if runs:
+        return runs[0][0], Run(tuple(call for _, call in runs))
+    return ("call waits", Await(attention=tuple(waits))) if waits else None
+
+
+def _judge(sight: Sight, call: OpenCall) -> tuple[str, Judgement]:
+    for row in CALL_ROWS:
+        judgement = row.judge(sight, call)
+        if judgement is not None:
+            return row.name, judgement
+    raise AssertionError("the last row fits every open call")
+
+
+def _not_ours(sight: Sight, call: OpenCall) -> Judgement:
+    after = _links_after(sight.branch, call.reply_id)
+    if any(isinstance(link.value, Cancelled) for link in after):
+        why = words.SKIPPED_CANCELLED
+    elif not call.ours:
+        why = words.SKIPPED_FOREIGN
+    elif any(isinstance(link.value, Message) and isinstance(link.value.message, Prompt) for link in after):
+        why = words.SKIPPED_OVERTAKEN
+    else:
+        return None
+    if call.started or call.child or (call.doubtful and sight.rules < 2):
+        return _settle(call, "interrupted", words.INTERRUPTED)
+    if sight.rules >= 2 and not _is_proven_unstarted(sight, call):
+        return _settle(call, "unknown", words.UNKNOWN_RECORDED if call.recorded else words.UNKNOWN)
+    return _settle(call, "skipped", why)
+
+
+def _is_proven_unstarted(sight: Sight, call: OpenCall) -> bool:
+    """Whether the log would show it if the tool had started: a model call in it made the reply, and nothing is lost."""
+    if call.recorded or call.doubtful:
+        return False
+    if sight.tree.is_inherited(call.reply_id):
+        return not any(hole.session for hole in sight.branch.holes)
+    return not _may_have_begun(sight, sight.tree.links[call.reply_id])
+
+
+def _result_elsewhere(sight: Sight, call: OpenCall) -> Judgement:
+    for link in sight.tree.own_links():
+        match link.value:
+            case Message(message=ToolResult(reply_id=call.reply_id, tool_call_id=call.call.id) as result):
+                return Settle(call, msgspec.structs.replace(result, status=result.settled, copied_from=link.id))
+    return None
+
+
+def _redacted(sight: Sight, call: OpenCall) -> Judgement:
+    is_lost = sight.policy.redacts and not call.begun and holds_mark(call.call.input)
+    return _settle(call, "denied", words.REDACTED) if is_lost else None
+
+
+def _decided(sight: Sight, call: OpenCall) -> Judgement:
+    entry = next((fact for fact in sight.branch.facts if fact.id == call.decided), None)
+    fact = entry.value if entry is not None else None
+    if entry is None or not isinstance(fact, AttentionResolved):
+        return None
+    if fact.result is not None:
+        return Settle(call, settled(call, "ok", fact.result))
+    match fact.decision:
+        case "approve" | "run again":
+            return unknown(call, sight.policy) if _may_have_begun(sight, entry) else Run((call,))
+        case "ran":
+            return _settle(call, "ok", words.RAN)
+        case "did not run":
+            return _settle(call, "skipped", words.DID_NOT_RUN)
+    return _settle(call, "denied", words.DENIED_BY_PERSON)
+
+
+def _asked(_: Sight, call: OpenCall) -> Judgement:
+    return "waits" if call.waits is not None else None
+
+
+def _child(_: Sight, call: OpenCall) -> Judgement:
+    return Run((call,)) if call.child is not None else None
+
+
+def _unknown(sight: Sight, call: OpenCall) -> Judgement:
+    reply = sight.tree.links[call.reply_id]
+    if call.started:
+        is_unknown = call.doubtful or call.replay == "never"
+    else:
+        is_unknown = call.doubtful or _may_have_begun(sight, reply)
+    return unknown(call, sight.policy) if is_unknown else None
+
+
+def _may_have_begun(sight: Sight, since: Entry) -> bool:
+    """Whether a beginning may have stood behind an entry and be lost: bytes there are not what was written."""
+    return since.offset < sight.branch.scar or not holds_from(sight.tree.own(), since.id)
+
+
+def unknown(call: OpenCall, policy: Policy) -> Raise | Settle:
+    """A call of which nobody can say whether it ran, and that may not run twice."""
+    return Raise(call, "unknown") if policy.unknown == "ask" else _settle(call, "unknown", words.UNKNOWN)
+
+
+def _receipt(_: Sight, call: OpenCall) -> Judgement:
+    return Inquire(call) if call.started and call.replay == "receipt" else None
+
+
+def _safe(sight: Sight, call: OpenCall) -> Judgement:
+    if not call.started:
+        return None
+    if call.started >= sight.policy.attempts_max:
+        return _settle(call, "error", words.TOO_OFTEN.format(attempts=call.started))
+    return Run((call,))
+
+
+def _new(sight: Sight, call: OpenCall) -> Judgement:
+    agreed = sight.policy.approval_of(call.call.name)
+    if agreed == "deny":
+        return _settle(call, "denied", words.DENIED)
+    return Raise(call, "approve") if agreed == "ask" or call.rerun else Run((call,))
+
+
+def _settle(call: OpenCall, status: Settlement, text: str) -> Settle:
+    said = text + words.SHOWN.format(shown=call.shown) if call.shown else text
+    result, whole = settled(call, status, (Text(text=said),)), call.shown_blob
+    return Settle(call, msgspec.structs.replace(result, truncated=whole is not None, blob=whole))
+
+
+def settled(call: OpenCall, status: Settlement, content: Content) -> ToolResult:
+    """The one result of an open call."""
+    return ToolResult(
+        tool_call_id=call.call.id,
+        tool_name=call.call.name,
+        reply_id=call.reply_id,
+        status=status,
+        is_error=status != "ok",
+        content=content,
+    )
+
+
+def _links_after(branch: Branch, link_id: str) -> tuple[Entry, ...]:
+    for at in range(len(branch.links) - 1, -1, -1):
+        if branch.links[at].id == link_id:
+            return branch.links[at + 1 :]
+    return ()
+
+
+CALL_ROWS = (
+    CallRow(
+        "call not ours",
+        "not made by a call of this session, or its turn was cancelled, or a later prompt stands after it",
+        "Settle: begun → interrupted; the log proves that it never began → skipped; else unknown. It is never run",
+        _not_ours,
+    ),
+    CallRow(
+        "call copied", "its result stands on another branch", "Settle with a copy that names it", _result_elsewhere
+    ),
+    CallRow(
+        "call redacted",
+        "a secret was taken out of its input, and it is not begun",
+        "Settle(denied); it is never run",
+        _redacted,
+    ),
+    CallRow("call decided", "a person has decided about it", "Run, or Settle with what was decided", _decided),
+    CallRow("call waits", "waits for a person", "wait", _asked),
+    CallRow(
+        "call child",
+        "has a child session",
+        "wake the child: at rest, its last reply is the result; waiting or held by another: wait",
+        _child,
+    ),
+    CallRow(
+        "call unknown",
+        "begun, and may never be replayed; or damage lies behind it",
+        "policy tell: Settle(unknown); policy ask: attention, and the decision becomes the one result",
+        _unknown,
+    ),
+    CallRow(
+        "call receipt",
+        "begun, with receipts",
+        "ask the tool: done → Settle with that; not begun → Run; cannot say → as one that may never be replayed",
+        _receipt,
+    ),
+    CallRow("call safe", "begun, safe", "Run, one attempt more; above attempts_max Settle(error)", _safe),
+    CallRow(
+        "call new",
+        "not begun",
+        "policy deny: Settle(denied); ask: attention; auto: Run; no such tool: Settle(error)",
+        _new,
+    ),
+)

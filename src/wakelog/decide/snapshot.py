@@ -1,0 +1,45 @@
+"""What a row of the table may look at: the log, the policy in force, the time, and the channels in reach."""
+
+import msgspec
+
+from wakelog.decide.policy import Policy, policy_in_force
+from wakelog.log.entry import RULES
+from wakelog.log.tree import Branch, Tree
+from wakelog.projections.pending import Pending, pending
+from wakelog.projections.queue import queue_at_head
+from wakelog.projections.state import BranchState, branch_state
+
+
+class Sight(msgspec.Struct, frozen=True):
+    """Everything there is to see at the head of a session."""
+
+    tree: Tree
+    branch: Branch
+    state: BranchState
+    open: Pending
+    policy: Policy
+    now_ms: int
+    attached: frozenset[str]
+    rules: int = RULES
+
+
+def look(tree: Tree, now_ms: int, attached: frozenset[str], rules: int = RULES, *, new_worker: bool = False) -> Sight:
+    """Takes a snapshot of the head branch for `decide()`; a new worker has failed to send nothing yet."""
+    branch = tree.branch()
+    state = branch_state(branch)
+    if new_worker:
+        state.send_failed = ()
+    open_work = pending(branch, state)
+    waiting = msgspec.structs.replace(
+        open_work, queue=queue_at_head(tree, open_work.queue, rules), cut=_not_followed(tree, branch, open_work.cut)
+    )
+    return Sight(tree, branch, state, waiting, policy_in_force(state.context, rules), now_ms, attached, rules)
+
+
+def _not_followed(tree: Tree, branch: Branch, cut: str | None) -> str | None:
+    """The call whose reply never came: what came of one that was followed stands on another branch."""
+    call = tree.entry(cut) if cut is not None else None
+    if call is None or branch.tip is None:
+        return None
+    followed = any(tree.links[child].seq > call.seq for child in tree.children(branch.tip.id))
+    return None if followed else cut

@@ -1,0 +1,275 @@
+"""What the model sees: a pure function of a branch and a strategy.
+
+Rule 1: this file adds no words of its own. Summaries, clip marks and unknown-outcome texts were
+written into entries when they were appended, so an old digest never changes.
+Rule 2: a tool call and its results are never separated: whatever was said between them in the log comes behind
+them, and a window begins between such groups only.
+Rule 3: a window moves in strides of half its size, counted from the last fold, so that between two
+strides every request begins with the bytes of the one before it and provider caches hit.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Literal
+
+import msgspec
+
+from wakelog.errors import UsageError
+from wakelog.log.codec import canonical
+from wakelog.log.content import (
+    AnyMessage,
+    AnyPart,
+    Audio,
+    BlobRef,
+    Image,
+    Note,
+    Prompt,
+    Reply,
+    Said,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    UnknownPart,
+    Value,
+)
+from wakelog.log.digest import digest_of
+from wakelog.log.entry import Cancelled, Custom, Entry, Message
+from wakelog.log.tree import Branch
+from wakelog.projections.active import active
+from wakelog.projections.state import BranchState, branch_state
+
+IMAGE_TOKENS = 1_500
+# How long a recording is cannot be seen from here: about a minute of speech is assumed.
+AUDIO_TOKENS = 1_500
+_MEDIA_TOKENS: Mapping[type[AnyPart], int] = {Image: IMAGE_TOKENS, Audio: AUDIO_TOKENS}
+
+
+class Strategy(msgspec.Struct, frozen=True):
+    """How much of the active branch goes in: all, the last N messages, or T tokens."""
+
+    kind: Literal["full", "window", "budget"] = "full"
+    size: int = 0
+
+    def __str__(self) -> str:
+        return self.kind if self.kind == "full" else f"{self.kind}:{self.size}"
+
+
+def parse_strategy(text: str) -> Strategy:
+    """`full`, `window:N` or `budget:TOKENS`."""
+    kind, _, size = text.partition(":")
+    if text == "full":
+        return Strategy()
+    if kind in ("window", "budget") and size.isascii() and size.isdigit() and 0 < int(size) < 10**9:
+        return Strategy("window" if kind == "window" else "budget", int(size))
+    raise UsageError(f"unknown strategy {text!r}", hint="use full, window:N or budget:TOKENS")
+
+
+class ContextMessage(Value, frozen=True, kw_only=True):
+    """One message as an adapter is handed it."""
+
+    role: Literal["user", "assistant", "toolResult"]
+    content: tuple[AnyPart, ...]
+    tool_call_id: str | None = None
+    tool_name: str | None = None
+    is_error: bool = False
+    model: str | None = None
+    provider: str | None = None
+
+
+class Context(Value, frozen=True, kw_only=True):
+    """The whole of what an adapter is handed, and which entry each message came from."""
+
+    messages: tuple[ContextMessage, ...]
+    entry_ids: tuple[str, ...] = ()
+    model: str | None = None
+    provider: str | None = None
+    strategy: str = "full"
+    system: BlobRef | None = None
+    tools: BlobRef | None = None
+    params: dict[str, object] = {}
+    injected: tuple[BlobRef, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Equal exactly when an adapter is handed the same; blobs count by their own digests."""
+        handed = {
+            "system": self.system.digest if self.system else None,
+            "tools": self.tools.digest if self.tools else None,
+            "params": self.params,
+            "messages": self.messages,
+            **({"injected": [blob.digest for blob in self.injected]} if self.injected else {}),
+        }
+        return digest_of(canonical(handed))
+
+    @property
+    def tokens(self) -> int:
+        """The estimated size of the messages."""
+        return sum(message_tokens(message) for message in self.messages)
+
+    def until(self, at: int) -> "Context":
+        """The same with the first messages only."""
+        return msgspec.structs.replace(self, messages=self.messages[:at], entry_ids=self.entry_ids[:at])
+
+
+def build_context(branch: Branch, strategy: Strategy | str = "full", *, state: BranchState | None = None) -> Context:
+    """What the model would see if it were called at the end of this branch; `state` is its state, where it is known."""
+    plan = parse_strategy(strategy) if isinstance(strategy, str) else strategy
+    state = state or branch_state(branch)
+    fold, items = _items(branch)
+    items = items[_window_start(items, plan, fold) :]
+    shown = fold + items
+    in_force = state.context
+    return Context(
+        messages=tuple(message for _, message in shown),
+        entry_ids=tuple(entry_id for entry_id, _ in shown),
+        model=state.model,
+        provider=state.provider,
+        strategy=str(plan),
+        system=in_force.system if in_force else None,
+        tools=in_force.tools if in_force else None,
+        params=in_force.params if in_force else {},
+    )
+
+
+def estimate_tokens(parts: Sequence[AnyPart]) -> int:
+    """ceil(UTF-8 bytes / 4), a fixed figure per image and per recording: the same for every provider, for ever."""
+    size = sum(_bytes_of(part) for part in parts)
+    return -(-size // 4) + sum(_MEDIA_TOKENS.get(type(part), 0) for part in parts)
+
+
+def message_tokens(message: ContextMessage) -> int:
+    """The estimated size of one message."""
+    return estimate_tokens(message.content)
+
+
+def _bytes_of(part: AnyPart) -> int:
+    match part:
+        case Text():
+            return _size(part.text)
+        case Thinking():
+            return _size(part.thinking)
+        case ToolCall():
+            return _size(part.name) + len(canonical(part.input))
+    return 0
+
+
+def _size(text: str) -> int:
+    """How many bytes a text has, counted for every message of every request: mostly its signs are its bytes."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+# ── from links to messages ───────────────────────────────────────────────────────────────────────
+
+_Item = tuple[str, ContextMessage]
+
+
+def _items(branch: Branch) -> tuple[list[_Item], list[_Item]]:
+    """The summary, if there is one, and the messages of the active stretch."""
+    part = active(branch)
+    fold: list[_Item] = []
+    if part.compaction is not None and part.compaction.summary:
+        summary = ContextMessage(role="user", content=(Text(text=part.compaction.summary),))
+        fold.append((part.compaction.id, summary))
+    return fold, [item for group in _groups(part.links) for item in group]
+
+
+def _groups(links: Sequence[Entry]) -> list[list[_Item]]:
+    """Each message with the results that answer it, which stand right behind it though somebody has spoken since.
+
+    Providers take it in no other order. A result without its call is left out.
+    """
+    groups: list[list[_Item]] = []
+    asking: dict[tuple[str | None, str | None], list[_Item]] = {}
+    for link in links:
+        message = _message(link)
+        if message is None:
+            continue
+        if message.role == "toolResult":
+            call = message.tool_call_id
+            group = asking.get((_answered(link), call)) or asking.get((None, call)) or []
+        else:
+            groups.append(group := [])
+        group.append((link.id, message))
+        for part in message.content:
+            if isinstance(part, ToolCall):
+                asking[link.id, part.id] = asking[None, part.id] = group
+    return groups
+
+
+def _answered(link: Entry) -> str | None:
+    """The reply that a result names."""
+    said = link.value.message if isinstance(link.value, Message) else None
+    return said.reply_id if isinstance(said, ToolResult) else None
+
+
+def _message(link: Entry) -> ContextMessage | None:
+    value = link.value
+    if isinstance(value, Message):
+        return _with_content(_handed(value.message))
+    if isinstance(value, Custom) and value.in_context:
+        return _with_content(_handed(Note(content=value.content)))
+    if isinstance(value, Cancelled):
+        # Nothing but words: nobody has signed a thought that was cut off, and nobody will answer a call.
+        said = Said(content=value.content).text
+        return ContextMessage(role="assistant", content=(Text(text=said),)) if said else None
+    return None
+
+
+def _with_content(message: ContextMessage) -> ContextMessage | None:
+    return message if message.content or message.role == "toolResult" else None
+
+
+def _handed(said: AnyMessage) -> ContextMessage:
+    content = tuple(part for part in said.parts if not isinstance(part, UnknownPart))
+    match said:
+        case Prompt() | Note():
+            return ContextMessage(role="user", content=content)
+        case Reply():
+            return ContextMessage(role="assistant", content=content, model=said.model, provider=said.provider)
+        case ToolResult():
+            return ContextMessage(
+                role="toolResult",
+                content=content,
+                tool_call_id=said.tool_call_id,
+                tool_name=said.tool_name,
+                is_error=said.settled != "ok",
+            )
+
+
+# ── windows ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _window_start(items: Sequence[_Item], plan: Strategy, fold: Sequence[_Item]) -> int:
+    """The index the window begins at: a multiple of the stride, then back to the start of its group."""
+    if plan.kind == "full":
+        return 0
+    if plan.kind == "window":
+        sizes, limit = [1] * len(items), plan.size
+    else:
+        sizes = [message_tokens(message) for _, message in items]
+        limit = max(1, plan.size - sum(message_tokens(message) for _, message in fold))
+    over = sum(sizes) - limit
+    if over <= 0:
+        return 0
+    stride = max(1, limit // 2)
+    dropped = -(-over // stride) * stride
+    ends = list(accumulate(sizes))
+    start = next((at for at, end in enumerate(ends) if end > dropped), len(items) - 1)
+    return max(at for at in group_starts([message for _, message in items]) if at <= start)
+
+
+def group_starts(messages: Sequence[ContextMessage]) -> list[int]:
+    """Where a window may begin, the last first: no result from here on answers a call from before."""
+    asked: dict[str, int] = {}
+    reach = list(range(len(messages)))
+    for at, message in enumerate(messages):
+        if message.role == "toolResult" and message.tool_call_id in asked:
+            reach[at] = asked[message.tool_call_id]
+        asked.update((part.id, at) for part in message.content if isinstance(part, ToolCall))
+    starts, earliest = [], len(messages)
+    for at in range(len(messages) - 1, -1, -1):
+        earliest = min(earliest, reach[at])
+        if earliest >= at:
+            starts.append(at)
+    return starts

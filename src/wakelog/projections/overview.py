@@ -1,0 +1,120 @@
+"""The card of a session: who, where, what, how much, and in which state. What a list shows of each."""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from wakelog.log.content import Usage
+from wakelog.log.entry import Attention, Queued, Session
+from wakelog.log.tree import Tree
+from wakelog.projections.pending import pending
+from wakelog.projections.queue import queue_at_head
+from wakelog.projections.state import BranchState, SessionState, branch_state, session_state
+
+StateWord: TypeAlias = Literal[
+    "rest", "running", "owes", "undelivered", "waiting", "failed", "damaged", "terminated", "dormant"
+]
+
+
+class Overview(msgspec.Struct, frozen=True):
+    """Everything about a session that is not its text."""
+
+    id: str
+    agent: str
+    sender: str
+    number: int | None
+    cwd: str
+    title: str | None
+    created: str
+    entries: int
+    messages: int
+    head: str | None
+    model: str | None
+    provider: str | None
+    settings: dict[str, object]
+    archived: bool
+    uptime_ms: int | None
+    """For how long workers have run it; None where a tail was read that cannot say (see `SessionState.uptime`)."""
+    calls: int
+    usage: Usage
+    open_calls: int
+    undelivered: int
+    """How many replies a channel has not been given yet; a reply counts once for each such channel."""
+    queue: tuple[Queued, ...]
+    attention: tuple[Attention, ...]
+    state: StateWord
+
+
+def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overview:
+    """The card of a session, from its whole tree or its tail.
+
+    `held`: a worker has it; `damaged`: reading it found damage.
+    """
+    branch = tree.branch()
+    session, here = session_state(tree), branch_state(branch)
+    found = pending(branch, here)
+    work = Work(len(found.open_calls), found.cut is not None, queue_at_head(tree, here.queue))
+    return overview_of(tree.card, tree.last_seq + 1, tree.head, session, here, work, held=held, damaged=damaged)
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What is under way at the head: how many tool calls, whether a request, and what waits."""
+
+    open_calls: int
+    is_cut: bool
+    queue: tuple[Queued, ...]
+
+
+def overview_of(
+    card: Session,
+    entries: int,
+    head: str | None,
+    session: SessionState,
+    here: BranchState,
+    work: Work,
+    *,
+    held: bool = False,
+    damaged: bool = False,
+) -> Overview:
+    """The card of a session, from what was found out about it."""
+    return Overview(
+        id=card.id,
+        agent=card.agent,
+        sender=card.sender,
+        number=card.number,
+        cwd=card.cwd,
+        title=session.title,
+        created=card.timestamp,
+        entries=entries,
+        messages=session.messages,
+        head=head,
+        model=here.model,
+        provider=here.provider,
+        settings=here.settings,
+        archived=session.archived,
+        uptime_ms=session.uptime_ms,
+        calls=session.calls,
+        usage=session.usage,
+        open_calls=work.open_calls,
+        undelivered=len(here.owed),
+        queue=work.queue,
+        attention=here.attention,
+        state=_state(session, here, work, held=held, damaged=damaged),
+    )
+
+
+def _state(session: SessionState, here: BranchState, work: Work, *, held: bool, damaged: bool) -> StateWord:
+    if session.terminated:
+        return "terminated"
+    if damaged:
+        return "damaged"
+    if held:
+        return "running"
+    if here.attention:
+        return "waiting"
+    if here.ends_in == "failed":
+        return "failed"
+    said = any(queued.mode != "cancel" for queued in work.queue)
+    if work.open_calls or work.is_cut or said or here.ends_in in ("prompt", "result", "faulted"):
+        return "dormant" if session.dormant else "owes"
+    return "undelivered" if here.owed else "rest"

@@ -1,0 +1,226 @@
+"""The overview of a session, folded entry by entry: for logs that are too long to be held as a tree.
+
+`overview` asks a tree; these folds give the same answer from a stream, and hold only what is open, what waits, and the
+settings in force. They need the outline of the log, because which links are on the branch of the head is known only
+when all lines have been read.
+"""
+
+from wakelog.log.content import Reply, ToolResult
+from wakelog.log.entry import Body, Call, Compaction, Entry, Message, Queued, SendFailed, Session
+from wakelog.log.id_table import NONE, key_of
+from wakelog.log.outline import Outline
+from wakelog.log.tail import MESSAGE_MODES
+from wakelog.projections.queue import QueueFold
+from wakelog.projections.state import (
+    BranchState,
+    OpenWork,
+    SessionState,
+    carried_branch,
+    carried_session,
+    step_link,
+    step_session,
+)
+from wakelog.projections.uptime import Uptime, UptimeFold
+
+
+class SessionFold:
+    """`session_state` of a whole log, from the session's own entries in the order of their seq."""
+
+    def __init__(self) -> None:
+        self._state = SessionState()
+        self._uptime = UptimeFold(Uptime())
+
+    def add(self, entry: Entry) -> None:
+        """Takes in the next entry."""
+        value = entry.value
+        if isinstance(value, Compaction) and value.state is not None:
+            self._state = carried_session(value.state)
+        step_session(self._state, entry)
+        self._uptime.add(value)
+
+    def result(self) -> SessionState:
+        """The state behind the last entry."""
+        self._state.uptime = self._uptime.found
+        return self._state
+
+
+class FirstFold:
+    """What is found out in the order of the log, while its outline grows."""
+
+    def __init__(self) -> None:
+        self.card: Session | None = None
+        self.queue = QueueFold()
+        self.session = SessionFold()
+        self.is_ordered = True
+        """Whether each entry has a larger seq than the one before it. If not, `session` must be folded again."""
+        self._last_seq = -1
+
+    def add(self, entry: Entry, *, is_placed: bool) -> None:
+        """Takes in the next entry of the session's own that is no repetition. `is_placed`: it hangs on a link."""
+        if self.card is None and isinstance(entry.value, Session):
+            self.card = entry.value
+        self.is_ordered = self.is_ordered and entry.seq > self._last_seq
+        self._last_seq = entry.seq
+        self.queue.add(entry)
+        if is_placed:
+            self.session.add(entry)
+
+
+class TalkFold:
+    """The links of the head's branch, in their order: settings, the end of the talk, tool calls without a result."""
+
+    def __init__(self, outline: Outline, path: bytearray) -> None:
+        self.state = BranchState()
+        self.carried = BranchState()
+        """Where the fold over open work begins."""
+        self.start = self.since = -1
+        """The number and the seq of the last compaction of the session's own that carries a state."""
+        self.head: str | None = None
+        self.ends_in_session = False
+        self._outline = outline
+        self._path = path
+        self._first_kept = 0
+        # By the id of the call: the number of the reply and the hash of its id. Only the last fold says how far back
+        # calls count, so older ones are held too.
+        self._asked: dict[str, list[tuple[int, int]]] = {}
+
+    def add(self, link: Entry, number: int) -> None:
+        """Takes in the next link."""
+        value = link.value
+        if isinstance(value, Compaction):
+            self._first_kept = self._kept_by(value, number)
+        if isinstance(value, Compaction) and value.state is not None:
+            self._begin_at(link, value, number)
+        else:
+            step_link(self.state, link)
+        if isinstance(value, Message):
+            self._count_calls(value, number)
+        self.head, self.ends_in_session = link.id, isinstance(value, Session)
+
+    def _begin_at(self, link: Entry, fold: Compaction, number: int) -> None:
+        own = number >= self._outline.inherited
+        assert fold.state is not None
+        self.state = carried_branch(fold.state, own=own)
+        self.state.answers += fold.call_id is not None
+        if own:
+            self.carried = carried_branch(fold.state, own=True)
+            self.start, self.since = number, link.seq
+
+    def _kept_by(self, fold: Compaction, number: int) -> int:
+        """The first link that counts behind a fold; see `active`."""
+        kept = fold.first_kept_entry_id
+        found = self._outline.number(kept) if kept is not None else NONE
+        is_kept = found != NONE and found <= number and self._outline.is_link(found) and self._path[found]
+        return found if is_kept else number
+
+    def _count_calls(self, value: Message, number: int) -> None:
+        said = value.message
+        if isinstance(said, Reply):
+            for call in said.calls:
+                self._asked.setdefault(call.id, []).append((number, key_of(value.id)))
+        elif isinstance(said, ToolResult) and said.tool_call_id in self._asked:
+            self._close(said)
+
+    def _close(self, result: ToolResult) -> None:
+        """Takes off the call that a result answers: the latest one with its id, of the reply that it names."""
+        asked = self._asked[result.tool_call_id]
+        reply = key_of(result.reply_id) if result.reply_id is not None else None
+        for at in range(len(asked) - 1, -1, -1):
+            if reply in (None, asked[at][1]):
+                del asked[at]
+                break
+        if not asked:
+            del self._asked[result.tool_call_id]
+
+    @property
+    def open_calls(self) -> int:
+        """How many tool calls have no result."""
+        return sum(number >= self._first_kept for asked in self._asked.values() for number, _ in asked)
+
+
+class OpenFold:
+    """What is open on the head's branch, from the session's own links and facts there, in the order of their seq."""
+
+    def __init__(self, outline: Outline, path: bytearray, begun: BranchState) -> None:
+        self._outline = outline
+        self._path = path
+        requests = tuple(queued for queued in begun.queue if queued.mode not in MESSAGE_MODES)
+        self._work = OpenWork(BranchState(queue=requests, attention=begun.attention, owed=begun.owed))
+
+    def add(self, value: Body) -> None:
+        """Takes in the next entry."""
+        if isinstance(value, SendFailed) or (isinstance(value, Queued) and value.mode in MESSAGE_MODES):
+            # Messages wait in the whole session; failed attempts are not part of an overview.
+            return
+        self._work.step(value)
+        if isinstance(value, Call) and not self._is_coming(value.reply_id):
+            self._work.calls.pop(value.reply_id, None)
+
+    def _is_coming(self, reply_id: str) -> bool:
+        """Whether the reply to a call is on this branch at all: calls that came to nothing need not be held."""
+        number = self._outline.number(reply_id)
+        return number != NONE and bool(self._path[number])
+
+    def write_into(self, state: BranchState) -> None:
+        """Makes what is open part of a state."""
+        self._work.write_into(state)
+
+
+class BranchFold:
+    """What holds at the end of a path. Feed it the entries of the path by number, inherited links first.
+
+    Where the entries of a log do not stand in the order of their seq (`is_ordered` is false), those that `is_open_work`
+    names must be fed to `add_open` too: in that order, and after all of them were fed to `add`.
+    """
+
+    def __init__(self, outline: Outline, link: int, *, is_ordered: bool) -> None:
+        self.path = outline.path(link)
+        self.talk = TalkFold(outline, self.path)
+        self.is_cut = False
+        self._is_asked = False
+        self._is_ordered = is_ordered
+        self._outline = outline
+        self._tip = link
+        self._open = OpenFold(outline, self.path, self.talk.carried)
+
+    def is_on_path(self, number: int) -> bool:
+        """Whether an entry is a link of the path, or a fact about one."""
+        link = self._outline.link_of(number)
+        return link != NONE and bool(self.path[link])
+
+    def add(self, number: int, entry: Entry) -> None:
+        """Takes in the next entry of the path."""
+        start = self.talk.start
+        if entry.is_link:
+            self.talk.add(entry, number)
+        elif isinstance(entry.value, Call):
+            self._count_request(entry.value, self._outline.link_of(number))
+        if self.talk.start != start:
+            self._open = OpenFold(self._outline, self.path, self.talk.carried)
+        elif self._is_ordered and number >= self._outline.inherited:
+            self._open.add(entry.value)
+
+    def _count_request(self, call: Call, link: int) -> None:
+        """A request that hangs on the tip: nothing has followed it."""
+        self._is_asked = self._is_asked or link == self._tip
+        if call.purpose == "reply" and call.parent_id is not None:
+            self.is_cut = self.is_cut or key_of(call.parent_id) == self._outline.key(self._tip)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the tip is known to be a link of the session's own with nothing under way."""
+        is_own = self._tip >= self._outline.inherited and self._tip != NONE and not self.talk.ends_in_session
+        return is_own and not self._is_asked and not self.talk.open_calls
+
+    def is_open_work(self, number: int, entry: Entry) -> bool:
+        """Whether an entry counts for what is open: no compaction has carried that yet."""
+        return number > self.talk.start if entry.is_link else entry.seq > self.talk.since
+
+    def add_open(self, entry: Entry) -> None:
+        """Takes in the next entry, in the order of seq, of a log that has another order."""
+        self._open.add(entry.value)
+
+    def result(self) -> BranchState:
+        """The state at the end of the path."""
+        self._open.write_into(self.talk.state)
+        return self.talk.state

@@ -1,0 +1,176 @@
+"""Work that is still open on a branch: read from the log, never recorded beside it.
+
+A tool call is (reply, call id): provider ids repeat between replies. It is open until a result
+answers it. What stands before the last fold is not pending: the model will never see its result.
+"""
+
+import msgspec
+
+from wakelog.log.content import AnyPart, BlobRef, JsonObject, Reply, Said, Text, ToolCall, ToolResult
+from wakelog.log.entry import (
+    Attention,
+    AttentionResolved,
+    Call,
+    Entry,
+    Message,
+    Owed,
+    Partial,
+    Queued,
+    Replay,
+    Spawned,
+    ToolStarted,
+)
+from wakelog.log.tree import Branch
+from wakelog.projections.active import active
+from wakelog.projections.state import BranchState, branch_state
+
+
+class OpenCall(msgspec.Struct, frozen=True):
+    """A tool call without its result."""
+
+    reply_id: str
+    call: ToolCall
+    ours: bool
+    """Whether a call of this very session made the reply: only then may the tool be run."""
+    started: int = 0
+    """How often it was begun: the number of `tool_started` facts."""
+    replay: Replay | None = None
+    """What the last beginning said may happen if nobody knows whether it ran."""
+    intent: JsonObject = {}
+    """What the tool wrote down for itself before the last beginning."""
+    shown: str = ""
+    """What it had put out when it was cut off, clipped like a result."""
+    shown_blob: BlobRef | None = None
+    """The whole of that, where `shown` was clipped."""
+    doubtful: bool = False
+    """Whether unreadable bytes stand behind the reply: it then counts as begun."""
+    waits: str | None = None
+    """The `attention` entry that asks a person about it."""
+    decided: str | None = None
+    """The `attention_resolved` entry that answers."""
+    child: str | None = None
+    """The session of the sub-agent that runs it."""
+    rerun: bool = False
+    """Whether a person had it called again: then only a person's word lets it run."""
+    recorded: bool = False
+    """Whether no model call in the log made the reply: another program ran it, and may have run its tools."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether the tool may have had an effect; one that is a sub-agent has begun when that was sent out."""
+        return self.started > 0 or self.doubtful or self.child is not None
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """Everything a branch still owes somebody."""
+
+    open_calls: tuple[OpenCall, ...] = ()
+    owed: tuple[Owed, ...] = ()
+    cut: str | None = None
+    """The `call` entry whose reply never came."""
+    queue: tuple[Queued, ...] = ()
+    attention: tuple[Attention, ...] = ()
+
+
+def pending(branch: Branch, state: BranchState | None = None) -> Pending:
+    """Reads what is open at the end of a branch; its state, where that is known already, need not be folded again."""
+    state = state or branch_state(branch)
+    return Pending(open_calls(branch), state.owed, _cut(branch), state.queue, state.attention)
+
+
+def is_under_way(branch: Branch) -> bool:
+    """Whether there is a turn that could be cancelled."""
+    state = branch_state(branch)
+    open_work = pending(branch, state)
+    return bool(open_work.open_calls or open_work.cut) or state.ends_in in ("prompt", "result", "faulted")
+
+
+def open_calls(branch: Branch) -> tuple[OpenCall, ...]:
+    """The tool calls of the active stretch that have no result, in the order they were asked."""
+    asked: list[tuple[Entry, ToolCall]] = []
+    for link in active(branch).links:
+        if not isinstance(link.value, Message):
+            continue
+        said = link.value.message
+        if isinstance(said, Reply):
+            asked += [(link, call) for call in said.calls]
+        elif isinstance(said, ToolResult):
+            _close(asked, said)
+    return tuple(_open_call(branch, reply, call) for reply, call in asked)
+
+
+def _close(asked: list[tuple[Entry, ToolCall]], result: ToolResult) -> None:
+    """Takes the call that a result answers off the list; one that names no reply answers the latest."""
+    for at in range(len(asked) - 1, -1, -1):
+        reply, call = asked[at]
+        if call.id == result.tool_call_id and result.reply_id in (None, reply.id):
+            del asked[at]
+            return
+
+
+def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
+    waits = decided = child = replay = None
+    started, shown, ours, rerun = 0, Said(), False, False
+    intent: JsonObject = {}
+    for fact in branch.facts:
+        match fact.value:
+            case Call(reply_id=reply.id, parent_id=parent, purpose=purpose) if parent == reply.value.parent_id:
+                ours, rerun = True, rerun or purpose == "rerun"
+            case ToolStarted(reply_id=reply.id, tool_call_id=call.id, replay=word, intent=meant):
+                # A decision is used up by the beginning it allowed: what comes of that is a new question.
+                started, replay, intent, shown = started + 1, word, meant, Said()
+                waits = decided = None
+            case Partial(reply_id=reply.id, tool_call_id=call.id, content=content):
+                shown = Said(content=content)
+            case Attention(reply_id=reply.id, tool_call_id=call.id):
+                waits = fact.id
+            case AttentionResolved(attention_id=answered) if answered == waits:
+                decided = fact.id
+            case Spawned(reply_id=reply.id, tool_call_id=call.id, child_session=session):
+                child = session
+    # A call of another session is never run here; that it was begun there must still be said.
+    started += sum(_is_beginning(fact, reply.id, call.id) for fact in branch.inherited_facts)
+    inherited = reply.id in {link.id for link in branch.links[: branch.inherited]}
+    return OpenCall(
+        reply_id=reply.id,
+        call=call,
+        ours=ours and not inherited,
+        started=started,
+        replay=replay,
+        intent=intent,
+        shown=shown.text,
+        shown_blob=_blob_of(shown.parts),
+        doubtful=not inherited and reply.offset < branch.scar,
+        waits=waits,
+        decided=decided,
+        child=child,
+        rerun=rerun,
+        recorded=not ours and not any(_is_call_for(fact, reply.id) for fact in branch.inherited_facts),
+    )
+
+
+def _blob_of(parts: tuple[AnyPart, ...]) -> BlobRef | None:
+    return next((part.blob for part in parts if isinstance(part, Text) and part.blob is not None), None)
+
+
+def _is_call_for(fact: Entry, reply_id: str) -> bool:
+    return isinstance(fact.value, Call) and fact.value.reply_id == reply_id
+
+
+def _is_beginning(fact: Entry, reply_id: str, call_id: str) -> bool:
+    match fact.value:
+        case ToolStarted(reply_id=named, tool_call_id=called):
+            return (named, called) == (reply_id, call_id)
+    return False
+
+
+def _cut(branch: Branch) -> str | None:
+    """The last call for a reply that nothing has followed: it hangs on the last link."""
+    if branch.tip is None:
+        return None
+    calls = [
+        fact
+        for fact in branch.facts
+        if isinstance(fact.value, Call) and fact.value.purpose == "reply" and fact.value.parent_id == branch.tip.id
+    ]
+    return calls[-1].id if calls else None

@@ -1,0 +1,139 @@
+"""What differs between two requests to a model: added, dropped, changed, and where a provider's cache broke.
+
+A provider's cache holds the beginning of a request: tools and instructions first, then the messages in order. It
+can be used again as far as two requests, to the same model, are the same; from the first difference on
+everything is paid anew. Pure: two contexts in, one value out.
+"""
+
+from typing import Literal, TypeAlias
+
+from wakelog.log.codec import canonical
+from wakelog.log.content import Value
+from wakelog.log.tree import Branch
+from wakelog.projections.context import Context, build_context, message_tokens
+
+DropReason: TypeAlias = Literal["fold", "window", "branch", "kept"]
+Setting: TypeAlias = Literal["provider", "model", "tools", "system", "params", "strategy", "injected"]
+# What makes a provider begin anew, whatever the messages are.
+_BEFORE_MESSAGES = ("provider", "model", "tools", "system")
+
+
+class Dropped(Value, frozen=True, kw_only=True):
+    """A message of the first request that the second does not have.
+
+    `fold`: a compaction stands for it. `window`: the strategy left it out. `branch`: it is not on that branch.
+    `kept`: the second asks for a summary, and this is not to be part of it.
+    """
+
+    entry: str
+    why: DropReason
+    tokens: int
+
+
+class Added(Value, frozen=True, kw_only=True):
+    """A message of the second request that the first did not have, or had in another place or wording."""
+
+    entry: str
+    number: int
+    tokens: int
+
+
+class Change(Value, frozen=True, kw_only=True):
+    """Something besides the messages that is not the same any more."""
+
+    what: Setting
+    before: object
+    after: object
+
+
+class Difference(Value, frozen=True, kw_only=True):
+    """The way from one request to another.
+
+    `common` messages, `common_tokens` in all, are the same at the beginning of both. The cache is `kept` if the
+    whole of the first request is the beginning of the second; else it broke at message `breaks_at` (counted from
+    1), or before all messages (0), because of `breaks_by`.
+    """
+
+    before: int
+    after: int
+    common: int
+    common_tokens: int
+    kept: bool
+    breaks_at: int | None
+    breaks_by: str | None
+    changed: tuple[Change, ...]
+    added: tuple[Added, ...]
+    dropped: tuple[Dropped, ...]
+
+
+def difference(one: Context, two: Context, branch: Branch) -> Difference:
+    """What differs in `two`, which was made on `branch`, from `one`."""
+    common = _common(one, two)
+    changed = _changed(one, two)
+    dropped = _dropped(one, two, branch)
+    first = next((what for what in _BEFORE_MESSAGES if any(change.what == what for change in changed)), None)
+    kept = first is None and common == len(one.messages)
+    return Difference(
+        before=len(one.messages),
+        after=len(two.messages),
+        common=common,
+        common_tokens=sum(map(message_tokens, one.messages[:common])),
+        kept=kept,
+        breaks_at=None if kept else 0 if first else common + 1,
+        breaks_by=None if kept else first or (dropped[0].why if dropped else "messages"),
+        changed=changed,
+        added=_added(one, two, common),
+        dropped=dropped,
+    )
+
+
+def _common(one: Context, two: Context) -> int:
+    at = 0
+    for before, after in zip(one.messages, two.messages, strict=False):
+        if before != after:
+            break
+        at += 1
+    return at
+
+
+def _added(one: Context, two: Context, common: int) -> tuple[Added, ...]:
+    there = set(_worded(one))
+    return tuple(
+        Added(entry=worded[0], number=at + 1, tokens=message_tokens(two.messages[at]))
+        for at, worded in enumerate(_worded(two))
+        if at >= common and worded not in there
+    )
+
+
+def _worded(context: Context) -> list[tuple[str, bytes]]:
+    """Each message with the entry it came from and its exact words."""
+    return [(entry, canonical(said)) for entry, said in zip(context.entry_ids, context.messages, strict=True)]
+
+
+def _dropped(one: Context, two: Context, branch: Branch) -> tuple[Dropped, ...]:
+    there = set(two.entry_ids)
+    whole, links = set(build_context(branch).entry_ids), {link.id for link in branch.links}
+
+    def why(entry: str) -> DropReason:
+        if entry in whole:
+            return "kept" if two.strategy == "full" else "window"
+        return "fold" if entry in links else "branch"
+
+    return tuple(
+        Dropped(entry=entry, why=why(entry), tokens=message_tokens(message))
+        for entry, message in zip(one.entry_ids, one.messages, strict=True)
+        if entry not in there
+    )
+
+
+def _changed(one: Context, two: Context) -> tuple[Change, ...]:
+    pairs: tuple[tuple[Setting, object, object], ...] = (
+        ("provider", one.provider, two.provider),
+        ("model", one.model, two.model),
+        ("tools", one.tools and one.tools.digest, two.tools and two.tools.digest),
+        ("system", one.system and one.system.digest, two.system and two.system.digest),
+        ("params", one.params, two.params),
+        ("strategy", one.strategy, two.strategy),
+        ("injected", [blob.digest for blob in one.injected], [blob.digest for blob in two.injected]),
+    )
+    return tuple(Change(what=what, before=before, after=after) for what, before, after in pairs if before != after)

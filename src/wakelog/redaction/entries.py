@@ -1,0 +1,319 @@
+"""Redaction of entries and of what a model streams: the one place that decides for every string of every entry.
+
+Pure. What is in the log is the only text there is: the model, tools, people and replay get the same (law 14). So the
+deltas of a reply are redacted before they are journaled or shown, and every entry is redacted before it is written.
+
+Every string of an entry is redacted unless `EXEMPT` names its field. The fields are found by walking the types, so a
+field that is added later is redacted without being listed anywhere. `redaction/redactor.py` finds secrets in a text; a
+new kind of secret is added there and needs nothing here.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+import msgspec.inspect
+
+from wakelog.log.content import BlobRef, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult
+from wakelog.log.deltas import CallDelta, Spoken, TextDelta, ThinkingDelta
+from wakelog.log.digest import digest_of
+from wakelog.log.entry import (
+    RULES,
+    Attention,
+    AttentionResolved,
+    Call,
+    Cancelled,
+    Compaction,
+    ContextRecord,
+    Custom,
+    DamageNote,
+    Envelope,
+    Failed,
+    FaultReport,
+    FoldState,
+    Head,
+    Label,
+    Message,
+    ModelChange,
+    Origin,
+    Owed,
+    Partial,
+    Queued,
+    Resumed,
+    SendFailed,
+    Sent,
+    SessionRenamed,
+    Setting,
+    Source,
+    Spawned,
+    Terminated,
+    ToolStarted,
+)
+from wakelog.log.entry import Session as SessionEntry
+from wakelog.redaction.redactor import Redactor, holds_assignment, holds_secret, redact, redact_value
+from wakelog.redaction.shapes import Redact
+
+_Body = TypeVar("_Body", bound=msgspec.Struct)
+_Fields: TypeAlias = Mapping[type[msgspec.Struct], tuple[str, ...]]
+_MARK = re.compile(r"\[redacted: [a-z0-9-]+\]")
+_SEQUENCES = (tuple, list)
+_NUMBERS = (int, float)
+_NO_TEXT = (
+    msgspec.inspect.IntType,
+    msgspec.inspect.BoolType,
+    msgspec.inspect.FloatType,
+    msgspec.inspect.NoneType,
+    msgspec.inspect.LiteralType,
+)
+
+# An id names another entry, call or session. If two ids that hold a key became the same mark, a result would belong to
+# the wrong call, so ids are left as they are (decision 022).
+_IDS: _Fields = {
+    Envelope: ("id", "parent_id", "turn_id"),
+    Origin: ("session", "entry"),
+    Prompt: ("queued_id",),
+    Reply: ("call_id",),
+    ToolResult: ("tool_call_id", "reply_id", "copied_from"),
+    ToolCall: ("id",),
+    Cancelled: ("queued_id",),
+    Failed: ("call_id",),
+    Compaction: ("first_kept_entry_id", "call_id"),
+    FoldState: ("head", "said"),
+    Owed: ("reply_id",),
+    Call: ("call_id", "reply_id", "queued_id", "context_id", "from_id", "to_id"),
+    Partial: ("reply_id", "tool_call_id"),
+    Resumed: ("reply_id",),
+    ToolStarted: ("reply_id", "tool_call_id"),
+    Sent: ("reply_id",),
+    SendFailed: ("reply_id",),
+    Head: ("target_id",),
+    Label: ("target_id",),
+    Queued: ("keep",),
+    Attention: ("reply_id", "tool_call_id"),
+    AttentionResolved: ("attention_id",),
+    Spawned: ("child_session", "reply_id", "tool_call_id"),
+}
+# A digest or a seal is computed here from bytes, and is compared with such a computation later.
+_DIGESTS: _Fields = {
+    BlobRef: ("digest",),
+    Origin: ("h",),
+    Source: ("hash",),
+    Call: ("context_digest", "request_digest"),
+    ToolStarted: ("input_digest",),
+    DamageNote: ("digest",),
+}
+EXEMPT: _Fields = {kind: (*_IDS.get(kind, ()), *_DIGESTS.get(kind, ())) for kind in {**_IDS, **_DIGESTS}}
+"""The fields whose strings are never redacted."""
+
+# Programs are given these again, and with a mark in them they would do something else or nothing: a call whose input
+# lost a value is not run, so an edit that holds `password = …` could never be made. Keys are taken out of them all the
+# same, assignments are not.
+KEYS_ONLY: _Fields = {
+    ToolCall: ("name", "input", "bound"),
+    ToolStarted: ("name", "intent"),
+    ContextRecord: ("params", "policy", "environment"),
+    SessionEntry: ("cwd", "settings"),
+}
+"""The fields whose strings are redacted by the shapes of keys alone."""
+
+# What workers under rules 1 redacted: replay of their lines must not redact more.
+_UNDER_RULES_1: _Fields = {
+    Message: ("message",),
+    Queued: ("message",),
+    Prompt: ("content",),
+    Reply: ("content", "model", "stop_reason"),
+    ToolResult: ("content",),
+    Note: ("content", "custom_type"),
+    Text: ("text",),
+    Thinking: ("thinking",),
+    ToolCall: ("name", "input"),
+    Partial: ("content", "error"),
+    FaultReport: ("kind", "message"),
+    Compaction: ("summary",),
+    Custom: ("custom_type", "content", "data"),
+    Failed: ("error",),
+    SessionRenamed: ("title",),
+    Label: ("label",),
+    Attention: ("reason", "refs"),
+    AttentionResolved: ("decision", "result"),
+    Cancelled: ("reason", "content"),
+    Terminated: ("reason",),
+    ModelChange: ("model",),
+    Setting: ("value",),
+    ContextRecord: ("params",),
+}
+
+
+def cleared(body: _Body, rules: int = RULES, rule: Redact = "assignments") -> _Body:
+    """An entry, or a value inside one, without its secrets; the very same object where it held none."""
+    return _rebuilt(body, rules, rule) if rule != "off" and _holds_any(body, rules, rule) else body
+
+
+def _holds_any(within: Any, rules: int, rule: Redact) -> bool:
+    """Whether a secret stands in a string that is redacted. One loop: every append asks, and few entries hold one."""
+    undone: list[Any] = [within]
+    while undone:
+        value = undone.pop()
+        if isinstance(value, str):
+            if holds_secret(value, rule):
+                return True
+        elif isinstance(value, msgspec.Struct):
+            by_keys = KEYS_ONLY.get(type(value), ())
+            for name in redacted_fields(type(value), rules):
+                found = getattr(value, name)
+                if not found:
+                    continue
+                if name not in by_keys:
+                    undone.append(found)
+                elif _holds_any(found, rules, "keys"):
+                    return True
+        elif isinstance(value, _SEQUENCES):
+            undone += value
+        elif isinstance(value, dict):
+            if holds_assignment(value, rule):
+                return True
+            undone += (*value, *value.values())
+    return False
+
+
+def _rebuilt(body: _Body, rules: int, rule: Redact) -> _Body:
+    """A copy without the secrets; the very same object where it held none."""
+    changed = {}
+    by_keys = KEYS_ONLY.get(type(body), ())
+    for name in redacted_fields(type(body), rules):
+        stood = getattr(body, name)
+        if stood and (clean := _cleared_value(stood, rules, "keys" if name in by_keys else rule)) is not stood:
+            changed[name] = clean
+    return msgspec.structs.replace(body, **{**changed, **_unbound(body)}) if changed else body
+
+
+def cleared_identity(name: str, rule: Redact = "assignments") -> str:
+    """The name of an agent or a sender without secrets; a digest keeps two names that held different ones apart."""
+    found = redact(name, rule)
+    return f"{found.text}~{digest_of(name.encode(errors='surrogatepass'))[-12:]}" if found.hits else name
+
+
+@cache
+def redacted_fields(kind: type[msgspec.Struct], rules: int = RULES) -> tuple[str, ...]:
+    """The fields of a type in which strings are redacted."""
+    if rules < 2:
+        return _UNDER_RULES_1.get(kind, ())
+    exempt = {name for base, names in EXEMPT.items() if issubclass(kind, base) for name in names}
+    fields = [field for field in msgspec.structs.fields(kind) if field.name not in exempt]
+    return tuple(field.name for field in fields if _may_hold_text(msgspec.inspect.type_info(field.type)))
+
+
+def _may_hold_text(info: msgspec.inspect.Type) -> bool:
+    if isinstance(info, msgspec.inspect.UnionType):
+        return any(map(_may_hold_text, info.types))
+    return not isinstance(info, _NO_TEXT)
+
+
+def _cleared_value(value: Any, rules: int, rule: Redact) -> Any:
+    """A value of a field that is not empty. A sequence holds structs only, or JSON only: the types say so."""
+    if isinstance(value, str):
+        found = redact(value, rule)
+        return found.text if found.hits else value
+    if isinstance(value, msgspec.Struct):
+        return _rebuilt(value, rules, rule)
+    if isinstance(value, _SEQUENCES) and isinstance(value[0], msgspec.Struct):
+        return _cleared_parts(value, rules, rule)
+    if isinstance(value, _NUMBERS):
+        return value
+    clean, hits = redact_value(value, rule)
+    return value if not hits else tuple(clean) if isinstance(value, tuple) else clean
+
+
+def _cleared_parts(parts: Any, rules: int, rule: Redact) -> Any:
+    """A list of structs. A signed thought that held a secret is left out: its signature is for other words."""
+    clean = [(part, _rebuilt(part, rules, rule)) for part in parts]
+    if all(stood is found for stood, found in clean):
+        return parts
+    return tuple(found for stood, found in clean if found is stood or not _is_signed(stood))
+
+
+def _is_signed(part: msgspec.Struct) -> bool:
+    return isinstance(part, Thinking) and (part.signature is not None or part.bound is not None)
+
+
+def _unbound(part: msgspec.Struct) -> dict[str, None]:
+    """What `bound` becomes in a part that was changed: the provider takes it back only with the words as they came."""
+    return {"bound": None} if isinstance(part, Text | ToolCall) else {}
+
+
+def holds_mark(value: Any) -> bool:
+    """Whether a secret was taken out of what a tool is given: to run it so would do something else than was meant."""
+    match value:
+        case str():
+            return _MARK.search(value) is not None
+        case dict():
+            return any(holds_mark(key) or holds_mark(each) for key, each in value.items())
+        case list() | tuple():
+            return any(map(holds_mark, value))
+    return False
+
+
+class Sieve:
+    """What a model says, as it comes, without secrets. Only what could still become one is held back."""
+
+    def __init__(self, rule: Redact = "assignments") -> None:
+        self._rule = rule
+        self._text = Redactor(rule)
+        self._thought = Redactor(rule)
+
+    def take(self, delta: Spoken) -> list[Spoken]:
+        """Takes in the next delta; gives those that may be written and shown."""
+        match delta:
+            case TextDelta(text, bound):
+                safe = self._text.feed(text) if bound is None else self._text.end(text)
+                kept = None if self._text.hits or self._holds_secret(bound) else bound
+                given = [*self._end_thought(), *_told(TextDelta(safe, kept))]
+                self._text = self._text if bound is None else Redactor(self._rule)
+                return given
+            case ThinkingDelta(thinking, signature, bound):
+                is_last = signature is not None or bound is not None
+                safe = self._thought.end(thinking) if is_last else self._thought.feed(thinking)
+                # A signature holds for the words as they came: with others it is worth nothing.
+                is_void = bool(self._thought.hits) or self._holds_secret((signature, bound))
+                signed = (None, None) if is_void else (signature, bound)
+                given = [*self._end_text(), *_told(ThinkingDelta(safe, *signed))]
+                self._thought = Redactor(self._rule) if is_last else self._thought
+                return given
+        # A call that lost a value would not be run: only keys are taken out of it (`KEYS_ONLY`).
+        (name, given, _), hits = redact_value((delta.name, delta.input, delta.bound), "keys")
+        call = CallDelta(delta.id, name, given, None) if hits else delta
+        return [*self._end_text(), *self._end_thought(), call]
+
+    def end(self) -> list[Spoken]:
+        """What was held back: nothing more will come."""
+        return [*self._end_text(), *self._end_thought()]
+
+    def _holds_secret(self, value: Any) -> bool:
+        return value is not None and bool(redact_value(value, self._rule)[1])
+
+    def _end_text(self) -> list[Spoken]:
+        safe, self._text = self._text.end(), Redactor(self._rule)
+        return _told(TextDelta(safe))
+
+    def _end_thought(self) -> list[Spoken]:
+        safe, self._thought = self._thought.end(), Redactor(self._rule)
+        return _told(ThinkingDelta(safe))
+
+
+def _told(delta: TextDelta | ThinkingDelta) -> list[Spoken]:
+    said = delta.text if isinstance(delta, TextDelta) else delta.thinking or delta.signature
+    return [delta] if said or delta.bound is not None else []
+
+
+def shown_safely(show: Callable[[str], None], rule: Redact = "assignments") -> Callable[[str], None]:
+    """Live output of a tool, without secrets."""
+    redactor = Redactor(rule)
+
+    def pass_on(text: str) -> None:
+        safe = redactor.feed(text)
+        if safe:
+            show(safe)
+
+    return pass_on

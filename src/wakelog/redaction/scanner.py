@@ -1,0 +1,273 @@
+"""Where in a text a secret may begin: found cheaply, because ordinary text has nearly no such place.
+
+Almost every key holds a long run of certain signs, and ordinary text holds few: the text is translated into ones and
+blanks, and rows of ones are looked for. The shapes without such a run are found by a word they cannot lack. Only
+around what is found so are the beginnings themselves looked for. Nothing is decided here: a place too many costs time,
+one too few would be a secret missed.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cached_property, reduce
+from typing import TypeAlias
+
+from wakelog.redaction.shapes import LOOK_BEHIND, WORD_SIGNS, Piece, Run, Shape, longest
+
+# Where first words stand, and the shapes they may belong to.
+Place: TypeAlias = tuple[int, tuple[Shape, ...]]
+# A word without which there is nothing to look for, and the words to look for, with how far before each to look.
+_Clue: TypeAlias = tuple[bytes, list[tuple[bytes, int]]]
+# What first words may have come to so far, whether in any case, what must stand before them, and if the shape yields.
+_Begun: TypeAlias = tuple[str, bool, re.Pattern[str], bool]
+# Below this a look at every place costs less than looking for runs and clues first.
+SHORT = 120
+_KNOWN_MAX = 1024
+
+
+class Runs:
+    """Runs of certain signs, so long that ordinary text has few of them, at most so far behind what they give away."""
+
+    def __init__(self, signs: str, least: int, far: int) -> None:
+        self._signs = _signs_of(signs)
+        self._least = least
+        self._far = far
+        self._ones = bytes(ord("1" if chr(code) in self._signs else " ") for code in range(256))
+        self._run = b"1" * least
+
+    def around(self, signs: bytes, at: int) -> list[tuple[int, int]]:
+        """The stretches in which a secret may begin that holds such a run."""
+        found: list[tuple[int, int]] = []
+        ones = signs.translate(self._ones)
+        begin = ones.find(self._run, at)
+        while begin >= 0:
+            end = ones.find(b" ", begin)
+            end = len(ones) if end < 0 else end
+            # A secret that begins later has too little of the run behind its beginning.
+            found.append((max(at, begin - self._far), end - self._least + 1))
+            begin = ones.find(self._run, end)
+        return found
+
+    def give_away(self, shape: Shape) -> bool:
+        """Whether every secret of a shape holds such a run near its beginning."""
+        found = self.behind(shape)
+        return found is not None and found <= self._far
+
+    def behind(self, shape: Shape) -> int | None:
+        """How far behind its beginning such a run begins at most in every secret of a shape; None where it may lack."""
+        fars = [self._behind([start, *shape.pieces]) for start in shape.starts]
+        known = [far for far in fars if far is not None]
+        return max(known) if len(known) == len(fars) else None
+
+    def _behind(self, pieces: list[Piece]) -> int | None:
+        far = run = 0
+        for piece in pieces:
+            run = self._after(run, piece)
+            if run >= self._least:
+                return far
+            far += longest(piece)
+        return None
+
+    def _after(self, run: int, piece: Piece) -> int:
+        match piece:
+            case str():
+                ending = len(piece) - len(piece.rstrip(self._signs))
+                return run + ending if ending == len(piece) else ending
+            case Run(signs, least, _):
+                return run + least if set(_signs_of(signs)) <= set(self._signs) else 0
+            case tuple():
+                return min(self._after(run, each) for each in piece)
+            case list():
+                return reduce(self._after, piece, run)
+
+
+def _signs_of(signs: str) -> str:
+    return "".join(re.findall(f"[{signs}]", bytes(range(256)).decode("latin-1")))
+
+
+_WORDS = Runs(WORD_SIGNS, 20, far=12)
+_CODES = Runs("A-Za-z0-9_+/=%-", 40, far=50)
+
+
+class Finder:
+    """Finds the places where a secret of certain shapes may begin. The order of the shapes is their rank."""
+
+    def __init__(self, shapes: tuple[Shape, ...]) -> None:
+        self.shapes = shapes
+        self.longest_start = max(len(start) for shape in shapes for start in shape.starts)
+        self._known: dict[str, tuple[Shape, ...]] = {}
+        self._gates: dict[tuple[Shape, ...], re.Pattern[str]] = {}
+
+    @cached_property
+    def reach(self) -> int:
+        """How long a text can be that does not yet say whether it is a secret."""
+        exact = max(shape.reach for shape in self.shapes if not shape.yields)
+        # Whether a shape that yields is one may have to wait for what its body is.
+        return max([exact, *(shape.reach + exact for shape in self.shapes if shape.yields)])
+
+    @cached_property
+    def longest_kept(self) -> int:
+        """How far before its value the name of an assignment may begin."""
+        return max((shape.reach - longest(shape.body) for shape in self.shapes if shape.yields), default=0)
+
+    @cached_property
+    def memory(self) -> int:
+        """How much of what has been decided the next place still looks at."""
+        return LOOK_BEHIND + self.longest_start + self.longest_kept
+
+    @cached_property
+    def shortest(self) -> int:
+        """How short a text can be that is a secret."""
+        return min(shape.least for shape in self.shapes)
+
+    def beginnings(self, text: str, at: int) -> Iterator[Place]:
+        """The places from `at` on where a secret may begin, in order."""
+        if len(text) - at < SHORT:
+            for place, shapes in self.starts(text, at):
+                if self._is_assigned(shapes, text, place):
+                    yield place, shapes
+            return
+        # One byte for each sign, so that places are the same in both.
+        signs = text.encode("latin-1", "replace")
+        search, longest, done = self._starts.search, self.longest_start, at
+        for begin, end in self._stretches(signs, at):
+            # As `starts` does, without the cost of one more generator for each stretch.
+            done = max(done, begin)
+            while done < end and (found := search(text, done, end + longest)) and (place := found.start()) < end:
+                shapes = self.beginning_with(found.group())
+                if self._is_assigned(shapes, text, place):
+                    yield place, shapes
+                done = place + 1
+            done = max(done, end)
+
+    def _is_assigned(self, shapes: tuple[Shape, ...], text: str, place: int) -> bool:
+        """Whether what begins with the word of a name may be an assignment: prose has many such words."""
+        if not shapes or not shapes[0].yields:
+            return True
+        gate = self._gates.get(shapes)
+        if gate is None:
+            gate = self._gates[shapes] = re.compile("|".join(map(_name_of, _shortest_names(shapes))))
+        return gate.match(text, place) is not None
+
+    def starts(self, text: str, begin: int, end: int | None = None) -> Iterator[Place]:
+        """The places between two where the first words of a shape stand."""
+        end = len(text) if end is None else end
+        search = self._starts.search
+        while begin < end and (found := search(text, begin, end + self.longest_start)) and found.start() < end:
+            yield found.start(), self.beginning_with(found.group())
+            begin = found.start() + 1
+
+    def starting_at(self, text: str, place: int) -> tuple[Shape, ...]:
+        """The shapes whose first words stand at a place."""
+        found = self._starts.match(text, place)
+        return self.beginning_with(found.group()) if found else ()
+
+    def unfinished(self, text: str, at: int) -> Iterator[tuple[int, bool]]:
+        """The places where a text ends amid the first words of a shape, and whether that one yields.
+
+        Of a shape that yields, two signs at least are there.
+        """
+        lowered = text[-self.longest_start :].lower()
+        for ending in (lowered[-2:], lowered[-1:]):
+            for begun, any_case, before, yields in self._begun.get(ending, ()):
+                if (lowered if any_case else text).endswith(begun):
+                    place = len(text) - len(begun)
+                    if place >= at and before.match(text, place):
+                        yield place, yields
+
+    def _stretches(self, signs: bytes, at: int) -> list[tuple[int, int]]:
+        """Where to look, in order."""
+        found = _WORDS.around(signs, at) + _CODES.around(signs, at)
+        lowered = signs.lower()
+        for needs, words in self._clues:
+            if needs and needs not in lowered:
+                continue
+            for word, far in words:
+                place = lowered.find(word, at)
+                while place >= 0:
+                    found.append((max(at, place - far), place + 1))
+                    place = lowered.find(word, place + 1)
+        found.sort()
+        return found
+
+    @cached_property
+    def _clues(self) -> list[_Clue]:
+        """What gives the shapes away that no run does: no word twice, and no word that holds another one."""
+        found: dict[str, dict[str, None]] = {}
+        hidden = [shape for shape in self.shapes if not (_WORDS.give_away(shape) or _CODES.give_away(shape))]
+        for shape in hidden:
+            found.setdefault(shape.needs, {}).update(dict.fromkeys(map(str.lower, shape.clues or shape.starts)))
+        always = [word for needs, words in found.items() if needs in ("", *words) for word in words]
+        kept = [(needs, _shortest(words, always)) for needs, words in found.items()]
+        return [
+            (needs.encode(), [(word.encode(), self._far(word, hidden)) for word in words])
+            for needs, words in kept
+            if words
+        ]
+
+    def _far(self, word: str, shapes: list[Shape]) -> int:
+        """How far before a clue the secrets begin at most that it gives away."""
+        told = [shape for shape in shapes if any(word in clue.lower() for clue in shape.clues or shape.starts)]
+        places = [start.lower().rfind(word) for shape in told for start in shape.starts]
+        # A clue that is no part of the first words stands not far behind them.
+        return max(self.longest_start if place < 0 else place for place in places)
+
+    @cached_property
+    def _starts(self) -> re.Pattern[str]:
+        """The first words of any shape, the longest there are. They are told apart by their first sign alone."""
+        groups: dict[str, set[tuple[int, str]]] = {}
+        for shape in self.shapes:
+            for start in shape.starts:
+                text = re.escape(start[1:])
+                for sign in {start[0], start[0].upper()} if shape.any_case else {start[0]}:
+                    groups.setdefault(sign, set()).add((-len(start), f"(?i:{text})" if shape.any_case else text))
+        return re.compile("|".join(f"{re.escape(sign)}(?:{_choice(texts)})" for sign, texts in groups.items()))
+
+    def beginning_with(self, start: str) -> tuple[Shape, ...]:
+        """The shapes that begin with these words, or with the first of them, in the order of their rank."""
+        known = self._known.get(start)
+        if known is None:
+            lowered = start.lower()
+            known = tuple(s for s in self.shapes if (lowered if s.any_case else start).startswith(s.starts))
+            if len(self._known) >= _KNOWN_MAX:
+                # Words in every mix of cases come from a text that is made to fill the memory.
+                self._known.clear()
+            self._known[start] = known
+        return known
+
+    @cached_property
+    def _begun(self) -> dict[str, list[_Begun]]:
+        """All that first words may have come to so far, the longest first, by the one or two signs they end with."""
+        found: dict[tuple[str, bool, str, bool], None] = {}
+        for shape in self.shapes:
+            for start in shape.starts:
+                for size in range(2 if shape.yields else 1, len(start)):
+                    found[start[:size], shape.any_case, shape.before, shape.yields] = None
+        ends: dict[str, list[_Begun]] = {}
+        for begun, any_case, before, yields in sorted(found, key=lambda each: -len(each[0])):
+            ends.setdefault(begun[-2:].lower(), []).append((begun, any_case, re.compile(before), yields))
+        return ends
+
+
+def _shortest_names(shapes: tuple[Shape, ...]) -> list[Shape]:
+    """The shapes whose names begin with no other one's name: where none of these is, none of the shapes is."""
+    return [shape for shape in shapes if not any(_begins_with(shape, other) for other in shapes)]
+
+
+def _begins_with(shape: Shape, other: Shape) -> bool:
+    own, its = shape.kept or [], other.kept or []
+    is_alike = (shape.starts, shape.any_case, shape.before) == (other.starts, other.any_case, other.before)
+    return is_alike and len(its) < len(own) and own[: len(its)] == its
+
+
+def _name_of(shape: Shape) -> str:
+    return f"(?i:{shape.name.pattern})" if shape.any_case else f"(?:{shape.name.pattern})"
+
+
+def _shortest(words: Iterable[str], always: Iterable[str]) -> list[str]:
+    """The words that hold no other one of them, nor one that is looked for anyway."""
+    others = [*words, *always]
+    return [word for word in words if not any(each in word and each != word for each in others)]
+
+
+def _choice(texts: set[tuple[int, str]]) -> str:
+    return "|".join(text for _, text in sorted(texts))

@@ -1,0 +1,112 @@
+"""Checks that come before a session is taken up: what cannot be done here is raised before anything is written.
+
+A missing key, an untrusted address, an unknown setting or a file that another user may write to is the caller's to
+mend. The error must not leave entries behind, however often a session is woken before that.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from wakelog.decide.decisions import Ask, Await, Compact, Decision, Mend
+from wakelog.errors import NoAccess, NotFound, Untrusted, UsageError
+from wakelog.log.entry import Entry, Origin
+from wakelog.log.entry import Session as SessionEntry
+from wakelog.log.needs import references_in
+from wakelog.ports import CheckedProvider, Exposure, Store
+from wakelog.projections.state import BranchState
+from wakelog.reading import read_first
+from wakelog.runtime.world import OpenProvider
+from wakelog.session import Session
+
+
+def needs_model(decision: Decision) -> bool:
+    """Whether a decision makes a model call. A timed wait does too: it is the back-off before a call."""
+    return isinstance(decision, Ask | Mend | Compact) or (isinstance(decision, Await) and decision.until_ms is not None)
+
+
+def check_model(open_provider: OpenProvider, name: str, state: BranchState) -> None:
+    """`UsageError` if the model in force in the session `name` cannot be asked. Uses no network, writes nothing."""
+    params = state.context.params if state.context is not None else {}
+    try:
+        check_askable(open_provider, state.provider or "", state.model or "", params)
+    except UsageError:
+        if state.model:
+            raise
+        hint = f"`wakelog run -s {name} --model PROVIDER:NAME` names one, as does `Agent(model=…).run(…, session=…)`"
+        raise UsageError(f"{name} names no model that could answer", hint=hint) from None
+
+
+def check_askable(open_provider: OpenProvider, provider: str, model: str, params: Mapping[str, Any]) -> None:
+    """`UsageError` if a model cannot be asked with these parameters, as far as that is known without asking it."""
+    opened = open_provider(provider, model)
+    if isinstance(opened, CheckedProvider):
+        opened.check(model, params)
+
+
+# ── owners and modes ─────────────────────────────────────────────────────────────────────────────
+
+_FORKS_MAX = 64
+
+
+def check_custody(session: Session) -> None:
+    """`Untrusted` if other users own or may write to files that running a session relies on.
+
+    These are the store, the session's log, locks and journals, the logs that a fork reads through, and the blobs that
+    its entries name.
+    """
+    blobs = _blobs_named(session)
+    found = [*session.store.custody(session.name, blobs=blobs)]
+    for parent in _read_through(session):
+        found += session.store.custody(parent)
+    refuse_exposed(f"{session.name} is not run", found)
+
+
+def check_store_custody(store: Store) -> None:
+    """`Untrusted` if other users own or may write to the store in which a session is about to begin."""
+    refuse_exposed("no session is begun", store.custody())
+
+
+def refuse_exposed(what: str, exposures: Sequence[Exposure]) -> None:
+    """`Untrusted` that names the first of these; nothing if there are none."""
+    if exposures:
+        first, paths = exposures[0], {exposure.path for exposure in exposures}
+        more = f" (and {len(paths) - 1} more)" if len(paths) > 1 else ""
+        raise Untrusted(f"{what}: {first.path} {first.reason}{more}", hint=hint_for(first))
+
+
+def hint_for(exposure: Exposure) -> str:
+    """How to end an exposure, or to accept it."""
+    accept = "name the user or group in `trusted_owners` of your own configuration"
+    return f"check what it holds, then `{exposure.remedy}`; or {accept}" if exposure.remedy else accept
+
+
+def _blobs_named(session: Session) -> list[str]:
+    """The digests of the blobs that the entries at the head of a session name."""
+    digests: dict[str, None] = {}
+    for entry in _entries(session):
+        if b"sha256:" in entry.raw:
+            digests.update(dict.fromkeys(digest for digest, _ in references_in(entry.raw)))
+    return list(digests)
+
+
+def _entries(session: Session) -> Iterator[Entry]:
+    tree = session.tree
+    yield from tree.links.values()
+    for link in tree.links:
+        yield from tree.facts(link)
+
+
+def _read_through(session: Session) -> Iterator[str]:
+    """The sessions whose logs a fork reads through, the nearest first; those that are not there are left out."""
+    origin: Origin | None = session.tree.card.parent
+    for _ in range(_FORKS_MAX):
+        if origin is None or origin.kind != "fork":
+            return
+        try:
+            name = session.store.name(origin.session)
+            first = read_first(session.store, name)
+        except (NotFound, NoAccess):
+            # Reading the fork reports it.
+            return
+        yield name
+        origin = first.value.parent if first is not None and isinstance(first.value, SessionEntry) else None

@@ -1,0 +1,128 @@
+"""Folding: the model is asked for a summary, and if that wins anything it stands for what came before.
+
+A summary that fails, is empty, or is no shorter than what it replaces changes nothing: a fact keeps what came and
+why it was no use, and the table counts it, so that folding cannot go round in circles.
+"""
+
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
+
+import msgspec
+
+from wakelog.decide import wording as words
+from wakelog.decide.assemble import Draft, as_entry_content
+from wakelog.decide.compaction import shrinks, stretch
+from wakelog.decide.decisions import Compact
+from wakelog.log.content import Text, Usage
+from wakelog.log.deltas import Delta, Faulted, Finished
+from wakelog.log.entry import Call, Compaction, FaultReport, Partial
+from wakelog.projections.context import Context, build_context, estimate_tokens
+from wakelog.runtime.interruption import end_turn, unless_cancelled
+from wakelog.runtime.model_request import request_of
+from wakelog.runtime.model_stream import listen
+from wakelog.runtime.step import Step
+
+
+async def compact(step: Step, decision: Compact) -> None:
+    """Asks for a summary of everything before the first kept entry, and folds."""
+    await _Fold(step, decision).do()
+
+
+class _Fold:
+    """One request for one summary."""
+
+    def __init__(self, step: Step, decision: Compact) -> None:
+        self.step = step
+        self.decision = decision
+        self.whole: Context = build_context(step.branch)
+        self.draft = Draft()
+        self.end: Finished | Faulted = Faulted("cut", "the summary ended before it was finished")
+        self.call_id = ""
+        self.reply_id = ""
+
+    async def do(self) -> None:
+        """The call, the summary, and the fold or the reason why there is none."""
+        context = self._context()
+        provider = self.step.world.provider(context.provider or "", context.model or "")
+        blobs, answers = self.step.world.store.blobs, self.step.state.answers
+        request = request_of(context, blobs, answers=answers, purpose="compaction")
+        reply = provider.stream(request)
+        self._write_call(context)
+        asked = await unless_cancelled(self.step, self._stream(reply))
+        if asked is not None:
+            end_turn(self.step, asked)
+        elif (error := self._trouble()) is not None:
+            content = as_entry_content(self.draft.content)
+            self.step.write(Partial(reply_id=self.reply_id, content=content, error=error, usage=self._used))
+        else:
+            self._fold()
+
+    def _context(self) -> Context:
+        """The conversation up to the first kept entry, which the model's cache knows, and what is wanted of it."""
+        wanted = self.step.without_secrets("\n\n".join(filter(None, (words.SUMMARISE, self.decision.instructions))))
+        blob = self.step.world.store.blobs.put(wanted.encode(), "text/plain")
+        return msgspec.structs.replace(stretch(self.whole, self.decision.first_kept), injected=(blob,))
+
+    def _write_call(self, context: Context) -> None:
+        self.reply_id, self.call_id = self.step.world.clock.new_id(), self.step.world.clock.new_id()
+        self.step.write(
+            Call(
+                id=self.call_id,
+                reply_id=self.reply_id,
+                purpose="compaction",
+                queued_id=self.decision.queued_id,
+                model=context.model,
+                provider=context.provider,
+                to_id=self.decision.first_kept,
+                context_digest=context.digest,
+                injected=context.injected,
+                tokens_estimate=context.tokens,
+            )
+        )
+
+    async def _stream(self, reply: AsyncIterator[Delta]) -> None:
+        async with contextlib.aclosing(self._heard(reply)) as said:
+            async for delta in said:
+                if isinstance(delta, Finished | Faulted):
+                    self.end = delta
+                    return
+                self.draft.take(delta)
+
+    def _heard(self, reply: AsyncIterator[Delta]) -> AsyncGenerator[Delta, None]:
+        return listen(reply, reasoning=self.step.reasoning, is_recorded=self.step.is_recorded)
+
+    @property
+    def _said(self) -> str:
+        said = "".join(part.text for part in self.draft.content if isinstance(part, Text))
+        return self.step.without_secrets(said).strip()
+
+    @property
+    def _used(self) -> Usage | None:
+        return self.step.priced(self.end.usage) if isinstance(self.end, Finished) else None
+
+    def _trouble(self) -> FaultReport | None:
+        """Why there is no use in what came."""
+        if isinstance(self.end, Faulted):
+            return FaultReport(
+                kind=self.end.kind, message=self.step.fault_message(self.end.message), retryable=self.end.retryable
+            )
+        if not self._said:
+            return FaultReport(kind="empty", message="the summary was empty")
+        if not shrinks(self.whole, self.decision.first_kept, words.framed(self._said)):
+            return FaultReport(kind="did_not_shrink", message="the summary was no shorter than what it stood for")
+        return None
+
+    def _fold(self) -> None:
+        summary, kept = words.framed(self._said), self.decision.first_kept
+        folded = stretch(self.whole, kept)
+        self.step.fold(
+            Compaction(
+                summary=summary,
+                first_kept_entry_id=kept,
+                tokens_before=self.whole.tokens,
+                tokens_after=self.whole.tokens - folded.tokens + estimate_tokens((Text(text=summary),)),
+                trigger=self.decision.trigger,
+                call_id=self.call_id,
+                usage=self._used,
+            )
+        )

@@ -1,0 +1,245 @@
+"""Calling the model: the call is in the log before the request, every piece in the journal before it is shown,
+and the journal is dropped only when the reply is durable.
+
+A reply that was cut off is asked for again under its own id: from where it was (resume), or from the beginning
+(replace), as the log says. What the outside world does wrong becomes a `failed` entry. A channel that raises gets no
+more of the reply while it is streamed; the failure is written behind the entry that ends the call.
+"""
+
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+
+import msgspec
+
+from wakelog.decide.assemble import Draft, as_entry_content
+from wakelog.decide.decisions import Ask, Mend
+from wakelog.decide.delivery import is_behind
+from wakelog.decide.faults import OVERFLOW
+from wakelog.decide.policy import HookTerms
+from wakelog.decide.reasoning import check_reasoning
+from wakelog.log.content import Prompt, Reply, Said
+from wakelog.log.deltas import Delta, Faulted, Finished, Spoken, TextDelta, piece_of
+from wakelog.log.entry import Call, Failed, FaultReport, Message, Partial, Resumed
+from wakelog.ports import Channel, Occasion
+from wakelog.projections.context import Context, build_context
+from wakelog.redaction.entries import Sieve
+from wakelog.runtime.checks import check_model
+from wakelog.runtime.delivery import attempt_of, channel_fault, write_send_failed
+from wakelog.runtime.interruption import end_turn, unless_cancelled
+from wakelog.runtime.model_request import request_of
+from wakelog.runtime.model_stream import listen
+from wakelog.runtime.step import Step
+
+_CUT = Faulted("cut", "the reply ended before it was finished", retryable=True)
+
+
+async def ask(step: Step, decision: Ask) -> None:
+    """Asks the model for a reply."""
+    await _Answer(step, step.world.clock.new_id(), decision.strategy).get()
+
+
+async def mend(step: Step, decision: Mend) -> None:
+    """Asks the model again for a reply that was cut off."""
+    check_model(step.world.provider, step.session.name, step.state)
+    prior = step.said_of(decision.reply_id)
+    answer = _Answer(step, decision.reply_id, decision.window, prior=prior if decision.strategy == "resume" else "")
+    step.write(Resumed(reply_id=decision.reply_id, strategy=decision.strategy, prior_chars=len(prior)))
+    await answer.get()
+
+
+def _occasion(step: Step) -> Occasion:
+    """The run that is about to begin, as hooks are told of it."""
+    card, (turn_id, prompt) = step.card, _last_prompt(step)
+    return Occasion(
+        session=step.session.name,
+        turn_id=turn_id,
+        agent=card.agent,
+        sender=card.sender,
+        cwd=card.cwd,
+        prompt=prompt.text,
+        now_ms=step.now_ms(),
+    )
+
+
+def _last_prompt(step: Step) -> tuple[str, Prompt]:
+    """What was said last, and the id of the turn it began."""
+    for link in reversed(step.branch.links):
+        if isinstance(link.value, Message) and isinstance(link.value.message, Prompt):
+            return link.id, link.value.message
+    return "", Prompt()
+
+
+def channels_owed(step: Step) -> tuple[str, ...]:
+    """Who is to get the answer: the channel its prompt came from, else every one in reach."""
+    _, prompt = _last_prompt(step)
+    return (prompt.channel,) if prompt.channel is not None else tuple(sorted(step.world.attached))
+
+
+class _Answer:
+    """One request for one reply."""
+
+    def __init__(self, step: Step, reply_id: str, strategy: str, *, prior: str = "") -> None:
+        self.step = step
+        self.reply_id = reply_id
+        self.prior = prior
+        self.context: Context = build_context(step.branch, strategy, state=step.state)
+        self.draft = Draft(prior)
+        self.end: Finished | Faulted = _CUT
+        self.call_id = ""
+        self.owed = channels_owed(step)
+        self.channels = self._in_reach()
+        self.channel_faults: dict[str, FaultReport] = {}
+
+    def _in_reach(self) -> dict[str, Channel]:
+        """The channels that the reply is streamed to."""
+        channels = {name: channel for name, channel in self.step.world.channels.items() if name in self.owed}
+        if self.step.rules < 2:
+            return channels
+        return {name: channel for name, channel in channels.items() if not is_behind(self.step.state, name)}
+
+    async def get(self) -> None:
+        """The call, the stream, and the one entry that ends them."""
+        hooks = self.step.policy.hooks
+        if hooks and await unless_cancelled(self.step, self._inject(hooks)) is not None:
+            # Nobody was asked yet: the next decision ends the turn.
+            return
+        context, state = self.context, self.step.state
+        provider = self.step.world.provider(context.provider or "", context.model or "")
+        needs_back, reasoning = getattr(provider, "needs_reasoning_back", False), self.step.reasoning
+        check_reasoning(provider.name, needs_back=needs_back, reasoning=reasoning, params=context.params)
+        request = request_of(context, self.step.world.store.blobs, answers=state.answers, prefill=self.prior)
+        # What the provider will not do at all it says here, before anything is written.
+        reply = provider.stream(request)
+        self._write_call()
+        asked = await unless_cancelled(self.step, self._stream(reply))
+        if asked is not None:
+            self._keep_partial()
+            end_turn(self.step, asked, Said(content=self.draft.content).text)
+        elif isinstance(self.end, Finished):
+            self._keep_reply(self.end)
+        else:
+            await self._keep_fault(self.end)
+        self._write_send_failures()
+
+    async def _inject(self, hooks: Sequence[HookTerms]) -> None:
+        """What hooks say goes behind the history, as blobs that the call names; it never becomes history (VIEW-7)."""
+        texts = await self.step.world.inject(hooks, _occasion(self.step))
+        put = self.step.world.store.blobs.put
+        blobs = tuple(put(self.step.without_secrets(text).encode(), "text/plain") for text in texts)
+        self.context = msgspec.structs.replace(self.context, injected=blobs)
+
+    def _write_call(self) -> None:
+        self.call_id = self.step.world.clock.new_id()
+        context = self.context
+        self.step.write(
+            Call(
+                id=self.call_id,
+                reply_id=self.reply_id,
+                model=context.model,
+                provider=context.provider,
+                strategy=context.strategy,
+                from_id=context.entry_ids[0] if context.strategy != "full" and context.entry_ids else None,
+                context_digest=context.digest,
+                injected=context.injected,
+                channels=self.owed,
+                tokens_estimate=context.tokens,
+            )
+        )
+
+    # ── the stream ───────────────────────────────────────────────────────────────────────────────
+
+    async def _stream(self, reply: AsyncIterator[Delta]) -> None:
+        await self._begin()
+        sieve = Sieve(self.step.redact)
+        async with contextlib.aclosing(self._heard(reply)) as said:
+            async for delta in said:
+                if isinstance(delta, Finished | Faulted):
+                    self.end = delta
+                    break
+                for safe in sieve.take(delta) if self.step.redacts else (delta,):
+                    await self._pass_on(safe)
+        if isinstance(self.end, Finished):
+            # Of a reply that was cut, what was held back could be half a secret: nobody can tell any more.
+            for safe in sieve.end():
+                await self._pass_on(safe)
+
+    def _heard(self, reply: AsyncIterator[Delta]) -> AsyncGenerator[Delta, None]:
+        return listen(reply, self.prior, reasoning=self.step.reasoning, is_recorded=self.step.is_recorded)
+
+    async def _pass_on(self, delta: Spoken) -> None:
+        # Written first: what was shown can be told again by whoever wakes the session next (law 5).
+        self._write_piece(piece_of(delta))
+        offset = self.draft.chars
+        self.draft.take(delta)
+        if isinstance(delta, TextDelta):
+            text = delta.text
+            await self._tell(lambda channel: channel.delta(self.reply_id, offset, text))
+
+    def _write_piece(self, piece: bytes) -> None:
+        fence = self.step.lease.fence
+        self.step.world.store.journal(self.step.session.name, self.reply_id, piece, fence=fence)
+
+    async def _begin(self) -> None:
+        attempt = attempt_of(self.step.session.branch(self.step.tip), self.reply_id)
+
+        async def begin(channel: Channel) -> None:
+            await channel.begin(self.reply_id, attempt)
+            if self.prior:
+                await channel.delta(self.reply_id, 0, self.prior)
+            elif attempt > 1:
+                await channel.reset(self.reply_id)
+
+        await self._tell(begin)
+
+    async def _tell(self, say: Callable[[Channel], Awaitable[None]]) -> None:
+        """Tells every channel something; one that raises is told nothing more of this reply."""
+        for name, channel in [*self.channels.items()]:
+            fault = await channel_fault(self.step, channel, say)
+            if fault is not None:
+                self.channel_faults[name] = fault
+                del self.channels[name]
+
+    # ── how it ends ──────────────────────────────────────────────────────────────────────────────
+
+    def _keep_reply(self, end: Finished) -> None:
+        reply = Reply(
+            content=self.draft.content,
+            call_id=self.call_id,
+            model=self.context.model,
+            provider=self.context.provider,
+            stop_reason=end.stop_reason,
+            usage=self.step.priced(end.usage),
+            request_id=end.request_id,
+        )
+        self.step.write(Message(id=self.reply_id, message=reply))
+        self._drop_journal()
+
+    async def _keep_fault(self, end: Faulted) -> None:
+        self._keep_partial()
+        # A context that is too long is cured by a shorter one, at once: whatever the provider thinks of trying again.
+        is_curable = end.kind == OVERFLOW
+        error = FaultReport(
+            kind=end.kind,
+            message=self.step.fault_message(end.message),
+            retryable=end.retryable or is_curable,
+            delay_ms=0 if is_curable else end.delay_ms,
+        )
+        self.step.write(Failed(reason="call", error=error, call_id=self.call_id))
+        if self.draft.chars:
+            await self._tell(lambda channel: channel.reset(self.reply_id))
+
+    def _keep_partial(self) -> None:
+        content = as_entry_content(self.draft.content)
+        if content:
+            self.step.write(Partial(reply_id=self.reply_id, content=content))
+        self._drop_journal()
+
+    def _write_send_failures(self) -> None:
+        """Which channels failed, in the order in which the call names them: replay learns of them from here."""
+        about = self.reply_id if self.step.tip == self.reply_id else None
+        for name in self.owed:
+            if name in self.channel_faults:
+                write_send_failed(self.step, self.reply_id, name, self.channel_faults[name], about=about)
+
+    def _drop_journal(self) -> None:
+        self.step.world.store.drop(self.step.session.name, self.reply_id)

@@ -1,0 +1,247 @@
+"""Running tools: `tool_started` is durable before the effect begins, and the result after it has ended (law 6).
+
+The calls of one reply run side by side and settle one by one, as they end. Output too long for the log is clipped
+once, here, and frozen; the whole of it is a blob, written before the entry that names it (VIEW-6, LOG-12).
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from wakelog.decide import wording as words
+from wakelog.decide.clip import clip, storable
+from wakelog.decide.decisions import Inquire, Raise, Run
+from wakelog.decide.journals import partial_output
+from wakelog.decide.open_tool_calls import settled, unknown
+from wakelog.errors import NotFound, WakelogError
+from wakelog.log.codec import canonical
+from wakelog.log.content import Text
+from wakelog.log.deltas import TextDelta, piece_of
+from wakelog.log.digest import digest_of
+from wakelog.log.entry import Entry, Message, Queued, ToolStarted
+from wakelog.ports import Invocation, Outcome, Tool
+from wakelog.projections.pending import OpenCall
+from wakelog.redaction.entries import holds_mark, shown_safely
+from wakelog.runtime.interruption import all_stopped, end_turn, stopped
+from wakelog.runtime.settling import ask_a_person, settle
+from wakelog.runtime.step import Step, elapsed_since
+from wakelog.runtime.subagents import answer_of_child, obstacle_of_child, refusal, spawn
+from wakelog.tools.subagent import SubAgentTool
+
+_PIECE_CHARS = 64 * 1024
+
+
+async def run(step: Step, decision: Run) -> bool:
+    """Runs the tools of open calls, side by side. False if none of them came to anything: all wait for somebody."""
+    box = _Box(step)
+    ready = [call for call in decision.calls if box.obstacle(call) is None]
+    if not ready:
+        check_runnable(step, decision)
+    running: dict[asyncio.Task[Outcome | None], _Running] = {}
+    try:
+        for call in ready:
+            begun = await _begin(step, box, call)
+            if begun is not None:
+                running[begun.task] = begun
+        return await _settle_as_they_end(step, running)
+    finally:
+        await all_stopped(running)
+
+
+def check_runnable(step: Step, decision: Run) -> None:
+    """Raises why none of these calls can be run here; returns if one can. Writes nothing."""
+    box = _Box(step)
+    obstacles = [box.obstacle(call) for call in decision.calls]
+    if obstacles and obstacles[0] is not None and None not in obstacles:
+        raise obstacles[0]
+
+
+async def inquire(step: Step, decision: Inquire) -> None:
+    """Asks a tool what became of a call that was begun."""
+    call = decision.call
+    box = _Box(step)
+    tool = box.at_hand.get(call.call.name)
+    if tool is None:
+        raise box.missing(call)
+    # An intent that lost a secret says something else than what was begun: nothing can be concluded from it.
+    is_lost = step.rules >= 2 and step.policy.redacts and holds_mark(call.intent)
+    answer = "cannot say" if is_lost else await tool.receipt(_invocation(call, call.started, call.intent))
+    if isinstance(answer, Outcome):
+        _keep(step, call, answer, None)
+    elif answer == "not begun":
+        await run(step, Run((call,)))
+    else:
+        doubt = unknown(call, step.policy)
+        if isinstance(doubt, Raise):
+            ask_a_person(step, doubt)
+        else:
+            await settle(step, doubt)
+
+
+class _Box:
+    """The tools that the model was told of, and those that are at hand here."""
+
+    def __init__(self, step: Step) -> None:
+        self.declared = {tool.get("name") for tool in step.declared()}
+        self.at_hand = step.tools()
+        self._step = step
+
+    def obstacle(self, call: OpenCall) -> WakelogError | None:
+        """Why a call cannot be run here; None if it can be, or is refused because its tool was never declared."""
+        name = call.call.name
+        tool = self.at_hand.get(name)
+        if call.child is not None or (name in self.declared and isinstance(tool, SubAgentTool)):
+            return obstacle_of_child(self._step, call)
+        return self.missing(call) if name in self.declared and tool is None else None
+
+    def missing(self, call: OpenCall) -> NotFound:
+        """What there is to say if nothing can."""
+        return NotFound(
+            f"the tool {call.call.name!r} of {self._step.session.name} is not at hand here",
+            hint="wake the session where that tool is",
+        )
+
+
+class _Running(msgspec.Struct, frozen=True):
+    """A tool under way: its call, its task, and the entry that says it was begun."""
+
+    call: OpenCall
+    task: "asyncio.Task[Outcome | None]"
+    started: Entry | None = None
+
+
+# ── beginning ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _begin(step: Step, box: _Box, call: OpenCall) -> _Running | None:
+    """Writes down that a tool begins, then lets it; None if it was settled on the spot."""
+    if call.child is not None:
+        return _Running(call, asyncio.create_task(answer_of_child(step, call, call.child)))
+    tool = box.at_hand.get(call.call.name)
+    if tool is None or call.call.name not in box.declared:
+        _keep(step, call, Outcome(words.NO_SUCH_TOOL.format(name=call.call.name), is_error=True), None)
+        return None
+    if isinstance(tool, SubAgentTool):
+        return _begin_child(step, call)
+    intent = await tool.prepare(_invocation(call, call.started + 1))
+    started = step.write(_started(call, tool, intent), about=call.reply_id)
+    given = msgspec.structs.replace(_invocation(call, call.started + 1, intent), show=_shown(step, started))
+    return _Running(call, asyncio.create_task(_outcome(tool, given)), started)
+
+
+def _begin_child(step: Step, call: OpenCall) -> _Running | None:
+    why_not = refusal(step, call)
+    if why_not is not None:
+        _keep(step, call, Outcome(why_not, is_error=True), None)
+        return None
+    child = spawn(step, call)
+    return _Running(call, asyncio.create_task(answer_of_child(step, call, child)))
+
+
+def _started(call: OpenCall, tool: Tool, intent: Mapping[str, Any]) -> ToolStarted:
+    return ToolStarted(
+        reply_id=call.reply_id,
+        tool_call_id=call.call.id,
+        name=call.call.name,
+        input_digest=digest_of(canonical(call.call.input)),
+        replay=tool.replay,
+        attempt=call.started + 1,
+        intent=dict(intent),
+    )
+
+
+def _invocation(call: OpenCall, attempt: int, intent: Mapping[str, Any] | None = None) -> Invocation:
+    given = call.call.input if isinstance(call.call.input, dict) else {}
+    return Invocation(call.reply_id, call.call.id, given, attempt, intent or {})
+
+
+def _shown(step: Step, started: Entry) -> Any:
+    """Live output goes to a journal of its own, so that it outlives the process; in pieces of a bounded size."""
+
+    def show(text: str) -> None:
+        whole = storable(text)
+        for start in range(0, len(whole), _PIECE_CHARS):
+            piece = piece_of(TextDelta(whole[start : start + _PIECE_CHARS]))
+            step.world.store.journal(step.session.name, started.id, piece, fence=step.lease.fence)
+
+    return shown_safely(show, step.redact) if step.redacts else show
+
+
+async def _outcome(tool: Tool, call: Invocation) -> Outcome:
+    try:
+        return await tool.run(call)
+    except Exception as error:  # noqa: BLE001 - a tool is the outside world, whatever it promised
+        return Outcome(f"{type(error).__name__}: {error}", is_error=True)
+
+
+# ── ending ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _settle_as_they_end(step: Step, running: dict["asyncio.Task[Outcome | None]", _Running]) -> bool:
+    """Keeps each result as it comes, until all are in or a person has cancelled."""
+    watching = asyncio.ensure_future(step.world.cancelled(step.session, step.decided_on))
+    left, came = dict(running), len(running) == 0
+    try:
+        while left:
+            await asyncio.wait({*left, watching}, return_when=asyncio.FIRST_COMPLETED)
+            for task in [task for task in left if task.done()]:
+                came = _keep_outcome(step, left.pop(task)) or came
+            if left and watching.done():
+                await _cancel(step, left, watching.result())
+                return True
+    finally:
+        await stopped(watching)
+    return came
+
+
+async def _cancel(step: Step, left: dict["asyncio.Task[Outcome | None]", _Running], asked: Queued) -> None:
+    """Stops what still runs, and ends the turn; the calls are settled by the steps that follow."""
+    for task, ended in left.items():
+        await stopped(task)
+        _keep_shown(step, ended)
+    end_turn(step, asked)
+
+
+def _keep_shown(step: Step, ended: _Running) -> None:
+    """Seals what a tool had put out when it was stopped."""
+    if ended.started is None:
+        return
+    assert isinstance(ended.started.value, ToolStarted)
+    pieces = step.world.store.journals(step.session.name).get(ended.started.id, ())
+    partial = partial_output(ended.started.value, pieces)
+    if partial.content:
+        step.write(partial, about=ended.call.reply_id)
+    step.world.store.drop(step.session.name, ended.started.id)
+
+
+def _keep_outcome(step: Step, ended: _Running) -> bool:
+    outcome = ended.task.result()
+    if outcome is None:
+        return False
+    _keep(step, ended.call, outcome, ended.started)
+    if ended.started is not None:
+        step.world.store.drop(step.session.name, ended.started.id)
+    return True
+
+
+def _keep(step: Step, call: OpenCall, outcome: Outcome, started: Entry | None) -> None:
+    """The one result of a call, clipped once and for all, with its media behind its text."""
+    whole = step.without_secrets(storable(outcome.text))
+    text, truncated = clip(whole, step.policy.clip)
+    blob = step.world.store.blobs.put(whole.encode(), "text/plain") if truncated else None
+    now_ms = step.now_ms()
+    content = (*((Text(text=text),) if text else ()), *outcome.media)
+    result = settled(call, "error" if outcome.is_error else "ok", content)
+    step.write(
+        Message(
+            message=msgspec.structs.replace(
+                result,
+                duration_ms=elapsed_since(started, now_ms) if started is not None else None,
+                truncated=truncated,
+                blob=blob,
+            )
+        ),
+        now_ms=now_ms,
+    )

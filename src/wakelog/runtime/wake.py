@@ -1,0 +1,290 @@
+"""Waking a session: load, decide, act, append, and again, until it rests or waits for somebody.
+
+This is the whole of running an agent. There is no other loop, no history that is kept between steps, and no
+recovery: a session that was killed anywhere is woken like one that was never begun (law 15). Read
+`decide/table.py` for what is decided, and the modules beside this one for what is then done.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from wakelog.decide.decisions import (
+    Ask,
+    AskAboutDamage,
+    Await,
+    Cancel,
+    Compact,
+    Decision,
+    Deliver,
+    Fail,
+    Inquire,
+    Mend,
+    Raise,
+    Rest,
+    Run,
+    Settle,
+    TakeUp,
+    TellDamage,
+)
+from wakelog.decide.lease_term import LeaseTerm
+from wakelog.decide.table import Verdict, or_retry
+from wakelog.errors import Conflict, LeaseLost, UsageError
+from wakelog.log.content import Reply, Usage
+from wakelog.log.entry import Entry, Failed, FaultReport, Message
+from wakelog.log.lines import Reader
+from wakelog.ports import Lease
+from wakelog.projections.pending import OpenCall
+from wakelog.projections.usage import usage
+from wakelog.runtime.checks import check_custody, check_model, needs_model
+from wakelog.runtime.compaction import compact
+from wakelog.runtime.delivery import deliver
+from wakelog.runtime.interruption import stopped
+from wakelog.runtime.journal_recovery import drop_finished, seal_journals
+from wakelog.runtime.lease_keeper import LeaseKeeper
+from wakelog.runtime.model_call import ask, mend
+from wakelog.runtime.settling import ask_a_person, ask_about_damage, cancel, fail, settle, take_up, tell_damage
+from wakelog.runtime.step import Step, decided
+from wakelog.runtime.tool_run import check_runnable, inquire, run
+from wakelog.runtime.world import World
+from wakelog.session import Session
+from wakelog.stores.retrying import RetryingStore, with_retries
+
+_TRIES_MAX = 1_000
+# For steps that only look: every store refuses to write under it.
+_NO_LEASE = Lease(session="", holder="", fence=-1)
+
+
+class Report(msgspec.Struct, frozen=True):
+    """How a session was left: the last decision, the rows of the table that led there, and the last reply's words."""
+
+    session: str
+    decision: Decision
+    rows: tuple[str, ...] = ()
+    text: str = ""
+    error: FaultReport | None = None
+    """The fault that the turn failed with, or that a later wake tries again; None if there is none."""
+    usage: Usage = Usage(cost_micros=0)
+    """The tokens and the cost of this wake's model calls. Sub-agents are counted in their own sessions."""
+
+
+async def wake(
+    world: World, session: Session | str, *, steps: int | None = None, patience_ms: int | None = None
+) -> Report:
+    """Runs a session until it rests, or waits for somebody, or has taken so many steps.
+
+    The session is given by its id or its name, or is a `Session` of the world's store. A wait for a time is sat out
+    if it is no longer than `patience_ms` (default: however long it is). A session that has nothing to do is not
+    touched, nor one whose first step cannot be taken here: `UsageError` if its model cannot be asked, `NotFound` if
+    its tools are not here, `Untrusted` if other users own or may write to its files. `Conflict` if another worker runs
+    it.
+    """
+    _check_world(world)
+    world = _with_retries(world)
+    session = Session(world.store, ref_of(session), clock=world.clock, rules=world.rules)
+    check_custody(session)
+    verdict = _seen(world, session)
+    drop_finished(session)
+    if _is_idle(verdict.decision):
+        return _report(session, verdict.decision, (verdict.row,), after=session.last_seq)
+    if world.store.held(session.name) is None:
+        check_first(world, session, verdict)
+    rows: list[str] = []
+    after = session.last_seq
+    async with world.alive(), holding(world, session) as lease:
+        seal_journals(session, lease)
+        while True:
+            verdict = await step(world, session, lease)
+            rows.append(verdict.row)
+            decision = verdict.decision
+            waits = _will_wait(world, decision, patience_ms)
+            if isinstance(decision, Await) and waits:
+                await _sit_out(world, session, decision.until_ms or 0)
+            if len(rows) == steps or (isinstance(decision, Rest | Await) and not waits):
+                return _report(session, decision, tuple(rows), after=after)
+
+
+def _check_world(world: object) -> None:
+    if not isinstance(world, World):
+        what = f"wake takes a world first, not {type(world).__name__}"
+        raise UsageError(what, hint="pass live_world(store), then the session")
+
+
+def ref_of(session: object) -> str:
+    """The name of a session, given as a `Session`, or as an id or a name; `UsageError` for anything else."""
+    if isinstance(session, Session | str):
+        return session if isinstance(session, str) else session.name
+    what = f"a session is named by a Session, an id or a name, not by {type(session).__name__}"
+    raise UsageError(what, hint='pass the session itself, or its name, such as "agent_user_1"')
+
+
+def check_first(world: World, session: Session, verdict: Verdict) -> None:
+    """Raises what makes the first decision impossible here: its model cannot be asked, none of its tools can be run.
+
+    Needs no lease and writes nothing, so that waking in vain leaves no entries, however often it is tried.
+    """
+    decision = verdict.decision
+    if needs_model(decision):
+        check_model(world.provider, session.name, verdict.sight.state)
+    elif isinstance(decision, Run):
+        check_runnable(Step(world, session, _NO_LEASE, verdict), decision)
+
+
+def _report(session: Session, decision: Decision, rows: tuple[str, ...], *, after: int) -> Report:
+    links = session.branch().links
+    said = [link.value.message for link in links if isinstance(link.value, Message)]
+    text = next((message.text for message in reversed(said) if isinstance(message, Reply)), "")
+    return Report(session.name, decision, rows, text, _error(decision, links), _spent(session, after))
+
+
+def _error(decision: Decision, links: Sequence[Entry]) -> FaultReport | None:
+    """The fault that the turn failed with, or that is to be tried again at a later time."""
+    has_failed = isinstance(decision, Rest) and decision.outcome == "failed"
+    if not has_failed and not (isinstance(decision, Await) and decision.until_ms is not None):
+        return None
+    failed = next((link.value for link in reversed(links) if isinstance(link.value, Failed)), None)
+    return None if failed is None else failed.error or FaultReport(kind=failed.reason)
+
+
+def _spent(session: Session, after: int) -> Usage:
+    """The usage of the model calls that ended behind a seq."""
+    if session.last_seq == after:
+        return usage(()).usage
+    return usage(Reader(next_seq=after + 1).feed_all(session.store.load(session.name, after=after))).usage
+
+
+async def step(world: World, session: Session, lease: Lease) -> Verdict:
+    """One decide and one act. What is brought along is a reading of the log, caught up before it is looked at."""
+    for _ in range(_TRIES_MAX):
+        verdict = decided(world, session)
+        now = Step(world, session, lease, verdict)
+        try:
+            if not await act(now, verdict.decision):
+                verdict = or_retry(msgspec.structs.replace(verdict, decision=Await()))
+                await act(now, verdict.decision)
+        except LeaseLost:
+            raise
+        except Conflict:
+            if now.begun:
+                raise
+            # Somebody was faster: there is more to look at than this was decided on.
+            continue
+        return verdict
+    raise Conflict(f"{session.name} is too busy: {_TRIES_MAX} decisions were overtaken")
+
+
+async def act(now: Step, decision: Decision) -> bool:
+    """Does what was decided. False if nothing could be done: everybody concerned waits for somebody."""
+    if (write := _WRITES.get(type(decision))) is not None:
+        write(now, decision)
+        return True
+    work = _WORKS.get(type(decision))
+    return work is None or await work(now, decision) is not False
+
+
+_WRITES: Mapping[type[Decision], Callable[[Step, Any], None]] = {
+    Raise: ask_a_person,
+    Cancel: cancel,
+    TakeUp: take_up,
+    TellDamage: tell_damage,
+    AskAboutDamage: ask_about_damage,
+    Fail: fail,
+}
+_WORKS: Mapping[type[Decision], Callable[[Step, Any], Awaitable[bool | None]]] = {
+    Deliver: deliver,
+    Settle: settle,
+    Run: run,
+    Inquire: inquire,
+    Ask: ask,
+    Mend: mend,
+    Compact: compact,
+}
+
+
+def what_next(world: World, session: Session) -> Decision | None:
+    """What waking a session would do first; None if that is nothing."""
+    decision = _seen(world, session).decision
+    return None if _is_idle(decision) else decision
+
+
+def is_waiting(world: World, session: Session) -> bool:
+    """Whether waking a session would do nothing, because it waits for somebody."""
+    decision = _seen(world, session).decision
+    return _is_idle(decision) and not isinstance(decision, Rest)
+
+
+def _seen(world: World, session: Session) -> Verdict:
+    """What is to be done, seen without a lease: calls that only wait for their sub-agents wait too."""
+    verdict = decided(world, session, new_worker=True)
+    if isinstance(verdict.decision, Run) and all(_is_stuck(world, call) for call in verdict.decision.calls):
+        return msgspec.structs.replace(verdict, decision=Await())
+    return verdict
+
+
+def _is_stuck(world: World, call: OpenCall) -> bool:
+    return call.child is not None and world.stuck(world, call.child)
+
+
+def _is_idle(decision: Decision) -> bool:
+    return isinstance(decision, Rest) or (isinstance(decision, Await) and decision.until_ms is None)
+
+
+def _will_wait(world: World, decision: Decision, patience_ms: int | None) -> bool:
+    if not isinstance(decision, Await) or decision.until_ms is None:
+        return False
+    return patience_ms is None or decision.until_ms - world.clock.now_ms() <= patience_ms
+
+
+async def _sit_out(world: World, session: Session, until_ms: int) -> None:
+    """Waits for a time to come, or until something is appended: it may be a cancel, or other work."""
+    pausing = asyncio.ensure_future(world.pause(max(0, until_ms - world.clock.now_ms())))
+    watching = asyncio.ensure_future(world.news(session, session.last_seq))
+    try:
+        done, _ = await asyncio.wait({pausing, watching}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await stopped(pausing)
+        await stopped(watching)
+    for task in done:
+        # What went wrong while waiting is not waited for again.
+        task.result()
+
+
+# ── the lease ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _with_retries(world: World) -> World:
+    """The world with a store that rides out short outages."""
+    return msgspec.structs.replace(world, store=with_retries(world.store, uptime=world.uptime))
+
+
+@contextlib.asynccontextmanager
+async def holding(world: World, session: Session) -> AsyncIterator[Lease]:
+    """Holds the lease of a session and renews it in time; gives it up at the end.
+
+    `LeaseLost`, once everything that ran is stopped, if another worker has the lease or may take it soon.
+    """
+    store = session.store if isinstance(session.store, RetryingStore) else with_retries(session.store)
+    runner = asyncio.current_task()
+    # The term is counted from before the request, so that it is over here before it is over for the store.
+    term = LeaseTerm(ttl_s=world.lease_s, sent=world.uptime.now())
+    lease = session.acquire(world.holder, ttl_s=world.lease_s, channels=sorted(world.attached))
+    keeper = LeaseKeeper(store, lease, term, world.uptime, runner)
+    renewing = asyncio.ensure_future(keeper.keep())
+    try:
+        try:
+            yield lease
+        finally:
+            renewing.cancel()
+            await asyncio.wait({renewing})
+    except asyncio.CancelledError:
+        if store.lost is not None and (runner is None or runner.uncancel() == 0):
+            raise store.lost from None
+        raise
+    finally:
+        keeper.end()
+        store.leave()
+        if store.lost is None:
+            session.release(lease)

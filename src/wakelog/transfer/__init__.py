@@ -1,0 +1,192 @@
+"""Copying sessions from one store to another, byte for byte, damage included. Two stores, and no terminal.
+
+Rule 1: the target only ever holds the beginning of the source's log, so a copy goes on where another was cut off,
+and two at once do the same work and no harm (`logs.py`).
+Rule 2: what a log needs goes before it: the session that a fork reads through, the sub-agents that it waits for (to
+wake it without them would send them out again), and the blobs that its bytes name (`blobs.py`).
+Rule 3: what is wrong with one session is told of that one, and the others are still copied.
+Rule 4: leases and journals stay where they are: a session under way is copied as its log stands.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from wakelog.errors import BadId, Conflict, Damaged, NotFound, UsageError, WakelogError
+from wakelog.log.codec import envelope_of
+from wakelog.log.ids import is_id
+from wakelog.log.lines import Damage
+from wakelog.ports import Store
+from wakelog.transfer.blobs import BlobCopy
+from wakelog.transfer.copy_state import Lost, Seen, Unreadable
+from wakelog.transfer.logs import LogCopy, name_in
+from wakelog.transfer.meter import Meter, Progress
+
+__all__ = ["Copied", "Lost", "Progress", "Status", "copy"]
+
+Status: TypeAlias = Literal["copied", "pending", "unchanged", "conflict", "failed"]
+# What is wrong with one session and no other.
+_OWN = (Conflict, Damaged, BadId, NotFound, Unreadable)
+
+
+class Copied(msgspec.Struct, frozen=True):
+    """What became of one session. `to` is its name there, `copied` how many of its bytes went over, or would have.
+
+    `damage` is what of its lines cannot be read, here and, since bytes are copied as they are, there.
+    `needed_by` is the session for whose sake it was copied, if nobody asked for it.
+    """
+
+    session: str
+    name: str
+    status: Status
+    to: str | None = None
+    bytes: int = 0
+    copied: int = 0
+    blobs: int = 0
+    blob_bytes: int = 0
+    damage: tuple[Damage, ...] = ()
+    lost: tuple[Lost, ...] = ()
+    journals: int = 0
+    needed_by: str | None = None
+    error: WakelogError | None = None
+
+
+def copy(
+    source: Store,
+    target: Store,
+    sessions: Sequence[str] | None = None,
+    *,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Iterator[Copied]:
+    """Copies sessions, or with None all of them, and what they need; gives what became of each as it is done.
+
+    A target that fails ends it with a `StoreError`. What was copied until then is there, and is not copied again.
+    """
+    if source is target:
+        raise UsageError("a store cannot be copied onto itself", hint="name another store")
+    return _Copying(source, target, dry_run=dry_run, progress=progress).run(sessions)
+
+
+class _Wanted(msgspec.Struct, frozen=True):
+    """A session to be looked at, by id or name; by whom it is needed, and as what."""
+
+    ref: str
+    by: Seen | None = None
+    role: Literal["asked", "parent", "child"] = "asked"
+
+
+class _Copying:
+    """One run, from one store to another: who is copied, in which order, and what became of each."""
+
+    def __init__(self, source: Store, target: Store, *, dry_run: bool, progress: Progress | None) -> None:
+        self._source = source
+        self._target = target
+        self._dry_run = dry_run
+        self._sizes = {stat.name: stat.size for stat in source.sessions()}
+        self._meter = Meter(progress, self._sizes)
+        self._logs = LogCopy(source, target, self._meter)
+        self._blobs = BlobCopy(source.blobs, target.blobs, dry_run=dry_run)
+        self._met: set[str] = set()
+        self._asked: frozenset[str] = frozenset()
+
+    def run(self, sessions: Sequence[str] | None) -> Iterator[Copied]:
+        """Everything that is asked for, and before each what that needs."""
+        refs = sorted(self._sizes) if sessions is None else sessions
+        self._asked = frozenset(refs if sessions is None else map(self._source.name, refs))
+        self._meter.expect(self._asked)
+        for ref in refs:
+            yield from self._with_relatives(ref)
+
+    def _with_relatives(self, ref: str) -> Iterator[Copied]:
+        waiting: list[_Wanted | Seen] = [_Wanted(ref)]
+        while waiting:
+            step = waiting.pop()
+            if isinstance(step, Seen):
+                yield self._finished(step)
+                continue
+            found = self._begun(step)
+            if isinstance(found, Copied):
+                yield found
+            elif found is not None:
+                waiting.append(found)
+                waiting += [_Wanted(child, found, "child") for child in found.needs.children]
+                waiting += [_Wanted(found.needs.parent, found, "parent")] if found.needs.parent else []
+
+    def _begun(self, wanted: _Wanted) -> Seen | Copied | None:
+        """A session as it is first read; None if that was done before, or there is none."""
+        try:
+            is_name = wanted.role == "asked" and wanted.ref in self._asked
+            name = wanted.ref if is_name else self._source.name(wanted.ref)
+        except (NotFound, BadId):
+            # A sub-agent that is named and not begun yet is as it should be.
+            if wanted.by is not None and wanted.role == "parent":
+                wanted.by.lost.append(Lost(wanted.ref, f"no session {wanted.ref} to read through"))
+            return None
+        if name in self._met:
+            return None
+        self._met.add(name)
+        self._meter.expect([name])
+        session = self._id(wanted.ref, name)
+        needed_by = wanted.by.name if wanted.by is not None and name not in self._asked else None
+        try:
+            return self._logs.see(session, name, needed_by=needed_by)
+        except _OWN as error:
+            return self._failed(error, session, name, needed_by)
+
+    def _id(self, ref: str, name: str) -> str:
+        """The id that the first line says; else what the session was asked for by, which may be its name."""
+        with contextlib.suppress(NotFound, Unreadable):
+            first = next(self._logs.lines(name), None)
+            said = envelope_of(first.raw) if first is not None and first.whole else None
+            if said is not None and said.type == "session" and is_id(said.id):
+                return said.id
+        return ref
+
+    def _finished(self, seen: Seen) -> Copied:
+        try:
+            done = self._done(seen)
+        except _OWN as error:
+            return self._failed(error, seen.id, seen.name, seen.needed_by)
+        self._meter.finish(seen.name)
+        return done
+
+    def _done(self, seen: Seen) -> Copied:
+        """Takes over what the target does not have yet."""
+        blobs = list(self._blobs.bring(seen))
+        is_there = seen.to is not None and seen.there == seen.size
+        if not is_there and not self._dry_run:
+            self._logs.send(seen)
+            if seen.needs.title is not None:
+                self._target.entitle(seen.id, seen.needs.title)
+        moved: Status = "pending" if self._dry_run else "copied"
+        return Copied(
+            session=seen.id,
+            name=seen.name,
+            status="unchanged" if is_there and not blobs else moved,
+            to=seen.to,
+            bytes=seen.size,
+            copied=seen.size - seen.there,
+            blobs=len(blobs),
+            blob_bytes=sum(blobs),
+            damage=seen.damage,
+            lost=tuple(seen.lost),
+            journals=seen.journals,
+            needed_by=seen.needed_by,
+        )
+
+    def _failed(self, error: Exception, session: str, name: str, needed_by: str | None) -> Copied:
+        self._meter.finish(name)
+        told = error.error if isinstance(error, Unreadable) else error
+        assert isinstance(told, WakelogError)
+        return Copied(
+            session=session,
+            name=name,
+            status="conflict" if isinstance(told, Conflict) else "failed",
+            to=name_in(self._target, session),
+            bytes=self._sizes.get(name, 0),
+            needed_by=needed_by,
+            error=told,
+        )

@@ -1,0 +1,163 @@
+"""VIEW-4, RUN-16, law 7: what a fold may stand for, and that folding comes to an end."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wakelog.decide.compaction import (
+    TRIES_MAX,
+    fold_is_hopeless,
+    is_kept_by_a_fold,
+    plan_fold,
+    shrinks,
+    stretch,
+)
+from wakelog.log.content import Text, ToolCall
+from wakelog.log.entry import Call, FaultReport, Partial
+from wakelog.projections.context import build_context
+from wakelog.testing.builders import Story
+
+
+def _turns(story, *sizes):
+    """Prompts and replies of so many tokens each; gives the ids of the prompts."""
+    prompts = []
+    for size in sizes:
+        prompts.append(story.user("p" * 4 * size).id)
+        story.reply("r" * 4 * size)
+    return prompts
+
+
+def test_the_newest_that_fit_are_kept():
+    """RUN-16: as many tokens as agreed, counted from the end."""
+    story = Story()
+    prompts = _turns(story, 10, 10, 10)
+    assert plan_fold(story.session.branch(), 20) == prompts[2]
+    assert plan_fold(story.session.branch(), 45) == prompts[1]
+
+
+def test_where_all_fits_or_nothing_does_the_last_group_is_kept():
+    """RUN-16: a fold that is asked for happens; one message alone is nothing to fold."""
+    story = Story()
+    assert plan_fold(story.session.branch(), 100) is None
+    prompt = story.user("p").id
+    assert plan_fold(story.session.branch(), 100) is None
+    reply = story.reply("r").id
+    assert plan_fold(story.session.branch(), 0) == reply
+    assert plan_fold(story.session.branch(), 10_000) == reply
+    assert prompt != reply
+
+
+CALLS = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 3)), min_size=1, max_size=8)
+
+
+@settings(max_examples=80, deadline=None)
+@given(CALLS, st.integers(0, 200), st.integers(0, 2))
+def test_never_inside_a_call_group(turns, keep, folds):
+    """Laws 7 and 8, VIEW-4: whatever is kept begins between groups, after every fold again."""
+    story = Story()
+    for size, calls in turns:
+        story.user("p" * size)
+        asked = [(f"t{number}", "bash", {}) for number in range(calls)]
+        reply = story.reply("r", calls=asked)
+        for call, _, _ in asked:
+            story.result(reply, call, "x" * size)
+    for _ in range(folds + 1):
+        branch = story.session.branch()
+        kept = plan_fold(branch, keep)
+        if kept is None:
+            return
+        assert is_kept_by_a_fold(branch, kept)
+        story.session.compact("s", first_kept=kept)
+        _is_valid(build_context(story.session.branch()).messages)
+
+
+def _is_valid(messages):
+    awaited = []
+    for message in messages:
+        awaited += [part.id for part in message.content if isinstance(part, ToolCall)]
+        if message.role == "toolResult":
+            awaited.remove(message.tool_call_id)
+    assert awaited == []
+
+
+def test_folding_again_comes_to_an_end():
+    """RUN-16: a fold that would stand for nothing but the last summary is not planned."""
+    story = Story()
+    _turns(story, 10, 10, 10)
+    for _ in range(10):
+        kept = plan_fold(story.session.branch(), 5)
+        if kept is None:
+            break
+        story.session.compact("summary", first_kept=kept)
+    assert kept is None
+
+
+def test_each_branch_is_folded_by_itself():
+    """VIEW-4: the plan of one branch knows nothing of the fold of another."""
+    story = Story()
+    first, second, _ = _turns(story, 10, 10, 10)
+    other = story.session.tree.head
+    story.session.compact("summary", first_kept=second)
+    story.user("elsewhere", at=other)
+    assert plan_fold(story.session.branch(other), 20) is not None
+    assert build_context(story.session.branch(other)).entry_ids[0] == first
+
+
+def test_what_may_be_kept():
+    """VIEW-4: something that is in the context, not the first of it, and not a result without its call."""
+    story = Story()
+    first = story.user("p").id
+    reply = story.reply("r", calls=[("t", "bash", {})])
+    result = story.result(reply, "t").id
+    branch = story.session.branch()
+    assert [is_kept_by_a_fold(branch, entry) for entry in (first, reply.id, result, "nowhere")] == [
+        False,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_the_stretch_is_what_is_not_kept():
+    """VIEW-4: everything before the first kept entry; all where nothing is kept."""
+    story = Story()
+    _, second = _turns(story, 5, 5)
+    context = build_context(story.session.branch())
+    assert stretch(context, second).entry_ids == context.entry_ids[:2]
+    assert stretch(context, None) is context
+
+
+def test_a_summary_must_be_shorter_than_what_it_stands_for():
+    """RUN-16: equal is not shorter, or folding would go round in circles."""
+    story = Story()
+    _, second = _turns(story, 5, 5)
+    context = build_context(story.session.branch())
+    size = stretch(context, second).tokens
+    assert not shrinks(context, second, "x" * 4 * size)
+    assert shrinks(context, second, "x" * 4 * (size - 1))
+    assert isinstance(context.messages[0].content[0], Text)
+
+
+@pytest.mark.parametrize("kind", ["did_not_shrink", "empty", "overload"])
+def test_what_came_to_nothing_is_not_tried_for_ever(kind):
+    """RUN-16: what did not shrink is not asked for again; anything else is tried once more, until a prompt comes."""
+    story = Story()
+    _turns(story, 5, 5)
+    tries = 0
+    while not fold_is_hopeless(story.session.branch()):
+        story.session.append(Call(call_id=f"c{tries}", reply_id=f"r{tries}", purpose="compaction"))
+        story.session.append(Partial(reply_id=f"r{tries}", error=FaultReport(kind=kind)))
+        tries += 1
+    assert tries == (1 if kind == "did_not_shrink" else TRIES_MAX)
+    story.user("something new")
+    assert not fold_is_hopeless(story.session.branch())
+
+
+def test_a_call_that_was_killed_counts_as_a_try():
+    """RUN-16: a worker that dies in the middle of every fold does not fold for ever."""
+    story = Story()
+    _turns(story, 5)
+    for tries in range(TRIES_MAX):
+        assert not fold_is_hopeless(story.session.branch())
+        story.session.append(Call(call_id=f"c{tries}", reply_id=f"r{tries}", purpose="compaction"))
+    assert fold_is_hopeless(story.session.branch())

@@ -1,0 +1,120 @@
+"""What the model sees: strategies, rules and digests (VIEW-1, VIEW-2, VIEW-9)."""
+
+import msgspec
+import pytest
+
+from wakelog.errors import UsageError
+from wakelog.log.content import BlobRef, Image, Prompt, Text, Thinking, ToolCall
+from wakelog.log.entry import ContextRecord, Message
+from wakelog.projections.context import Strategy, build_context, estimate_tokens, parse_strategy
+from wakelog.testing.builders import Story
+
+
+def texts(story, plan="full"):
+    return [message.content[0].text for message in build_context(story.session.branch(), plan).messages]
+
+
+def talk(turns):
+    story = Story()
+    for turn in range(turns):
+        story.user(f"p{turn}")
+        story.reply(f"r{turn}")
+    return story
+
+
+@pytest.mark.parametrize("text", ["full", "window:1", "window:50", "budget:100000"])
+def test_strategies_are_written_as_they_are_read(text):
+    """VIEW-1: the strategy used is in the log, so its text must say all of it."""
+    assert str(parse_strategy(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "all", "window", "window:", "window:0", "window:-1", "budget:1.5", "window:²", "full:1"]
+)
+def test_strategies_that_are_none(text):
+    with pytest.raises(UsageError):
+        parse_strategy(text)
+
+
+def test_full_is_everything():
+    assert texts(talk(3)) == ["p0", "r0", "p1", "r1", "p2", "r2"]
+
+
+def test_a_window_drops_in_strides():
+    """Law 8: with a window of 4 the start moves by 2."""
+    kept = [texts(talk(turns), "window:4") for turns in (1, 2, 3, 4)]
+    assert kept == [["p0", "r0"], ["p0", "r0", "p1", "r1"], ["p1", "r1", "p2", "r2"], ["p2", "r2", "p3", "r3"]]
+
+
+def test_a_budget_drops_in_strides():
+    """VIEW-1: a budget counts tokens, not messages."""
+    story = Story()
+    for _ in range(10):
+        story.user("x" * 40)
+    assert [build_context(story.session.branch(), f"budget:{size}").tokens for size in (1000, 100, 60, 20)] == [
+        100,
+        100,
+        40,
+        20,
+    ]
+
+
+def test_the_summary_counts_towards_the_budget():
+    story = Story()
+    story.user("old")
+    story.session.compact("s" * 80)
+    for _ in range(10):
+        story.user("x" * 40)
+    shown = build_context(story.session.branch(), "budget:60")
+    assert shown.messages[0].content[0].text == "s" * 80
+    assert shown.tokens <= 60
+
+
+def test_parts_nobody_knows_stay_out():
+    """VIEW-2: an unknown part is in the log, not in the request."""
+    story = Story()
+    line = {"type": "message", "message": {"role": "user", "content": [{"type": "unknown", "part": 1}]}}
+    story.session.append(msgspec.convert(line, Message))
+    story.user("hi")
+    assert texts(story) == ["hi"]
+
+
+def test_what_is_in_force():
+    """DESIGN 3: system, tools and parameters come from the last context entry of the branch."""
+    story = Story()
+    blob = BlobRef(digest="sha256:1", bytes=3)
+    first = story.session.append(ContextRecord(system=blob, params={"temperature": 0}))
+    story.user("hi")
+    story.session.append(ContextRecord(tools=blob))
+    assert (build_context(story.session.branch()).system, build_context(story.session.branch()).tools) == (None, blob)
+    assert build_context(story.session.branch(first.id)).params == {"temperature": 0}
+
+
+def test_digests_tell_contexts_apart():
+    """VIEW-9: the digest covers messages, system, tools and parameters, and no entry ids."""
+    one, other = talk(1), talk(1)
+    assert build_context(one.session.branch()).digest == build_context(other.session.branch()).digest
+    seen = {build_context(one.session.branch()).digest}
+    for body in (
+        Message(message=Prompt(content=(Text(text="p"),))),
+        ContextRecord(params={"a": 1}),
+        ContextRecord(system=BlobRef(digest="sha256:1", bytes=1)),
+        ContextRecord(tools=BlobRef(digest="sha256:1", bytes=1)),
+    ):
+        one.session.append(body)
+        seen.add(build_context(one.session.branch()).digest)
+    assert len(seen) == 5
+
+
+def test_tokens_are_bytes():
+    """DESIGN 3: ceil(UTF-8 bytes / 4), a fixed figure per image, never a live tokenizer."""
+    assert estimate_tokens((Text(text="abcde"),)) == 2
+    assert estimate_tokens((Text(text="🦀"), Text(text="é"))) == 2
+    assert estimate_tokens((Thinking(thinking="abcd"), ToolCall(id="t", name="ls", input={"a": 1}))) == 4
+    assert estimate_tokens((Image(mime_type="image/png"),)) == 1_500
+    assert estimate_tokens(()) == 0
+
+
+def test_a_strategy_is_a_value():
+    assert Strategy("window", 4) == parse_strategy("window:4")
+    assert texts(talk(3), Strategy("window", 4)) == texts(talk(3), "window:4")

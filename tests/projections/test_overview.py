@@ -1,0 +1,78 @@
+"""The card of a session, and the one word for its state (VIEW-8, ST-3, ST-4)."""
+
+import pytest
+
+from wakelog.log.content import Reply, Text, Usage
+from wakelog.log.entry import Attention, Cancelled, Failed, Message, Queued, SendFailed, Sent, Terminated
+from wakelog.projections.overview import overview
+from wakelog.testing.builders import Story
+
+
+def state(*bodies, **given):
+    story = Story()
+    story.user("go")
+    story.reply("done")
+    for body in bodies:
+        story.session.append(body)
+    return overview(story.session.tree, **given).state
+
+
+@pytest.mark.parametrize(
+    ("bodies", "given", "word"),
+    [
+        ((), {}, "rest"),
+        ((Cancelled(),), {}, "rest"),
+        ((Failed(),), {}, "failed"),
+        ((Queued(),), {}, "owes"),
+        ((Attention(),), {}, "waiting"),
+        ((), {"held": True}, "running"),
+        ((Attention(),), {"damaged": True}, "damaged"),
+        ((Queued(), Terminated()), {"held": True, "damaged": True}, "terminated"),
+    ],
+)
+def test_state_words(bodies, given, word):
+    """DESIGN 8: rest, running, owes, undelivered, waiting, failed, damaged, terminated; the gravest wins."""
+    assert state(*bodies, **given) == word
+
+
+def test_a_session_that_owes_an_answer():
+    story = Story()
+    assert overview(story.session.tree).state == "rest"
+    story.user("go")
+    assert overview(story.session.tree).state == "owes"
+
+
+def test_a_reply_that_a_channel_does_not_have():
+    """RUN-23: all that is left to do is to send; a session with other work owes that first."""
+    story = Story()
+    story.user("go")
+    call = story.call("r1", channels=["bot", "terminal"])
+    story.session.append(Message(id="r1", message=Reply(content=(Text(text="done"),), call_id=call.value.call_id)))
+    card = overview(story.session.tree)
+    assert (card.state, card.undelivered) == ("undelivered", 2)
+    story.session.append(Sent(reply_id="r1", channel="bot"), at="r1")
+    story.session.append(SendFailed(reply_id="r1", channel="terminal"), at="r1")
+    card = overview(story.session.tree)
+    assert (card.state, card.undelivered) == ("undelivered", 1)
+    story.user("more")
+    assert overview(story.session.tree).state == "owes"
+    story.reply("more")
+    story.session.append(Sent(reply_id="r1", channel="terminal"), at="r1")
+    assert overview(story.session.tree).state == "rest"
+
+
+def test_the_card():
+    """ST-4: title and archive state are the latest said; usage and counts are those of all branches."""
+    story = Story()
+    first = story.user("one")
+    story.reply("a", usage=Usage(input_tokens=5, cost_micros=1))
+    story.reply("b", at=first.id, usage=Usage(input_tokens=7, cost_micros=2))
+    story.session.rename("Draft")
+    story.session.rename("Final")
+    story.session.archive()
+    card = overview(story.session.tree)
+    assert (card.title, card.archived, card.agent, card.sender, card.number) == ("Final", True, "crab", "user", 1)
+    assert (card.entries, card.messages, card.calls, card.usage.input_tokens) == (7, 3, 2, 12)
+    assert card.model == "example"
+    story.session.archive(archived=False)
+    assert not overview(story.session.tree).archived

@@ -1,0 +1,54 @@
+"""Every real call is counted once, however many branches or sessions hold its reply."""
+
+from hypothesis import HealthCheck, given, settings
+
+from tests.laws.logs import STORIES, tell
+from wakelog.forking import fork
+from wakelog.log.content import Usage
+from wakelog.projections.usage import Spent, usage, usage_by_branch
+from wakelog.testing.builders import Story
+
+
+def spent(tokens, cost=0):
+    return Usage(input_tokens=tokens, cost_micros=cost)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(STORIES)
+def test_any_cover_of_the_tree_costs_the_same(steps):
+    """Fork-true cost: adding up the branches gives the ledger, not a multiple of it."""
+    tree = tell(steps).session.read().tree
+    ledger = usage(tree.links.values())
+    assert usage(link for leaf in tree.leaves() for link in tree.branch(leaf).links) == ledger
+    assert sum(branch.alone.calls for branch in usage_by_branch(tree)) <= ledger.calls
+
+
+def test_branches_and_what_was_thrown_away():
+    """What a branch cost, and what of it no other branch holds."""
+    story = Story()
+    prompt = story.user("go")
+    shared = story.reply("shared", usage=spent(10, 1))
+    story.reply("left", usage=spent(20, 2))
+    story.reply("right", at=shared.id, usage=spent(40, 4))
+    left, right = usage_by_branch(story.session.read().tree)
+    assert (left.spent.usage.input_tokens, left.alone.usage.input_tokens) == (30, 20)
+    assert (right.spent.usage.cost_micros, right.alone.usage.cost_micros) == (5, 4)
+    assert usage(story.session.read().tree.branch(prompt.id).links) == Spent()
+
+
+def test_forked_sessions_share_their_past():
+    """TREE-4: two sessions that share a call share its cost."""
+    story = Story()
+    story.user("go")
+    story.reply("once", usage=spent(100, 7))
+    child = fork(story.session)
+    links = [*story.session.read().tree.links.values(), *child.read().tree.links.values()]
+    assert usage(links) == Spent(1, spent(100, 7))
+
+
+def test_an_unknown_price_is_unknown():
+    """A sum of known and unknown is unknown, never too small."""
+    story = Story()
+    story.reply("a", usage=spent(1, 5))
+    story.reply("b", usage=Usage(input_tokens=1))
+    assert usage(story.session.read().entries).usage.cost_micros is None

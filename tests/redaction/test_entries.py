@@ -1,0 +1,178 @@
+"""Law 14, LOG-13: no entry holds a secret, whatever it says; and what a model says comes through as it is said."""
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.decide.test_assemble import SPOKEN
+from tests.redaction.secrets_made import MADE, Chance
+from wakelog.decide.assemble import assemble
+from wakelog.log.codec import encode
+from wakelog.log.content import Image, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult
+from wakelog.log.deltas import CallDelta, TextDelta, ThinkingDelta
+from wakelog.log.entry import (
+    Activity,
+    Attention,
+    AttentionResolved,
+    Cancelled,
+    Compaction,
+    ContextRecord,
+    Custom,
+    Failed,
+    FaultReport,
+    Label,
+    Message,
+    ModelChange,
+    Partial,
+    Queued,
+    SendFailed,
+    SessionRenamed,
+    Setting,
+    Terminated,
+    ToolStarted,
+)
+from wakelog.redaction.entries import EXEMPT, Sieve, cleared, holds_mark
+
+WORD, MAKE = next(made for made in MADE if made[0] == "github-token")
+KEY = MAKE(Chance(1))
+MARK = f"[redacted: {WORD}]"
+SAID = f"use {KEY} now"
+
+BODIES = [
+    Message(message=Prompt(content=SAID)),
+    Message(message=Prompt(content=(Text(text="hi"), Text(text=SAID)))),
+    Message(
+        message=Reply(content=(Text(text=SAID, bound={"id": "m"}), ToolCall(id="t", name="x", input={"a": [SAID]})))
+    ),
+    Message(message=Reply(content=(Thinking(thinking=SAID, signature="s"), Thinking(thinking=SAID)))),
+    Message(message=ToolResult(tool_call_id="t", content=(Text(text=SAID),))),
+    Message(message=Note(content=SAID)),
+    Queued(message=Prompt(content=SAID)),
+    Activity(queue=(Queued(message=Prompt(content=SAID)),)),
+    Partial(reply_id="r", content=(Text(text=SAID),)),
+    Partial(reply_id="r", error=FaultReport(message=SAID)),
+    Compaction(summary=SAID),
+    Custom(custom_type="x", content=SAID),
+    Custom(custom_type="x", data={"deep": [{"in": SAID}], SAID: 1}),
+    Failed(error=FaultReport(kind="x", message=SAID)),
+    SessionRenamed(title=SAID),
+    Label(target_id="x", label=SAID),
+    AttentionResolved(attention_id="x", result=SAID),
+    AttentionResolved(attention_id="x", decision=SAID),
+    Attention(reason=SAID),
+    Attention(refs=("x", SAID)),
+    Cancelled(reason=SAID),
+    Terminated(reason=SAID),
+    Setting(key="x", value=[SAID]),
+    ContextRecord(params={"extra": {"user": SAID}}),
+    Message(message=Reply(content=(ToolCall(id="t", name=SAID, input={}),))),
+    Message(message=Reply(model=SAID)),
+    Message(message=Reply(stop_reason=SAID)),
+    Message(message=Note(custom_type=SAID)),
+    ModelChange(model=SAID),
+    Custom(custom_type=SAID),
+    Failed(error=FaultReport(kind=SAID)),
+    SendFailed(reply_id="x", error=FaultReport(message=SAID)),
+]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: body.type)
+def test_no_entry_holds_a_secret(body):
+    """Law 14: wherever an entry can say something, a key is replaced by its mark, and nothing else is touched."""
+    clean = cleared(body)
+    assert KEY not in encode(clean).decode()
+    assert MARK in encode(clean).decode()
+    assert cleared(clean) is clean
+    harmless = msgspec.json.decode(encode(body).replace(KEY.encode(), b"it"), type=type(body))
+    assert cleared(harmless) is harmless
+
+
+def test_what_is_exempt_names_something_or_is_computed():
+    """Law 14: the strings that are not redacted are ids and digests, and nothing else can be made exempt."""
+    names = {name for fields in EXEMPT.values() for name in fields}
+    ids = {name for name in names if name == "id" or name.endswith("_id")}
+    references = {"session", "entry", "child_session", "keep", "copied_from", "head", "said"}
+    assert names - ids - references == {"digest", "h", "hash", "context_digest", "request_digest", "input_digest"}
+
+
+def test_what_a_line_under_rules_1_did_not_redact_stays():
+    """Law 11: replay of a line that an older version wrote does not redact more than that version did."""
+    started = ToolStarted(reply_id="r", tool_call_id="t", intent={"key": KEY})
+    assert cleared(started, rules=1) is started
+    assert cleared(started).intent == {"key": MARK}
+    # Workers under rules 1 recorded no queue in `activity`, and no `send_failed`.
+    for body in (body for body in BODIES if not isinstance(body, Activity | SendFailed)):
+        assert cleared(body, rules=1) == cleared(body)
+
+
+def test_parts_that_are_bound_do_not_outlive_a_hit():
+    """Law 14: a signed thought with a hit is dropped whole, a bound text or call loses what binds it."""
+    bound = {"id": "x"}
+    clean = (
+        Text(text="fine", bound=bound),
+        Thinking(thinking="fine", signature="s"),
+        ToolCall(id="1", name="read", input={"path": "x"}, bound=bound),
+        Image(mime_type="image/png", data="AAAA"),
+    )
+    parts = (
+        Text(text=KEY, bound=bound),
+        Text(text="fine", bound={"annotations": [{"title": KEY}]}),
+        Thinking(thinking=KEY, signature="s"),
+        Thinking(thinking="fine", signature=KEY),
+        Thinking(thinking=KEY, bound=bound),
+        Thinking(thinking=KEY),
+        ToolCall(id="2", name="write", input={"text": KEY}, bound=bound),
+        ToolCall(id="3", name="write", input={}, bound={"id": KEY}),
+    )
+    assert cleared(Prompt(content=(*parts, *clean))).content == (
+        Text(text=MARK),
+        Text(text="fine"),
+        Thinking(thinking=MARK),
+        ToolCall(id="2", name="write", input={"text": MARK}),
+        ToolCall(id="3", name="write", input={}),
+        *clean,
+    )
+
+
+def test_what_was_bound_to_other_words_is_let_go():
+    """A signature holds for the words as they came: a signed thought with a hit is gone, a bound text is unbound."""
+    reply = cleared(BODIES[2]).message
+    assert reply.content[0] == Text(text=f"use {MARK} now")
+    assert cleared(BODIES[3]).message.content == (Thinking(thinking=f"use {MARK} now"),)
+
+
+def sieved(deltas):
+    sieve = Sieve()
+    return [safe for delta in deltas for safe in sieve.take(delta)] + sieve.end()
+
+
+@pytest.mark.parametrize("cut", range(1, len(SAID)))
+def test_a_key_that_comes_in_pieces(cut):
+    """Law 14: however it is cut over deltas, no piece of the key comes through, and the words around it do."""
+    said = sieved([TextDelta(SAID[:cut]), TextDelta(SAID[cut:])])
+    assert assemble(said) == (Text(text=f"use {MARK} now"),)
+    thought = sieved([ThinkingDelta(SAID[:cut]), ThinkingDelta(SAID[cut:], "signed")])
+    assert assemble(thought) == (Thinking(thinking=f"use {MARK} now"),)
+
+
+def test_what_is_bound_to_a_piece_holds_no_key():
+    """Law 14: a signature, or what a provider wants back, is journaled as well."""
+    said = sieved([TextDelta("hi", {"a": KEY}), ThinkingDelta("hm", KEY), CallDelta("t", "x", {}, {"a": KEY})])
+    assert said == [TextDelta("hi"), ThinkingDelta("hm"), CallDelta("t", "x", {}, None)]
+
+
+def test_a_call_that_holds_one_is_marked():
+    """DESIGN 5: whoever decides sees by the mark that the call may not be run."""
+    (call,) = sieved([CallDelta("t", "curl", {"headers": {"x": SAID}}, {"id": "fc"})])
+    assert call == CallDelta("t", "curl", {"headers": {"x": f"use {MARK} now"}}, None)
+    assert holds_mark(call.input)
+    assert holds_mark([{MARK: 1}])
+    assert not holds_mark({"command": "echo '[redacted: ]' [redacted]", "n": 1, "x": None})
+
+
+@given(st.lists(SPOKEN, max_size=8))
+@example([TextDelta("0"), ThinkingDelta(""), TextDelta("", {"id": "m1"})])
+def test_what_holds_none_comes_through_as_it_was(deltas):
+    """RUN-8: signatures, bound ids, calls and their order: the same parts, whatever was held back for a while."""
+    assert assemble(sieved(deltas)) == assemble(deltas)

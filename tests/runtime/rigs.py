@@ -1,0 +1,147 @@
+"""A small world for tests of single acts: a memory store, a model that says what it is told, and tools that count."""
+
+import asyncio
+
+import msgspec
+
+from tests.kernel.plays import Play
+from tests.laws.plays import Outside, Ticking
+from wakelog.agent import Agent
+from wakelog.channels.held import Held
+from wakelog.decide.policy import Policy
+from wakelog.log.codec import decode
+from wakelog.log.deltas import delta_of
+from wakelog.reading import read_log
+from wakelog.runtime.live import live_world
+from wakelog.runtime.wake import wake
+from wakelog.session import Session
+from wakelog.stores.memory import MemoryStore
+from wakelog.testing.dying import Died, DyingStore
+
+
+class Spied(MemoryStore):
+    """A memory store that writes down, in one list with everybody else, what is done to it and in which order."""
+
+    def __init__(self, events, **more):
+        super().__init__(**more)
+        self.events = events
+        self._put = self._blobs.put
+        self._blobs.put = self._spied_put
+
+    def _spied_put(self, content, media_type=""):
+        ref = self._put(content, media_type)
+        self.events.append(("blob", ref.digest))
+        return ref
+
+    def append(self, session, body, *, durable=True, **more):
+        sealed = super().append(session, body, durable=durable, **more)
+        self.events.append((decode(body).type, "synced" if durable else "not synced"))
+        return sealed
+
+    def journal(self, session, reply_id, piece, **more):
+        super().journal(session, reply_id, piece, **more)
+        self.events.append(("journal", decode_piece(piece)))
+
+    def drop(self, session, reply_id, **more):
+        if reply_id in self.journals(session):
+            self.events.append(("drop", "journal"))
+        super().drop(session, reply_id, **more)
+
+
+def decode_piece(piece):
+    return getattr(delta_of(piece), "text", "")
+
+
+class Spying(Held):
+    """A channel that writes down what it was told."""
+
+    def __init__(self, events):
+        super().__init__("outbox")
+        self.events = events
+        self.breaks = False
+        self.on_delta = lambda: None
+
+    async def delta(self, reply_id, offset, text):
+        await super().delta(reply_id, offset, text)
+        self.events.append(("shown", text))
+        self.on_delta()
+
+    async def reset(self, reply_id):
+        await super().reset(reply_id)
+        self.events.append(("reset", reply_id))
+
+    async def end(self, reply_id):
+        if self.breaks:
+            raise OSError("the line is dead")
+        await super().end(reply_id)
+        self.events.append(("flushed", reply_id))
+
+
+class Rig:
+    """One session `s` of an agent with the tools look, pay and book; `replies` are by prompt."""
+
+    def __init__(self, replies, *, summary="They talked.", can_resume=False, **agreed):
+        self.now = 0.0
+        self.clock = Ticking()
+        self.events = []
+        self.store = Spied(self.events, now=lambda: self.now)
+        self.outside = Outside()
+        self.outside.channel = Spying(self.events)
+        self.outside.interrupt = lambda: self.events.append(("effect", ""))
+        self.provider = Play(replies, summary=summary, can_resume=can_resume)
+        self.policy = Policy(**agreed)
+        self.hooks = ()
+        Session.create(self.store, clock=self.clock, model="m", provider="scripted", session_id="s")
+        Agent(model="scripted:m", tools=self.outside.tools, policy=self.policy).enter(self.session)
+
+    @property
+    def session(self):
+        return Session(self.store, "s", clock=self.clock)
+
+    @property
+    def entries(self):
+        return read_log(self.store, "s").entries
+
+    def values(self, *kinds):
+        return [entry.value for entry in self.entries if isinstance(entry.value, kinds)]
+
+    def world(self, store=None):
+        world = live_world(
+            store or self.store,
+            tools=self.outside.tools,
+            channels=[self.outside.channel],
+            hooks=self.hooks,
+            provider=self.provider,
+            clock=self.clock,
+            holder="w",
+        )
+        at_hand = {each.name: each for each in self.outside.tools}
+        return msgspec.structs.replace(world, pause=self.clock.pause, tools=lambda _, __: at_hand)
+
+    def wake(self, **more):
+        return asyncio.run(wake(self.world(), "s", **more))
+
+    def kinds(self):
+        """The events since they were last asked for, by their first word."""
+        seen = [event[0] for event in self.events]
+        self.events.clear()
+        return seen
+
+    def say(self, text):
+        self.session.say(text)
+        return self.wake()
+
+    def die(self, at, *, after=False):
+        """Wakes with a worker that dies at its nth write; whether it did."""
+        self.now += 1e9
+        try:
+            asyncio.run(wake(self.world(DyingStore(self.store, dies_at=at, after=after)), "s"))
+        except Died:
+            self.now += 1e9
+            return True
+        return False
+
+
+def asks(*calls, text="On it."):
+    """A reply that calls tools: (name, n)."""
+    return {"text": text, "toolCalls": [{"name": name, "input": {"n": n}} for name, n in calls]}

@@ -1,0 +1,207 @@
+"""RUN-2: a session that cannot be run here is left as it is: no entry, no new session, however often it is tried."""
+
+import asyncio
+
+import pytest
+
+from tests.runtime.rigs import Rig, asks
+from wakelog.agent import Agent
+from wakelog.decide.policy import Policy
+from wakelog.errors import NotFound, UsageError
+from wakelog.log.content import Prompt, Text
+from wakelog.log.deltas import TextDelta, piece_of
+from wakelog.log.entry import Call, FaultReport, Message, Spawned
+from wakelog.runtime.live import live_world
+from wakelog.runtime.manual_compaction import fold_now
+from wakelog.runtime.user_actions import questions, resolve
+from wakelog.runtime.wake import holding, step, wake
+from wakelog.session import Session
+from wakelog.stores.memory import MemoryStore
+from wakelog.tools.subagent import OtherAgent, SubAgentTool
+
+KEYED = "anthropic:claude"
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch):
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def _logs(store):
+    """The bytes of every session of a store."""
+    return {stat.name: [line.raw for line in store.load(stat.name)] for stat in store.sessions()}
+
+
+def _refused(store, session, **world):
+    """Waking is refused, twice, and nothing is written; the error."""
+    before = _logs(store)
+    for _ in range(2):
+        with pytest.raises(UsageError) as error:
+            asyncio.run(wake(live_world(store, **world), session.name))
+    assert _logs(store) == before
+    return error.value
+
+
+def test_waking_without_a_key_writes_nothing():
+    """The prompt waits, and the error says what to set."""
+    store = MemoryStore()
+    session = Agent(model=KEYED).begin(store)
+    session.say("Hello.")
+    error = _refused(store, session)
+    assert str(error) == f"{error.message}; {error.hint}"
+    assert "there is no key for Anthropic; set ANTHROPIC_API_KEY" in str(error)
+
+
+def test_a_cut_reply_without_a_key_is_not_mended():
+    """Law 5: the journal stays for the worker that can go on with it; `resumed` is not written either."""
+    store = MemoryStore()
+    session = Agent(model=KEYED).begin(store)
+    session.say("Hello.")
+    lease = session.acquire("killed", ttl_s=60)
+    session.append(Call(reply_id="r", model="claude", provider="anthropic"), lease=lease)
+    store.journal(session.name, "r", piece_of(TextDelta("Once upon")))
+    store.release(lease)
+    _refused(store, session)
+    assert list(store.journals(session.name)) == ["r"]
+    with pytest.raises(UsageError):
+        asyncio.run(_one_step(store, session))
+    assert not any(entry.type == "resumed" for entry in session.read().entries)
+
+
+async def _one_step(store, session):
+    world = live_world(store)
+    async with holding(world, session) as lease:
+        await step(world, session, lease)
+
+
+def test_a_session_that_names_no_model_says_so():
+    store = MemoryStore()
+    session = Session.create(store)
+    session.say("Hello.")
+    error = _refused(store, session)
+    assert f"{session.name} names no model" in error.message
+    assert f"wakelog run -s {session.name} --model PROVIDER:NAME" in error.hint
+
+
+@pytest.mark.parametrize("params", [{"endpoint": "https://elsewhere.example"}, {"max_tokens": "many"}])
+def test_a_place_or_a_setting_that_cannot_be_is_found_before_anything_is_written(params, monkeypatch):
+    """Keys go nowhere that only a log names, and settings are checked; neither leaves an entry."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    store = MemoryStore()
+    session = Agent(model=KEYED, params=params).begin(store)
+    session.say("Hello.")
+    _refused(store, session)
+
+
+def test_running_without_a_key_makes_no_session():
+    """`Agent.run` checks before it begins, enters or says anything."""
+    store = MemoryStore()
+    for _ in range(2):
+        with pytest.raises(UsageError, match="no key for Anthropic"):
+            asyncio.run(Agent(model=KEYED).run(store, "Hello."))
+    assert _logs(store) == {}
+
+
+def test_running_on_without_a_key_leaves_the_session_as_it_is():
+    store = MemoryStore()
+    report = asyncio.run(Agent(model="demo").run(store, "Hello."))
+    before = _logs(store)
+    with pytest.raises(UsageError, match="no key for Anthropic"):
+        asyncio.run(Agent(model=KEYED, system="New.").run(store, "Hello.", session=report.session))
+    assert _logs(store) == before
+
+
+def test_what_needs_no_model_is_done_first():
+    """Delivering and settling run without a key; the error comes when the model is needed."""
+    rig = _asked_about()
+    before = len(rig.entries)
+    with pytest.raises(UsageError, match="the script m cannot be read"):
+        asyncio.run(wake(live_world(rig.store, tools=rig.outside.tools), "s"))
+    types = [entry.type for entry in rig.entries[before:]]
+    assert types == ["activity", "message", "activity"]
+    _refused(rig.store, rig.session)
+
+
+def _asked_about(decision="deny"):
+    """A session whose one call was decided by a person."""
+    rig = Rig({"Go.": [asks(("pay", 1)), {"text": "Done."}]}, approvals={"pay": "ask"})
+    rig.say("Go.")
+    (question,) = questions(rig.session)
+    resolve(rig.session, question.attention.id, decision)
+    return rig
+
+
+def test_a_fold_that_cannot_be_asked_for_is_not_asked_for():
+    """The request for a summary is an entry too: it is not left in the queue of a session without a key."""
+    rig = Rig({"Hi.": [{"text": "Hello. " * 50}], "Go.": [{"text": "Gone. " * 50}]}, keep=1)
+    rig.say("Hi.")
+    rig.say("Go.")
+    before = _logs(rig.store)
+    with pytest.raises(UsageError, match="the script m cannot be read"):
+        asyncio.run(fold_now(live_world(rig.store), "s"))
+    assert _logs(rig.store) == before
+
+
+# ── sub-agents and tools ─────────────────────────────────────────────────────────────────────────
+
+
+def _sender(store, other):
+    """A session of the demo model that hands its work to another agent."""
+    agent = Agent(model="demo", tools=(SubAgentTool({"other": other}),), policy=Policy(children=2))
+    session = agent.begin(store)
+    session.say('use agent with {"prompt": "Help.", "agent": "other"}')
+    return session
+
+
+def test_a_sub_agent_without_a_key_is_not_begun():
+    """TREE-6: no `spawned`, no child's session; and the next time nothing at all."""
+    store = MemoryStore()
+    session = _sender(store, OtherAgent(model=KEYED))
+    with pytest.raises(UsageError, match="no key for Anthropic"):
+        asyncio.run(wake(live_world(store), session.name))
+    assert [stat.name for stat in store.sessions()] == [session.name]
+    assert not any(isinstance(entry.value, Spawned) for entry in session.read().entries)
+    _refused(store, session)
+
+
+def test_a_sub_agent_that_waits_for_a_key_leaves_its_sender_as_it_is():
+    """The child was begun where there was a key: its sender is not taken up in vain."""
+    store = MemoryStore()
+    session = _sender(store, OtherAgent(model="demo"))
+    asyncio.run(wake(live_world(store), session.name, steps=1))
+    (call,) = session.branch().tip.value.message.calls
+    lease = session.acquire("killed", ttl_s=60)
+    spawned = Spawned(child_session="child", reply_id=session.branch().tip.id, tool_call_id=call.id)
+    session.append(spawned, lease=lease)
+    store.release(lease)
+    waiting = Session.create(store, provider="anthropic", model="claude", session_id="child")
+    waiting.append(Message(message=Prompt(content=(Text(text="Help."),))))
+    _refused(store, session)
+
+
+def test_tools_that_are_not_here_leave_the_session_as_it_is():
+    """RUN-19: `NotFound` names the tool; a worker that cannot run it writes nothing."""
+    rig = _asked_about("approve")
+    before = _logs(rig.store)
+    with pytest.raises(NotFound, match="'pay'"):
+        asyncio.run(wake(live_world(rig.store, provider=rig.provider), "s"))
+    assert _logs(rig.store) == before
+
+
+# ── reports ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_report_carries_the_error_and_the_usage_of_its_wake():
+    """A failed turn says why, as a value; usage is that of this wake's calls and of no other's."""
+    used = {"inputTokens": 7, "outputTokens": 3}
+    broken = {"error": {"kind": "broken", "message": "out of order"}}
+    rig = Rig({"Hi.": [{"text": "Hello.", "usage": used}], "Fail.": [broken]})
+    first = rig.say("Hi.")
+    assert (first.error, first.usage.input_tokens, first.usage.output_tokens) == (None, 7, 3)
+    failed = rig.say("Fail.")
+    assert failed.error == FaultReport(kind="broken", message="out of order")
+    assert failed.usage.input_tokens == 0
+    assert rig.wake().error == failed.error
+    again = rig.say("Hi.")
+    assert (again.error, again.usage.input_tokens) == (None, 7)

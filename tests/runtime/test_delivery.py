@@ -1,0 +1,515 @@
+"""RUN-9, RUN-23: a channel that raises loses no reply, costs no model call, and holds up nothing else."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from tests.kernel.plays import Play
+from tests.laws.plays import Outside, Ticking
+from tests.runtime.rigs import Rig, asks
+from wakelog.agent import Agent
+from wakelog.channels.held import Held
+from wakelog.decide.decisions import Await, Rest
+from wakelog.decide.policy import SENDS_MAX, HookTerms, Policy
+from wakelog.errors import StoreError
+from wakelog.log.content import Reply
+from wakelog.log.deltas import Faulted, Finished, TextDelta
+from wakelog.log.entry import Call, Compaction, Failed, Message, SendFailed, Sent, Spawned, ToolStarted
+from wakelog.log.times import parse_ms
+from wakelog.projections.overview import overview
+from wakelog.projections.state import fold_state
+from wakelog.reading import read_log
+from wakelog.replaying.verifying import replay
+from wakelog.runtime.live import live_world
+from wakelog.runtime.user_actions import cancel
+from wakelog.runtime.wake import wake
+from wakelog.session import Session
+from wakelog.stores import open_store
+from wakelog.stores.memory import MemoryStore
+from wakelog.testing.dying import Died
+from wakelog.tools.subagent import SubAgentTool
+
+HELLO = {"Hi.": [{"text": "Hello there.", "deltaChars": 5}]}
+TOOLS = {"Hi.": [asks(("look", 1)), {"text": "Done.", "deltaChars": 2}], "And?": [{"text": "More.", "deltaChars": 2}]}
+PLACES = ("begin", "delta", "end")
+
+
+class Flaky(Held):
+    """A channel that raises at the `place` of a reply: so many `times`, then it works. It counts what it was asked."""
+
+    def __init__(self, name="outbox", place="begin", times=0, *, error=None):
+        super().__init__(name)
+        self.place, self.times = place, times
+        self.error = error or ConnectionResetError("connection reset by peer")
+        self.asked = []
+
+    def _meet(self, place, reply_id):
+        self.asked.append((place, reply_id))
+        if place == self.place and self.times:
+            self.times -= 1
+            raise self.error
+
+    async def begin(self, reply_id, attempt):
+        self._meet("begin", reply_id)
+        await super().begin(reply_id, attempt)
+
+    async def delta(self, reply_id, offset, text):
+        await super().delta(reply_id, offset, text)
+        self._meet("delta", reply_id)
+
+    async def reset(self, reply_id):
+        self._meet("reset", reply_id)
+        await super().reset(reply_id)
+
+    async def end(self, reply_id):
+        self._meet("end", reply_id)
+        await super().end(reply_id)
+
+
+def rigged(replies, *channels, **agreed):
+    """A rig whose worker reaches these channels."""
+    rig = Rig(replies, **agreed)
+    attached = {channel.name: channel for channel in channels}
+    world = rig.world
+    rig.world = lambda store=None: msgspec.structs.replace(world(store), channels=attached)
+    return rig
+
+
+def replies(rig):
+    return [value for value in rig.values(Message) if isinstance(value.message, Reply)]
+
+
+@pytest.fixture(params=["files", "sqlite", "postgresql"])
+def store(request, tmp_path):
+    """A store of each kind that outlives a process."""
+    if request.param == "postgresql":
+        url = request.getfixturevalue("postgres_url")
+    else:
+        url = f"jsonl:{tmp_path}/store" if request.param == "files" else f"sqlite:{tmp_path}/store.db"
+    return open_store(url)
+
+
+# ── one reply ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_channel_that_raises_once_gets_the_reply_later(place):
+    """RUN-23: the model is asked once, the failure is an entry, and the whole reply is sent under its own id."""
+    channel = Flaky(place=place, times=1)
+    rig = rigged(HELLO, channel)
+    report = rig.say("Hi.")
+    (reply,) = replies(rig)
+    assert (report.decision, report.text) == (Rest(), "Hello there.")
+    assert len(rig.values(Call)) == 1
+    (failed,) = rig.values(SendFailed)
+    assert (failed.reply_id, failed.channel, failed.attempt, failed.parent_id) == (reply.id, "outbox", 1, reply.id)
+    assert (failed.error.kind, failed.error.message) == ("ConnectionResetError", "connection reset by peer")
+    assert [sent.reply_id for sent in rig.values(Sent)] == [reply.id]
+    assert (channel.replies, channel.ended) == ({reply.id: "Hello there."}, {reply.id})
+    assert overview(rig.session.tree).state == "rest"
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("times", range(1, 2 * SENDS_MAX))
+def test_a_channel_that_raises_a_few_times(place, times):
+    """RUN-9, RUN-23: tried a bounded number of times in one wake and again in the next; once sent, never again."""
+    channel = Flaky(place=place, times=times)
+    rig = rigged(HELLO, channel)
+    wakes = 1 + times // SENDS_MAX
+    reports = [rig.say("Hi."), *(rig.wake() for _ in range(wakes - 1))]
+    assert [report.decision for report in reports] == [Rest()] * wakes
+    assert len(rig.values(Call)) == 1
+    assert [failed.attempt for failed in rig.values(SendFailed)] == [at % SENDS_MAX + 1 for at in range(times)]
+    (reply,) = replies(rig)
+    assert {failed.reply_id for failed in rig.values(SendFailed)} == {reply.id}
+    assert [sent.reply_id for sent in rig.values(Sent)] == [reply.id]
+    assert channel.replies == {reply.id: "Hello there."}
+    channel.asked.clear()
+    assert rig.wake().rows == ("rest",)
+    assert channel.asked == []
+
+
+def test_a_channel_that_always_raises_leaves_the_reply_undelivered():
+    """RUN-23: nothing is lost and nothing goes on for ever; the session says that a reply is undelivered."""
+    rig = rigged(HELLO, Flaky(times=1_000))
+    report = rig.say("Hi.")
+    assert (report.decision, report.text) == (Rest(), "Hello there.")
+    assert rig.wake().text == "Hello there."
+    assert len(rig.values(SendFailed)) == 2 * SENDS_MAX
+    assert len(rig.values(Call)) == 1
+    card = overview(rig.session.tree)
+    assert (card.state, card.undelivered) == ("undelivered", 1)
+
+
+def test_each_attempt_waits_longer():
+    """RUN-23: between two attempts lies a back-off that grows."""
+    rig = rigged(HELLO, Flaky(times=1_000))
+    rig.say("Hi.")
+    at = [parse_ms(failed.timestamp) for failed in rig.values(SendFailed)]
+    assert 700 < at[1] - at[0] < at[2] - at[1] < 2_100
+
+
+@pytest.mark.parametrize("place", [*PLACES, "reset"])
+def test_the_other_channel_gets_its_own(place):
+    """RUN-23: of two channels one fails in mid-stream; the other hears every piece, and is sent the reply first."""
+    sound, broken = Flaky("sound"), Flaky("broken", place=place, times=1)
+    rig = rigged(HELLO, broken, sound)
+    assert rig.say("Hi.").decision == Rest()
+    (reply,) = replies(rig)
+    streamed = [where for where, _ in sound.asked]
+    assert streamed.count("delta") == 5
+    wanted = [("sent", "broken"), ("sent", "sound")]
+    if place != "reset":
+        wanted = [("send_failed", "broken"), ("sent", "sound"), ("sent", "broken")]
+    assert [(value.type, value.channel) for value in rig.values(Sent, SendFailed)] == wanted
+    assert sound.replies == broken.replies == {reply.id: "Hello there."}
+
+
+def test_a_channel_that_raised_in_mid_stream_is_left_alone_until_the_reply_is_whole():
+    """RUN-23: it is told nothing more of the stream, then the whole reply."""
+    channel = Flaky(place="delta", times=1)
+    rig = rigged(HELLO, channel)
+    rig.say("Hi.")
+    assert [where for where, _ in channel.asked] == ["begin", "delta", "begin", "delta", "end"]
+
+
+def test_both_channels_may_fail_in_any_order():
+    """RUN-14, RUN-23: failures of one stream are written in the order of the channels, wherever in it they were."""
+    for first, second in (("begin", "delta"), ("delta", "begin"), ("end", "delta"), ("delta", "end"), ("end", "end")):
+        one, other = Flaky("one", place=first, times=1), Flaky("other", place=second, times=2)
+        rig = rigged(HELLO, one, other)
+        rig.say("Hi.")
+        assert one.replies == other.replies
+        assert [sent.channel for sent in rig.values(Sent)] == ["one", "other"]
+        if "end" not in (first, second):
+            assert [failed.channel for failed in rig.values(SendFailed)][:2] == ["one", "other"]
+        assert asyncio.run(replay(rig.store, "s")).ok
+
+
+def test_a_method_that_raises_before_it_is_awaited():
+    """RUN-23: a method need not be a coroutine function to fail like one."""
+    channel = Flaky()
+    rig = rigged(HELLO, channel)
+    channel.delta = lambda reply_id, offset, text: 1 // 0
+    assert rig.say("Hi.").decision == Rest()
+    assert {failed.error.kind for failed in rig.values(SendFailed)} == {"ZeroDivisionError"}
+
+
+def test_a_store_that_fails_is_no_fault_of_the_channel(monkeypatch):
+    """What cannot be read is raised as what it is, not written as a failure to send."""
+    channel = Flaky(place="end", times=1, error=KeyboardInterrupt())
+    rig = rigged(HELLO, channel)
+    with pytest.raises(KeyboardInterrupt):
+        rig.say("Hi.")
+    # A reply that stands before the last fold is read from the whole log.
+    rig.session.append(Compaction(summary="They talked.", state=fold_state(rig.session.tree, rig.session.tree.head)))
+    channel.asked.clear()
+    with monkeypatch.context() as broken:
+        broken.setattr(Session, "read", _gone)
+        with pytest.raises(StoreError, match="disk is gone"):
+            rig.wake()
+    assert rig.values(SendFailed) == channel.asked == []
+    assert rig.wake().decision == Rest()
+    assert len(rig.values(Sent)) == 1
+
+
+def _gone(_):
+    raise StoreError("the disk is gone")
+
+
+def test_the_text_of_an_error_is_redacted_and_cut():
+    """LOG-13: what a channel raises comes from outside; it may hold a key, and it may be long."""
+    key = "gh" + "p_" + "0aB1" * 9
+    rig = rigged(HELLO, Flaky(times=1, error=RuntimeError(f"401 for {key} " + "x" * 9_000 + "\udcff")))
+    rig.say("Hi.")
+    (failed,) = rig.values(SendFailed)
+    assert key not in failed.error.message
+    assert failed.error.message.startswith("401 for ")
+    assert len(failed.error.message) == 1_000
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), KeyboardInterrupt()])
+def test_what_ends_the_worker_is_no_fault_of_the_channel(error):
+    """A worker that is cancelled or interrupted while it sends is ended, and writes no failure."""
+    rig = rigged(HELLO, Flaky(place="end", times=1, error=error))
+    with pytest.raises(type(error)):
+        rig.say("Hi.")
+    assert rig.values(SendFailed) == []
+    assert rig.wake().decision == Rest()
+    assert len(rig.values(Sent)) == 1
+
+
+# ── other work ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _order(rig):
+    return [value.type for value in rig.values(Call, SendFailed, Sent, ToolStarted)]
+
+
+def test_a_back_off_does_not_hold_up_the_turn():
+    """RUN-23: tools run and the model is asked while a reply waits; the channel still gets its replies in order."""
+    channel = Flaky(place="end", times=1)
+    rig = rigged(TOOLS, channel)
+    assert rig.say("Hi.").text == "Done."
+    assert _order(rig) == ["call", "send_failed", "tool_started", "call", "sent", "sent"]
+    first, second = replies(rig)
+    assert [sent.reply_id for sent in rig.values(Sent)] == [first.id, second.id]
+    streamed = [reply_id for where, reply_id in channel.asked if where == "begin"]
+    assert streamed == [first.id, first.id, first.id, second.id], "the second was not streamed ahead of the first"
+
+
+def test_a_back_off_that_has_passed_is_noticed_between_two_steps():
+    """RUN-23: a reply does not wait for the end of the turn, only for the next entry behind its time."""
+    rig = rigged(TOOLS, Flaky(place="end", times=1))
+    rig.outside.interrupt = lambda: setattr(rig.clock, "ms", rig.clock.ms + 5_000)
+    rig.say("Hi.")
+    assert _order(rig) == ["call", "send_failed", "tool_started", "sent", "call", "sent"]
+
+
+def test_what_is_said_during_a_back_off_is_answered_before_it_has_passed():
+    """RUN-23: the wait for a channel ends when there is other work."""
+    rig = rigged(TOOLS, Flaky(place="end", times=2))
+    world, said = rig.world, []
+
+    async def pause(ms):
+        if not said:
+            said.append(rig.session.say("And?"))
+            # Stopped as soon as the message is noticed.
+            await asyncio.sleep(20)
+            raise AssertionError("the message was not noticed")
+        await rig.clock.pause(ms)
+
+    rig.world = lambda store=None: msgspec.structs.replace(world(store), pause=pause)
+    assert rig.say("Hi.").text == "More."
+    assert len(rig.values(Call)) == 3
+    assert len(rig.values(Sent)) == 3
+    calls = [value.type for value in rig.values(Call, Sent)]
+    assert calls == ["call", "call", "call", "sent", "sent", "sent"]
+
+
+def test_a_reply_is_sent_while_a_person_is_waited_for():
+    """RUN-23: a question to a person does not keep a reply from being sent again."""
+    rig = rigged(TOOLS, Flaky(times=1), approval="ask")
+    report = rig.say("Hi.")
+    assert isinstance(report.decision, Await)
+    assert report.decision.attention
+    assert report.rows[-3:] == ("retry", "retry", "call waits")
+    assert _order(rig) == ["call", "send_failed", "sent"]
+
+
+def test_a_cancel_during_a_back_off_ends_the_turn():
+    """RUN-12: a channel that fails does not keep a person from cancelling."""
+    rig = rigged(TOOLS, Flaky(times=1), approval="ask")
+    world = rig.world
+
+    async def pause(ms):
+        cancel(rig.session)
+        await rig.clock.pause(ms)
+
+    rig.world = lambda store=None: msgspec.structs.replace(world(store), pause=pause)
+    assert rig.say("Hi.").decision == Rest("cancelled")
+    assert len(rig.values(Sent)) == 1
+
+
+class Poisoned(Flaky):
+    """A channel that refuses some replies for ever."""
+
+    def __init__(self, refused):
+        super().__init__()
+        self.refused = refused
+
+    async def end(self, reply_id):
+        if self.replies[reply_id] in self.refused:
+            raise ValueError("400: this message cannot be shown")
+        await super().end(reply_id)
+
+
+def test_a_reply_that_is_always_refused_does_not_keep_back_the_others():
+    """RUN-23: after its last attempt a reply is passed over, and later ones are sent."""
+    rig = rigged(TOOLS, Poisoned({"On it."}))
+    rig.say("Hi.")
+    first, second = replies(rig)
+    assert [failed.reply_id for failed in rig.values(SendFailed)] == [first.id] * SENDS_MAX
+    assert [sent.reply_id for sent in rig.values(Sent)] == [second.id]
+    assert overview(rig.session.tree).state == "undelivered"
+
+
+def test_a_channel_that_is_down_is_tried_once_for_each_further_reply():
+    """RUN-23: the attempts of one wake are bounded, however many replies there are."""
+    rig = rigged(TOOLS, Flaky(times=1_000))
+    rig.say("Hi.")
+    rig.say("And?")
+    first, second, third = (reply.id for reply in replies(rig))
+    tried = [failed.reply_id for failed in rig.values(SendFailed)]
+    assert tried == [first] * SENDS_MAX + [second] + [first] * SENDS_MAX + [second, third]
+    assert len(rig.values(Call)) == 3
+
+
+# ── calls that end otherwise ─────────────────────────────────────────────────────────────────────
+
+
+def test_a_channel_that_fails_in_a_call_that_fails():
+    """RUN-23: nothing is owed of a reply that never came; the failure is written all the same."""
+    talk = {"Hi.": [{"text": "Hel", "fault": {"kind": "overload", "retryable": True}}, {"text": "Hello."}]}
+    for place in ("begin", "delta", "reset"):
+        channel = Flaky(place=place, times=1)
+        rig = rigged(talk, channel)
+        rig.provider = Faulty()
+        assert rig.say("Hi.").text == "Hello."
+        assert [value.type for value in rig.values(Failed, SendFailed, Sent)] == ["failed", "send_failed", "sent"]
+        assert rig.values(SendFailed)[0].parent_id == rig.values(Failed)[0].id
+        assert asyncio.run(replay(rig.store, "s")).ok
+
+
+class Faulty:
+    """A model that is cut off in its first reply and says something else in the next."""
+
+    name, can_resume = "scripted", False
+
+    def __init__(self, *, dies=False):
+        self.dies, self.calls = dies, 0
+
+    def __call__(self, provider, model):
+        return self
+
+    async def stream(self, request):
+        self.calls += 1
+        if self.calls == 1:
+            yield TextDelta("Perhaps")
+            if self.dies:
+                raise Died
+            yield Faulted("overload", "busy", retryable=True, delay_ms=3_000)
+            return
+        yield TextDelta("Hello.")
+        yield Finished()
+
+
+def test_a_send_that_is_slow_while_the_model_is_waited_for():
+    """RUN-14: whichever is due first goes first, however late its entry is written; replay decides the same."""
+    slow = Flaky(place="end", times=1)
+    rig = rigged(TOOLS, slow)
+    provider, fault = rig.provider, Faulty()
+
+    class Second:
+        name, can_resume = "scripted", False
+
+        def stream(self, request):
+            is_second = request.messages[-1].role == "toolResult" and fault.calls == 0
+            return fault.stream(request) if is_second else provider.stream(request)
+
+    rig.provider = lambda _, __: Second()
+    begin = slow.begin
+
+    async def slowly(reply_id, attempt):
+        rig.clock.ms += 10_000 if rig.values(Failed) else 0
+        await begin(reply_id, attempt)
+
+    slow.begin = slowly
+    assert rig.say("Hi.").text == "Done."
+    kinds = [value.type for value in rig.values(Failed, SendFailed, Sent, Call)]
+    assert kinds == ["call", "send_failed", "call", "failed", "sent", "call", "sent"]
+    assert asyncio.run(replay(rig.store, "s")).ok
+
+
+def test_a_call_that_is_written_late():
+    """RUN-14: hooks may take longer than a back-off; what was decided before it had passed is replayed so."""
+    rig = rigged(TOOLS, Flaky(place="end", times=1), hooks=(HookTerms(name="slow"),))
+    world = rig.world
+
+    async def slow(terms, occasion):
+        rig.clock.ms += 10_000
+        return ()
+
+    rig.world = lambda store=None: msgspec.structs.replace(world(store), inject=slow)
+    rig.say("Hi.")
+    assert _order(rig) == ["call", "send_failed", "tool_started", "call", "sent", "sent"]
+    assert asyncio.run(replay(rig.store, "s")).ok
+
+
+@pytest.mark.parametrize("place", ["begin", "reset"])
+def test_a_reply_that_was_begun_anew_without_the_channel(place):
+    """RUN-8, RUN-23: a channel that missed the new beginning is told to drop what it holds, then gets the whole."""
+    channel = Flaky(place=place)
+    rig = rigged(HELLO, channel)
+    rig.provider = Faulty(dies=True)
+    rig.session.say("Hi.")
+    with pytest.raises(Died):
+        rig.wake()
+    assert list(channel.replies.values()) == ["Perhap"]
+    rig.now += 1e9
+    channel.times = 1
+    assert rig.wake().text == "Hello."
+    assert list(channel.replies.values()) == ["Hello."]
+    assert len(rig.values(Sent)) == 1
+
+
+def test_a_sender_sends_again_while_its_sub_agent_waits_for_a_person():
+    """RUN-23: a turn that only waits for its sub-agent is other work that cannot go on; the reply is sent."""
+    talk = {
+        "Hi.": [{"text": "Sent out.", "toolCalls": [{"name": "agent", "input": {"prompt": "Pay."}}]}, {"text": "So."}],
+        "Pay.": [asks(("pay", 1)), {"text": "Paid."}],
+    }
+    store, clock, outside, channel = MemoryStore(), Ticking(), Outside(), Flaky(times=2)
+    tools = (*outside.tools, SubAgentTool())
+    agent = Agent(model="scripted:m", tools=tools, policy=Policy(approvals={"pay": "ask"}))
+    session = Session.create(store, clock=clock, model="m", provider="scripted", session_id="s")
+    agent.enter(session)
+    world = live_world(store, tools=tools, channels=[channel], provider=Play(talk), clock=clock, holder="w")
+    world = msgspec.structs.replace(world, pause=clock.pause)
+    session.say("Hi.")
+    assert isinstance(asyncio.run(wake(world, "s")).decision, Await)
+    values = [entry.value for entry in read_log(store, "s").entries]
+    assert [value.type for value in values if isinstance(value, Spawned | SendFailed | Sent)] == [
+        "send_failed",
+        "spawned",
+        "send_failed",
+        "sent",
+    ]
+
+
+# ── deaths, stores, old rules ────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("at", range(2, 24))
+def test_a_death_at_any_write_between(place, at):
+    """Laws 4, 5, 11, RUN-9: a worker that dies between failures leaves a session that is woken like any other."""
+    channel = Flaky(place=place, times=2)
+    rig = rigged(TOOLS, channel)
+    rig.session.say("Hi.")
+    rig.die(at)
+    assert rig.wake().decision == Rest()
+    first, second = replies(rig)
+    assert [sent.reply_id for sent in rig.values(Sent)] == [first.id, second.id]
+    assert channel.replies == {first.id: "On it.", second.id: "Done."}
+    assert channel.ended == {first.id, second.id}
+    assert asyncio.run(replay(rig.store, "s")).ok
+
+
+def test_every_store(store):
+    """RUN-23 on every store: undelivered after one wake, delivered by the next, asked once, replayed exactly."""
+    clock, channel, provider = Ticking(), Flaky(place="delta", times=SENDS_MAX), Play(HELLO)
+    session = Agent(model="scripted:m").begin(store, sender="ann")
+    world = live_world(store, channels=[channel], provider=provider, clock=clock, holder="w")
+    world = msgspec.structs.replace(world, pause=clock.pause)
+    session.say("Hi.")
+    assert asyncio.run(wake(world, session.name)).decision == Rest()
+    assert overview(read_log(store, session.name).tree).state == "undelivered"
+    assert asyncio.run(wake(world, session.name)).rows == ("owed", "rest")
+    values = [entry.value for entry in read_log(store, session.name).entries]
+    assert sum(isinstance(value, Call) for value in values) == 1
+    assert [value.attempt for value in values if isinstance(value, SendFailed)] == [1, 2, 3]
+    assert list(channel.replies.values()) == ["Hello there."]
+    assert asyncio.run(replay(store, session.name)).ok
+
+
+def test_rules_1_raise():
+    """Decision 029: a worker of rules 1 let the exception escape, and its log is replayed so."""
+    rig = rigged(HELLO, Flaky(place="end", times=1))
+    world = rig.world
+    rig.world = lambda store=None: msgspec.structs.replace(world(store), rules=1)
+    with pytest.raises(ConnectionResetError):
+        rig.say("Hi.")
+    assert rig.values(SendFailed) == []
+    assert rig.wake().rows == ("owed", "rest")

@@ -1,0 +1,225 @@
+"""TREE-6, RUN-12, RUN-19: the real world: sub-agents as sessions of their own, people who cancel, tools at hand."""
+
+import asyncio
+
+import pytest
+
+from tests.runtime.rigs import Rig
+from wakelog.decide import wording as words
+from wakelog.decide.decisions import Await, Rest
+from wakelog.decide.policy import Policy, policy_in_force, policy_written
+from wakelog.errors import Conflict
+from wakelog.log.codec import canonical
+from wakelog.log.content import Reply, ToolResult
+from wakelog.log.entry import ContextRecord, Message, Queued, Spawned
+from wakelog.projections.state import branch_state
+from wakelog.reading import read_log
+from wakelog.runtime.live import live_world, recall, send, stuck, watch_for_cancel
+from wakelog.runtime.model_request import declared_tools
+from wakelog.runtime.user_actions import cancel, questions, resolve
+from wakelog.runtime.world import Errand
+from wakelog.session import Session
+from wakelog.stores.memory import MemoryStore
+from wakelog.tools.subagent import OtherAgent, SubAgentTool
+
+
+def _hand_over(*prompts):
+    return {"text": "I hand it on.", "toolCalls": [{"name": "agent", "input": {"prompt": each}} for each in prompts]}
+
+
+def _pay(n):
+    return {"toolCalls": [{"name": "pay", "input": {"n": n}}]}
+
+
+FAMILY = {
+    "Go.": [_hand_over("Help."), {"text": "Done."}],
+    "Both.": [_hand_over("Help.", "Pay."), {"text": "Done."}],
+    "Help.": [{"text": "Helped."}],
+    "Pay.": [_pay(1), {"text": "Paid."}],
+    "Deep.": [_hand_over("Deep."), {"text": "Deep enough."}],
+    "Fail.": [{"error": {"kind": "broken", "message": "out of order"}}],
+    "Ask to fail.": [_hand_over("Fail."), {"text": "Oh well."}],
+    "Silent.": [{}],
+    "Ask silent.": [_hand_over("Silent."), {"text": "Oh well."}],
+    "Empty.": [_hand_over(""), {"text": "Oh well."}],
+}
+
+
+def _results(rig):
+    return [value.message for value in rig.values(Message) if isinstance(value.message, ToolResult)]
+
+
+def _children(rig):
+    return [spawned.child_session for spawned in rig.values(Spawned)]
+
+
+def test_a_child_is_a_session_whose_last_reply_is_the_result():
+    """TREE-6: with its own log, the parent's context one generation less deep, and no channel but its parent."""
+    rig = Rig(FAMILY)
+    rig.say("Go.")
+    (child,) = _children(rig)
+    assert [result.text for result in _results(rig)] == ["Helped."]
+    log = read_log(rig.store, child)
+    assert log.session.value.parent.kind == "subagent"
+    state = branch_state(log.tree.branch())
+    assert policy_in_force(state.context).children == rig.policy.children - 1
+    said = [link.id for link in log.tree.branch().links if _is_reply(link)]
+    assert not set(said) & set(rig.outside.channel.replies)
+
+
+def _is_reply(link):
+    return isinstance(link.value, Message) and isinstance(link.value.message, Reply)
+
+
+def test_two_children_of_one_reply_have_each_their_own_result():
+    """Law 7: side by side, and each result is the right one."""
+    rig = Rig(FAMILY)
+    rig.say("Both.")
+    results = {result.tool_call_id: result.text for result in _results(rig)}
+    assert sorted(results.values()) == ["Helped.", "Paid."]
+    spawned = {value.tool_call_id: value.child_session for value in rig.values(Spawned)}
+    for call, child in spawned.items():
+        said = [link.value.message.text for link in read_log(rig.store, child).tree.branch().links if _is_reply(link)]
+        assert results[call] == said[-1]
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("at", range(4, 24, 2))
+def test_a_death_anywhere_makes_no_second_child(at, after):
+    """TREE-6, law 6: the child is named before it exists, and what it paid it paid once."""
+    rig = Rig({"Go.": [_hand_over("Pay."), {"text": "Done."}], "Pay.": FAMILY["Pay."]})
+    rig.session.say("Go.")
+    rig.die(at, after=after)
+    assert rig.wake().decision == Rest()
+    assert len(_children(rig)) == 1
+    assert len(list(rig.store.sessions())) == 2
+    assert all(count == 1 for count in rig.outside.effects.values())
+    assert len(_results(rig)) == 1
+
+
+def test_a_child_that_waits_lets_its_parent_wait():
+    """TREE-6, RUN-13: the question stands in the child's log; answered there, both go on."""
+    rig = Rig({**FAMILY, "Go.": [_hand_over("Pay."), {"text": "Done."}]}, approvals={"pay": "ask"})
+    assert isinstance(rig.say("Go.").decision, Await)
+    child = Session(rig.store, _children(rig)[0], clock=rig.clock)
+    assert stuck(rig.world(), child.id)
+    before = len(rig.entries)
+    assert isinstance(rig.wake().decision, Await)
+    assert len(rig.entries) == before
+    (question,) = questions(child)
+    resolve(child, question.attention.id, "approve")
+    assert not stuck(rig.world(), child.id)
+    assert rig.wake().decision == Rest()
+    assert [result.text for result in _results(rig)] == ["Paid."]
+
+
+def test_a_cancelled_parent_calls_its_child_back():
+    """RUN-12: the child's turn ends too, and its tool is not run."""
+    rig = Rig({**FAMILY, "Go.": [_hand_over("Pay."), {"text": "Done."}]}, approvals={"pay": "ask"})
+    rig.say("Go.")
+    cancel(rig.session)
+    assert rig.wake().decision == Rest("cancelled")
+    child = Session(rig.store, _children(rig)[0], clock=rig.clock)
+    assert branch_state(child.branch()).ends_in == "cancelled"
+    assert rig.outside.effects == {}
+    # It had been sent out: what it did until then is done.
+    assert [result.status for result in _results(rig)] == ["interrupted"]
+    asyncio.run(recall(rig.world(), "never-was"))
+
+
+def test_what_a_child_can_come_to():
+    """RUN-7: a failure and a silence are errors that say so; a child without a task is not made."""
+    for prompt, text in [
+        ("Ask to fail.", words.CHILD_FAILED.format(message="out of order")),
+        ("Ask silent.", words.CHILD_SILENT),
+        ("Empty.", words.NO_PROMPT),
+    ]:
+        rig = Rig(FAMILY)
+        rig.say(prompt)
+        assert [(result.status, result.text) for result in _results(rig)] == [("error", text)]
+
+
+def test_children_may_not_go_deeper_than_agreed():
+    """RUN-16: every bound has a written outcome."""
+    rig = Rig(FAMILY, children=2)
+    rig.say("Deep.")
+    assert len(list(rig.store.sessions())) == 3
+    last = read_log(rig.store, max(stat.name for stat in rig.store.sessions()))
+    said = [entry.value.message.text for entry in last.entries if type(entry.value) is Message]
+    assert words.NO_DEEPER in said
+
+
+def test_a_child_in_other_hands_is_left_alone():
+    """DESIGN 4: whoever holds it goes on with it."""
+    rig = Rig({**FAMILY, "Go.": [_hand_over("Pay."), {"text": "Done."}]}, approvals={"pay": "ask"})
+    rig.say("Go.")
+    child = Session(rig.store, _children(rig)[0], clock=rig.clock)
+    resolve(child, questions(child)[0].attention.id, "approve")
+    child.acquire("another", ttl_s=60)
+    assert stuck(rig.world(), child.id)
+    assert isinstance(rig.wake().decision, Await)
+    with pytest.raises(Conflict):
+        child.acquire("me", ttl_s=60)
+
+
+def test_cancels_are_seen_whoever_writes_them():
+    """RUN-12: also those of another process, and only those behind the place one looks from."""
+    store = MemoryStore()
+    session = Session.create(store)
+    session.append(Queued(mode="cancel"))
+    seen = session.last_seq
+
+    async def watched():
+        watching = asyncio.ensure_future(watch_for_cancel(session, seen))
+        await asyncio.sleep(0)
+        other = Session(store, session.id)
+        other.append(Queued(mode="steer"))
+        wanted = other.append(Queued(mode="cancel"))
+        return (await watching).id, wanted.id
+
+    found, wanted = asyncio.run(watched())
+    assert found == wanted
+
+
+def test_tools_handed_in_go_before_the_shipped_ones(tmp_path):
+    """RUN-19: by name, in the folder that the session says."""
+    rig = Rig(FAMILY)
+    (mine,) = [each for each in rig.outside.tools if each.name == "look"]
+    mine.name = "read"
+    at_hand = live_world(MemoryStore(), tools=[mine]).tools(str(tmp_path), [])
+    assert at_hand["read"] is mine
+    assert {"write", "edit", "list", "grep", "shell", "agent"} <= set(at_hand)
+
+
+def test_another_agent_has_its_own_context_and_no_more_depth():
+    """TREE-6: its own tools, what its sender has of its servers, whom its sender can send, where its sender works."""
+    store = MemoryStore()
+    sends = SubAgentTool({"other": OtherAgent()}).declared()
+    theirs = [{"name": f"mcp__{name}__x", "from": {"mcp": {"name": name}}} for name in ("search", "secret")]
+    sender = ContextRecord(
+        tools=store.blobs.put(canonical([sends, *theirs, {"name": "odd", "from": 7}]), "application/json"),
+        environment={"cwd": "/repo", "approvalPolicy": "ask"},
+        params={"endpoint": "http://here", "effort": "low"},
+        policy={"children": 2},
+    )
+    policy = policy_written(Policy(approval="deny", children=9))
+    other = OtherAgent(system="Be strict.", tools=({"name": "agent"},), servers=("search",), policy=policy)
+    errand = Errand(
+        child="c", prompt="Look.", parent="s", reply_id="r", tool_call_id="t", agent="other", sender="me", cwd="/repo",
+        model="demo", provider="demo", context=sender, other=other,
+    )  # fmt: skip
+    asyncio.run(send(live_world(store), errand))
+    made = branch_state(read_log(store, "c").tree.branch()).context
+    assert declared_tools(store.blobs, made.tools) == [sends, theirs[0]]
+    assert (store.blobs.get(made.system), made.params) == (b"Be strict.", {"endpoint": "http://here"})
+    assert made.environment == {"cwd": "/repo", "approvalPolicy": "deny"}
+    assert policy_in_force(made) == Policy(approval="deny", children=1)
+
+
+def test_a_context_is_handed_down_whole():
+    """RUN-19: instructions, tools and parameters of the parent are the child's."""
+    rig = Rig(FAMILY)
+    rig.say("Go.")
+    (record,) = rig.values(ContextRecord)
+    handed = branch_state(read_log(rig.store, _children(rig)[0]).tree.branch()).context
+    assert (handed.tools, handed.params) == (record.tools, record.params)

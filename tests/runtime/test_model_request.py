@@ -1,0 +1,89 @@
+"""VIEW-9: what exactly a model saw at every call of a long session, rebuilt from the log, equal by digest."""
+
+import base64
+
+import pytest
+
+from tests.kernel.long_session import drive
+from tests.kernel.outside import Outside
+from wakelog.errors import Damaged
+from wakelog.forking import fork
+from wakelog.log.content import Image, Prompt, Text
+from wakelog.log.entry import Call
+from wakelog.projections.context import build_context
+from wakelog.reading import read_log
+from wakelog.runtime.model_request import context_at, declared_tools, request_of, text_of
+from wakelog.session import Session
+from wakelog.stores.memory import MemoryStore
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """The long session: two branches, folds, a sub-agent, faults, a cancel."""
+    made = MemoryStore()
+    drive(made, Outside(str(tmp_path_factory.mktemp("outside"))), ends=False)
+    return made
+
+
+def _calls(store, name):
+    log = read_log(store, name)
+    return log.tree, [entry.value for entry in log.entries if isinstance(entry.value, Call)]
+
+
+def test_every_call_of_the_long_session_is_rebuilt(store):
+    """VIEW-9: also behind later folds, on the branch that was left, and in the sub-agent's own session."""
+    seen = 0
+    for stat in list(store.sessions()):
+        tree, calls = _calls(store, stat.name)
+        for call in calls:
+            context, _ = context_at(tree, call)
+            assert context.digest == call.context_digest, call
+            seen += 1
+    assert seen >= 10
+
+
+def test_later_entries_change_no_old_request(store):
+    """VIEW-9: a fold, a fork and a change of model afterwards, and every call is what it was."""
+    tree, calls = _calls(store, "s")
+    before = [context_at(tree, call) for call in calls]
+    session = Session(store, "s")
+    session.compact("everything, in short")
+    child = fork(session, calls[0].parent_id)
+    child.say("another way")
+    tree, again = _calls(store, "s")
+    assert [context_at(tree, call) for call in again] == before
+    inherited = read_log(store, child.name).tree
+    assert context_at(inherited, calls[0])[0].digest == calls[0].context_digest
+
+
+def test_a_request_holds_the_texts_of_its_blobs(store):
+    """VIEW-9: system and tools as the adapter is handed them."""
+    tree, calls = _calls(store, "s")
+    context, answers = context_at(tree, calls[0])
+    request = request_of(context, store.blobs, answers=answers)
+    assert request.system == "Be brief."
+    assert [tool["name"] for tool in request.tools] == ["look", "pay", "book", "agent"]
+    assert (request.answers, request.purpose) == (0, "reply")
+
+
+def test_tools_that_cannot_be_read_are_damage():
+    """Law 9: nobody guesses what the model was told."""
+    blobs = MemoryStore().blobs
+    with pytest.raises(Damaged, match="cannot be read"):
+        declared_tools(blobs, blobs.put(b"{"))
+    assert declared_tools(blobs, None) == []
+    assert text_of(blobs, None) == ""
+
+
+def test_pictures_are_handed_over_whole():
+    """LOG-12: an adapter has no blobs at hand, so a request carries the pictures themselves; the log does not."""
+    store = MemoryStore()
+    session = Session.create(store, model="m", provider="p")
+    blob = store.blobs.put(b"\x89PNG...", "image/png")
+    session.say(Prompt(content=(Text(text="Look:"), Image(blob=blob), Image(mime_type="image/gif", data="R0lG"))))
+    context = build_context(session.branch())
+    request = request_of(context, store.blobs)
+    (message,) = request.messages
+    assert message.content[1] == Image(mime_type="image/png", data=base64.b64encode(b"\x89PNG...").decode())
+    assert message.content[2].data == "R0lG"
+    assert context.messages[0].content[1].blob == blob

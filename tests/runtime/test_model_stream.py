@@ -1,0 +1,69 @@
+"""Bounds have outcomes that are written down: a reply that fits into no entry is stopped, kept in part, and told."""
+
+import pytest
+
+from tests.runtime.rigs import Rig
+from wakelog.decide.decisions import Rest
+from wakelog.log.codec import BRACKETS_MAX, LINE_MAX_BYTES, encode
+from wakelog.log.content import Reply, Text
+from wakelog.log.deltas import TextDelta, ThinkingDelta, piece_of
+from wakelog.log.entry import Compaction, Failed, Message, Partial
+from wakelog.runtime import model_stream as listening
+
+LONG = {"Go.": [{"text": "word " * 60, "deltaChars": 10}], "On.": [{"text": "Done."}]}
+
+
+def test_a_reply_that_does_not_end_is_stopped(monkeypatch):
+    """RUN-12: the turn fails with what had come by then, and the session stays usable."""
+    monkeypatch.setattr(listening, "REPLY_MAX_BYTES", 500)
+    rig = Rig(LONG)
+    assert rig.say("Go.").decision == Rest("failed")
+    assert [fault.error.kind for fault in rig.values(Failed)] == ["reply_too_long"]
+    (kept,) = rig.values(Partial)
+    assert 0 < len(kept.content[0].text) < 300
+    assert rig.say("On.").decision == Rest()
+
+
+def test_a_summary_that_does_not_end_is_stopped(monkeypatch):
+    """RUN-16: a fold that fits into no entry is none."""
+    monkeypatch.setattr(listening, "REPLY_MAX_BYTES", 2_000)
+    rig = Rig(LONG, summary="endless " * 400, compact_at=150, keep=30)
+    for _ in range(3):
+        assert rig.say("Go.").decision == Rest()
+    assert {partial.error.kind for partial in rig.values(Partial)} == {"reply_too_long"}
+    assert rig.values(Compaction) == []
+
+
+def test_a_reply_fits_into_its_entry():
+    """LOG-9: whatever it is made of, the longest reply that is listened to can be written down."""
+    text = "\0" * (listening.REPLY_MAX_BYTES // 6)
+    assert len(piece_of(TextDelta(text))) > listening.REPLY_MAX_BYTES
+    assert len(encode(Message(message=Reply(content=(Text(text=text),))))) < LINE_MAX_BYTES
+
+
+def _nested(depth):
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("given", [{"n": _nested(254)}, {"n": [[] for _ in range(BRACKETS_MAX)]}], ids=["deep", "wide"])
+def test_a_reply_that_no_line_can_hold_is_stopped(given):
+    """RUN-12: a call nested too deep, or of too many lists, ends the turn; no later wake fails over it."""
+    calls = [{"name": "look", "input": given}]
+    rig = Rig({"Go.": [{"text": "I look", "toolCalls": calls}], "On.": [{"text": "Done."}]})
+    assert rig.say("Go.").decision == Rest("failed")
+    assert [fault.error.kind for fault in rig.values(Failed)] == ["reply_too_nested"]
+    assert [part.text for part in rig.values(Partial)[0].content] == ["I look"]
+    assert rig.say("On.").decision == Rest()
+
+
+def test_many_parts_are_counted():
+    """LOG-9: each change between text and reasoning begins a part, and a line holds only so many."""
+    room = listening._Room("")
+    deltas = [TextDelta("a"), ThinkingDelta("b")]
+    faults = (room.take(delta) for _ in range(BRACKETS_MAX) for delta in deltas)
+    assert next(filter(None, faults)) in (listening.TOO_NESTED, listening.TOO_LONG)
+    plain = listening._Room("")
+    assert not any(plain.take(deltas[0]) for _ in range(BRACKETS_MAX + 1))

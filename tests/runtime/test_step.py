@@ -1,0 +1,111 @@
+"""RUN-1, law 15: a step stands right behind the log it was decided on, or it is decided again."""
+
+import asyncio
+
+import pytest
+
+from tests.runtime.rigs import Rig, asks
+from wakelog.decide.decisions import Rest
+from wakelog.errors import Conflict, LeaseLost
+from wakelog.log.entry import Call, Custom, Message, Queued
+from wakelog.log.times import iso
+from wakelog.runtime.step import Step, decided, elapsed_since
+from wakelog.runtime.wake import wake
+
+HELLO = {"Hi.": [{"text": "Hello."}], "Stop.": [{"text": "Stopped."}]}
+
+
+def _step(rig):
+    session = rig.session
+    lease = session.acquire("w", ttl_s=60)
+    return Step(rig.world(), session, lease, decided(rig.world(), session))
+
+
+def test_the_first_entry_stands_behind_what_was_decided_on():
+    """RUN-1: whatever came in between, even a fact, and the decision was made on less than there is."""
+    rig = Rig(HELLO)
+    rig.session.say("Hi.")
+    step = _step(rig)
+    rig.session.rename("meanwhile")
+    with pytest.raises(Conflict, match="gone on"):
+        step.write(Custom(custom_type="x"))
+    assert not step.begun
+
+
+def test_later_entries_of_a_step_go_in_whatever_was_said():
+    """RUN-11: what has begun is written down; people speak in between."""
+    rig = Rig(HELLO)
+    rig.session.say("Hi.")
+    step = _step(rig)
+    first = step.write(Custom(custom_type="x"))
+    rig.session.rename("meanwhile")
+    second = step.write(Custom(custom_type="y"))
+    assert second.value.parent_id == first.id
+    assert step.tip == second.id
+
+
+def test_a_step_whose_lease_is_lost_writes_nothing():
+    """Law 6: the fence is checked at every append."""
+    rig = Rig(HELLO)
+    rig.session.say("Hi.")
+    step = _step(rig)
+    step.write(Custom(custom_type="x"))
+    rig.now += 1e9
+    rig.session.acquire("another", ttl_s=60)
+    with pytest.raises(LeaseLost):
+        step.write(Custom(custom_type="y"))
+
+
+def test_what_somebody_says_meanwhile_is_decided_anew():
+    """Law 15: a cancel that arrives between decide and act is not acted over."""
+    rig = Rig(HELLO)
+    rig.session.say("Hi.")
+    said = []
+
+    class Slow(type(rig.store)):
+        def append(self, session, body, **more):
+            if b'"call"' in body and not said:
+                said.append(True)
+                rig.session.append(Queued(mode="cancel"))
+            return super().append(session, body, **more)
+
+    rig.store.__class__ = Slow
+    assert rig.wake().decision == Rest("cancelled")
+    assert rig.values(Call) == []
+
+
+def test_steps_can_be_counted_and_alternate_between_workers():
+    """RUN-1: nothing is kept between steps; one after the other by workers that know nothing of each other."""
+    one, many = (Rig({"Hi.": [asks(("look", 1)), {"text": "Seen."}]}) for _ in range(2))
+    one.say("Hi.")
+    many.session.say("Hi.")
+    for _ in range(20):
+        if isinstance(many.wake(steps=1).decision, Rest):
+            break
+    bodies = [[type(value) for value in rig.values(Message, Call)] for rig in (one, many)]
+    assert bodies[0] == bodies[1]
+
+
+def test_a_session_that_has_nothing_to_do_is_not_touched():
+    """DESIGN 4: no lease, no entry."""
+    rig = Rig(HELLO)
+    rig.say("Hi.")
+    before = len(rig.entries)
+    assert rig.wake().rows == ("rest",)
+    assert len(rig.entries) == before
+
+
+def test_two_workers_do_not_run_one_session():
+    """DESIGN 4: the second is told, at once."""
+    rig = Rig(HELLO)
+    rig.session.say("Hi.")
+    rig.session.acquire("another", ttl_s=60)
+    with pytest.raises(Conflict, match="being run by another"):
+        asyncio.run(wake(rig.world(), "s"))
+
+
+def test_elapsed_is_never_negative():
+    """Clocks are for people: one that jumped back makes nothing last less than nothing."""
+    rig = Rig(HELLO)
+    entry = rig.session.append(Custom(custom_type="x", timestamp=iso(5_000)))
+    assert [elapsed_since(entry, now) for now in (4_000, 5_000, 7_500)] == [0, 0, 2_500]

@@ -1,0 +1,222 @@
+"""Laws 4, 6 and 7, RUN-5 to RUN-7, VIEW-6, LOG-12: the order in which a tool is begun, runs and is settled."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from tests.laws.plays import watch
+from tests.runtime.rigs import Rig, asks
+from wakelog.agent import Agent
+from wakelog.decide import wording as words
+from wakelog.decide.decisions import Rest
+from wakelog.decide.policy import Policy
+from wakelog.errors import LeaseLost, NotFound
+from wakelog.log.content import ToolResult
+from wakelog.log.entry import Attention, Cancelled, Message, Partial, Queued, ToolStarted
+from wakelog.projections.context import build_context
+from wakelog.runtime.user_actions import questions, resolve
+from wakelog.runtime.wake import wake
+
+DONE = {"text": "Done."}
+
+
+def _rig(*calls, **agreed):
+    return Rig({"Go.": [asks(*calls), DONE], "On.": [DONE]}, **agreed)
+
+
+def _results(rig):
+    return [value.message for value in rig.values(Message) if isinstance(value.message, ToolResult)]
+
+
+def test_begun_durably_then_done_then_kept():
+    """Law 6: `tool_started` is synced before the effect, the result stands behind it."""
+    rig = _rig(("pay", 1))
+    rig.kinds()
+    rig.say("Go.")
+    events = [event for event in rig.events if event[0] in ("tool_started", "effect", "message")]
+    assert events[2:5] == [("tool_started", "synced"), ("effect", ""), ("message", "synced")]
+    (started,) = rig.values(ToolStarted)
+    assert (started.name, started.replay, started.attempt) == ("pay", "never", 1)
+
+
+@pytest.mark.parametrize(("name", "runs"), [("look", 2), ("pay", 1), ("book", 1)])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_death_behind_the_effect(name, runs, after):
+    """RUN-6: safe runs again, never is said to be unknown, a receipt tells what it did."""
+    rig = _rig((name, 8))
+    rig.session.say("Go.")
+    begun = _write_of(rig, "tool_started")
+    assert rig.die(begun + 1, after=after)
+    assert sum(rig.outside.effects.values()) == 1
+    assert rig.wake().decision == Rest()
+    assert sum(rig.outside.effects.values()) == (1 if after else runs)
+    (result,) = _results(rig)
+    assert result.settled == ("unknown" if name == "pay" and not after else "ok")
+    if name == "book":
+        assert result.text == "booked 8"
+
+
+@pytest.mark.parametrize("name", ["look", "pay", "book"])
+def test_a_death_before_the_beginning_is_durable(name):
+    """Law 6: what was not begun is simply begun."""
+    rig = _rig((name, 1))
+    rig.session.say("Go.")
+    assert rig.die(_write_of(rig, "tool_started"))
+    assert rig.outside.effects == {}
+    rig.wake()
+    assert sum(rig.outside.effects.values()) == 1
+    assert _results(rig)[0].settled == "ok"
+
+
+def test_what_a_killed_tool_had_shown_is_told():
+    """RUN-7, RUN-10: its live output becomes part of the one result, and its journal goes."""
+    rig = _rig(("pay", 3))
+    rig.session.say("Go.")
+    assert rig.die(_write_of(rig, "tool_started") + 2, after=True)
+    assert rig.store.journals("s")
+    rig.wake()
+    (result,) = _results(rig)
+    assert result.text == words.UNKNOWN + words.SHOWN.format(shown="pay 0\npay 1\n")
+    assert rig.store.journals("s") == {}
+
+
+def _write_of(rig, kind):
+    """The number of the write with which an undisturbed worker would append that kind of entry."""
+    twin = Rig(rig.provider._replies, **{name: getattr(rig.policy, name) for name in ("clip", "unknown")})
+    twin.session.say("Go.")
+    twin.kinds()
+    twin.wake()
+    kinds = ["acquire", *(kind for kind in twin.kinds() if kind not in ("shown", "flushed", "effect", "reset"))]
+    return kinds.index(kind)
+
+
+def test_a_receipt_that_cannot_say_is_a_question():
+    """RUN-6: by policy, a person decides what became of it, and that is the one result."""
+    rig = _rig(("book", 5), unknown="ask")
+    rig.session.say("Go.")
+    assert rig.die(_write_of(rig, "tool_started") + 1)
+    rig.wake()
+    (question,) = questions(rig.session)
+    assert question.attention.reason == "unknown"
+    resolve(rig.session, question.attention.id, "result", result="booked by hand")
+    rig.wake()
+    assert [result.text for result in _results(rig)] == ["booked by hand"]
+    assert sum(rig.outside.effects.values()) == 1
+
+
+def test_output_is_clipped_once_and_for_ever():
+    """VIEW-6, LOG-12: the mark is in the log, the whole in a blob that was there first; a later limit is too late."""
+    rig = _rig(("look", 7), clip=128)
+    rig.kinds()
+    rig.say("Go.")
+    (result,) = _results(rig)
+    assert result.truncated
+    assert len(result.text.encode()) <= 128
+    assert rig.store.blobs.get(result.blob) == b"look 7" * 60
+    blob = rig.events.index(("blob", result.blob.digest))
+    message = [at for at, event in enumerate(rig.events) if event[0] == "message"][2]
+    assert blob < message
+    before = build_context(rig.session.branch()).messages
+    agent = Agent(model="scripted:m", tools=rig.outside.tools, policy=Policy(clip=16_384))
+    agent.enter(rig.session)
+    assert build_context(rig.session.branch()).messages == before
+
+
+def test_calls_of_one_reply_run_side_by_side_and_each_has_one_result():
+    """Law 7, RUN-7: all are begun before any has ended."""
+    rig = _rig(("look", 3), ("pay", 2), ("book", 1))
+    rig.kinds()
+    rig.say("Go.")
+    kinds = [kind for kind in rig.kinds() if kind in ("tool_started", "message")]
+    assert kinds[2:8] == ["tool_started"] * 3 + ["message"] * 3
+    assert {result.tool_name for result in _results(rig)} == {"look", "pay", "book"}
+
+
+def test_a_result_says_how_long_its_tool_ran():
+    """RUN-7: the duration is measured by the clock, and only where the tool was started."""
+    rig = _rig(("look", 1), ("nosuch", 1))
+    rig.outside.interrupt = lambda: setattr(rig.clock, "ms", rig.clock.ms + 5_000)
+    rig.say("Go.")
+    results = {result.tool_name: result for result in _results(rig)}
+    assert 5_000 <= results["look"].duration_ms < 6_000
+    assert (results["nosuch"].settled, results["nosuch"].duration_ms) == ("error", None)
+
+
+def test_a_tool_nobody_declared():
+    """RUN-7: the model is told, nothing is begun."""
+    rig = _rig(("ghost", 1))
+    rig.say("Go.")
+    assert [result.text for result in _results(rig)] == [words.NO_SUCH_TOOL.format(name="ghost")]
+    assert rig.values(ToolStarted) == []
+
+
+def test_nobody_is_asked_about_a_tool_that_there_is_not():
+    """RUN-7: the model is told at once, whatever was agreed on about tools."""
+    rig = _rig(("ghost", 1), approval="ask")
+    assert rig.say("Go.").decision == Rest()
+    assert [result.text for result in _results(rig)] == [words.NO_SUCH_TOOL.format(name="ghost")]
+    assert rig.values(Attention) == []
+
+
+def test_a_tool_nobody_told_the_model_of():
+    """RUN-7: it may be at hand and still is not the model's to call."""
+    rig = _rig(("pay", 1))
+    Agent(model="scripted:m", tools=rig.outside.tools[:1], policy=rig.policy).enter(rig.session)
+    rig.say("Go.")
+    assert rig.outside.effects == {}
+    assert [result.status for result in _results(rig)] == ["error"]
+
+
+def test_a_tool_that_is_not_at_hand_here():
+    """RUN-19: what the log says may be called, but this process cannot: an error for whoever woke it, not a result."""
+    rig = _rig(("pay", 1))
+    rig.session.say("Go.")
+    world = msgspec.structs.replace(rig.world(), tools=lambda _, __: {})
+    with pytest.raises(NotFound, match="not at hand"):
+        asyncio.run(wake(world, "s"))
+    assert rig.values(ToolStarted) == _results(rig) == []
+    assert rig.wake().decision == Rest()
+
+
+def test_what_a_tool_raises_is_an_error_it_had():
+    """RUN-7: told to the model in one line; the turn goes on."""
+    rig = _rig(("look", 11))
+    rig.say("Go.")
+    assert [(result.status, result.text) for result in _results(rig)] == [("error", "ValueError: no luck")]
+
+
+def test_a_cancel_stops_what_runs_and_keeps_what_it_showed():
+    """RUN-12, RUN-7: the tool is stopped, its output sealed, its call settled as interrupted, never begun again."""
+    rig = _rig(("look", 3))
+    rig.outside.interrupt = lambda: rig.session.append(Queued(mode="cancel"))
+
+    rig.session.say("Go.")
+    world = msgspec.structs.replace(rig.world(), cancelled=watch)
+    assert asyncio.run(wake(world, "s")).decision == Rest("cancelled")
+    (result,) = _results(rig)
+    assert result.status == "interrupted"
+    assert "look 0" in result.text
+    assert len(rig.values(Partial)) == len(rig.values(Cancelled)) == 1
+    assert rig.store.journals("s") == {}
+    assert sum(rig.outside.effects.values()) == 1
+
+
+def test_a_worker_that_was_overtaken_begins_nothing():
+    """Law 6, RUN-1: a lease that was lost is found out before the effect."""
+    rig = _rig(("pay", 1))
+    rig.session.say("Go.")
+    taken = []
+
+    class Overtaking(type(rig.store)):
+        def append(self, session, body, **more):
+            if b'"tool_started"' in body and not taken:
+                taken.append(rig)
+                rig.now += 1e9
+                rig.session.acquire("another", ttl_s=1)
+            return super().append(session, body, **more)
+
+    rig.store.__class__ = Overtaking
+    with pytest.raises(LeaseLost, match="taken this session over"):
+        rig.wake()
+    assert rig.outside.effects == {}

@@ -1,0 +1,346 @@
+"""RUN-12, RUN-13, RUN-18: what people do to a session, every wrong use of it, and that no crash spoils it."""
+
+import pytest
+
+from tests.runtime.rigs import Rig, asks
+from wakelog.decide.decisions import Await, Rest
+from wakelog.errors import Conflict, NotFound, UsageError
+from wakelog.log.content import Prompt
+from wakelog.log.deltas import Faulted
+from wakelog.log.entry import (
+    Attention,
+    AttentionResolved,
+    Call,
+    Cancelled,
+    Compaction,
+    Custom,
+    Failed,
+    FaultReport,
+    Head,
+    Message,
+    ModelChange,
+    Queued,
+)
+from wakelog.projections.overview import overview
+from wakelog.projections.state import branch_state
+from wakelog.runtime.user_actions import ask_for_fold, cancel, has_failed, questions, rerun, resolve, retry
+from wakelog.session import Session
+from wakelog.testing.dying import Died, DyingStore
+
+PAY = {"Pay.": [asks(("pay", 1)), {"text": "Paid."}], "Go on.": [{"text": "Gone."}]}
+
+
+def _asking(**agreed):
+    """A session that waits for a person."""
+    rig = Rig(PAY, approvals={"pay": "ask"}, **agreed)
+    assert isinstance(rig.say("Pay.").decision, Await)
+    return rig
+
+
+# ── cancel ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_cancel_ends_the_turn_that_is_under_way():
+    """RUN-12: an entry now, the end of the turn when somebody runs the session, and it stays usable."""
+    rig = _asking()
+    assert cancel(rig.session).value.mode == "cancel"
+    assert rig.wake().decision == Rest("cancelled")
+    assert [value.reason for value in rig.values(Cancelled)] == ["asked by a person"]
+    assert rig.outside.effects == {}
+    assert rig.say("Go on.").decision == Rest()
+
+
+def test_a_cancelled_turn_leaves_no_question_behind():
+    """RUN-12: a call that was settled without its answer is nobody's to decide any more."""
+    rig = _asking()
+    assert len(questions(rig.session)) == 1
+    cancel(rig.session)
+    rig.wake()
+    assert questions(rig.session) == []
+    assert overview(rig.session.read().tree).state == "rest"
+
+
+def test_there_is_nothing_to_cancel_at_rest():
+    """RUN-12: nothing is written, and the next turn is not met by an old cancel."""
+    rig = Rig(PAY)
+    assert cancel(rig.session) is None
+    rig.say("Go on.")
+    assert cancel(rig.session) is None
+    assert rig.values(Queued) == []
+
+
+def test_a_cancel_has_no_hold_on_the_next_turn():
+    """RUN-12: it was meant for the turn in which it was said."""
+    rig = _asking()
+    cancel(rig.session)
+    cancel(rig.session)
+    rig.wake()
+    rig.say("Go on.")
+    assert len(rig.values(Cancelled)) == 1
+
+
+def test_a_cancel_that_came_too_late_is_forgotten():
+    """RUN-12: the turn was over before it was heard; the next one is another."""
+    rig = Rig(PAY)
+    rig.say("Go on.")
+    rig.session.append(Queued(mode="cancel"))
+    assert rig.say("Go on.").decision == Rest()
+    assert rig.values(Cancelled) == []
+
+
+# ── retry ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Down:
+    """A provider that cannot be reached."""
+
+    name, can_resume = "down", False
+
+    def __call__(self, *_):
+        return self
+
+    async def stream(self, request):
+        yield Faulted("connection", "no route to the model", retryable=True, delay_ms=0)
+
+
+def test_a_turn_that_failed_is_tried_again():
+    """RUN-12: the failures stay where they are, on a branch that was left; what was said is answered after all."""
+    rig = Rig({"Go on.": [{"text": "Gone."}]}, faults_max=2)
+    works, rig.provider = rig.provider, Down()
+    assert rig.say("Go on.").decision == Rest("failed")
+    assert rig.values(Failed)[-1].error.message == "2 calls in a row came to nothing; the last: no route to the model"
+    rig.provider = works
+    assert retry(rig.session).value.target_id == rig.values(Failed)[0].parent_id
+    report = rig.wake()
+    assert (report.decision, report.text) == (Rest(), "Gone.")
+    assert len(rig.values(Failed)) == 3
+
+
+def test_each_try_has_its_own_patience():
+    """RUN-8, RUN-12: failures that were left behind do not count against the next try."""
+    rig = Rig({}, faults_max=3)
+    rig.provider = Down()
+    rig.say("Go on.")
+    for tries in (2, 3):
+        retry(rig.session)
+        assert rig.wake().decision == Rest("failed")
+        assert sum(isinstance(entry.value, Call) for entry in rig.session.read().entries) == 3 * tries
+        assert rig.values(Failed)[-1].error.message.startswith("3 calls in a row")
+
+
+def test_what_was_agreed_on_since_holds_for_the_next_try():
+    """RUN-12: another model is the natural cure; a death before the head is moved changes nothing."""
+    rig = Rig({"Go on.": [{"text": "Gone."}]}, faults_max=1)
+    works, rig.provider = rig.provider, Down()
+    rig.say("Go on.")
+    rig.session.append(ModelChange(model="better", provider="scripted"))
+    assert has_failed(rig.session)
+    rig.provider = works
+    retry(rig.session)
+    assert not has_failed(rig.session)
+    assert rig.wake().text == "Gone."
+    assert branch_state(rig.session.branch()).answered_model == "better"
+    with pytest.raises(Conflict, match="did not fail"):
+        retry(rig.session)
+
+
+@pytest.mark.parametrize("came", [Custom(custom_type="note"), Compaction(summary="They talked.")], ids=["note", "fold"])
+def test_whatever_came_behind_the_failures_they_are_gone_back_before(came):
+    """RUN-12: also where a fold hides them from what a session reads; two in a row are one failure."""
+    rig = Rig({"Go on.": [{"text": "Gone."}]}, faults_max=2)
+    works, rig.provider = rig.provider, Down()
+    rig.say("Go on.")
+    rig.session.fold(came) if isinstance(came, Compaction) else rig.session.append(came)
+    rig.provider = works
+    assert has_failed(rig.session)
+    assert retry(rig.session).value.target_id == rig.values(Failed)[0].parent_id
+    assert rig.wake().text == "Gone."
+
+
+@pytest.mark.meddled
+def test_settings_between_the_failures_of_one_turn():
+    """RUN-12: another model was named while the first waited to be tried again: all of it is one failure."""
+    rig = Rig({"Go on.": [{"text": "Gone."}]}, faults_max=1)
+    said = rig.session.say("Go on.")
+    rig.session.append(Failed(reason="call", error=FaultReport(kind="overload", retryable=True)))
+    rig.session.append(ModelChange(model="better", provider="scripted"))
+    rig.session.append(Failed(reason="faults", error=FaultReport(kind="faults")))
+    retry(rig.session)
+    assert [link.id for link in rig.session.branch().links][-2] == said.id
+    assert rig.wake().text == "Gone."
+
+
+def test_only_a_turn_that_failed_can_be_tried_again():
+    """RUN-12: nothing is written otherwise."""
+    rig = Rig(PAY)
+    rig.say("Go on.")
+    with pytest.raises(Conflict, match="did not fail"):
+        retry(rig.session)
+    assert rig.values(Head) == []
+
+
+# ── questions ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_questions_say_what_is_asked_about_which_call():
+    """RUN-13: listed with the call and with what may be decided."""
+    (question,) = questions(_asking().session)
+    assert question.attention.reason == "approve"
+    assert question.call.call.name == "pay"
+    assert question.choices == ("approve", "deny")
+
+
+def test_a_question_that_is_not_about_a_call_can_be_put_away():
+    """RUN-13: an extension may ask too."""
+    rig = Rig(PAY)
+    asked = rig.session.append(Attention(reason="look here"))
+    (question,) = questions(rig.session)
+    assert question.call is None
+    resolve(rig.session, asked.id, "ran")
+    assert questions(rig.session) == []
+
+
+def test_approved_is_run_and_denied_is_not():
+    """RUN-13: the decision is in the log and becomes what happens, once."""
+    for word, paid in [("approve", 1), ("deny", 0)]:
+        rig = _asking()
+        resolve(rig.session, questions(rig.session)[0].attention.id, word)
+        assert rig.wake().decision == Rest()
+        assert sum(rig.outside.effects.values()) == paid
+        assert rig.wake().decision == Rest()
+        assert sum(rig.outside.effects.values()) == paid
+
+
+@pytest.mark.parametrize("word", ["ran", "did not run", "run again", "result", "maybe", ""])
+def test_only_what_was_asked_can_be_decided(word):
+    """RUN-13: an approval is not an answer to another question, and the error says what is."""
+    rig = _asking()
+    attention = questions(rig.session)[0].attention.id
+    with pytest.raises(UsageError) as error:
+        resolve(rig.session, attention, word)
+    assert "approve" in error.value.hint
+    assert rig.values(AttentionResolved) == []
+
+
+def test_a_result_goes_with_the_decision_result_and_with_no_other():
+    """RUN-13: neither is any use without the other."""
+    rig = Rig(PAY)
+    asked = rig.session.append(Attention(reason="unknown"))
+    for decision, result in [("result", None), ("ran", "text")]:
+        with pytest.raises(UsageError):
+            resolve(rig.session, asked.id, decision, result=result)
+    assert resolve(rig.session, asked.id, "result", result="").value.result[0].text == ""
+
+
+def test_a_question_is_decided_once():
+    """RUN-13: two people who answer at the same time are told."""
+    rig = _asking()
+    attention = questions(rig.session)[0].attention.id
+    resolve(rig.session, attention, "deny")
+    with pytest.raises(NotFound):
+        resolve(rig.session, attention, "approve")
+    with pytest.raises(NotFound):
+        resolve(rig.session, "nothing", "approve")
+
+
+# ── folds ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_fold_is_asked_for_once_and_with_words_of_ones_own():
+    """RUN-16: taken up by the next who runs the session."""
+    rig = Rig({"Go on.": [{"text": "Gone. " * 40}]}, summary="Short.")
+    with pytest.raises(UsageError, match="nothing to fold"):
+        ask_for_fold(rig.session)
+    rig.say("Go on.")
+    rig.say("Go on.")
+    ask_for_fold(rig.session, instructions="Be kind.")
+    rig.wake()
+    (call,) = [value for value in rig.values(Call) if value.purpose == "compaction"]
+    assert b"Be kind." in rig.store.blobs.get(call.injected[0])
+    assert rig.wake().decision == Rest()
+    with pytest.raises(UsageError, match="nothing to fold"):
+        ask_for_fold(rig.session, keep="nowhere")
+
+
+# ── rerun ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _paid():
+    rig = Rig(PAY)
+    rig.say("Pay.")
+    result = next(entry for entry in rig.entries if isinstance(entry.value, Message) and _is_result(entry))
+    reply = rig.session.tree.links[result.value.message.reply_id]
+    return rig, result, reply
+
+
+def _is_result(entry):
+    return getattr(entry.value.message, "tool_call_id", None) is not None
+
+
+def test_a_rerun_asks_then_runs_once_more_on_a_branch_of_its_own():
+    """RUN-18: a fork before the result, a new call, approval asked; the old branch stays."""
+    rig, result, reply = _paid()
+    asked = rerun(rig.session, result.id)
+    (question,) = questions(rig.session)
+    assert question.attention.id == asked.id
+    assert isinstance(rig.wake().decision, Await)
+    assert sum(rig.outside.effects.values()) == 1
+    resolve(rig.session, asked.id, "approve")
+    assert rig.wake().decision == Rest()
+    assert sum(rig.outside.effects.values()) == 2
+    assert len(rig.outside.effects) == 2
+    tree = rig.session.read().tree
+    assert len(tree.children(tree.parent(reply.id))) == 2
+    assert result.id not in {link.id for link in tree.branch().links}
+
+
+def test_a_rerun_can_name_the_reply():
+    """RUN-18: where it asked for one tool."""
+    rig, _, reply = _paid()
+    assert rerun(rig.session, reply.id).value.reason == "approve"
+
+
+@pytest.mark.meddled
+def test_what_cannot_be_run_again():
+    """RUN-18: a prompt, a reply of many calls, a result whose call is gone, an entry of nowhere, a session at work."""
+    rig = Rig({"Two.": [asks(("pay", 1), ("look", 2)), {"text": "Done."}]})
+    rig.say("Two.")
+    links = rig.session.read().tree.links
+    prompt = next(link for link in links.values() if _says(link, Prompt))
+    reply = links[rig.session.read().tree.children(prompt.id)[0]]
+    for entry in (prompt.id, reply.id):
+        with pytest.raises(UsageError, match="not the result"):
+            rerun(rig.session, entry)
+    with pytest.raises(NotFound):
+        rerun(rig.session, "nowhere")
+    rig.session.acquire("somebody", ttl_s=60)
+    with pytest.raises(Conflict, match="is being run"):
+        rerun(rig.session, reply.id)
+
+
+def _says(link, kind):
+    return isinstance(link.value, Message) and isinstance(link.value.message, kind)
+
+
+@pytest.mark.parametrize("head_at_the_fork", [False, True])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("write", range(5))
+def test_a_rerun_that_dies_anywhere_runs_nothing_unasked(write, after, head_at_the_fork):
+    """RUN-18, law 6: whoever wakes what a crash has left of it finds the question, or no new call."""
+    rig, result, reply = _paid()
+    if head_at_the_fork:
+        rig.session.append(Head(target_id=rig.session.tree.parent(reply.id)))
+    try:
+        rerun(Session(DyingStore(rig.store, dies_at=write, after=after), "s", clock=rig.clock), result.id)
+    except Died:
+        assert write < 4
+    else:
+        assert write == 4
+    before = dict(rig.outside.effects)
+    tree = rig.session.read().tree
+    made = [link for link in tree.links.values() if _says(link, type(reply.value.message)) and link.id != reply.id]
+    is_found = any(link.id == tree.head and link.value.message.calls for link in made)
+    if not head_at_the_fork or is_found:
+        rig.wake()
+        assert dict(rig.outside.effects) == before
+        assert len(questions(rig.session)) == is_found

@@ -1,0 +1,34 @@
+"""A process that copies and is killed by its own hand: `python -m tests.transfer.dying SOURCE TARGET WHEN AT`.
+
+It dies before or after the run of that number, counted from 0, by a signal that nothing can catch.
+"""
+
+import os
+import signal
+import sys
+
+from tests.transfer.rigs import Between
+from wakelog.stores import open_store
+from wakelog.transfer import copy, logs
+
+
+def main(source, target, when, at):
+    """Copies everything, in short runs, until it dies."""
+    logs._RUN_BYTES = 2_000
+
+    def adopt(real, *given, **more):
+        is_last = len(dying.seen) == int(at) + 1
+        if is_last and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        name = real(*given, **more)
+        if is_last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return name
+
+    dying = Between(open_store(target), adopt=adopt)
+    for done in copy(open_store(source), dying):
+        print(done.status)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
