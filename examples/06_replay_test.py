@@ -42,7 +42,7 @@ def test_tools() -> None:
 
 
 def answered(session: Session) -> Iterator[tuple[ToolCall, ToolResult]]:
-    said = [link.value.message for link in session.read().tree.branch().links if isinstance(link.value, Message)]
+    said = [node.value.message for node in session.read().tree.branch().nodes if isinstance(node.value, Message)]
     parts = [part for reply in said if isinstance(reply, Reply) for part in reply.content]
     calls = {part.id: part for part in parts if isinstance(part, ToolCall)}
     return ((calls[each.tool_call_id], each) for each in said if isinstance(each, ToolResult))

@@ -57,7 +57,7 @@ def test_every_string_of_every_type(kind):
 
 @pytest.mark.slow
 def test_nothing_on_the_disk(tmp_path):
-    """Issue 15: log, blobs, and the names of files and links; the index is built of the log."""
+    """Issue 15: log, blobs, and the names of files and nodes; the index is built of the log."""
     store = JsonlStore(tmp_path)
     session = Session.create(store, agent=LINE, sender=LINE, title=LINE)
     session.say(f"cat .env\n{LINE}\n")

@@ -17,10 +17,10 @@ from wakelog.testing.builders import Story
 
 def named_everywhere(session, ref):
     """A session that names a blob in every way there is."""
-    link = session.append(ContextRecord(system=ref(b"system"), tools=ref(b"tools")))
+    node = session.append(ContextRecord(system=ref(b"system"), tools=ref(b"tools")))
     session.append(Message(message=Prompt(content=(Image(blob=ref(b"image")), UnknownPart(part=plain(ref(b"part")))))))
     session.append(Message(message=ToolResult(tool_call_id="t", tool_name="grep", blob=ref(b"output"))))
-    session.append(Call(reply_id="r1", injected=(ref(b"first"), ref(b"second"))), at=link.id)
+    session.append(Call(reply_id="r1", injected=(ref(b"first"), ref(b"second"))), at=node.id)
     session.append(Custom(custom_type="x", data={"deep": [plain(ref(b"data"))]}))
     session.store.append(session.name, strange(ref(b"future")), after=session.last_seq)
     return session.read()

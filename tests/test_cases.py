@@ -74,7 +74,7 @@ def test_case(path, read):
     log = read(store_of(path.read_bytes()), "s")
     branch = log.tree.branch()
     assert log.tree.head == expected["head"]
-    assert [link.id for link in branch.links] == expected["branch"]
+    assert [node.id for node in branch.nodes] == expected["branch"]
     assert [[message.role, _text(message)] for message in build_context(branch).messages] == expected["context"]
     assert _pending(branch) == expected["pending"]
     assert transcript(branch)

@@ -40,7 +40,7 @@ def test_a_fork_goes_on_by_itself(story):
 
 
 def test_a_fork_of_a_fork(story):
-    """TREE-4: the back-link names the session that really holds the entry."""
+    """TREE-4: the back-node names the session that really holds the entry."""
     first = story.user("one")
     child = fork(story.session)
     second = child.say("two")
@@ -75,8 +75,8 @@ def test_going_back_before_the_parents_fold(story):
     for session in (child, Session(story.store, child.id)):
         assert texts(session) == ["a", "b", "c"]
         assert session.read().damage == ()
-    child.label(story.session.branch(kept.id).links[1].id, "old")
-    child.compact("again", first_kept=story.session.branch(kept.id).links[2].id)
+    child.label(story.session.branch(kept.id).nodes[1].id, "old")
+    child.compact("again", first_kept=story.session.branch(kept.id).nodes[2].id)
     for session in (child, Session(story.store, child.id)):
         assert texts(session) == ["again", "b", "c"]
 

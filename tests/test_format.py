@@ -47,7 +47,7 @@ def test_examples_mean_what_they_say(log, means):
     branch = read.tree.branch()
     found = {
         "head": read.tree.head,
-        "branch": [link.id for link in branch.links],
+        "branch": [node.id for node in branch.nodes],
         "leaves": list(read.tree.leaves()),
         "context": [message.content[0].text for message in build_context(branch).messages],
         "damage": [hurt.kind for hurt in read.damage],
@@ -66,8 +66,8 @@ def test_the_line():
 @pytest.mark.parametrize(
     ("title", "parent", "shared"),
     [
-        ("Links:", entry.Link, _keys(entry.Link)),
-        ("Facts:", entry.Fact, _keys(entry.Fact)),
+        ("Nodes:", entry.Node, _keys(entry.Node)),
+        ("Annotations:", entry.Annotation, _keys(entry.Annotation)),
         ("Content parts", content.Part, set()),
         ("Messages, inside", content.Said, {"content"}),
     ],

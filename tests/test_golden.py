@@ -12,7 +12,7 @@ import pytest
 
 from tests.laws.logs import store_of
 from wakelog.log.codec import encode
-from wakelog.log.entry import FACT_TYPES, LINK_TYPES, Unknown
+from wakelog.log.entry import ANNOTATION_TYPES, NODE_TYPES, Unknown
 from wakelog.log.proof import prove
 from wakelog.log.seal import unsealed
 from wakelog.projections.context import build_context
@@ -63,7 +63,7 @@ def test_every_type_is_among_them():
     """LOG-15: the golden logs hold each type at least once that there was when they were written."""
     raw = (FOLDER / "every-type.jsonl").read_bytes()
     types = {entry.type for entry in read_log(store_of(raw), "s").entries}
-    assert types | {"send_failed"} == LINK_TYPES | FACT_TYPES
+    assert types | {"send_failed"} == NODE_TYPES | ANNOTATION_TYPES
 
 
 @pytest.mark.parametrize("name", ["story", "every-type"])

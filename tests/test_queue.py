@@ -30,7 +30,7 @@ def later(text):
 def left_behind(session):
     """A message is queued at the end of a turn, and the head goes back to where the talk began."""
     queued = session.append(later("Go on."))
-    first = next(link.id for link in session.branch().links if isinstance(link.value, Message))
+    first = next(node.id for node in session.branch().nodes if isinstance(node.value, Message))
     return queued.id, session.tree.parent(first)
 
 

@@ -45,7 +45,7 @@ def test_entries_and_active(story):
     part = active(log.tree.branch())
     assert len(log.entries) == 8
     assert part.compaction.summary == "sum"
-    assert [link.value.message.text for link in part.links if isinstance(link.value, Message)] == ["p4", "last"]
+    assert [node.value.message.text for node in part.nodes if isinstance(node.value, Message)] == ["p4", "last"]
 
 
 def test_reading_the_tail_reads_the_tail(story):

@@ -58,7 +58,7 @@ def test_every_string_of_every_type(kind):
 
 
 def test_nothing_on_the_disk(tmp_path):
-    """Law 14: logs, blobs, leases, journals, and the names of files and of links."""
+    """Law 14: logs, blobs, leases, journals, and the names of files and of nodes."""
     store = JsonlStore(tmp_path)
     said = f"use {KEY} now"
     session = Session.create(store, agent=KEY, sender=KEY, title=said, cwd=f"/{KEY}")
@@ -85,7 +85,7 @@ def test_a_session_that_keeps_secrets():
     session = Agent(model="demo", policy=policy).begin(store, cwd=f"/{KEY}", title=KEY)
     assert (session.tree.card.cwd, session.tree.card.title) == (f"/{KEY}", KEY)
     assert fork(session).tree.card.cwd == f"/{KEY}"
-    (record,) = [link.value for link in session.branch().links if isinstance(link.value, ContextRecord)]
+    (record,) = [node.value for node in session.branch().nodes if isinstance(node.value, ContextRecord)]
     assert list(record.policy["hooks"]) == [{"name": "x", "options": {"a": KEY}}]
 
 

@@ -49,9 +49,9 @@ def test_turns(session):
     """LOG-15: every entry of a turn names the prompt it began with."""
     prompt = session.say("go")
     reply = session.append(Message(message=Reply(content="done")))
-    fact = session.append(Call(call_id="c", reply_id="r"), at=prompt.id)
+    annotation = session.append(Call(call_id="c", reply_id="r"), at=prompt.id)
     other = session.say("more")
-    assert {entry.value.turn_id for entry in (prompt, reply, fact)} == {prompt.id}
+    assert {entry.value.turn_id for entry in (prompt, reply, annotation)} == {prompt.id}
     assert other.value.turn_id == other.id
     assert session.rename("T").value.turn_id is None
 
@@ -66,7 +66,7 @@ def test_a_clock_that_goes_back_changes_no_order(store):
     entries = session.read().entries
     assert [entry.seq for entry in entries] == [0, 1, 2, 3]
     assert entries[3].value.timestamp < entries[1].value.timestamp
-    assert [link.value.message.text for link in session.branch().links[1:]] == ["one", "two", "three"]
+    assert [node.value.message.text for node in session.branch().nodes[1:]] == ["one", "two", "three"]
 
 
 def test_saying_at_the_head(session):
@@ -76,7 +76,7 @@ def test_saying_at_the_head(session):
     session.move_head(first.id)
     third = session.say("three")
     assert third.value.parent_id == first.id
-    assert [link.id for link in session.branch().links][1:] == [first.id, third.id]
+    assert [node.id for node in session.branch().nodes][1:] == [first.id, third.id]
     assert len(session.read().tree.leaves()) == 2
 
 
@@ -195,7 +195,7 @@ def test_entries_behind_the_fold(store, session):
         fresh.append(say("x"), at=old.id)
     fresh.move_head(old.id)
     assert fresh.say("again").value.parent_id == old.id
-    assert [link.id for link in fresh.branch(old.id).links] == [session.id, old.id]
+    assert [node.id for node in fresh.branch(old.id).nodes] == [session.id, old.id]
 
 
 def test_torn_tails_are_noted(tmp_path):
@@ -240,7 +240,7 @@ def test_newer_logs_are_not_written_to(tmp_path):
 
 
 def test_facts_and_settings(session):
-    """DESIGN 3: a fact hangs on what it speaks about and never moves the head."""
+    """DESIGN 3: an annotation hangs on what it speaks about and never moves the head."""
     first = session.say("one")
     setting = session.append(Setting(key="a", value=1))
     label = session.append(Label(target_id=first.id, label="x"), at=first.id)
@@ -255,8 +255,8 @@ def test_compacting_with_what_is_behind_the_tail(store, session):
     fresh = Session(store, session.id)
     assert fresh._log.tree.partial
     fresh.compact("second", first_kept=old.id)
-    assert [link.id for link in active(fresh.branch()).links] == [old.id]
-    assert [link.id for link in active(Session(store, session.id).branch()).links] == [old.id]
+    assert [node.id for node in active(fresh.branch()).nodes] == [old.id]
+    assert [node.id for node in active(Session(store, session.id).branch()).nodes] == [old.id]
 
 
 def test_a_queue_has_an_end(store):

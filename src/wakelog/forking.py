@@ -35,13 +35,13 @@ def fork(session: Session, at: str | None = None) -> Session:
     if target is None:
         raise Damaged(f"{session.name} has no entry that can be read", hint="see `wakelog doctor`")
     card = tree.card
-    owner, link = _owner(session, tree, target)
+    owner, node = _owner(session, tree, target)
     child = Session.create(
         session.store,
         agent=card.agent or "agent",
         sender=card.sender or "user",
         cwd=card.cwd,
-        parent=Origin(session=owner, entry=target, h=seal_of(link.raw)),
+        parent=Origin(session=owner, entry=target, h=seal_of(node.raw)),
         clock=session.clock,
         redact=_redact(tree, target),
     )
@@ -58,34 +58,34 @@ def _redact(tree: Tree, target: str) -> Redact:
     return policy_in_force(branch_state(tree.branch(target)).context).redact
 
 
-def _owner(session: Session, tree: Tree, link_id: str) -> tuple[str, Entry]:
-    """The session that holds a link: this one, or, for what it inherited, the one it came from."""
+def _owner(session: Session, tree: Tree, node_id: str) -> tuple[str, Entry]:
+    """The session that holds a node: this one, or, for what it inherited, the one it came from."""
     owner = session.id
-    while tree.is_inherited(link_id):
+    while tree.is_inherited(node_id):
         parent = tree.card.parent
         assert parent is not None
         owner = parent.session
         tree = read_log(session.store, owner).tree
-    return owner, tree.links[link_id]
+    return owner, tree.nodes[node_id]
 
 
 def _turn_before(tree: Tree, target: str) -> tuple[Entry, ...]:
-    """The links from the last reply or prompt up to the target: all that can hold an open call of ours."""
-    links: list[Entry] = []
+    """The nodes from the last reply or prompt up to the target: all that can hold an open call of ours."""
+    nodes: list[Entry] = []
     at: str | None = target
     while at is not None:
-        links.append(tree.links[at])
-        value = tree.links[at].value
+        nodes.append(tree.nodes[at])
+        value = tree.nodes[at].value
         if isinstance(value, Message) and isinstance(value.message, Reply | Prompt):
             break
         at = tree.parent(at)
-    return tuple(reversed(links))
+    return tuple(reversed(nodes))
 
 
 def _was_begun(tree: Tree, call: OpenCall) -> bool:
     """Whether the parent began the tool, or gave the call a child: it may have had its effect."""
-    for fact in tree.facts(call.reply_id):
-        match fact.value:
+    for annotation in tree.annotations(call.reply_id):
+        match annotation.value:
             case ToolStarted(tool_call_id=call.call.id) | Spawned(tool_call_id=call.call.id):
                 return True
     return False
@@ -94,9 +94,9 @@ def _was_begun(tree: Tree, call: OpenCall) -> bool:
 def _is_proven_unstarted(tree: Tree, call: OpenCall) -> bool:
     """Whether the parent's log would show a start: one of its model calls made the reply, and nothing is lost since."""
     before = tree.parent(call.reply_id)
-    made = [fact.value for fact in tree.facts(before)] if before is not None else []
+    made = [annotation.value for annotation in tree.annotations(before)] if before is not None else []
     by_a_call = any(isinstance(it, Call) and it.reply_id == call.reply_id for it in made)
-    return by_a_call and tree.links[call.reply_id].offset >= tree.scar
+    return by_a_call and tree.nodes[call.reply_id].offset >= tree.scar
 
 
 def _settled(call: OpenCall, parent: Session, tree: Tree) -> ToolResult:

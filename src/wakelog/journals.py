@@ -88,9 +88,9 @@ def journals_of_scan(store: Store, scan: Scan) -> JournalTexts:
     head = scan.outline.head
     tree = _tree_about(journals, (entry for _, entry in own_entries(store, scan)))
     context = None
-    for link in path_entries(store, scan, scan.outline.path(head), facts=False) if head != NONE else ():
-        context = link.value if isinstance(link.value, ContextRecord) else context
-        tree.set_head(link.id, link.seq)
+    for node in path_entries(store, scan, scan.outline.path(head), annotations=False) if head != NONE else ():
+        context = node.value if isinstance(node.value, ContextRecord) else context
+        tree.set_head(node.id, node.seq)
     clip_bytes = policy_in_force(context).clip
     partials = tuple(_as_written(partial, clip_bytes) for partial in unsealed(tree, journals))
     return JournalTexts(partials, store.held(scan.name) is not None) if partials else NO_JOURNALS

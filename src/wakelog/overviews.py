@@ -36,7 +36,7 @@ def scan_with_overview(store: Store, session: str) -> tuple[Scan, Overview]:
 
 
 class Read(msgspec.Struct, frozen=True):
-    """What came of both readings. `is_quiet`: nothing is under way at the head, which is a link of the session's own.
+    """What came of both readings. `is_quiet`: nothing is under way at the head, which is a node of the session's own.
 
     In `here` the queue holds requests only, and failures to send are left out.
     """
@@ -61,11 +61,11 @@ class OverviewReading:
         for entry in self.scanning.entries():
             number = outline.number_of(entry)
             if number is not None and number >= outline.inherited:
-                self._first.add(entry, is_placed=outline.link_of(number) != NONE)
+                self._first.add(entry, is_placed=outline.node_of(number) != NONE)
             yield entry
 
     def read(self, *, damaged: bool, visit_inherited: Visit | None = None) -> Read:
-        """The second reading, and what came of both. `visit_inherited` gets the links that a fork inherited."""
+        """The second reading, and what came of both. `visit_inherited` gets the nodes that a fork inherited."""
         scan = self.scanning.result()
         session = self._session_state(scan)
         branch = self._branch(scan, visit_inherited)
@@ -84,29 +84,29 @@ class OverviewReading:
     def _session_state(self, scan: Scan) -> SessionState:
         if self._first.is_ordered:
             return self._first.session.result()
-        fold, first_facts = SessionFold(), _first_facts(scan.outline)
-        for entry in in_order(self._by_seq(scan, first_facts)):
+        fold, first_annotations = SessionFold(), _first_annotations(scan.outline)
+        for entry in in_order(self._by_seq(scan, first_annotations)):
             fold.add(entry)
         return fold.result()
 
-    def _by_seq(self, scan: Scan, first_facts: "array[int]") -> Iterator[tuple[Key, Entry]]:
-        """All entries that hang on a link, with their places in `Tree.own`."""
+    def _by_seq(self, scan: Scan, first_annotations: "array[int]") -> Iterator[tuple[Key, Entry]]:
+        """All entries that hang on a node, with their places in `Tree.own`."""
         outline = scan.outline
         for number, entry in own_entries(self._store, scan):
-            link = outline.link_of(number)
-            if entry.is_link:
+            node = outline.node_of(number)
+            if entry.is_node:
                 yield (entry.seq, 0, 0, number), entry
-            elif link != NONE:
-                yield (entry.seq, 1, first_facts[link], number), entry
+            elif node != NONE:
+                yield (entry.seq, 1, first_annotations[node], number), entry
 
     def _branch(self, scan: Scan, visit_inherited: Visit | None) -> BranchFold:
         outline, fold = scan.outline, BranchFold(scan.outline, scan.outline.head, is_ordered=self._first.is_ordered)
-        for link in inherited_entries(self._store, scan):
-            number = outline.number(link.id)
+        for node in inherited_entries(self._store, scan):
+            number = outline.number(node.id)
             if fold.path[number]:
-                fold.add(number, link)
+                fold.add(number, node)
             if visit_inherited is not None:
-                visit_inherited(link)
+                visit_inherited(node)
         for number, entry in own_entries(self._store, scan):
             if fold.is_on_path(number):
                 fold.add(number, entry)
@@ -120,14 +120,14 @@ class OverviewReading:
         outline = scan.outline
         for number, entry in own_entries(self._store, scan):
             if fold.is_on_path(number) and fold.is_open_work(number, entry):
-                yield (entry.seq, int(not entry.is_link), outline.link_of(number), number), entry
+                yield (entry.seq, int(not entry.is_node), outline.node_of(number), number), entry
 
 
-def _first_facts(outline: Outline) -> "array[int]":
-    """For each link the number of the first fact about it: the order in which a tree has its links' facts."""
+def _first_annotations(outline: Outline) -> "array[int]":
+    """For each node the number of its first annotation: a tree holds the annotations of its nodes in that order."""
     first = array("i", [NONE]) * len(outline)
     for number in range(len(outline)):
-        link = outline.link_of(number)
-        if link not in (number, NONE) and first[link] == NONE:
-            first[link] = number
+        node = outline.node_of(number)
+        if node not in (number, NONE) and first[node] == NONE:
+            first[node] = number
     return first

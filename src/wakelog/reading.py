@@ -43,8 +43,8 @@ class Log(msgspec.Struct):
     @property
     def history(self) -> tuple[Entry, ...]:
         """The entries of this session, behind those it inherited from the session it was forked from."""
-        links = [link for link in self.tree.links.values() if self.tree.is_inherited(link.id)]
-        return (*links, *self.entries)
+        nodes = [node for node in self.tree.nodes.values() if self.tree.is_inherited(node.id)]
+        return (*nodes, *self.entries)
 
     @property
     def h(self) -> str | None:
@@ -186,7 +186,7 @@ def _branch_of_parent(
     parent = _read_whole(store, origin.session, children, verify=verify)
     branch = parent.tree.branch(origin.entry)
     assert branch.tip is not None
-    end = branch.tip.offset if parent.tree.find(origin.entry) in {link.id for link in parent.tree.own_links()} else -1
+    end = branch.tip.offset if parent.tree.find(origin.entry) in {node.id for node in parent.tree.own_nodes()} else -1
     holes = named_in([hole for hole in branch.holes if hole.session or hole.offset <= end], parent.name)
     damage = named_in([hurt for hurt in parent.damage if hurt.session or hurt.offset <= end], parent.name)
     return msgspec.structs.replace(branch, holes=tuple(holes)), damage

@@ -66,15 +66,15 @@ class Ancestor(msgspec.Struct, frozen=True):
 
 
 def scan_log(store: Store, session: str, visit: Visit | None = None, *, verify: bool = True) -> Scan:
-    """Scans a session. `visit` gets the links that a fork inherited, then every entry of the session itself.
+    """Scans a session. `visit` gets the nodes that a fork inherited, then every entry of the session itself.
 
     Without `verify` the lines of the session itself are taken whatever their seals say; inherited ones never are.
     """
     scanning = Scanning(store, session, verify=verify)
     for entry in scanning.entries():
         if visit is not None:
-            for link in inherited_entries(store, scanning.found) if scanning.found.entries == 1 else ():
-                visit(link)
+            for node in inherited_entries(store, scanning.found) if scanning.found.entries == 1 else ():
+                visit(node)
             visit(entry)
     return scanning.checked()
 
@@ -197,7 +197,7 @@ class _HoleSearch:
         if reply_id is None or reply_id in self._carried or self._goes_on(entry):
             return False
         number = self._found.outline.number(reply_id)
-        return number == NONE or not self._found.outline.is_link(number)
+        return number == NONE or not self._found.outline.is_node(number)
 
     def _goes_on(self, entry: Entry) -> bool:
         """Whether an entry is a message under the head: what it answers is there."""
@@ -229,18 +229,18 @@ def _begin(store: Store, found: Scan, children: tuple[str, ...], *, verify: bool
     if origin is None or found.first is None:
         return []
     try:
-        parent, link = _parent(store, origin, (*children, found.first.id), verify=verify)
+        parent, node = _parent(store, origin, (*children, found.first.id), verify=verify)
     except NoAccess:
         raise
     except WakelogError as error:
         return [origin_damage(f"its parent session {origin.session} cannot be read: {error}")]
-    path = parent.outline.path(link)
+    path = parent.outline.path(node)
     found.outline.inherit(parent.outline, path)
     found.ancestors = (*parent.ancestors, Ancestor(parent.name, parent.session))
-    end = parent.outline.offset(link) if link >= parent.outline.inherited else -1
+    end = parent.outline.offset(node) if node >= parent.outline.inherited else -1
     damage = _up_to(end, parent.damage, parent.name)
     found.inherited_holes = tuple(_up_to(end, holes_before(parent, path), parent.name))
-    if origin.h is not None and not parent.outline.is_sealed_with(link, origin.h):
+    if origin.h is not None and not parent.outline.is_sealed_with(node, origin.h):
         damage.append(origin_damage(f"its parent session {origin.session} has changed since the fork"))
     return damage
 
@@ -251,29 +251,29 @@ def _up_to(end: int, damage: Iterable[Damage], parent: str) -> list[Damage]:
 
 
 def _parent(store: Store, origin: Origin, children: tuple[str, ...], *, verify: bool) -> tuple[Scan, int]:
-    """The scan of a fork's parent, and the number of the link that the fork goes on from."""
+    """The scan of a fork's parent, and the number of the node that the fork goes on from."""
     if origin.session in children or len(children) > ANCESTORS_MAX:
         raise WakelogError("it is its own ancestor, or has too many")
     scanning = Scanning(store, origin.session, verify=verify, verify_inherited=verify, children=children)
     for _ in scanning.entries():
         pass
     parent = scanning.checked()
-    link = parent.outline.find(origin.entry)
-    if link is None:
+    node = parent.outline.find(origin.entry)
+    if node is None:
         raise NotFound(f"no entry {origin.entry} in this session")
-    return parent, link
+    return parent, node
 
 
 # ── reading again what was scanned ───────────────────────────────────────────────────────────────
 
 
-def inherited_entries(store: Store, scan: Scan, *, facts: bool = False) -> Iterator[Entry]:
-    """The links that a fork inherited, from the root on. With `facts` also what their sessions say about them."""
+def inherited_entries(store: Store, scan: Scan, *, annotations: bool = False) -> Iterator[Entry]:
+    """The nodes that a fork inherited, from the root on. With `annotations` also what their sessions say about them."""
     outline = scan.outline
     for ancestor in scan.ancestors:
         for entry in _entries(Reader(), store.load(ancestor.name)):
             number = outline.number_of(entry)
-            if number is not None and number < outline.inherited and (facts or outline.is_link(number)):
+            if number is not None and number < outline.inherited and (annotations or outline.is_node(number)):
                 yield entry
 
 
@@ -300,15 +300,15 @@ def lines_scanned(store: Store, scan: Scan) -> Iterator[Line]:
 
 
 def scanned_entries(store: Store, scan: Scan) -> Iterator[tuple[int, Entry]]:
-    """Every entry of the outline with its number: what a fork inherited, facts included, then the session's own."""
-    for entry in inherited_entries(store, scan, facts=True):
+    """Every entry of the outline with its number: those a fork inherited, with annotations, then the session's own."""
+    for entry in inherited_entries(store, scan, annotations=True):
         yield scan.outline.number(entry.id), entry
     yield from own_entries(store, scan)
 
 
-def path_entries(store: Store, scan: Scan, path: bytearray, *, facts: bool = True) -> Iterator[Entry]:
-    """The links marked in `path`, from the root on, and what the logs say about them, each in the order of its log."""
+def path_entries(store: Store, scan: Scan, path: bytearray, *, annotations: bool = True) -> Iterator[Entry]:
+    """The nodes marked in `path`, from the root on, and what the logs say about them, each in the order of its log."""
     for number, entry in scanned_entries(store, scan):
-        link = scan.outline.link_of(number)
-        if link != NONE and path[link] and (facts or link == number):
+        node = scan.outline.node_of(number)
+        if node != NONE and path[node] and (annotations or node == number):
             yield entry

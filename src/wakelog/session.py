@@ -1,7 +1,7 @@
 """The only writer: every entry a log gets is stamped here and appended through its store.
 
 Rule 1: what people say goes to the head, which is read again whenever another writer was faster; what
-a worker writes goes under the link it has seen, and is a `Conflict` if another link stands there.
+a worker writes goes under the node it has seen, and is a `Conflict` if another node stands there.
 Rule 2: nothing is kept here but a tree that is a function of the log's bytes. Every append names the last
 entry that tree knows, so a tree that has fallen behind is found out by the store and caught up.
 Rule 3: an append may be tried again with the same entry id and is then done once.
@@ -31,18 +31,18 @@ from wakelog.log.entry import (
     FORMAT_VERSION,
     RULES,
     Activity,
-    AnyFact,
-    AnyLink,
+    Annotation,
+    AnyAnnotation,
+    AnyNode,
     Compaction,
     ContextRecord,
     DamageNote,
     Entry,
-    Fact,
     Head,
     Known,
     Label,
-    Link,
     Message,
+    Node,
     Origin,
     Queued,
     SessionArchived,
@@ -68,7 +68,7 @@ from wakelog.version import APP
 
 # What a crash of the machine may take: these can be told again from what stands around them.
 UNSYNCED_TYPES = frozenset({"call", "partial", "resumed", "activity"})
-_BODIES = (Link, Fact)
+_BODIES = (Node, Annotation)
 _SESSION_WIDE = (SessionRenamed, SessionArchived, Activity, Terminated, DamageNote)
 _TAKEN_AFTER_THE_END = (DamageNote, Label, SessionRenamed, SessionArchived)
 _TRIES_MAX = 10_000
@@ -185,14 +185,14 @@ class Session:
 
     def append(
         self,
-        body: AnyLink | AnyFact,
+        body: AnyNode | AnyAnnotation,
         *,
         at: str | None = None,
         fork: bool = False,
         lease: Lease | None = None,
         behind: int | None = None,
     ) -> Entry:
-        """Appends a body. A link goes to the head, or under `at`; a fact speaks about `at`, or the head.
+        """Appends a body. A node goes to the head, or under `at`; an annotation speaks about `at`, or the head.
 
         Under an entry that has a child already it is a `Conflict`, unless a `fork` is asked for. A body
         that carries an id is appended once, however often it is tried. With `behind` it is a `Conflict` too
@@ -204,8 +204,8 @@ class Session:
         return self._append(lambda: self._stamped(body, entry_id, self._found(at), fork=fork), lease, behind)
 
     def _found(self, entry: str | None) -> str | None:
-        """The link an id names; what we have not read yet, or is not in the tail, is looked up in the log."""
-        if entry is None or entry in self._log.tree.links:
+        """The node an id names; what we have not read yet, or is not in the tail, is looked up in the log."""
+        if entry is None or entry in self._log.tree.nodes:
             return entry
         self._catch_up()
         return self._whole_tree().find(entry)
@@ -237,7 +237,7 @@ class Session:
         """Lets a summary stand for everything before `first_kept` on the head's branch. Deletes nothing."""
         if not summary.strip():
             raise UsageError("an empty summary would forget everything", hint="say what the summary is")
-        if first_kept is not None and first_kept not in {link.id for link in self._whole_tree().branch().links}:
+        if first_kept is not None and first_kept not in {node.id for node in self._whole_tree().branch().nodes}:
             raise UsageError(f"{first_kept} is not on the active branch", hint="keep from an entry that is")
         return self.fold(Compaction(summary=summary, first_kept_entry_id=first_kept))
 
@@ -257,7 +257,7 @@ class Session:
         return self._append(compose, lease)
 
     def move_head(self, entry: str, *, reason: Literal["retry", "rerun"] | None = None) -> Entry:
-        """The next link goes under `entry`. With a `reason` this is also a request to run the session."""
+        """The next node goes under `entry`. With a `reason` this is also a request to run the session."""
         target = self._found(entry) or entry
         return self.append(Head(target_id=target, reason=reason), at=target)
 
@@ -429,12 +429,12 @@ class Session:
         if tree.head is None:
             raise Damaged(f"{self.name} has no entry that can be read", hint="see `wakelog doctor`")
         is_wide = isinstance(body, _SESSION_WIDE)
-        parent = self._session_link() if is_wide else at or tree.head
-        if at is not None and isinstance(body, Link) and not fork and tree.entry(entry_id) is None:
+        parent = self._session_node() if is_wide else at or tree.head
+        if at is not None and isinstance(body, Node) and not fork and tree.entry(entry_id) is None:
             self._check_free(parent)
         is_prompt = isinstance(body, Message) and isinstance(body.message, Prompt)
-        link = tree.links.get(parent)
-        turn = entry_id if is_prompt else body.turn_id or (link.value.turn_id if link else None)
+        node = tree.nodes.get(parent)
+        turn = entry_id if is_prompt else body.turn_id or (node.value.turn_id if node else None)
         is_large = self.rules >= 2 and may_be_large(body)
         clean = self._without_secrets(with_media_in_blobs(body, self.store.blobs.put) if is_large else body)
         stamped = msgspec.structs.replace(
@@ -469,14 +469,14 @@ class Session:
     def _check_free(self, parent: str) -> None:
         # Children stand behind their parent, so a tail that holds the one holds the others.
         tree = self._log.tree
-        in_tail = parent in tree.links and parent != tree.root
+        in_tail = parent in tree.nodes and parent != tree.root
         if (tree if in_tail else self._whole_tree()).children(parent):
             raise Conflict(f"another entry already follows {parent}", hint="ask for a fork, or read again")
 
     def _encode(self, value: Known) -> bytes:
         return encode(value, rules=self.rules)
 
-    def _session_link(self) -> str:
+    def _session_node(self) -> str:
         own = self._log.session
         return own.id if own is not None else self._log.tree.root or ""
 

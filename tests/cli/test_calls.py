@@ -129,7 +129,7 @@ def test_a_fold_of_a_session_that_is_busy(talked, store):
 
 
 def test_the_tree_of_runs(shell):
-    """TREE-6: sub-agents by the facts of the session that sent them, each with its state; one that never came to be."""
+    """TREE-6: sub-agents by the annotations of the session that started them, each with its state; one never began."""
     shell.process("run", "-q", "--yes", "ask a sub-agent to list .", typed=b"")
     lines = shell.process("tree", "agent_user_1", "--runs").out.splitlines()
     assert lines == ["agent_user_1  rest  ask a sub-agent to list .", "└─ agent_user_2  rest  list ."]

@@ -53,7 +53,7 @@ def test_a_fork_or_a_moved_head_is_not_woken_with_the_rest(shell, store, script)
     """RUN-15: `wake --all` leaves them alone, with --retry too; by name they are woken, and a person's word ends it."""
     parent = owing(store, script({"text": "first"}, name="1.jsonl"))
     assert shell.process("wake", "--all").code == 0
-    prompt = next(link.id for link in parent.branch().links if link.type == "message")
+    prompt = next(node.id for node in parent.branch().nodes if node.type == "message")
     fork = shell("fork", f"{parent.name}:{prompt}", "--new-session").out.strip()
     shell("head", parent.name, prompt)
     sizes = [len(Session(store, name).read().entries) for name in (parent.name, fork)]

@@ -281,7 +281,7 @@ def test_following_an_interrupted_reply_says_how_to_continue(kept, follow):
 
 
 def test_a_transcript_is_followed_at_the_head(kept, follow):
-    """A link on another branch is not part of the transcript; one at the head is."""
+    """A node on another branch is not part of the transcript; one at the head is."""
     cut = _interrupted(kept)
     watching = follow("show", NAME, "--follow")
     watching.until("Tell me a story.")
@@ -289,7 +289,7 @@ def test_a_transcript_is_followed_at_the_head(kept, follow):
     cut.session.say("Go on.")
     watching.until("Go on.")
     assert "Aside." not in watching.end()
-    assert aside.id not in cut.session.branch().links
+    assert aside.id not in cut.session.branch().nodes
 
 
 def test_an_old_place_cannot_be_followed(shell, story):

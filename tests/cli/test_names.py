@@ -6,7 +6,7 @@ import pytest
 
 from tests.stores.catalog.test_catalogs import Cataloged
 from tests.stores.test_memory import MemoryRig
-from wakelog.cli.addresses import find_entry, find_scanned_link
+from wakelog.cli.addresses import find_entry, find_scanned_node
 from wakelog.cli.names import Names, hit_name
 from wakelog.forking import fork
 from wakelog.reading import read_active, read_log
@@ -22,7 +22,7 @@ def _whole(session):
 def _shown(log):
     """Every entry of a log with what is shown for it, what it inherited included."""
     names = Names(log.tree)
-    entries = [entry for link in log.tree.links.values() for entry in (link, *log.tree.facts(link.id))]
+    entries = [entry for node in log.tree.nodes.values() for entry in (node, *log.tree.annotations(node.id))]
     return {entry.id: names.short(entry) for entry in entries}
 
 
@@ -30,8 +30,8 @@ def _every_name_leads_back(store, log, shown):
     """In a log that is held as a whole, and in one that is read entry by entry."""
     assert {entry_id: find_entry(log, name) for entry_id, name in shown.items()} == {one: one for one in shown}
     scan = scan_log(store, log.name, verify=False)
-    links = {entry_id: find_scanned_link(store, scan, name) for entry_id, name in shown.items()}
-    assert links == {entry_id: scan.outline.find(log.tree.find(entry_id)) for entry_id in shown}
+    nodes = {entry_id: find_scanned_node(store, scan, name) for entry_id, name in shown.items()}
+    assert nodes == {entry_id: scan.outline.find(log.tree.find(entry_id)) for entry_id in shown}
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def third(story):
 def test_each_session_has_its_sign(third):
     """TREE-4: the number is the one that the session itself shows, and the sign says how far back that session is."""
     log = _whole(third)
-    assert [Names(log.tree).short(link) for link in log.tree.links.values()] == [
+    assert [Names(log.tree).short(node) for node in log.tree.nodes.values()] == [
         *("^^0", "^^1", "^^2"),
         *("^0", "^1"),
         *("0", "1"),
@@ -58,8 +58,8 @@ def test_each_session_has_its_sign(third):
 
 
 def test_what_is_said_of_inherited_entries(third, story):
-    """Facts of others have as much of their ids as it takes."""
-    labels = [story.session.label(link.id, f"l{link.seq}") for link in list(story.session.tree.own_links())]
+    """Annotations of others have as much of their ids as it takes."""
+    labels = [story.session.label(node.id, f"l{node.seq}") for node in list(story.session.tree.own_nodes())]
     log = _whole(third)
     shown = _shown(log)
     assert all(label.id.startswith(shown[label.id]) and 8 <= len(shown[label.id]) < 26 for label in labels)
@@ -68,7 +68,7 @@ def test_what_is_said_of_inherited_entries(third, story):
 
 def test_a_label_does_not_take_a_name_away(third):
     """As with numbers: what an entry is shown by is meant, whatever people have called another one."""
-    first, *_, last = third.tree.links
+    first, *_, last = third.tree.nodes
     third.label(last, "^^0")
     assert find_entry(_whole(third), "^^0") == first
 

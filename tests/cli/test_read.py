@@ -3,11 +3,11 @@
 import pytest
 
 from wakelog.cli.addresses import Address
-from wakelog.cli.facts import fact_line
+from wakelog.cli.annotation_text import annotation_line
 from wakelog.cli.tail import _last_entries
 from wakelog.log.content import BlobRef, Prompt, Usage
 from wakelog.log.entry import (
-    FACT_TYPES,
+    ANNOTATION_TYPES,
     Activity,
     Attention,
     AttentionResolved,
@@ -216,7 +216,7 @@ def test_tail_gives_the_last_entries_in_the_order_of_the_log(shell, story):
     assert shell("tail", "crab_user_1", "--json").raw == b"".join(stored)
     story.session.label(first.id, "the start")
     assert shell("tail", "crab_user_1", "-n", "1").out == "  4  label  the start\n\n"
-    assert "4 ┊ label  the start" in shell("tree", "crab_user_1", "--facts").out
+    assert "4 ┊ label  the start" in shell("tree", "crab_user_1", "--annotations").out
 
 
 @pytest.mark.parametrize("foreign", [b'{"type":"message","id":"f1","message":{"role":"user","content":"by hand"}}\n'])
@@ -229,7 +229,7 @@ def test_tail_of_lines_without_numbers(shell, story, foreign):
     assert "  2  user" in shell("tail", "crab_user_1", "-n", "1").out
 
 
-FACTS = [
+ANNOTATIONS = [
     (Label(target_id="x", label="named"), "label  named"),
     (Head(target_id="x"), "head  x"),
     (SessionRenamed(title="T"), "session_renamed  T"),
@@ -265,13 +265,13 @@ FACTS = [
 ]
 
 
-@pytest.mark.parametrize(("fact", "line"), FACTS, ids=[line for _, line in FACTS])
-def test_facts_in_a_few_words(fact, line):
-    assert fact_line(fact) == line
+@pytest.mark.parametrize(("annotation", "line"), ANNOTATIONS, ids=[line for _, line in ANNOTATIONS])
+def test_annotations_in_a_few_words(annotation, line):
+    assert annotation_line(annotation) == line
 
 
-def test_no_fact_is_forgotten():
-    assert {fact.type for fact, _ in FACTS} >= FACT_TYPES
+def test_no_annotation_is_forgotten():
+    assert {annotation.type for annotation, _ in ANNOTATIONS} >= ANNOTATION_TYPES
 
 
 def test_context_shows_what_tools_were_given(shell, story):

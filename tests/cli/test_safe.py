@@ -178,13 +178,13 @@ def hostile_card():
 
 COMMANDS = [
     *((command, name) for command in ("show", "tree", "context", "tail") for name in ("evil_two_1", "evil_card_1")),
-    ("tree", "evil_two_1", "--facts"),
+    ("tree", "evil_two_1", "--annotations"),
     ("export", "evil_two_1", "-f", "md"),
     ("show", "evil_one_1"),
     ("show", "evil_one_1", "--full"),
     ("show", "evil_one_1", "--active"),
     ("tree", "evil_one_1"),
-    ("tree", "evil_one_1", "--facts"),
+    ("tree", "evil_one_1", "--annotations"),
     ("context", "evil_one_1"),
     ("tail", "evil_one_1", "-n", "5000"),
     ("ls",),

@@ -22,14 +22,14 @@ from wakelog.testing.builders import Story
 QUIET = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def whole(store, session, link, partials=()):
-    branch = read_log(store, session, verify=True).tree.branch(link)
+def whole(store, session, node, partials=()):
+    branch = read_log(store, session, verify=True).tree.branch(node)
     return list(transcript(branch, partials, waiting=()))
 
 
-def streamed(store, session, link, stretch, partials=()):
+def streamed(store, session, node, stretch, partials=()):
     scan = scan_log(store, session)
-    path = scan.outline.path(scan.outline.find(link))
+    path = scan.outline.path(scan.outline.find(node))
     return list(branch_rows(store, scan, path, JournalTexts(partials), stretch=stretch))
 
 
@@ -42,24 +42,24 @@ def test_every_branch_reads_the_same(steps, hurts, stretch, at):
         tree = read_log(store, "s", verify=True).tree
     except WakelogError:
         return
-    if tree.links:
-        link = list(tree.links)[at % len(tree.links)]
-        assert streamed(store, "s", link, stretch) == whole(store, "s", link)
+    if tree.nodes:
+        node = list(tree.nodes)[at % len(tree.nodes)]
+        assert streamed(store, "s", node, stretch) == whole(store, "s", node)
 
 
 @QUIET
 @given(STORIES, STORIES, st.integers(1, 9), st.integers(0, 30))
 def test_forks_read_the_same(parent_steps, child_steps, stretch, at):
-    """Inherited links, labels of the parent and of the fork on them."""
+    """Inherited nodes, labels of the parent and of the fork on them."""
     parent = tell(parent_steps)
     child = fork(parent.session)
     story = Story(child.store)
     story.session = child
     tell(child_steps[:10], story)
-    links = list(child.read().tree.links)
-    child.label(links[at % len(links)], "here")
-    for link in (links[at % len(links)], links[-1]):
-        assert streamed(child.store, child.name, link, stretch) == whole(child.store, child.name, link)
+    nodes = list(child.read().tree.nodes)
+    child.label(nodes[at % len(nodes)], "here")
+    for node in (nodes[at % len(nodes)], nodes[-1]):
+        assert streamed(child.store, child.name, node, stretch) == whole(child.store, child.name, node)
 
 
 def test_what_waits_is_the_same():
@@ -71,9 +71,9 @@ def test_what_waits_is_the_same():
     def check(steps, at):
         store = store_of(bytes_of(tell(steps)))
         tree, scan = read_log(store, "s").tree, scan_log(store, "s")
-        link = list(tree.links)[at % len(tree.links)]
-        entries = path_entries(store, scan, scan.outline.path(scan.outline.find(link)))
-        expected = branch_state(tree.branch(link)).queue
+        node = list(tree.nodes)[at % len(tree.nodes)]
+        entries = path_entries(store, scan, scan.outline.path(scan.outline.find(node)))
+        expected = branch_state(tree.branch(node)).queue
         assert queued_on(entries) == expected
         seen[bool(expected)] += 1
 
@@ -83,7 +83,7 @@ def test_what_waits_is_the_same():
 
 @pytest.mark.parametrize("stretch", [1, 2, 3, 5, 100])
 def test_what_comes_late_is_told_with_its_link(stretch):
-    """A label, a result, an answer to a question and the text of a journal that stand far behind their link."""
+    """A label, a result, an answer to a question and the text of a journal that stand far behind their node."""
     story = Story()
     first = story.user("first")
     reply = story.reply("", calls=[("t1", "bash", {}), ("t2", "bash", {})])

@@ -210,13 +210,13 @@ def say(folder: str, label: str, count: str) -> None:
 
 
 def wander(folder: str, label: str, count: str) -> None:
-    """Moves the head about, to one old link after another."""
+    """Moves the head about, to one old node after another."""
     session = Session(JsonlStore(folder), NAME)
     tell("ready")
     wait_for("go")
     for number in range(int(count)):
-        links = sorted(session.read().tree.links)
-        entry = session.move_head(links[(number * 7 + len(label)) % len(links)])
+        nodes = sorted(session.read().tree.nodes)
+        entry = session.move_head(nodes[(number * 7 + len(label)) % len(nodes)])
         tell(entry.id, entry.seq, entry.type)
 
 

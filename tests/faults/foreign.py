@@ -68,7 +68,7 @@ def owing(store: JsonlStore | SqliteStore, marker: str) -> Session:
 
 
 def files_of_folder(store: JsonlStore, name: str) -> Iterator[str]:
-    """Every file and folder of a store of files with one session; links are left out."""
+    """Every file and folder of a store of files with one session; nodes are left out."""
     for folder, _, files in os.walk(store.folder.path):
         yield folder
         paths = (os.path.join(folder, file) for file in files)

@@ -44,7 +44,7 @@ def small_log(folder: str, *, entries: int = 40) -> Session:
 
 
 def rich_log(folder: str, *, turns: int = 4) -> Session:
-    """A session of about 40 entries: tools, an image of each fact, a fork, and a fold that carries state."""
+    """A session of about 40 entries: tools, an image of each annotation, a fork, and a fold that carries state."""
     session = Session.create(JsonlStore(folder), session_id="s", title="A log", clock=Ticks())
     session.append(ContextRecord(id="c0", params={"temperature": 1}, policy={"steps": [{"id": "x", "type": "y"}]}))
     for turn in range(turns):

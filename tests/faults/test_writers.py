@@ -17,7 +17,7 @@ import pytest
 from tests.faults.figures import Figure
 from tests.faults.processes import Child, together
 from tests.faults.samples import NAME, proof_of, read, small_log
-from wakelog.log.entry import LINK_TYPES, Head, Queued
+from wakelog.log.entry import NODE_TYPES, Head, Queued
 from wakelog.log.lines import Reader
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
@@ -26,14 +26,14 @@ SAID = 200
 
 
 def heads_and_parents(folder: str) -> list[tuple[str, str | None, str | None]]:
-    """Each link behind the first with its parent and the head as it was when the link was appended."""
+    """Each node behind the first with its parent and the head as it was when the node was appended."""
     head: str | None = None
     placed = []
     for entry in read(folder).entries:
         value = entry.value
         if isinstance(value, Head):
             head = value.target_id
-        elif value.type in LINK_TYPES:
+        elif value.type in NODE_TYPES:
             if head is not None:
                 placed.append((entry.id, value.parent_id, head))
             head = entry.id if head is None or value.parent_id == head else head

@@ -41,9 +41,9 @@ def _each_call_has_one_result(log):
     for leaf in (log.tree.head, *log.tree.leaves()):
         branch = log.tree.branch(leaf)
         results = Counter(
-            (link.value.message.reply_id, link.value.message.tool_call_id)
-            for link in branch.links
-            if isinstance(link.value, Message) and isinstance(link.value.message, ToolResult)
+            (node.value.message.reply_id, node.value.message.tool_call_id)
+            for node in branch.nodes
+            if isinstance(node.value, Message) and isinstance(node.value.message, ToolResult)
         )
         assert all(count == 1 for count in results.values()), results
     assert open_calls(log.tree.branch()) == ()

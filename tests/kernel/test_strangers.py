@@ -171,14 +171,14 @@ def fork_that_was_settled(here):
 def fork_that_was_cut_off(here):
     """A fork writes its first line, then settles: here it was killed in between."""
     parent = _made_here(here)
-    origin = Origin(session="s", entry="r1", h=seal_of(parent.tree.links["r1"].raw))
+    origin = Origin(session="s", entry="r1", h=seal_of(parent.tree.nodes["r1"].raw))
     return _with_agent(here, Session.create(here.store, agent="crab", session_id="f", cwd=here.folder, parent=origin))
 
 
 def fork_of_a_call_that_was_begun(here):
     parent = _made_here(here)
     parent.append(ToolStarted(reply_id="r1", tool_call_id="t1", name="pay", replay="safe"), at="r1")
-    origin = Origin(session="s", entry="r1", h=seal_of(parent.tree.links["r1"].raw))
+    origin = Origin(session="s", entry="r1", h=seal_of(parent.tree.nodes["r1"].raw))
     return Session.create(here.store, agent="crab", session_id="f", cwd=here.folder, parent=origin)
 
 
@@ -260,9 +260,9 @@ def _nothing_was_run(here):
 
 def _results(here, name):
     found = {}
-    for link in read_log(here.store, name).tree.branch().links:
-        if isinstance(link.value, Message) and isinstance(link.value.message, ToolResult):
-            result = link.value.message
+    for node in read_log(here.store, name).tree.branch().nodes:
+        if isinstance(node.value, Message) and isinstance(node.value.message, ToolResult):
+            result = node.value.message
             found.setdefault(result.tool_call_id, []).append(result.status)
     return found
 

@@ -67,7 +67,7 @@ def test_killed_at_any_delta(part, place):
 
 
 def test_killed_at_a_delta_and_begun_again(place):
-    """Law 5, RUN-8: the same under replace: what was shown is kept as a fact though it is said anew."""
+    """Law 5, RUN-8: the same under replace: what was shown is kept as an annotation though it is said anew."""
     lines = _killed("points", place, "replace", 0, 2)
     assert [line["planned"] for line in lines] == list(range(0, DELTAS + 1, 2 * DELTAS // APART))
     _were_killed_where_they_should_be(lines)

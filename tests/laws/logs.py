@@ -1,7 +1,7 @@
 """Random logs: a strategy that tells stories through the real session, and ways to damage their bytes.
 
 A generator that only ever makes straight lines proves nothing about trees: `test_generator.py` counts
-what comes out of this one and fails if forks, interleaved branches, folds or odd facts become rare.
+what comes out of this one and fails if forks, interleaved branches, folds or odd annotations become rare.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ from wakelog.testing.builders import Story
 
 _DECISIONS = ("approve", "deny", "ran", "did not run", "run again", "")
 
-_FACTS = (
+_ANNOTATIONS = (
     "label",
     "queued",
     "steer",
@@ -82,7 +82,7 @@ STEPS = st.one_of(
     st.tuples(st.just("agreed"), _AT),
     st.tuples(st.just("fold_failed"), _AT),
     st.tuples(st.just("end"), st.sampled_from(["cancelled", "failed", "faulted", "custom"])),
-    st.tuples(st.sampled_from(_FACTS), _AT),
+    st.tuples(st.sampled_from(_ANNOTATIONS), _AT),
 )
 STORIES = st.lists(STEPS, min_size=10, max_size=40)
 # Stories in which workers and people of different versions write, so that compactions carry different things.
@@ -114,15 +114,15 @@ class _Teller:
         self.story = story
         self.session = story.session
         self.tree = story.session.tree
-        self.links = list(self.tree.links.values())
-        self.replies = [link for link in self.links if _is_reply(link)]
+        self.nodes = list(self.tree.nodes.values())
+        self.replies = [node for node in self.nodes if _is_reply(node)]
 
     def tell(self, verb, detail):
         act = getattr(self, f"_{verb}", None)
         if act is not None:
             act(detail)
         else:
-            self.session.append(self._fact(verb, detail), at=self._link(detail).id)
+            self.session.append(self._annotation(verb, detail), at=self._node(detail).id)
 
     def _rules(self, rules):
         """From here on a program of another version writes."""
@@ -133,8 +133,8 @@ class _Teller:
         queue = self.session._queue_to_record()
         self.session.append(Activity(holder="w", rules=self.session.rules, queue=queue))
 
-    def _link(self, at):
-        return self.links[at % len(self.links)]
+    def _node(self, at):
+        return self.nodes[at % len(self.nodes)]
 
     def _user(self, detail):
         self.story.user(f"prompt {detail}")
@@ -190,16 +190,16 @@ class _Teller:
             )
 
     def _fork(self, at):
-        self.story.user(f"fork {at}", at=self._link(at).id)
+        self.story.user(f"fork {at}", at=self._node(at).id)
 
     def _fork_reply(self, at):
-        self.story.reply(f"forked reply {at}", at=self._link(at).id, calls=[("t0", "bash", {})] * (at % 2))
+        self.story.reply(f"forked reply {at}", at=self._node(at).id, calls=[("t0", "bash", {})] * (at % 2))
 
     def _head(self, at):
-        self.session.move_head(self._link(at).id)
+        self.session.move_head(self._node(at).id)
 
     def _compact(self, at):
-        branch = self.tree.branch().links
+        branch = self.tree.branch().nodes
         kept = None if at is None else branch[at % len(branch)].id
         self.session.compact(f"summary {at}", first_kept=kept)
 
@@ -213,10 +213,10 @@ class _Teller:
         self.session.append(ModelChange(model=model))
 
     def _setting(self, key):
-        self.session.append(Setting(key=key, value=len(self.links)))
+        self.session.append(Setting(key=key, value=len(self.nodes)))
 
     def _end(self, how):
-        fault = FaultReport(kind="overload", retryable=True, delay_ms=len(self.links) * 1_000)
+        fault = FaultReport(kind="overload", retryable=True, delay_ms=len(self.nodes) * 1_000)
         bodies = {
             "cancelled": Cancelled(),
             "failed": Failed(reason="x"),
@@ -225,11 +225,11 @@ class _Teller:
         }
         self.session.append(bodies[how])
 
-    def _fact(self, verb, at):
+    def _annotation(self, verb, at):
         reply = self.replies[at % len(self.replies)].id if self.replies else "never"
         raised = [entry.id for entry in self.tree.own() if isinstance(entry.value, Attention)]
-        facts = {
-            "label": Label(target_id=self._link(at).id, label=f"label {at}"),
+        annotations = {
+            "label": Label(target_id=self._node(at).id, label=f"label {at}"),
             "queued": Queued(message=Prompt(content=f"queued {at}")),
             "steer": Queued(message=Prompt(content=f"steer {at}"), mode="steer"),
             "attention": Attention(reason="look", reply_id=reply, tool_call_id="t0"),
@@ -252,18 +252,18 @@ class _Teller:
             "resumed": Resumed(reply_id=reply, strategy=("resume", "replace")[at % 2], prior_chars=at),
             "spawned": Spawned(child_session=f"child{at}", reply_id=reply, tool_call_id=f"t{at % 3}"),
             "cancel": Queued(mode="cancel"),
-            "fold_asked": Queued(mode="compact", keep=self._link(at).id if at % 2 else None),
+            "fold_asked": Queued(mode="compact", keep=self._node(at).id if at % 2 else None),
             "renamed": SessionRenamed(title=f"title {at}"),
             "archived": SessionArchived(archived=at % 2 == 0),
             "attached": Activity(holder="w"),
             "left": Activity(holder="w", event="left"),
             "terminated": Terminated(),
         }
-        return facts[verb]
+        return annotations[verb]
 
 
-def _is_reply(link):
-    return isinstance(link.value, Message) and isinstance(link.value.message, Reply)
+def _is_reply(node):
+    return isinstance(node.value, Message) and isinstance(node.value.message, Reply)
 
 
 # ── damage ───────────────────────────────────────────────────────────────────────────────────────

@@ -290,20 +290,20 @@ class Play:
         self.opened().append(Setting(key="k", value=number))
 
     def _head(self, number):
-        links = list(self.opened().read().tree.links)
+        nodes = list(self.opened().read().tree.nodes)
         # A log that was hurt badly enough has none.
-        if links:
-            self.opened().move_head(links[number % len(links)])
+        if nodes:
+            self.opened().move_head(nodes[number % len(nodes)])
 
     def _fork(self, number):
         session = self.opened()
-        links = list(session.read().tree.links)
-        if links:
-            self.session = fork(session, links[number % len(links)])
+        nodes = list(session.read().tree.nodes)
+        if nodes:
+            self.session = fork(session, nodes[number % len(nodes)])
             self.opened().say(f"fork {number}")
 
     def _rerun(self, number):
-        results = [link.id for link in self.opened().read().tree.links.values() if _is_result(link)]
+        results = [node.id for node in self.opened().read().tree.nodes.values() if _is_result(node)]
         if results:
             rerun(self.opened(), results[number % len(results)])
 
@@ -384,5 +384,5 @@ async def _next_cancel(session, seq):
         await asyncio.sleep(0)
 
 
-def _is_result(link):
-    return isinstance(link.value, Message) and isinstance(link.value.message, ToolResult)
+def _is_result(node):
+    return isinstance(node.value, Message) and isinstance(node.value.message, ToolResult)

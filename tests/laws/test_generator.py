@@ -6,17 +6,17 @@ from itertools import pairwise
 from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, store_of, tell
-from wakelog.log.entry import Compaction, Fact, Head
+from wakelog.log.entry import Annotation, Compaction, Head
 from wakelog.reading import read_log
 
 
 def _features(log):
     tree = log.tree
-    path = {link.id for link in tree.branch().links}
-    links = [entry for entry in log.entries if entry.is_link]
-    compactions = [entry for entry in links if isinstance(entry.value, Compaction)]
-    yield "forks" if any(len(tree.children(link.id)) > 1 for link in links) else "straight"
-    on_path = [entry.id in path for entry in links]
+    path = {node.id for node in tree.branch().nodes}
+    nodes = [entry for entry in log.entries if entry.is_node]
+    compactions = [entry for entry in nodes if isinstance(entry.value, Compaction)]
+    yield "forks" if any(len(tree.children(node.id)) > 1 for node in nodes) else "straight"
+    on_path = [entry.id in path for entry in nodes]
     if any(not a and b for a, b in pairwise(on_path)) and len(tree.leaves()) > 1:
         yield "interleaved"
     if any(isinstance(entry.value, Head) for entry in log.entries):
@@ -25,14 +25,16 @@ def _features(log):
         yield "folded twice"
     if any(entry.id not in path for entry in compactions):
         yield "fold elsewhere"
-    if any(isinstance(e.value, Fact) and e.value.parent_id and e.value.parent_id not in path for e in log.entries):
+    if any(
+        isinstance(e.value, Annotation) and e.value.parent_id and e.value.parent_id not in path for e in log.entries
+    ):
         yield "fact elsewhere"
     if log.damage:
         yield "damage"
 
 
 def test_the_generator_makes_trees():
-    """Of 300 random logs enough are trees with forks, interleaving, folds, odd facts and damage."""
+    """Of 300 random logs enough are trees with forks, interleaving, folds, odd annotations and damage."""
     seen = Counter()
 
     @settings(

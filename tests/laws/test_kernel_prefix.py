@@ -39,18 +39,18 @@ def _bytes(request):
 def _start(log, call):
     """The first message of a window; a summary stands before it and is in every window."""
     ids = context_at(log.tree, call)[0].entry_ids
-    return next((entry for entry in ids if not isinstance(log.tree.links[entry].value, Compaction)), None)
+    return next((entry for entry in ids if not isinstance(log.tree.nodes[entry].value, Compaction)), None)
 
 
 def _pairs(log, made):
-    """Each two successive requests for a reply on one branch, and the links between them."""
+    """Each two successive requests for a reply on one branch, and the nodes between them."""
     replies = [(call, request) for call, request in made if call.purpose == "reply"]
     for at, (call, request) in enumerate(replies):
-        path = [link.id for link in log.tree.branch(call.parent_id).links]
+        path = [node.id for node in log.tree.branch(call.parent_id).nodes]
         before = next((pair for pair in reversed(replies[:at]) if pair[0].parent_id in path), None)
         if before is not None:
             between = path[path.index(before[0].parent_id) + 1 :]
-            yield before, (call, request), [log.tree.links[link].value for link in between]
+            yield before, (call, request), [log.tree.nodes[node].value for node in between]
 
 
 def test_each_request_begins_with_the_one_before():

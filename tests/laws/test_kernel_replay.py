@@ -39,8 +39,8 @@ def _judge(play):
 
 def _each_call_has_one_result(log):
     for leaf in (log.tree.head, *log.tree.leaves()):
-        links = log.tree.branch(leaf).links
-        said = [link.value.message for link in links if isinstance(link.value, Message)]
+        nodes = log.tree.branch(leaf).nodes
+        said = [node.value.message for node in nodes if isinstance(node.value, Message)]
         results = Counter((it.reply_id, it.tool_call_id) for it in said if isinstance(it, ToolResult))
         assert all(count == 1 for count in results.values()), results
     assert open_calls(log.tree.branch()) == ()
@@ -50,7 +50,7 @@ def _replies_were_delivered(log, channel):
     """What a channel holds of a reply that was sent is what the log says, whoever delivered it (law 5)."""
     for entry in log.entries:
         if isinstance(entry.value, Sent) and entry.value.channel == channel.name:
-            said = log.tree.links[entry.value.reply_id].value.message
+            said = log.tree.nodes[entry.value.reply_id].value.message
             assert isinstance(said, Reply)
             assert channel.replies[entry.value.reply_id] == said.text
             assert entry.value.reply_id in channel.ended

@@ -27,13 +27,13 @@ def _scanned(store, session):
 
 
 def _branch_of_tree(store, session):
-    """The branch of the head: its links, the facts about them, where entries of it may be lost."""
+    """The branch of the head: its nodes, the annotations about them, where entries of it may be lost."""
     tree = read_log(store, session, verify=True).tree
     if tree.head is None:
         return None
     branch = tree.branch()
-    facts = {fact.id for fact in (*branch.inherited_facts, *branch.facts)}
-    return [link.raw for link in branch.links], facts, branch.holes
+    annotations = {annotation.id for annotation in (*branch.inherited_annotations, *branch.annotations)}
+    return [node.raw for node in branch.nodes], annotations, branch.holes
 
 
 def _branch_of_scan(store, session):
@@ -42,8 +42,8 @@ def _branch_of_scan(store, session):
         return None
     path = scan.outline.path(scan.outline.head)
     entries = list(path_entries(store, scan, path))
-    facts = {entry.id for entry in entries if not entry.is_link}
-    return [entry.raw for entry in entries if entry.is_link], facts, holes_before(scan, path)
+    annotations = {entry.id for entry in entries if not entry.is_node}
+    return [entry.raw for entry in entries if entry.is_node], annotations, holes_before(scan, path)
 
 
 def _outcome(read, store, session):
@@ -71,7 +71,7 @@ def test_a_scan_finds_what_a_tree_finds():
 
 
 def test_a_scan_finds_what_a_fork_inherits():
-    """Forks of forks, with damage in the oldest log: the same damage, named with its session, and the same links."""
+    """Forks of forks, with damage in the oldest log: the same damage, named with its session, and the same nodes."""
     seen = Counter()
 
     @QUIET
@@ -79,10 +79,10 @@ def test_a_scan_finds_what_a_fork_inherits():
     def check(steps, hurts, at, back):
         story = tell(steps)
         store, name = story.store, story.session.name
-        links = list(story.session.read().tree.links)
-        child = fork(story.session, links[at % len(links)])
+        nodes = list(story.session.read().tree.nodes)
+        child = fork(story.session, nodes[at % len(nodes)])
         child.say("and then")
-        grandchild = fork(child, list(child.read().tree.links)[-1 - back % 2])
+        grandchild = fork(child, list(child.read().tree.nodes)[-1 - back % 2])
         raw = damaged(bytes_of(story), hurts)
         store._log(name).data[:] = raw
         for session in (child.name, grandchild.name):

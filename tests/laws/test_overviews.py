@@ -43,7 +43,7 @@ def _agree(store, session):
 
 
 def test_a_streamed_overview_is_that_of_the_tree():
-    """Head moves, branches, folds of both rules, odd facts, and every kind of damage."""
+    """Head moves, branches, folds of both rules, odd annotations, and every kind of damage."""
     states = Counter()
 
     @QUIET
@@ -93,7 +93,7 @@ def test_a_streamed_overview_of_a_fork():
 
 
 def _forked(story, at):
-    links = list(story.session.read().tree.links)
+    nodes = list(story.session.read().tree.nodes)
     child = Story(story.store)
-    child.session = fork(story.session, links[at % len(links)])
+    child.session = fork(story.session, nodes[at % len(nodes)])
     return child

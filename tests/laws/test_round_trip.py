@@ -9,7 +9,7 @@ from tests.exchange.copies import copy_of, exported
 from tests.laws.values import IDS, JSON, ODD_JSON, values_of
 from wakelog.forking import fork
 from wakelog.log.codec import Undecodable, amended, canonical, decode, encode, plain
-from wakelog.log.entry import FACT_TYPES, LINK_TYPES, Fact, Link, Unknown
+from wakelog.log.entry import ANNOTATION_TYPES, NODE_TYPES, Annotation, Node, Unknown
 from wakelog.log.lines import Reader, split
 from wakelog.log.seal import Chain, seq_of, unsealed
 from wakelog.reading import read_log
@@ -17,7 +17,7 @@ from wakelog.session import Session as OpenSession
 from wakelog.stores.memory import MemoryStore
 from wakelog.transfer import copy
 
-TYPES = sorted([*Link.__subclasses__(), *Fact.__subclasses__()], key=lambda cls: cls.__name__)
+TYPES = sorted([*Node.__subclasses__(), *Annotation.__subclasses__()], key=lambda cls: cls.__name__)
 
 
 @pytest.mark.parametrize("cls", TYPES, ids=lambda cls: str(cls.__struct_config__.tag))
@@ -146,6 +146,6 @@ def test_what_is_no_json_stays_so(line):
 
 
 def test_links_and_facts_share_no_type():
-    """DESIGN 3: a type is a link or a fact, never both."""
-    assert not LINK_TYPES & FACT_TYPES
-    assert len(LINK_TYPES) + len(FACT_TYPES) == len(TYPES) == 26
+    """DESIGN 3: a type is a node or an annotation, never both."""
+    assert not NODE_TYPES & ANNOTATION_TYPES
+    assert len(NODE_TYPES) + len(ANNOTATION_TYPES) == len(TYPES) == 26

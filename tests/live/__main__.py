@@ -33,7 +33,7 @@ async def ask(model: str) -> bool:
     store, agent = MemoryStore(), Agent(model=model, tools=(secret_word,), params={"effort": "low"})
     session = agent.begin(store)
     first = await agent.run(store, "Use the tool, then tell me the secret word.", session=session)
-    other = fork(session, session.branch().links[-1].id)
+    other = fork(session, session.branch().nodes[-1].id)
     again = await agent.run(store, "Say it once more, without the tool.", session=other)
     for value in [entry.value for entry in (*session.read().entries, *other.read().entries)]:
         if isinstance(value, Message) and isinstance(value.message, Reply):

@@ -116,7 +116,7 @@ def test_one_stem_where_old_and_new_agree():
     ],
 )
 def test_titles_are_readable(title, part):
-    """ST-2: a title of any script, or of emoji alone, can be read in the name of its link."""
+    """ST-2: a title of any script, or of emoji alone, can be read in the name of its node."""
     assert title_part(title) == part
 
 

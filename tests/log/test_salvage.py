@@ -8,7 +8,7 @@ from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, store_of, tell
 from wakelog.errors import NewerFormat
 from wakelog.forking import fork
 from wakelog.log.content import ToolResult
-from wakelog.log.entry import LINK_TYPES, DamageNote, Head, Label, Message, Session, Unknown
+from wakelog.log.entry import NODE_TYPES, DamageNote, Head, Label, Message, Session, Unknown
 from wakelog.log.lines import split
 from wakelog.log.proof import prove
 from wakelog.log.seal import seal_of, unsealed
@@ -34,7 +34,7 @@ def copied(raw):
 
 
 def _is_envelope_only(entry):
-    return isinstance(entry.value, Unknown) and entry.type in LINK_TYPES
+    return isinstance(entry.value, Unknown) and entry.type in NODE_TYPES
 
 
 def proven(content):
@@ -79,15 +79,15 @@ def test_the_copy_tells_the_same_story(steps, hurts):
     made, copy = copied(raw)
     if not made.lines:
         return
-    # A link of which only the envelope can be read is not in the copy, unless the line stands in the log once more and
+    # A node of which only the envelope can be read is not in the copy, unless the line stands in the log once more and
     # can be read there. The session entry is always the first.
-    readable = [link for link, entry in old.tree.links.items() if not _is_envelope_only(entry)]
-    there = [link for link in readable if link in copy.tree.links and link != copy.tree.root]
+    readable = [node for node, entry in old.tree.nodes.items() if not _is_envelope_only(entry)]
+    there = [node for node in readable if node in copy.tree.nodes and node != copy.tree.root]
     assert copy.tree.head == old.tree.head or old.tree.head not in there
-    for link in there:
-        before, after = old.tree.branch(link), copy.tree.branch(link)
+    for node in there:
+        before, after = old.tree.branch(node), copy.tree.branch(node)
         # Where the first line stood behind others, what hangs on it is found again with it.
-        regained = set() if copy.tree.root in _ids(before.links) else _ids(copy.tree.facts(copy.tree.root))
+        regained = set() if copy.tree.root in _ids(before.nodes) else _ids(copy.tree.annotations(copy.tree.root))
         assert _said(before) == _said(after, without=regained)
         # With a first line made anew or put in front again, a fold that keeps from there on finds what it keeps.
         if copy.tree.root == old.tree.root:
@@ -257,7 +257,7 @@ def test_foreign_lines_are_sealed_anew(line):
 
 
 def test_the_head_of_lines_without_seq_stays_where_it_was():
-    """Rule 2 of the tree: without seq the last link is the head; with seq a link elsewhere is not."""
+    """Rule 2 of the tree: without seq the last node is the head; with seq a node elsewhere is not."""
     lines = [
         b'{"type":"session","id":"s1"}',
         b'{"type":"message","id":"m1","parentId":"s1","message":{"role":"user","content":"a"}}',
@@ -336,7 +336,7 @@ def test_every_fork_can_be_written_out(parent_steps, child_steps):
     assert copy.damage == ()
     assert proven(made.content)
     # The two first lines have become one: a head on either is judged by the context alone.
-    head = tree.links[tree.head]
+    head = tree.nodes[tree.head]
     assert copy.tree.head == head.id or isinstance(head.value, Session)
     assert build_context(copy.tree.branch()).messages == build_context(tree.branch()).messages
     tail = read_active(store_of(made.content), "s")

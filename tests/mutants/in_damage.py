@@ -52,8 +52,8 @@ IN_DAMAGE = (
         "damage is told again with every turn",
         "law 9",
         "projections/losses.py",
-        "notices = [link.value for link in branch.links if",
-        "notices = [link.value for link in branch.links[-1:] if",
+        "notices = [node.value for node in branch.nodes if",
+        "notices = [node.value for node in branch.nodes[-1:] if",
         (f"{TOLD}::test_each_damage_is_raised_once",),
     ),
     Mutant(

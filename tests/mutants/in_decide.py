@@ -124,7 +124,7 @@ IN_DECIDE = (
         "law 6, RUN-5",
         "decide/open_tool_calls.py",
         "                return Settle(call, msgspec.structs.replace(result, status=result.settled, "
-        "copied_from=link.id))\n",
+        "copied_from=node.id))\n",
         "                pass\n",
         (f"{DECIDE}[whole-25-result-on-other-branch]",),
     ),
@@ -167,7 +167,7 @@ IN_DECIDE = (
         "a cancelled turn's tools still run",
         "RUN-12",
         "decide/open_tool_calls.py",
-        "    if any(isinstance(link.value, Cancelled) for link in after):\n",
+        "    if any(isinstance(node.value, Cancelled) for node in after):\n",
         "    if False:\n",
         (f"{CALLS}::test_what_it_had_put_out_is_told",),
     ),

@@ -132,8 +132,8 @@ IN_LOG = (
         "an unknown type is damage",
         "LOG-8, law 10",
         "log/codec.py",
-        'line["type"] not in FACT_TYPES:\n        return envelope',
-        'line["type"] not in FACT_TYPES:\n        raise Undecodable("unknown")',
+        'line["type"] not in ANNOTATION_TYPES:\n        return envelope',
+        'line["type"] not in ANNOTATION_TYPES:\n        raise Undecodable("unknown")',
         (
             "tests/log/test_codec.py::test_unknown_types",
             "tests/laws/test_round_trip.py::test_unknown_types_keep_their_bytes",

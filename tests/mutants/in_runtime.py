@@ -270,8 +270,8 @@ IN_RUNTIME = (
         "a journal is sealed as often as it is found",
         "RUN-8",
         "decide/journals.py",
-        "    if journal in tree.links or (subject is not None and _is_told(tree, subject)):\n",
-        "    if journal in tree.links:\n",
+        "    if journal in tree.nodes or (subject is not None and _is_told(tree, subject)):\n",
+        "    if journal in tree.nodes:\n",
         (f"{ASKING}::test_a_partial_is_sealed_once",),
     ),
     Mutant(
@@ -324,8 +324,8 @@ IN_RUNTIME = (
         "a request is rebuilt from what came later",
         "VIEW-9",
         "runtime/model_request.py",
-        "fact for fact in branch.facts if fact.seq < (call.seq or 0)",
-        "fact for fact in branch.facts if fact.seq < 0",
+        "annotation for annotation in branch.annotations if annotation.seq < (call.seq or 0)",
+        "annotation for annotation in branch.annotations if annotation.seq < 0",
         (f"{PREFIX}::test_each_request_can_be_rebuilt",),
     ),
     Mutant(
@@ -375,8 +375,8 @@ IN_RUNTIME = (
         "a child is told its task again",
         "TREE-6",
         "runtime/live.py",
-        "    if not any(isinstance(link.value, Message) and isinstance(link.value.message, Prompt) for link "
-        "in links):\n",
+        "    if not any(isinstance(node.value, Message) and isinstance(node.value.message, Prompt) for node "
+        "in nodes):\n",
         "    if True:\n",
         (f"{LIVE}::test_a_child_that_waits_lets_its_parent_wait",),
     ),

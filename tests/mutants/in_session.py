@@ -28,7 +28,7 @@ IN_SESSION = (
         (f"{SESSION}::test_an_entry_with_an_id_is_appended_once",),
     ),
     Mutant(
-        "two links under one parent, unasked",
+        "two nodes under one parent, unasked",
         "TREE-2, LOG-10",
         "session.py",
         "            self._check_free(parent)\n",
@@ -141,7 +141,7 @@ IN_SESSION = (
         "a fork does not say where it came from",
         "TREE-4",
         "forking.py",
-        "        parent=Origin(session=owner, entry=target, h=seal_of(link.raw)),\n",
+        "        parent=Origin(session=owner, entry=target, h=seal_of(node.raw)),\n",
         "",
         (f"{FORKING}::test_a_fork_goes_on_by_itself",),
     ),

@@ -53,7 +53,7 @@ IN_TOOLS = (
         (f"{FUNCTION}::test_a_plain_function_becomes_a_careful_tool",),
     ),
     Mutant(
-        "a link leads out of the working directory",
+        "a node leads out of the working directory",
         "law 13",
         "tools/places.py",
         "        found = os.path.realpath(os.path.join(self.cwd, os.path.expanduser(path)))\n",

@@ -70,7 +70,7 @@ def test_only_the_newest_move_counts():
     session.move_head(session.tree.root)
     session.append(Label(target_id=session.tree.root, label="x"))
     assert is_dormant(session.tree)
-    session.move_head(session.branch().links[0].id, reason="retry")
+    session.move_head(session.branch().nodes[0].id, reason="retry")
     assert not is_dormant(session.tree)
 
 

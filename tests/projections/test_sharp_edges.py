@@ -58,7 +58,7 @@ def test_a_window_of_four_drops_two_at_a_time():
 
 
 def test_what_is_open_on_another_branch_is_not_open_here():
-    """DESIGN 3: a queued message about a link the tail never read belongs to that link's branches only."""
+    """DESIGN 3: a queued message about a node the tail never read belongs to that node's branches only."""
     story = Story()
     first = story.user("a")
     story.user("b")

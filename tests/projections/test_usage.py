@@ -18,8 +18,8 @@ def spent(tokens, cost=0):
 def test_any_cover_of_the_tree_costs_the_same(steps):
     """Fork-true cost: adding up the branches gives the ledger, not a multiple of it."""
     tree = tell(steps).session.read().tree
-    ledger = usage(tree.links.values())
-    assert usage(link for leaf in tree.leaves() for link in tree.branch(leaf).links) == ledger
+    ledger = usage(tree.nodes.values())
+    assert usage(node for leaf in tree.leaves() for node in tree.branch(leaf).nodes) == ledger
     assert sum(branch.alone.calls for branch in usage_by_branch(tree)) <= ledger.calls
 
 
@@ -33,7 +33,7 @@ def test_branches_and_what_was_thrown_away():
     left, right = usage_by_branch(story.session.read().tree)
     assert (left.spent.usage.input_tokens, left.alone.usage.input_tokens) == (30, 20)
     assert (right.spent.usage.cost_micros, right.alone.usage.cost_micros) == (5, 4)
-    assert usage(story.session.read().tree.branch(prompt.id).links) == Spent()
+    assert usage(story.session.read().tree.branch(prompt.id).nodes) == Spent()
 
 
 def test_forked_sessions_share_their_past():
@@ -42,8 +42,8 @@ def test_forked_sessions_share_their_past():
     story.user("go")
     story.reply("once", usage=spent(100, 7))
     child = fork(story.session)
-    links = [*story.session.read().tree.links.values(), *child.read().tree.links.values()]
-    assert usage(links) == Spent(1, spent(100, 7))
+    nodes = [*story.session.read().tree.nodes.values(), *child.read().tree.nodes.values()]
+    assert usage(nodes) == Spent(1, spent(100, 7))
 
 
 def test_an_unknown_price_is_unknown():

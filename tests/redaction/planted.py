@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from wakelog.log.entry import Fact, Link
+from wakelog.log.entry import Annotation, Node
 from wakelog.redaction.entries import EXEMPT
 
-TYPES = (*Link.__subclasses__(), *Fact.__subclasses__())
+TYPES = (*Node.__subclasses__(), *Annotation.__subclasses__())
 
 
 def planted(kind: type[msgspec.Struct], secret: str) -> list[tuple[str, msgspec.Struct]]:

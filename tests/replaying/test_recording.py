@@ -49,7 +49,7 @@ def test_a_line_that_is_no_entry_is_given():
 
 
 def test_ids_are_made_in_their_order():
-    """Law 11: the reply's id before the call's, the child's before the fact's."""
+    """Law 11: the reply's id before the call's, the child's before the annotation's."""
     rig = Rig({})
     call = rig.session.append(Call(id="c1", call_id="c1", reply_id="r1"))
     spawned = rig.session.append(Spawned(child_session="kid", reply_id="r1", tool_call_id="t"))

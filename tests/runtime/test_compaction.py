@@ -45,7 +45,7 @@ def test_figures_of_a_fold_are_those_of_the_context():
 
 @pytest.mark.parametrize(("summary", "kind"), [("", "empty"), ("long " * 4_000, "did_not_shrink")])
 def test_a_summary_that_is_no_use_changes_nothing_and_ends(summary, kind):
-    """RUN-16: a fact says why; the model is asked all the same, with a smaller window that the call names."""
+    """RUN-16: an annotation says why; the model is asked all the same, with a smaller window that the call names."""
     rig = _rig(summary)
     for _ in range(4):
         assert rig.say("Go.").decision == Rest()
@@ -87,7 +87,7 @@ def _keeps_whole_groups(rig):
     tree = rig.session.read().tree
     assert rig.values(Compaction)
     for fold in rig.values(Compaction):
-        kept = tree.links[fold.first_kept_entry_id].value.message
+        kept = tree.nodes[fold.first_kept_entry_id].value.message
         assert getattr(kept, "tool_call_id", None) is None
 
 

@@ -63,12 +63,12 @@ def test_a_child_is_a_session_whose_last_reply_is_the_result():
     assert log.session.value.parent.kind == "subagent"
     state = branch_state(log.tree.branch())
     assert policy_in_force(state.context).children == rig.policy.children - 1
-    said = [link.id for link in log.tree.branch().links if _is_reply(link)]
+    said = [node.id for node in log.tree.branch().nodes if _is_reply(node)]
     assert not set(said) & set(rig.outside.channel.replies)
 
 
-def _is_reply(link):
-    return isinstance(link.value, Message) and isinstance(link.value.message, Reply)
+def _is_reply(node):
+    return isinstance(node.value, Message) and isinstance(node.value.message, Reply)
 
 
 def test_two_children_of_one_reply_have_each_their_own_result():
@@ -79,7 +79,7 @@ def test_two_children_of_one_reply_have_each_their_own_result():
     assert sorted(results.values()) == ["Helped.", "Paid."]
     spawned = {value.tool_call_id: value.child_session for value in rig.values(Spawned)}
     for call, child in spawned.items():
-        said = [link.value.message.text for link in read_log(rig.store, child).tree.branch().links if _is_reply(link)]
+        said = [node.value.message.text for node in read_log(rig.store, child).tree.branch().nodes if _is_reply(node)]
         assert results[call] == said[-1]
 
 

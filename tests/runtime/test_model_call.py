@@ -90,7 +90,7 @@ def test_a_death_at_any_write_of_a_reply(at, cut):
     assert rig.outside.channel.replies == {reply.id: "Hello there."}
     kept = [partial.content[0].text for partial in rig.values(Partial)]
     if rig.values(Resumed):
-        # The reply had not come into the log: whatever anybody saw of it is kept as a fact.
+        # The reply had not come into the log: whatever anybody saw of it is kept as an annotation.
         assert all(not text or any(part.startswith(text) for part in kept) for text in shown.values())
     for resumed, partial in zip(rig.values(Resumed), rig.values(Partial), strict=False):
         assert resumed.strategy == cut
@@ -111,7 +111,7 @@ def test_a_partial_is_sealed_once():
 
 
 def test_a_fault_is_an_entry_and_is_tried_again():
-    """RUN-12: what came is kept as a fact, the fault as a link; the wait is in the log."""
+    """RUN-12: what came is kept as an annotation, the fault as a node; the wait is in the log."""
     rig = Rig(
         {"Hi.": [{"text": "Hello", "error": {"kind": "overload", "retryable": True, "delayMs": 50}}]}, faults_max=3
     )

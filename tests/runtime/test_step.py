@@ -22,7 +22,7 @@ def _step(rig):
 
 
 def test_the_first_entry_stands_behind_what_was_decided_on():
-    """RUN-1: whatever came in between, even a fact, and the decision was made on less than there is."""
+    """RUN-1: whatever came in between, even an annotation, and the decision was made on less than there is."""
     rig = Rig(HELLO)
     rig.session.say("Hi.")
     step = _step(rig)

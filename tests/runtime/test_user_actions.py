@@ -166,7 +166,7 @@ def test_settings_between_the_failures_of_one_turn():
     rig.session.append(ModelChange(model="better", provider="scripted"))
     rig.session.append(Failed(reason="faults", error=FaultReport(kind="faults")))
     retry(rig.session)
-    assert [link.id for link in rig.session.branch().links][-2] == said.id
+    assert [node.id for node in rig.session.branch().nodes][-2] == said.id
     assert rig.wake().text == "Gone."
 
 
@@ -269,7 +269,7 @@ def _paid():
     rig = Rig(PAY)
     rig.say("Pay.")
     result = next(entry for entry in rig.entries if isinstance(entry.value, Message) and _is_result(entry))
-    reply = rig.session.tree.links[result.value.message.reply_id]
+    reply = rig.session.tree.nodes[result.value.message.reply_id]
     return rig, result, reply
 
 
@@ -291,7 +291,7 @@ def test_a_rerun_asks_then_runs_once_more_on_a_branch_of_its_own():
     assert len(rig.outside.effects) == 2
     tree = rig.session.read().tree
     assert len(tree.children(tree.parent(reply.id))) == 2
-    assert result.id not in {link.id for link in tree.branch().links}
+    assert result.id not in {node.id for node in tree.branch().nodes}
 
 
 def test_a_rerun_can_name_the_reply():
@@ -305,9 +305,9 @@ def test_what_cannot_be_run_again():
     """RUN-18: a prompt, a reply of many calls, a result whose call is gone, an entry of nowhere, a session at work."""
     rig = Rig({"Two.": [asks(("pay", 1), ("look", 2)), {"text": "Done."}]})
     rig.say("Two.")
-    links = rig.session.read().tree.links
-    prompt = next(link for link in links.values() if _says(link, Prompt))
-    reply = links[rig.session.read().tree.children(prompt.id)[0]]
+    nodes = rig.session.read().tree.nodes
+    prompt = next(node for node in nodes.values() if _says(node, Prompt))
+    reply = nodes[rig.session.read().tree.children(prompt.id)[0]]
     for entry in (prompt.id, reply.id):
         with pytest.raises(UsageError, match="not the result"):
             rerun(rig.session, entry)
@@ -318,8 +318,8 @@ def test_what_cannot_be_run_again():
         rerun(rig.session, reply.id)
 
 
-def _says(link, kind):
-    return isinstance(link.value, Message) and isinstance(link.value.message, kind)
+def _says(node, kind):
+    return isinstance(node.value, Message) and isinstance(node.value.message, kind)
 
 
 @pytest.mark.parametrize("head_at_the_fork", [False, True])
@@ -338,8 +338,8 @@ def test_a_rerun_that_dies_anywhere_runs_nothing_unasked(write, after, head_at_t
         assert write == 4
     before = dict(rig.outside.effects)
     tree = rig.session.read().tree
-    made = [link for link in tree.links.values() if _says(link, type(reply.value.message)) and link.id != reply.id]
-    is_found = any(link.id == tree.head and link.value.message.calls for link in made)
+    made = [node for node in tree.nodes.values() if _says(node, type(reply.value.message)) and node.id != reply.id]
+    is_found = any(node.id == tree.head and node.value.message.calls for node in made)
     if not head_at_the_fork or is_found:
         rig.wake()
         assert dict(rig.outside.effects) == before

@@ -23,7 +23,7 @@ def session_in(store, name, **more):
 
 
 def send_out(parent, child):
-    """The fact that a sub-agent was sent out."""
+    """The annotation that a sub-agent was sent out."""
     reply = parent.tree.head
     parent.append(Spawned(child_session=child, reply_id=reply, tool_call_id="t"), at=reply)
     return Origin(session=parent.id, entry=reply, kind="subagent")
@@ -47,8 +47,8 @@ def test_a_fork_brings_what_it_reads_through(stores, kind):
     assert told(rows) == [("a", parent.name), (parent.id, child.name), (child.id, None)]
     here, there = read_log(source, child.id), read_log(target, child.id)
     assert there.damage == ()
-    assert list(there.tree.links) == list(here.tree.links)
-    assert len(there.tree.links) == 5
+    assert list(there.tree.nodes) == list(here.tree.nodes)
+    assert len(there.tree.nodes) == 5
     with pytest.raises(NotFound):
         target.name("other")
 

@@ -85,7 +85,7 @@ def _is_path(session: str) -> bool:
 
 
 def _at_path(path: str) -> tuple[Store, str]:
-    """The store in a log file's folder, and the file's name there. Links are resolved first."""
+    """The store in a log file's folder, and the file's name there. Nodes are resolved first."""
     real = os.path.realpath(path)
     folder, file = os.path.split(real)
     try:
@@ -166,68 +166,68 @@ def find_entry(log: Log, typed: str) -> str:
     raise NotFound(f"no entry {typed[:60]} in {log.name}", hint="`wakelog tree` shows them")
 
 
-def find_link(log: Log, typed: str | None) -> str | None:
-    """The link that a typed entry is, or speaks about; None for none."""
+def find_node(log: Log, typed: str | None) -> str | None:
+    """The node that a typed entry is, or speaks about; None for none."""
     return None if typed is None else log.tree.find(find_entry(log, typed))
 
 
-def find_scanned_link(store: Store, scan: Scan, typed: str) -> int:
-    """The same for a log of any size: the number of the link in the outline of its scan."""
+def find_scanned_node(store: Store, scan: Scan, typed: str) -> int:
+    """The same for a log of any size: the number of the node in the outline of its scan."""
     found = [typed] if scan.outline.number(typed) != NONE else _typed_ids(store, scan, typed)
     if len(found) > 1:
         listed = ", ".join(one[:LONG_ID] for one in found[:_LISTED]) + (", …" if len(found) > _LISTED else "")
         raise UsageError(f"{typed} could be {len(found)} entries: {listed}", hint="name one of them")
-    link = scan.outline.find(found[0]) if found else None
-    if link is None:
+    node = scan.outline.find(found[0]) if found else None
+    if node is None:
         raise NotFound(f"no entry {typed[:60]} in {scan.name}", hint="`wakelog tree` shows them")
-    return link
+    return node
 
 
 def _typed_ids(store: Store, scan: Scan, typed: str) -> list[str]:
-    """The ids that were meant, if no id is just that: by number, by name of an inherited link, label or beginning."""
+    """The ids that were meant, if no id is just that: by number, by name of an inherited node, label or beginning."""
     numbered, beginning = [], []
     inherited: list[tuple[int, str]] = []
     labelled: dict[int, str] = {}
     sessions = 0
     carets = len(typed) - len(typed.lstrip("^"))
     for number, entry in scanned_entries(store, scan):
-        is_link, is_own = scan.outline.is_link(number), number >= scan.outline.inherited
-        if is_link and not is_own:
+        is_node, is_own = scan.outline.is_node(number), number >= scan.outline.inherited
+        if is_node and not is_own:
             sessions += isinstance(entry.value, SessionEntry)
             if carets and str(entry.seq) == typed[carets:]:
                 inherited.append((sessions, entry.id))
         if is_own and str(entry.seq) == typed:
             numbered.append(entry.id)
         if isinstance(entry.value, Label):
-            labelled[scan.outline.link_of(number)] = entry.value.label
+            labelled[scan.outline.node_of(number)] = entry.value.label
         if entry.id.startswith(typed):
             beginning.append(entry.id)
     named = [entry_id for seen, entry_id in inherited if sessions + 1 - seen == carets]
-    links = {number for number, label in labelled.items() if label == typed}
-    with_label = [entry.id for number, entry in scanned_entries(store, scan) if number in links] if links else []
+    nodes = {number for number, label in labelled.items() if label == typed}
+    with_label = [entry.id for number, entry in scanned_entries(store, scan) if number in nodes] if nodes else []
     return numbered[:1] or named[:1] or with_label or beginning
 
 
 def find_target(address: Address, opened: "Session") -> str | None:
-    """The link that an address names, for a command that writes. A whole id near the head costs no reading."""
-    if address.entry is None or address.entry in opened.tree.links:
+    """The node that an address names, for a command that writes. A whole id near the head costs no reading."""
+    if address.entry is None or address.entry in opened.tree.nodes:
         return address.entry
-    return find_link(opened.read(), address.entry)
+    return find_node(opened.read(), address.entry)
 
 
 def labels(tree: Tree) -> dict[str, str]:
-    """What people have named: the link, and its name now."""
+    """What people have named: the node, and its name now."""
     named: dict[str, str] = {}
-    for link in tree.links:
-        for fact in tree.facts(link):
-            if isinstance(fact.value, Label):
-                named[link] = fact.value.label
-    return {link: label for link, label in named.items() if label}
+    for node in tree.nodes:
+        for annotation in tree.annotations(node):
+            if isinstance(annotation.value, Label):
+                named[node] = annotation.value.label
+    return {node: label for node, label in named.items() if label}
 
 
 def _every_entry(log: Log) -> dict[str, Entry]:
-    facts = (fact for link in log.tree.links for fact in log.tree.facts(link))
-    return {entry.id: entry for entry in (*log.tree.links.values(), *facts, *log.entries)}
+    annotations = (annotation for node in log.tree.nodes for annotation in log.tree.annotations(node))
+    return {entry.id: entry for entry in (*log.tree.nodes.values(), *annotations, *log.entries)}
 
 
 def _by_number(log: Log, typed: str, entries: dict[str, Entry]) -> list[str]:  # noqa: ARG001
@@ -237,11 +237,11 @@ def _by_number(log: Log, typed: str, entries: dict[str, Entry]) -> list[str]:  #
 
 
 def _by_name(log: Log, typed: str, entries: dict[str, Entry]) -> list[str]:  # noqa: ARG001
-    return [link for link, name in inherited_names(log.tree).items() if name == typed]
+    return [node for node, name in inherited_names(log.tree).items() if name == typed]
 
 
 def _by_label(log: Log, typed: str, entries: dict[str, Entry]) -> list[str]:  # noqa: ARG001
-    return [link for link, label in labels(log.tree).items() if label == typed]
+    return [node for node, label in labels(log.tree).items() if label == typed]
 
 
 def _by_id_beginning(log: Log, typed: str, entries: dict[str, Entry]) -> list[str]:  # noqa: ARG001

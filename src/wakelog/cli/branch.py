@@ -82,6 +82,6 @@ def _move(asked: Asked, address: Address) -> None:
     put_entry(asked, opened.move_head(target))
     back = ""
     if before is not None and before != target:
-        back = f"; `wakelog head {address.ref} {short(opened.tree, opened.tree.links[before])}` goes back"
+        back = f"; `wakelog head {address.ref} {short(opened.tree, opened.tree.nodes[before])}` goes back"
     note(f"the next entry goes behind {address.entry}{back}")
     note_written(address.ref, damage)

@@ -40,7 +40,12 @@ _WHY = {
 
 def find_call(log: Log, typed: str | None) -> Call:
     """The call that was typed: itself, or what came of it; the last one where none was."""
-    calls = [fact.value for link in log.tree.links for fact in log.tree.facts(link) if isinstance(fact.value, Call)]
+    calls = [
+        annotation.value
+        for node in log.tree.nodes
+        for annotation in log.tree.annotations(node)
+        if isinstance(annotation.value, Call)
+    ]
     if typed is None:
         if not calls:
             raise NotFound(f"no model was called in {log.name}", hint="`wakelog context` shows what one would see")

@@ -273,6 +273,6 @@ def rerun(asked: Asked, session: str, *, yes: bool, go_on: bool) -> None:
     entry = resolve(opened, raised.id, "approve") if yes else raised
     _then(asked, address, opened, entry=entry, go_on=go_on)
     if before is not None:
-        back = short(opened.tree, opened.tree.links[before])
+        back = short(opened.tree, opened.tree.nodes[before])
         note(f"`wakelog head {address.ref} {back}` goes back to the branch before")
     note_written(address.ref, damage)

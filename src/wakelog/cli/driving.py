@@ -291,6 +291,6 @@ def _why_not_sent(session: Session) -> str:
 
 
 def _why(session: Session) -> str:
-    faults = [link.value for link in session.branch().links if isinstance(link.value, Failed)]
+    faults = [node.value for node in session.branch().nodes if isinstance(node.value, Failed)]
     error = faults[-1].error if faults else None
     return f": {error.message or error.kind}" if error is not None else ""

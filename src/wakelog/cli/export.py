@@ -7,7 +7,7 @@ from itertools import chain, islice
 
 import click
 
-from wakelog.cli.addresses import Address, find, find_scanned_link
+from wakelog.cli.addresses import Address, find, find_scanned_node
 from wakelog.cli.failures import note, stop_if_damaged
 from wakelog.cli.options import Asked, at_option, command, session_argument
 from wakelog.cli.output import put_bytes
@@ -97,7 +97,7 @@ def _branch(address: Address, scan: Scan, card: Overview) -> tuple[bytearray, tu
     outline = scan.outline
     head = outline.head
     if address.entry is not None:
-        head = find_scanned_link(address.store, scan, address.entry)
+        head = find_scanned_node(address.store, scan, address.entry)
     if head == NONE:
         return bytearray(len(outline)), ()
     path = outline.path(head)

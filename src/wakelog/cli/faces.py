@@ -152,9 +152,9 @@ class _ToolLines:
         self._asked: dict[tuple[str, str, str], str] = {}
         self._tries = Tries()
         branch = session.branch()
-        for link in branch.links:
+        for node in branch.nodes:
             # Somebody else may have tried before.
-            self._tries.hear(session.name, link)
+            self._tries.hear(session.name, node)
         for call in pending(branch).open_calls:
             self._know(session.name, call.reply_id, [call.call])
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 
 from wakelog.cli.addresses import Address
+from wakelog.cli.annotation_text import annotation_line
 from wakelog.cli.draw import Look, clip, look
 from wakelog.cli.exposed import warn_once
-from wakelog.cli.facts import fact_line
 from wakelog.cli.failures import note_damage
 from wakelog.cli.journal_pieces import JournalPieces, Streamed
 from wakelog.cli.options import Asked
@@ -33,8 +33,8 @@ from wakelog.reading import Log, read_active
 
 _WAIT_S = 1.0
 _INDENT = 5
-# The facts that a transcript shows: the others are for those who look at a log entry by entry.
-_SHOWN_FACTS = (Queued, Head, Attention, AttentionResolved)
+# The annotations that a transcript shows: the others are for those who look at a log entry by entry.
+_SHOWN_ANNOTATIONS = (Queued, Head, Attention, AttentionResolved)
 
 LinesOf = Callable[[Entry, bool], Iterable[str]]
 """The lines of an entry; the flag says that the text of a reply was printed while it streamed."""
@@ -52,8 +52,8 @@ def follow_transcript(asked: Asked, address: Address, log: Log, *, full: bool | 
 
     def lines_of(entry: Entry, told: bool) -> Iterable[str]:  # noqa: FBT001 - see `LinesOf`
         tree.add(entry)
-        at_head = entry.is_link and entry.id == tree.head
-        shown = at_head or isinstance(entry.value, _SHOWN_FACTS)
+        at_head = entry.is_node and entry.id == tree.head
+        shown = at_head or isinstance(entry.value, _SHOWN_ANNOTATIONS)
         return entry_lines(seen, entry, told=told, full=full) if shown else ()
 
     if not asked.json:
@@ -62,8 +62,8 @@ def follow_transcript(asked: Asked, address: Address, log: Log, *, full: bool | 
 
 
 def entry_lines(seen: Look, entry: Entry, *, told: bool = False, full: bool | None = None) -> Iterator[str]:
-    """An entry as a transcript shows it, without the text of a reply that was `told`; a fact on one line."""
-    if entry.is_link:
+    """An entry as a transcript shows it, without the text of a reply that was `told`; an annotation on one line."""
+    if entry.is_node:
         dress = dressed(seen, now_ms(), {entry.id: str(entry.seq)}, full=full)
         # What came of a call stands in an entry of its own here: a call by itself is neither open nor settled.
         rows = [
@@ -73,7 +73,7 @@ def entry_lines(seen: Look, entry: Entry, *, told: bool = False, full: bool | No
         ]
         yield from draw_rows(dress, rows) if rows else [seen.paint("dim", f"{entry.seq:>3}  complete")]
     else:
-        yield seen.paint("dim", clip(seen, f"{entry.seq:>3}  {fact_line(entry.value)}", seen.columns))
+        yield seen.paint("dim", clip(seen, f"{entry.seq:>3}  {annotation_line(entry.value)}", seen.columns))
     yield ""
 
 

@@ -20,7 +20,7 @@ from wakelog.session import Session
 @session_argument
 @click.argument("title", nargs=-1, required=True, metavar="TITLE")
 def rename(asked: Asked, session: str, title: tuple[str, ...]) -> None:
-    """Give a session a title. The log keeps its name; `by-title/` in the store links to it."""
+    """Give a session a title. The log keeps its name; `by-title/` in the store nodes to it."""
     address = find(asked, session)
     opened = Session(address.store, address.name)
     damage = opened.damage

@@ -39,9 +39,9 @@ class Names:
         return number if self._tree.entry(number) is None else entry.id
 
     def of(self, entry_id: str) -> str:
-        """What to type for a link by its id; the id itself where the tree does not hold it."""
-        link = self._tree.links.get(entry_id)
-        return self.short(link) if link is not None else entry_id
+        """What to type for a node by its id; the id itself where the tree does not hold it."""
+        node = self._tree.nodes.get(entry_id)
+        return self.short(node) if node is not None else entry_id
 
     @cached_property
     def _beginnings(self) -> dict[str, str]:
@@ -60,24 +60,24 @@ def hit_name(hit: Hit) -> str:
 
 
 def inherited_names(tree: "Tree") -> dict[str, str]:
-    """What to type for the links that a fork inherited, by id. None where not all of them were read.
+    """What to type for the nodes that a fork inherited, by id. None where not all of them were read.
 
-    Where one session ends and the next begins is told by their first lines. Of two links with the same number in one
+    Where one session ends and the next begins is told by their first lines. Of two nodes with the same number in one
     session the first has it, as in that session itself.
     """
     if tree.partial:
         return {}
-    links = list(takewhile(lambda link: tree.is_inherited(link.id), tree.links.values()))
+    nodes = list(takewhile(lambda node: tree.is_inherited(node.id), tree.nodes.values()))
     ids: dict[str, str] = {}
-    sessions = 1 + sum(isinstance(link.value, Session) for link in links)
-    for link in links:
-        sessions -= isinstance(link.value, Session)
-        ids.setdefault(f"{'^' * sessions}{link.seq}", link.id)
-    return {link: name for name, link in ids.items()}
+    sessions = 1 + sum(isinstance(node.value, Session) for node in nodes)
+    for node in nodes:
+        sessions -= isinstance(node.value, Session)
+        ids.setdefault(f"{'^' * sessions}{node.seq}", node.id)
+    return {node: name for name, node in ids.items()}
 
 
 def _ids(tree: "Tree") -> list[str]:
-    return sorted({entry.id for link in tree.links.values() for entry in (link, *tree.facts(link.id))})
+    return sorted({entry.id for node in tree.nodes.values() for entry in (node, *tree.annotations(node.id))})
 
 
 def _beginnings(ids: list[str]) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import click
 
 from wakelog.cli import load
-from wakelog.cli.addresses import find, find_link, read_for
+from wakelog.cli.addresses import find, find_node, read_for
 from wakelog.cli.draw import Look, cells, clip, look
 from wakelog.cli.failures import stop_if_damaged
 from wakelog.cli.names import Names
@@ -59,7 +59,7 @@ def context(
         load("wakelog.cli.calls").show_difference(asked, address, *diff)
         return
     log = read_for(address, tail=True)
-    branch = log.tree.branch(find_link(log, address.entry))
+    branch = log.tree.branch(find_node(log, address.entry))
     built = build_context(branch, strategy)
     if asked.json:
         put_json(

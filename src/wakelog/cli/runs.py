@@ -1,7 +1,7 @@
 """The tree of runs: a session, the sub-agents it sent out, theirs, and in which state each is (`tree --runs`).
 
-A sub-agent is found by the `spawned` fact of the session that sent it, never by looking through the store. One that
-was named and never came to be is shown as such. What of their logs cannot be read is told like that of one session.
+A sub-agent is found by the `spawned` annotation of the session that started it, never by looking through the store. One
+that was named and never began is shown as such. Damage in their logs is reported like that of one session.
 """
 
 from collections.abc import Iterator
@@ -65,10 +65,10 @@ def _run(store: Store, session: str, entry: str | None, above: frozenset[str]) -
         return Run(session, session, state, entry=entry, error=error)
     above = above | {log.id}
     state = overview(log.tree, held=store.held(log.name) is not None, damaged=bool(log.damage)).state
-    spawned = [fact.value for fact in log.entries if isinstance(fact.value, Spawned)]
+    spawned = [annotation.value for annotation in log.entries if isinstance(annotation.value, Spawned)]
     # A log can say anything, also that a session sent itself.
-    below = [fact for fact in spawned if fact.child_session not in above and len(above) < _DEPTH_MAX]
-    runs = tuple(_run(store, fact.child_session, fact.reply_id, above) for fact in below)
+    below = [annotation for annotation in spawned if annotation.child_session not in above and len(above) < _DEPTH_MAX]
+    runs = tuple(_run(store, annotation.child_session, annotation.reply_id, above) for annotation in below)
     said = [entry.value.message for entry in log.entries if isinstance(entry.value, Message)]
     prompt = next((message.text for message in said if isinstance(message, Prompt)), "")
     return Run(log.id, log.name, state, first_line(prompt), entry, runs, log.damage)

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from wakelog.cli import load
-from wakelog.cli.addresses import find, find_link, read_for
+from wakelog.cli.addresses import find, find_node, read_for
 from wakelog.cli.failures import stop_if_damaged
 from wakelog.cli.options import Asked, at_option, command, session_argument
 from wakelog.cli.output import put_bytes, put_lines, put_pages, put_text
@@ -45,7 +45,7 @@ def show(asked: Asked, session: str, at: str | None, *, active: bool, full: bool
     if follow and address.entry is not None:
         raise UsageError("only the head of a session can be followed", hint="leave the entry or --follow out")
     log = read_for(address, tail=active)
-    branch = log.tree.branch(find_link(log, address.entry))
+    branch = log.tree.branch(find_node(log, address.entry))
     if active:
         branch = _active(log, branch)
     # Whoever follows gets what stands in journals from there.
@@ -66,16 +66,16 @@ def show(asked: Asked, session: str, at: str | None, *, active: bool, full: bool
 def _active(log: Log, branch: Branch) -> Branch:
     """A branch cut down to what follows its last compaction, which stands in front."""
     part = active_part(branch)
-    fold = (log.tree.links[part.compaction.id],) if part.compaction else ()
-    links = (*fold, *part.links)
-    shown = {link.id for link in links}
-    facts = tuple(fact for fact in branch.facts if fact.value.parent_id in shown)
-    return msgspec.structs.replace(branch, links=links, facts=facts, inherited=0, inherited_facts=())
+    fold = (log.tree.nodes[part.compaction.id],) if part.compaction else ()
+    nodes = (*fold, *part.nodes)
+    shown = {node.id for node in nodes}
+    annotations = tuple(annotation for annotation in branch.annotations if annotation.value.parent_id in shown)
+    return msgspec.structs.replace(branch, nodes=nodes, annotations=annotations, inherited=0, inherited_annotations=())
 
 
 def _in_order(branch: Branch, *, active: bool) -> list[Entry]:
     """The entries of a branch in the order of the log; an active part keeps its compaction in front."""
-    links = branch.links if active else branch.links[branch.inherited :]
-    front = links[:1] if active else ()
-    rest = sorted((*links[len(front) :], *branch.facts), key=lambda entry: entry.seq)
-    return [*front, *rest] if active else [*branch.links[: branch.inherited], *branch.inherited_facts, *rest]
+    nodes = branch.nodes if active else branch.nodes[branch.inherited :]
+    front = nodes[:1] if active else ()
+    rest = sorted((*nodes[len(front) :], *branch.annotations), key=lambda entry: entry.seq)
+    return [*front, *rest] if active else [*branch.nodes[: branch.inherited], *branch.inherited_annotations, *rest]

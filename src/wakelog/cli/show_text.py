@@ -28,7 +28,7 @@ def transcript_lines(
     seen = look(asked.color)
     now = now_ms()
     names = Names(log.tree)
-    addresses = {link.id: names.short(link) for link in branch.links}
+    addresses = {node.id: names.short(node) for node in branch.nodes}
     dress = dressed(seen, now, addresses, full=full, ref=address.ref)
     waiting = waiting_messages(log.tree) if branch.tip is not None and branch.tip.id == log.tree.head else None
     rows = transcript(branch, journals.partials, running=journals.running, waiting=waiting)
@@ -48,7 +48,7 @@ def _card(seen: Look, address: Address, log: Log, branch: Branch, now: int) -> I
     title = first_line(card.title or "")
     yield seen.paint("name", log.name) + (f"  {clip(seen, title, seen.columns - len(log.name) - 2)}" if title else "")
     updated = log.entries[-1].value.timestamp if log.entries else ""
-    facts = (
+    annotations = (
         visible(card.cwd),
         visible(card.model or ""),
         plural(count_messages(branch), "message"),
@@ -60,6 +60,9 @@ def _card(seen: Look, address: Address, log: Log, branch: Branch, now: int) -> I
     )
     dot = seen.sign(" · ", " - ")
     yield seen.paint(
-        "dim", clip(seen, dot.join(filter(None, facts)), seen.columns) if seen.width else dot.join(filter(None, facts))
+        "dim",
+        clip(seen, dot.join(filter(None, annotations)), seen.columns)
+        if seen.width
+        else dot.join(filter(None, annotations)),
     )
     yield ""

@@ -12,8 +12,8 @@ import msgspec
 
 from wakelog.cli import load
 from wakelog.cli.addresses import Address, find, labels
+from wakelog.cli.annotation_text import annotation_line
 from wakelog.cli.draw import Look, cells, clip, look, pad
-from wakelog.cli.facts import fact_line
 from wakelog.cli.failures import stop_if_damaged
 from wakelog.cli.names import Names
 from wakelog.cli.options import Asked, command, session_argument
@@ -37,16 +37,18 @@ _SPEAKER = 10
     "tree",
     examples="""
     wakelog tree @latest
-    wakelog tree crab_user_3 --facts
+    wakelog tree crab_user_3 --annotations
     wakelog tree crab_user_3 --runs          its sub-agents and theirs
     wakelog tree crab_user_3 --json | jq .head
     """,
     paged=True,
 )
 @session_argument
-@click.option("--facts", is_flag=True, help="Also show what is said about entries: labels, starts, deliveries.")
+@click.option(
+    "--annotations", "--facts", is_flag=True, help="Also show annotations of entries: labels, tool starts, deliveries."
+)
 @click.option("--runs", is_flag=True, help="Show the sub-agents it sent out instead, and their states.")
-def tree(asked: Asked, session: str, *, facts: bool, runs: bool) -> None:
+def tree(asked: Asked, session: str, *, annotations: bool, runs: bool) -> None:
     """Draw every branch of a session. The active branch is marked, and so is the head."""
     address = find(asked, session)
     if runs:
@@ -56,7 +58,7 @@ def tree(asked: Asked, session: str, *, facts: bool, runs: bool) -> None:
     if asked.json:
         put_json({"head": log.tree.head, "entries": [_plain(log, entry) for entry in _all_entries(log)]})
     else:
-        put_pages(asked, draw_tree(look(asked.color), log.tree, facts=facts))
+        put_pages(asked, draw_tree(look(asked.color), log.tree, annotations=annotations))
     stop_if_damaged(address.ref, log.damage)
 
 
@@ -73,20 +75,20 @@ def _show_runs(asked: Asked, address: Address) -> None:
 
 def _all_entries(log: Log) -> list[Entry]:
     """What was inherited, in the order of its branch, then the session's own in the order of its log."""
-    inherited = [link for link in log.tree.links.values() if log.tree.is_inherited(link.id)]
+    inherited = [node for node in log.tree.nodes.values() if log.tree.is_inherited(node.id)]
     return [*inherited, *log.tree.own()]
 
 
 def _plain(log: Log, entry: Entry) -> dict[str, object]:
-    link = entry.is_link
-    parent = log.tree.parent(entry.id) if link else log.tree.find(entry.id)
+    node = entry.is_node
+    parent = log.tree.parent(entry.id) if node else log.tree.find(entry.id)
     said: dict[str, object] = {
         "id": entry.id,
         "parentId": parent,
         "type": entry.type,
         "seq": entry.seq,
         "timestamp": entry.value.timestamp,
-        "link": link,
+        "link": node,
     }
     if isinstance(entry.value, Message):
         said["role"] = str(entry.value.message.__struct_config__.tag)
@@ -99,15 +101,15 @@ def _plain(log: Log, entry: Entry) -> dict[str, object]:
 # ── as a drawing ─────────────────────────────────────────────────────────────────────────────────
 
 
-def draw_tree(look: Look, tree: Tree, *, facts: bool = False) -> Iterator[str]:
+def draw_tree(look: Look, tree: Tree, *, annotations: bool = False) -> Iterator[str]:
     """Every branch of a session, as lines."""
-    return _Drawing(look, tree, facts=facts).lines()
+    return _Drawing(look, tree, annotations=annotations).lines()
 
 
 class _Step(msgspec.Struct):
-    """A link to draw: with what stands left of it, and of what hangs below it."""
+    """A node to draw: with what stands left of it, and of what hangs below it."""
 
-    link: str
+    node: str
     left: str
     below: str
 
@@ -115,34 +117,34 @@ class _Step(msgspec.Struct):
 class _Drawing:
     """Draws one tree."""
 
-    def __init__(self, look: Look, tree: Tree, *, facts: bool) -> None:
+    def __init__(self, look: Look, tree: Tree, *, annotations: bool) -> None:
         self._look = look
         self._tree = tree
-        self._facts = facts
+        self._annotations = annotations
         self._now = now_ms()
         self._labels = labels(tree)
         self._names = Names(tree)
-        self._active = {link.id for link in tree.branch().links} if tree.head else set()
-        self._gutter = max([1, *(cells(visible(self._names.short(link))) for link in self._addressed())])
+        self._active = {node.id for node in tree.branch().nodes} if tree.head else set()
+        self._gutter = max([1, *(cells(visible(self._names.short(node))) for node in self._addressed())])
 
     def lines(self) -> Iterator[str]:
-        """Every link, and its facts if they are wanted, from the root down."""
+        """Every node, and its annotations if they are wanted, from the root down."""
         stack = [_Step(self._tree.root, "", "")] if self._tree.root else []
         while stack:
             step = stack.pop()
             yield self._line(step)
-            yield from self._fact_lines(step)
+            yield from self._annotation_lines(step)
             stack += reversed(self._children(step))
 
     def _addressed(self) -> Iterator[Entry]:
         """Everything that gets a line of its own."""
-        for link in self._tree.links.values():
-            yield link
-            yield from self._tree.facts(link.id) if self._facts else ()
+        for node in self._tree.nodes.values():
+            yield node
+            yield from self._tree.annotations(node.id) if self._annotations else ()
 
     def _children(self, step: _Step) -> list[_Step]:
         """Side branches, each in a column of its own, then the one that goes on in this column."""
-        children = sorted(self._tree.children(step.link), key=self._active.__contains__)
+        children = sorted(self._tree.children(step.node), key=self._active.__contains__)
         if not children:
             return []
         *sides, on = children
@@ -151,7 +153,7 @@ class _Drawing:
         return [*drawn, _Step(on, step.below, step.below)]
 
     def _line(self, step: _Step) -> str:
-        look, entry = self._look, self._tree.links[step.link]
+        look, entry = self._look, self._tree.nodes[step.node]
         speaker, style, text = _told(self._tree, entry)
         marks, marks_width = self._marks(entry)
         when = ago(entry.value.timestamp, self._now)
@@ -169,7 +171,7 @@ class _Drawing:
         return f"{line}{blank}{look.paint('dim', when)}" if when else line
 
     def _stem(self, step: _Step, entry: Entry) -> str:
-        """The address of a link and its place in the graph."""
+        """The address of a node and its place in the graph."""
         look, active = self._look, entry.id in self._active
         dot = look.sign("●", "*") if active else look.sign("○", "o")
         address = pad(visible(self._names.short(entry)), self._gutter, right=True)
@@ -177,7 +179,7 @@ class _Drawing:
         return f"{look.paint('dim', address)} {graph}"
 
     def _marks(self, entry: Entry) -> tuple[str, int]:
-        """The label of a link and whether it is the head, with their width."""
+        """The label of a node and whether it is the head, with their width."""
         words = []
         if entry.id in self._labels:
             words.append(("label", f"[{clip(self._look, visible(self._labels[entry.id]), 30)}]"))
@@ -186,21 +188,21 @@ class _Drawing:
         painted = "".join(f" {self._look.paint(style, word)}" for style, word in words)
         return painted, sum(cells(word) + 1 for _, word in words)
 
-    def _fact_lines(self, step: _Step) -> Iterator[str]:
-        for fact in self._tree.facts(step.link) if self._facts else ():
+    def _annotation_lines(self, step: _Step) -> Iterator[str]:
+        for annotation in self._tree.annotations(step.node) if self._annotations else ():
             graph = _graph(self._look, step.below) + self._look.sign("┊", ":")
-            address = pad(visible(self._names.short(fact)), self._gutter, right=True)
-            text = f"{address} {graph} {fact_line(fact.value)}"
+            address = pad(visible(self._names.short(annotation)), self._gutter, right=True)
+            text = f"{address} {graph} {annotation_line(annotation.value)}"
             yield self._look.paint("dim", clip(self._look, text, self._look.columns))
 
 
 def _graph(look: Look, left: str) -> str:
-    """What stands left of a link; of a very deep one only the end."""
+    """What stands left of a node; of a very deep one only the end."""
     return left if len(left) <= _GRAPH_MAX else look.sign("… ", ".. ") + left[2 - _GRAPH_MAX :]
 
 
 def _told(tree: Tree, entry: Entry) -> tuple[str, str, str]:
-    """Who speaks in a link, in which style, and its words on one line."""
+    """Who speaks in a node, in which style, and its words on one line."""
     row = _row(tree, entry)
     if row is None:
         return "assistant", "model", ""
@@ -213,16 +215,16 @@ def _told(tree: Tree, entry: Entry) -> tuple[str, str, str]:
 
 
 def _row(tree: Tree, entry: Entry) -> Row | None:
-    """The first row of a link; what is in force is told beside what was before."""
+    """The first row of a node; what is in force is told beside what was before."""
     before = _context_before(tree, entry) if isinstance(entry.value, ContextRecord) else ()
     return next((row for row in transcript(Branch((*before, entry))) if row.entry_id == entry.id), None)
 
 
 def _context_before(tree: Tree, entry: Entry) -> tuple[Entry, ...]:
     at = tree.parent(entry.id)
-    while at is not None and not isinstance(tree.links[at].value, ContextRecord):
+    while at is not None and not isinstance(tree.nodes[at].value, ContextRecord):
         at = tree.parent(at)
-    return (tree.links[at],) if at is not None else ()
+    return (tree.nodes[at],) if at is not None else ()
 
 
 def _named(row: Row) -> str:
@@ -230,7 +232,7 @@ def _named(row: Row) -> str:
 
 
 def _words(entry: Entry) -> str:
-    """What a link says, on one line."""
+    """What a node says, on one line."""
     value = entry.value
     if isinstance(value, Message):
         said = value.message

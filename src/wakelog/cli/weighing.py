@@ -11,7 +11,7 @@ from wakelog.projections.context import Context
 
 def beside(built: Context, branch: Branch) -> dict[str, int]:
     """The estimated size of what goes along with the messages, by what it is; what is not there is left out."""
-    calls = (fact.value for fact in reversed(branch.facts) if isinstance(fact.value, Call))
+    calls = (annotation.value for annotation in reversed(branch.annotations) if isinstance(annotation.value, Call))
     call = next((call for call in calls if call.purpose == "reply"), None)
     sizes = {
         "instructions": built.system.bytes if built.system is not None else 0,

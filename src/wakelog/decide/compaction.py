@@ -52,10 +52,15 @@ def shrinks(context: Context, first_kept: str | None, summary: str) -> bool:
 
 def fold_is_hopeless(branch: Branch) -> bool:
     """Whether folding has been tried, since the last fold or prompt, and would come to nothing again."""
-    since = max((link.seq for link in branch.links[branch.inherited :] if _begins_anew(link.value)), default=-1)
-    facts = [fact.value for fact in branch.facts if fact.seq > since]
-    calls = [fact for fact in facts if isinstance(fact, Call) and fact.purpose == "compaction"]
-    vain = any(isinstance(fact, Partial) and fact.error and fact.error.kind == "did_not_shrink" for fact in facts)
+    since = max((node.seq for node in branch.nodes[branch.inherited :] if _begins_anew(node.value)), default=-1)
+    annotations = [annotation.value for annotation in branch.annotations if annotation.seq > since]
+    calls = [
+        annotation for annotation in annotations if isinstance(annotation, Call) and annotation.purpose == "compaction"
+    ]
+    vain = any(
+        isinstance(annotation, Partial) and annotation.error and annotation.error.kind == "did_not_shrink"
+        for annotation in annotations
+    )
     return vain or len(calls) >= TRIES_MAX
 
 

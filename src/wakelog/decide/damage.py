@@ -48,12 +48,14 @@ def _is_about_to_ask(sight: Sight) -> bool:
 
 def _question(sight: Sight, found: Losses) -> Attention | None:
     """The question that was asked about exactly these holes."""
-    asked = [fact.value for fact in sight.branch.facts if isinstance(fact.value, Attention)]
+    asked = [annotation.value for annotation in sight.branch.annotations if isinstance(annotation.value, Attention)]
     return next((it for it in asked if it.reason == DAMAGE and set(it.refs) == set(found.refs)), None)
 
 
 def _answer(sight: Sight, asked: Attention) -> AttentionResolved | None:
-    resolved = [fact.value for fact in sight.branch.facts if isinstance(fact.value, AttentionResolved)]
+    resolved = [
+        annotation.value for annotation in sight.branch.annotations if isinstance(annotation.value, AttentionResolved)
+    ]
     return next((it for it in resolved if it.attention_id == asked.id), None)
 
 

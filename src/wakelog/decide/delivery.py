@@ -95,5 +95,5 @@ def _is_waiting(failed: SendFailed, now_ms: int) -> bool:
 
 
 def _time_of_the_log(sight: Sight) -> int:
-    last = max((*sight.branch.links[-1:], *sight.branch.facts[-1:]), key=lambda entry: entry.seq, default=None)
+    last = max((*sight.branch.nodes[-1:], *sight.branch.annotations[-1:]), key=lambda entry: entry.seq, default=None)
     return (parse_ms(last.value.timestamp) if last is not None else None) or 0

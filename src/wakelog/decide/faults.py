@@ -47,35 +47,37 @@ def _without_ended_elsewhere(sight: Sight, calls: list[tuple[Call, int]]) -> lis
     """Without those whose reply, or failure, stands on a branch that was left since: that try is not this one's."""
     if not calls:
         return []
-    links, here = sight.tree.links, {link.id for link in sight.branch.links}
-    failed = {link.value.call_id for link in links.values() if isinstance(link.value, Failed) and link.id not in here}
-    return [(call, seq) for call, seq in calls if call.reply_id not in links and call.key not in failed]
+    nodes, here = sight.tree.nodes, {node.id for node in sight.branch.nodes}
+    failed = {node.value.call_id for node in nodes.values() if isinstance(node.value, Failed) and node.id not in here}
+    return [(call, seq) for call, seq in calls if call.reply_id not in nodes and call.key not in failed]
 
 
 def _calls_since_the_last_word(branch: Branch) -> list[tuple[Call, int]]:
     here: set[str] = set()
-    for link in reversed(branch.links):
-        here.add(link.id)
-        if isinstance(link.value, Message | Cancelled | Compaction):
+    for node in reversed(branch.nodes):
+        here.add(node.id)
+        if isinstance(node.value, Message | Cancelled | Compaction):
             break
     return [
-        (fact.value, fact.seq)
-        for fact in branch.facts
-        if isinstance(fact.value, Call) and fact.value.purpose == "reply" and fact.value.parent_id in here
+        (annotation.value, annotation.seq)
+        for annotation in branch.annotations
+        if isinstance(annotation.value, Call)
+        and annotation.value.purpose == "reply"
+        and annotation.value.parent_id in here
     ]
 
 
 def _partial_chars(branch: Branch, reply_id: str, since: int) -> int:
     """How far the first sealing behind a call says that its reply had come."""
-    for fact in branch.facts:
-        if isinstance(fact.value, Partial) and fact.value.reply_id == reply_id and fact.seq > since:
-            return len(_text(fact.value.content))
+    for annotation in branch.annotations:
+        if isinstance(annotation.value, Partial) and annotation.value.reply_id == reply_id and annotation.seq > since:
+            return len(_text(annotation.value.content))
     return 0
 
 
 def way_to_mend(sight: Sight, reply_id: str) -> Literal["replace", "resume"]:
     """Only whole plain words can be continued: not half a tool call, half a thought, or a text that was clipped."""
-    sealed = [fact.value for fact in sight.branch.facts if isinstance(fact.value, Partial)]
+    sealed = [annotation.value for annotation in sight.branch.annotations if isinstance(annotation.value, Partial)]
     last = next((partial for partial in reversed(sealed) if partial.reply_id == reply_id), None)
     resumable = last is not None and _text(last.content) and all(map(_is_whole_text, last.content))
     return "resume" if resumable and sight.policy.cut == "resume" else "replace"
@@ -91,9 +93,9 @@ def overflow_limit(sight: Sight) -> int:
     Nobody here knows how a provider counts: three quarters of what was too long, and again with every refusal.
     """
     failed = {
-        link.value.call_id
-        for link in sight.branch.links
-        if isinstance(link.value, Failed) and link.value.error is not None and link.value.error.kind == OVERFLOW
+        node.value.call_id
+        for node in sight.branch.nodes
+        if isinstance(node.value, Failed) and node.value.error is not None and node.value.error.kind == OVERFLOW
     }
     calls = [call for call, _ in _calls_since_the_last_word(sight.branch) if call.key in failed]
     shortest = min((call.tokens_estimate or 0 for call in calls), default=0)
@@ -106,10 +108,10 @@ def _text(content: Content) -> str:
 
 def last_fault(branch: Branch) -> Entry | None:
     """The fault that the branch ends in, unless a fold has been made since: then it was waited for."""
-    for link in reversed(branch.links):
-        if isinstance(link.value, Failed):
-            return link
-        if isinstance(link.value, Compaction):
+    for node in reversed(branch.nodes):
+        if isinstance(node.value, Failed):
+            return node
+        if isinstance(node.value, Compaction):
             return None
     return None
 

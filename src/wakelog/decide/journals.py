@@ -22,9 +22,9 @@ def unsealed(tree: Tree, journals: Journals) -> tuple[Partial, ...]:
 
 
 def partial_of(tree: Tree, journal: str, pieces: Iterable[bytes]) -> Partial | None:
-    """The entry that a journal becomes, with the link that it speaks about; None if the log says all of it already."""
+    """The entry that a journal becomes, with the node that it speaks about; None if the log says all of it already."""
     subject = subject_of(tree, journal)
-    if journal in tree.links or (subject is not None and _is_told(tree, subject)):
+    if journal in tree.nodes or (subject is not None and _is_told(tree, subject)):
         return None
     parent = subject.value.parent_id if subject is not None else None
     if subject is not None and isinstance(subject.value, ToolStarted):
@@ -83,8 +83,10 @@ def _is_told(tree: Tree, subject: Entry) -> bool:
 
 def _prior(tree: Tree, reply_id: str) -> str:
     """What a reply that was being resumed had said before: its journal holds only how it went on."""
-    facts = [entry.value for entry in tree.own() if isinstance(entry.value, Partial | Resumed)]
-    about = [fact for fact in facts if fact.reply_id == reply_id]
+    annotations = [entry.value for entry in tree.own() if isinstance(entry.value, Partial | Resumed)]
+    about = [annotation for annotation in annotations if annotation.reply_id == reply_id]
     resumes = bool(about) and isinstance(about[-1], Resumed) and about[-1].strategy == "resume"
-    partials = [fact for fact in about if isinstance(fact, Partial) and fact.tool_call_id is None]
+    partials = [
+        annotation for annotation in about if isinstance(annotation, Partial) and annotation.tool_call_id is None
+    ]
     return Prompt(content=partials[-1].content).text if resumes and partials else ""

@@ -59,12 +59,12 @@ def _judge(sight: Sight, call: OpenCall) -> tuple[str, Judgement]:
 
 
 def _not_ours(sight: Sight, call: OpenCall) -> Judgement:
-    after = _links_after(sight.branch, call.reply_id)
-    if any(isinstance(link.value, Cancelled) for link in after):
+    after = _nodes_after(sight.branch, call.reply_id)
+    if any(isinstance(node.value, Cancelled) for node in after):
         why = words.SKIPPED_CANCELLED
     elif not call.ours:
         why = words.SKIPPED_FOREIGN
-    elif any(isinstance(link.value, Message) and isinstance(link.value.message, Prompt) for link in after):
+    elif any(isinstance(node.value, Message) and isinstance(node.value.message, Prompt) for node in after):
         why = words.SKIPPED_OVERTAKEN
     else:
         return None
@@ -81,14 +81,14 @@ def _is_proven_unstarted(sight: Sight, call: OpenCall) -> bool:
         return False
     if sight.tree.is_inherited(call.reply_id):
         return not any(hole.session for hole in sight.branch.holes)
-    return not _may_have_begun(sight, sight.tree.links[call.reply_id])
+    return not _may_have_begun(sight, sight.tree.nodes[call.reply_id])
 
 
 def _result_elsewhere(sight: Sight, call: OpenCall) -> Judgement:
-    for link in sight.tree.own_links():
-        match link.value:
+    for node in sight.tree.own_nodes():
+        match node.value:
             case Message(message=ToolResult(reply_id=call.reply_id, tool_call_id=call.call.id) as result):
-                return Settle(call, msgspec.structs.replace(result, status=result.settled, copied_from=link.id))
+                return Settle(call, msgspec.structs.replace(result, status=result.settled, copied_from=node.id))
     return None
 
 
@@ -98,13 +98,13 @@ def _redacted(sight: Sight, call: OpenCall) -> Judgement:
 
 
 def _decided(sight: Sight, call: OpenCall) -> Judgement:
-    entry = next((fact for fact in sight.branch.facts if fact.id == call.decided), None)
-    fact = entry.value if entry is not None else None
-    if entry is None or not isinstance(fact, AttentionResolved):
+    entry = next((annotation for annotation in sight.branch.annotations if annotation.id == call.decided), None)
+    annotation = entry.value if entry is not None else None
+    if entry is None or not isinstance(annotation, AttentionResolved):
         return None
-    if fact.result is not None:
-        return Settle(call, settled(call, "ok", fact.result))
-    match fact.decision:
+    if annotation.result is not None:
+        return Settle(call, settled(call, "ok", annotation.result))
+    match annotation.decision:
         case "approve" | "run again":
             return unknown(call, sight.policy) if _may_have_begun(sight, entry) else Run((call,))
         case "ran":
@@ -123,7 +123,7 @@ def _child(_: Sight, call: OpenCall) -> Judgement:
 
 
 def _unknown(sight: Sight, call: OpenCall) -> Judgement:
-    reply = sight.tree.links[call.reply_id]
+    reply = sight.tree.nodes[call.reply_id]
     if call.started:
         is_unknown = call.doubtful or call.replay == "never"
     else:
@@ -178,10 +178,10 @@ def settled(call: OpenCall, status: Settlement, content: Content) -> ToolResult:
     )
 
 
-def _links_after(branch: Branch, link_id: str) -> tuple[Entry, ...]:
-    for at in range(len(branch.links) - 1, -1, -1):
-        if branch.links[at].id == link_id:
-            return branch.links[at + 1 :]
+def _nodes_after(branch: Branch, node_id: str) -> tuple[Entry, ...]:
+    for at in range(len(branch.nodes) - 1, -1, -1):
+        if branch.nodes[at].id == node_id:
+            return branch.nodes[at + 1 :]
     return ()
 
 

@@ -41,5 +41,5 @@ def _not_followed(tree: Tree, branch: Branch, cut: str | None) -> str | None:
     call = tree.entry(cut) if cut is not None else None
     if call is None or branch.tip is None:
         return None
-    followed = any(tree.links[child].seq > call.seq for child in tree.children(branch.tip.id))
+    followed = any(tree.nodes[child].seq > call.seq for child in tree.children(branch.tip.id))
     return None if followed else cut

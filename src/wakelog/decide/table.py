@@ -112,7 +112,7 @@ def _cancelled(sight: Sight) -> Decision | None:
 
 
 def _cut(sight: Sight) -> Decision | None:
-    call = next((fact.value for fact in sight.branch.facts if fact.id == sight.open.cut), None)
+    call = next((annotation.value for annotation in sight.branch.annotations if annotation.id == sight.open.cut), None)
     if not isinstance(call, Call):
         return None
     return too_many_faults(sight) or Mend(call.reply_id, way_to_mend(sight, call.reply_id), call.strategy)

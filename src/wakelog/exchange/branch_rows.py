@@ -1,7 +1,7 @@
 """The rows of a branch of any length: the transcript, told stretch by stretch.
 
 `views.transcript` tells a branch that is held as a whole. Here the log is read along the branch, and the entries of one
-stretch are held at a time. What stands far behind the link that it belongs to (a label, the result of a call that took
+stretch are held at a time. What stands far behind the node that it belongs to (a label, the result of a call that took
 long) is looked for first, in a reading of its own; such entries are few.
 """
 
@@ -22,9 +22,9 @@ STRETCH_ENTRIES = 2_048
 
 
 class _Stretch(msgspec.Struct):
-    """What belongs to one stretch of the outline: facts about its links, and the results of its calls."""
+    """What belongs to one stretch of the outline: annotations about its nodes, and the results of its calls."""
 
-    facts: list[Entry] = []
+    annotations: list[Entry] = []
     results: dict[tuple[str, str], Entry] = {}
 
 
@@ -36,23 +36,23 @@ def branch_rows(
     *,
     stretch: int = STRETCH_ENTRIES,
 ) -> Iterator[Row]:
-    """The rows of the links that are marked in `path`; messages that wait are not among them."""
+    """The rows of the nodes that are marked in `path`; messages that wait are not among them."""
     telling = _Telling(scan, path, stretch)
     late = telling.late(path_entries(store, scan, path)) if len(scan.outline) > stretch else {}
     beside = Beside({}, telling.is_on_path, unsealed=journals.partials, running=journals.running)
-    links: list[Entry] = []
-    facts: list[Entry] = []
+    nodes: list[Entry] = []
+    annotations: list[Entry] = []
     current = 0
     for entry in path_entries(store, scan, path):
         place = telling.stretch_of(entry)
         if place != current:
-            yield from telling.rows(links, facts, late.pop(current, _Stretch()), beside)
-            links, facts, current = [], [], place
-        if entry.is_link:
-            links.append(entry)
+            yield from telling.rows(nodes, annotations, late.pop(current, _Stretch()), beside)
+            nodes, annotations, current = [], [], place
+        if entry.is_node:
+            nodes.append(entry)
         elif telling.home_of(entry) == current:
-            facts.append(entry)
-    yield from telling.rows(links, facts, late.pop(current, _Stretch()), beside)
+            annotations.append(entry)
+    yield from telling.rows(nodes, annotations, late.pop(current, _Stretch()), beside)
 
 
 class _Telling:
@@ -63,20 +63,20 @@ class _Telling:
         self._asked: dict[str, int] = {}
 
     def is_on_path(self, entry_id: str) -> bool:
-        """Whether an id is that of a link of the branch."""
+        """Whether an id is that of a node of the branch."""
         number = self._outline.number(entry_id)
-        return number != NONE and self._outline.is_link(number) and bool(self._path[number])
+        return number != NONE and self._outline.is_node(number) and bool(self._path[number])
 
     def stretch_of(self, entry: Entry) -> int:
         """The stretch that an entry stands in."""
         return self._outline.number(entry.id) // self._size
 
-    def home_of(self, fact: Entry) -> int:
-        """The stretch of the link that a fact is told with."""
-        about = self._outline.link_of(self._outline.number(fact.id)) // self._size
-        match fact.value:
+    def home_of(self, annotation: Entry) -> int:
+        """The stretch of the node that an annotation is told with."""
+        about = self._outline.node_of(self._outline.number(annotation.id)) // self._size
+        match annotation.value:
             case Attention(reply_id=str() as reply_id) if self.is_on_path(reply_id):
-                about = self._asked[fact.id] = self._outline.number(reply_id) // self._size
+                about = self._asked[annotation.id] = self._outline.number(reply_id) // self._size
             case AttentionResolved(attention_id=asked):
                 about = self._asked.get(asked, about)
         return about
@@ -84,25 +84,29 @@ class _Telling:
     def late(self, entries: Iterator[Entry]) -> dict[int, _Stretch]:
         """What belongs to a stretch and stands behind it, by that stretch."""
         found: defaultdict[int, _Stretch] = defaultdict(_Stretch)
-        for (reply_id, call_id), result in answers(self._links_of(entries, found)):
+        for (reply_id, call_id), result in answers(self._nodes_of(entries, found)):
             if self.is_on_path(reply_id):
                 home = self._outline.number(reply_id) // self._size
                 if home < self.stretch_of(result):
                     found[home].results.setdefault((reply_id, call_id), result)
         return dict(found)
 
-    def _links_of(self, entries: Iterator[Entry], found: dict[int, _Stretch]) -> Iterator[Entry]:
-        """Hands the links on, and takes the facts that come late."""
+    def _nodes_of(self, entries: Iterator[Entry], found: dict[int, _Stretch]) -> Iterator[Entry]:
+        """Hands the nodes on, and takes the annotations that come late."""
         for entry in entries:
-            if entry.is_link:
+            if entry.is_node:
                 yield entry
             elif (home := self.home_of(entry)) < self.stretch_of(entry):
-                found[home].facts.append(entry)
+                found[home].annotations.append(entry)
 
-    def rows(self, links: Sequence[Entry], facts: Sequence[Entry], late: _Stretch, beside: Beside) -> Iterator[Row]:
+    def rows(
+        self, nodes: Sequence[Entry], annotations: Sequence[Entry], late: _Stretch, beside: Beside
+    ) -> Iterator[Row]:
         """The rows of one stretch."""
-        said = (*facts, *late.facts)
-        inherited = tuple(fact for fact in said if self._outline.number(fact.id) < self._outline.inherited)
-        own = tuple(fact for fact in said if self._outline.number(fact.id) >= self._outline.inherited)
-        beside.results = late.results | results_in(links)
-        return stretch_rows(Branch(tuple(links), facts=own, inherited_facts=inherited), beside)
+        said = (*annotations, *late.annotations)
+        inherited = tuple(
+            annotation for annotation in said if self._outline.number(annotation.id) < self._outline.inherited
+        )
+        own = tuple(annotation for annotation in said if self._outline.number(annotation.id) >= self._outline.inherited)
+        beside.results = late.results | results_in(nodes)
+        return stretch_rows(Branch(tuple(nodes), annotations=own, inherited_annotations=inherited), beside)

@@ -47,8 +47,8 @@ def _active_branch(store: Store, scan: Scan) -> tuple[str | None, bytes]:
     """The id of the head, and the ids of its branch as the items of a JSON array."""
     head, ids = None, bytearray()
     if scan.outline.head != NONE:
-        for link in path_entries(store, scan, scan.outline.path(scan.outline.head), facts=False):
-            head = link.id
+        for node in path_entries(store, scan, scan.outline.path(scan.outline.head), annotations=False):
+            head = node.id
             ids += (b"," if ids else b"") + msgspec.json.encode(head)
     return head, bytes(ids)
 

@@ -46,7 +46,7 @@ def standalone(store: Store, scan: Scan, *, verify: bool = False) -> CleanCopy |
         lines=lambda: lines_scanned(store, scan),
         id_of=lambda number: _id_of(store, scan, number),
         verify=verify,
-        inherited=lambda: inherited_entries(store, scan, facts=True),
+        inherited=lambda: inherited_entries(store, scan, annotations=True),
         inherited_sessions=[session for session in ancestors if isinstance(session, Session)],
         inherited_holes=scan.inherited_holes,
     )

@@ -16,7 +16,17 @@ import msgspec
 
 from wakelog.errors import UsageError
 from wakelog.log.content import AnyPart, Content, JsonObject, Part
-from wakelog.log.entry import FACT_TYPES, FORMAT_VERSION, LINK_TYPES, RULES, Body, Compaction, Known, Session, Unknown
+from wakelog.log.entry import (
+    ANNOTATION_TYPES,
+    FORMAT_VERSION,
+    NODE_TYPES,
+    RULES,
+    Body,
+    Compaction,
+    Known,
+    Session,
+    Unknown,
+)
 from wakelog.log.ids import ID, is_id
 from wakelog.log.mending import members, mended
 
@@ -273,7 +283,7 @@ def decode_patiently(raw: bytes, newest: int, upcasters: Mapping[int, Upcaster])
         raise Undecodable(reason, envelope, newer=version)
     for older in range(version, newest):
         line = upcasters[older](line)
-    if line["type"] not in LINK_TYPES and line["type"] not in FACT_TYPES:
+    if line["type"] not in NODE_TYPES and line["type"] not in ANNOTATION_TYPES:
         return envelope
     try:
         return msgspec.convert(_with_unknown_parts(line), Known)  # type: ignore[no-any-return]

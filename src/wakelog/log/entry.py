@@ -1,7 +1,7 @@
 """The entry: one immutable line of a session, an envelope and a body of one of a closed set of types.
 
-Rule 1: a type here is either a *link* (it chains: `parentId` is the link before it) or a *fact*
-(`parentId` names the one link it speaks about). Nothing else about the tree is decided here.
+Rule 1: a type here is either a *node* (it chains: `parentId` is the node before it) or a *annotation*
+(`parentId` names the one node it speaks about). Nothing else about the tree is decided here.
 Rule 2: a body is made without an envelope; `session.py` stamps id, parent and time, the store seals
 seq and h around the encoded bytes. Nothing read from a store is ever encoded again.
 Rule 3: types are short words we own; a type we do not know is an `Unknown` with its bytes.
@@ -49,15 +49,15 @@ class Envelope(Value, frozen=True, kw_only=True, tag_field="type"):
         return msgspec.structs.replace(self, id="", parent_id=None, timestamp="", turn_id=None, v=None, seq=None)
 
 
-class Link(Envelope, frozen=True, kw_only=True):
-    """An entry that chains: a branch is the walk over links."""
+class Node(Envelope, frozen=True, kw_only=True):
+    """An entry that chains: a branch is the walk over nodes."""
 
 
-class Fact(Envelope, frozen=True, kw_only=True):
-    """An entry that speaks about one link; never a parent, never moves the head (but for `head`)."""
+class Annotation(Envelope, frozen=True, kw_only=True):
+    """An entry that speaks about one node; never a parent, never moves the head (but for `head`)."""
 
 
-# ── links ────────────────────────────────────────────────────────────────────────────────────────
+# ── nodes ────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Origin(Value, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ class Origin(Value, frozen=True, kw_only=True):
     kind: Literal["fork", "subagent", "import"] = always_written("fork")
 
 
-class Session(Link, frozen=True, kw_only=True, tag="session"):
+class Session(Node, frozen=True, kw_only=True, tag="session"):
     """The first line. Its id is the session's id."""
 
     version: int | None = None
@@ -97,7 +97,7 @@ class Source(Value, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class ContextRecord(Link, frozen=True, kw_only=True, tag="context"):
+class ContextRecord(Node, frozen=True, kw_only=True, tag="context"):
     """What is in force from here on: instructions, tools, parameters, policy. Texts are blobs."""
 
     sources: tuple[Source, ...] = ()
@@ -108,27 +108,27 @@ class ContextRecord(Link, frozen=True, kw_only=True, tag="context"):
     policy: JsonObject = {}
 
 
-class Message(Link, frozen=True, kw_only=True, tag="message"):
+class Message(Node, frozen=True, kw_only=True, tag="message"):
     """A prompt, a reply, a tool result, or an extension's note."""
 
     message: AnyMessage
 
 
-class ModelChange(Link, frozen=True, kw_only=True, tag="model_change"):
+class ModelChange(Node, frozen=True, kw_only=True, tag="model_change"):
     """Which model answers from here on."""
 
     model: str
     provider: str | None = None
 
 
-class Setting(Link, frozen=True, kw_only=True, tag="setting"):
+class Setting(Node, frozen=True, kw_only=True, tag="setting"):
     """One run setting, from here on."""
 
     key: str
     value: Any = None
 
 
-class Cancelled(Link, frozen=True, kw_only=True, tag="cancelled"):
+class Cancelled(Node, frozen=True, kw_only=True, tag="cancelled"):
     """The turn was ended by a person; `queued_id` names the entry that asked for it.
 
     `content` is what they had read of the reply under way: it stays part of the talk.
@@ -148,7 +148,7 @@ class FaultReport(Value, frozen=True, kw_only=True):
     delay_ms: int | None = None
 
 
-class Failed(Link, frozen=True, kw_only=True, tag="failed"):
+class Failed(Node, frozen=True, kw_only=True, tag="failed"):
     """A model call, or the turn, ended in a fault."""
 
     reason: str = ""
@@ -156,7 +156,7 @@ class Failed(Link, frozen=True, kw_only=True, tag="failed"):
     call_id: str | None = None
 
 
-class Custom(Link, frozen=True, kw_only=True, tag="custom"):
+class Custom(Node, frozen=True, kw_only=True, tag="custom"):
     """An extension's entry. The model sees `content`, and only if `inContext`."""
 
     custom_type: str
@@ -165,11 +165,11 @@ class Custom(Link, frozen=True, kw_only=True, tag="custom"):
     content: Content = ()
 
 
-# ── facts ────────────────────────────────────────────────────────────────────────────────────────
+# ── annotations ────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Call(Fact, frozen=True, kw_only=True, tag="call"):
-    """Written before each request to the model. Hangs on the last link the request contains.
+class Call(Annotation, frozen=True, kw_only=True, tag="call"):
+    """Written before each request to the model. Hangs on the last node the request contains.
 
     `call_id` is what its outcome names it by, where that is not the entry's own id (see `key`).
     `from` is the first entry of a window that leaves some out, `to` the first that a summary is not to stand for;
@@ -198,7 +198,7 @@ class Call(Fact, frozen=True, kw_only=True, tag="call"):
         return self.call_id or self.id
 
 
-class Partial(Fact, frozen=True, kw_only=True, tag="partial"):
+class Partial(Annotation, frozen=True, kw_only=True, tag="partial"):
     """A reply, or a tool's output, that was cut off, as far as it had come; error and usage where they are known."""
 
     reply_id: str
@@ -208,7 +208,7 @@ class Partial(Fact, frozen=True, kw_only=True, tag="partial"):
     usage: Usage | None = None
 
 
-class Resumed(Fact, frozen=True, kw_only=True, tag="resumed"):
+class Resumed(Annotation, frozen=True, kw_only=True, tag="resumed"):
     """How a cut reply is being made good."""
 
     reply_id: str
@@ -216,7 +216,7 @@ class Resumed(Fact, frozen=True, kw_only=True, tag="resumed"):
     prior_chars: int = 0
 
 
-class ToolStarted(Fact, frozen=True, kw_only=True, tag="tool_started"):
+class ToolStarted(Annotation, frozen=True, kw_only=True, tag="tool_started"):
     """Durable before the tool's effect begins. Hangs on the reply that asked for it.
 
     `intent` is what the tool needs to know afterwards to say whether it had its effect.
@@ -231,14 +231,14 @@ class ToolStarted(Fact, frozen=True, kw_only=True, tag="tool_started"):
     intent: JsonObject = {}
 
 
-class Sent(Fact, frozen=True, kw_only=True, tag="sent"):
+class Sent(Annotation, frozen=True, kw_only=True, tag="sent"):
     """A channel has flushed this reply."""
 
     reply_id: str
     channel: str = ""
 
 
-class SendFailed(Fact, frozen=True, kw_only=True, tag="send_failed"):
+class SendFailed(Annotation, frozen=True, kw_only=True, tag="send_failed"):
     """A channel raised while it was given this reply. `attempt` counts from 1 since the worker took the session up."""
 
     reply_id: str
@@ -247,8 +247,8 @@ class SendFailed(Fact, frozen=True, kw_only=True, tag="send_failed"):
     attempt: int = always_written(1)
 
 
-class Head(Fact, frozen=True, kw_only=True, tag="head"):
-    """A person moved the place where the next link goes.
+class Head(Annotation, frozen=True, kw_only=True, tag="head"):
+    """A person moved the place where the next node goes.
 
     `reason` says that the move is a request to run: a turn is tried again (`retry`), or a tool runs again (`rerun`).
     A move without a reason is no such request (see `SessionState.dormant`).
@@ -258,26 +258,26 @@ class Head(Fact, frozen=True, kw_only=True, tag="head"):
     reason: Literal["retry", "rerun"] | None = None
 
 
-class Label(Fact, frozen=True, kw_only=True, tag="label"):
+class Label(Annotation, frozen=True, kw_only=True, tag="label"):
     """A person named an entry. An empty label takes the name away."""
 
     target_id: str
     label: str = ""
 
 
-class SessionRenamed(Fact, frozen=True, kw_only=True, tag="session_renamed"):
+class SessionRenamed(Annotation, frozen=True, kw_only=True, tag="session_renamed"):
     """The session's title, from now on."""
 
     title: str
 
 
-class SessionArchived(Fact, frozen=True, kw_only=True, tag="session_archived"):
+class SessionArchived(Annotation, frozen=True, kw_only=True, tag="session_archived"):
     """The session is put away, or brought back."""
 
     archived: bool = True
 
 
-class Queued(Fact, frozen=True, kw_only=True, tag="queued"):
+class Queued(Annotation, frozen=True, kw_only=True, tag="queued"):
     """Said while the agent was busy, or asked of it: taken up by an entry that names this one.
 
     A `cancel` ends the turn in which it is said. A `compact` asks for a fold that keeps everything from `keep`
@@ -289,7 +289,7 @@ class Queued(Fact, frozen=True, kw_only=True, tag="queued"):
     keep: str | None = None
 
 
-class Attention(Fact, frozen=True, kw_only=True, tag="attention"):
+class Attention(Annotation, frozen=True, kw_only=True, tag="attention"):
     """A person is needed."""
 
     reason: str = ""
@@ -298,7 +298,7 @@ class Attention(Fact, frozen=True, kw_only=True, tag="attention"):
     tool_call_id: str | None = None
 
 
-class AttentionResolved(Fact, frozen=True, kw_only=True, tag="attention_resolved"):
+class AttentionResolved(Annotation, frozen=True, kw_only=True, tag="attention_resolved"):
     """A person has decided."""
 
     attention_id: str
@@ -306,7 +306,7 @@ class AttentionResolved(Fact, frozen=True, kw_only=True, tag="attention_resolved
     result: Content | None = None
 
 
-class Spawned(Fact, frozen=True, kw_only=True, tag="spawned"):
+class Spawned(Annotation, frozen=True, kw_only=True, tag="spawned"):
     """A sub-agent's session is about to exist; hangs on the reply that asked for it."""
 
     child_session: str
@@ -314,7 +314,7 @@ class Spawned(Fact, frozen=True, kw_only=True, tag="spawned"):
     tool_call_id: str
 
 
-class Activity(Fact, frozen=True, kw_only=True, tag="activity"):
+class Activity(Annotation, frozen=True, kw_only=True, tag="activity"):
     """A worker took the session up, or left it. The seq of the taking is the worker's fence.
 
     `channels` are those the worker can deliver to while it has the session; `rules` are those it decides and writes by.
@@ -330,7 +330,7 @@ class Activity(Fact, frozen=True, kw_only=True, tag="activity"):
     queue: tuple[Queued, ...] | None = None
 
 
-class DamageNote(Fact, frozen=True, kw_only=True, tag="damage"):
+class DamageNote(Annotation, frozen=True, kw_only=True, tag="damage"):
     """Unreadable bytes before this line are known: `torn` was never acknowledged, `lost` may have been."""
 
     offset: int = 0
@@ -339,7 +339,7 @@ class DamageNote(Fact, frozen=True, kw_only=True, tag="damage"):
     reason: Literal["torn", "lost"] = "torn"
 
 
-class Terminated(Fact, frozen=True, kw_only=True, tag="terminated"):
+class Terminated(Annotation, frozen=True, kw_only=True, tag="terminated"):
     """The session is over for good."""
 
     reason: str = ""
@@ -396,7 +396,7 @@ class FoldState(Value, frozen=True, kw_only=True):
     """Of each owed reply, the last failed attempt to send it since the worker took the session up."""
 
 
-class Compaction(Link, frozen=True, kw_only=True, tag="compaction"):
+class Compaction(Node, frozen=True, kw_only=True, tag="compaction"):
     """Stands for everything before `first_kept_entry_id` in the context. Deletes nothing.
 
     `summary` is, word for word, the user message it becomes. Without a first kept entry nothing
@@ -413,10 +413,10 @@ class Compaction(Link, frozen=True, kw_only=True, tag="compaction"):
     usage: Usage | None = None
 
 
-AnyLink: TypeAlias = (
+AnyNode: TypeAlias = (
     Session | ContextRecord | Message | ModelChange | Setting | Compaction | Cancelled | Failed | Custom
 )
-AnyFact: TypeAlias = (
+AnyAnnotation: TypeAlias = (
     Call
     | Partial
     | Resumed
@@ -435,10 +435,10 @@ AnyFact: TypeAlias = (
     | DamageNote
     | Terminated
 )
-Known: TypeAlias = AnyLink | AnyFact
+Known: TypeAlias = AnyNode | AnyAnnotation
 
-LINK_TYPES = frozenset(str(cls.__struct_config__.tag) for cls in Link.__subclasses__())
-FACT_TYPES = frozenset(str(cls.__struct_config__.tag) for cls in Fact.__subclasses__())
+NODE_TYPES = frozenset(str(cls.__struct_config__.tag) for cls in Node.__subclasses__())
+ANNOTATION_TYPES = frozenset(str(cls.__struct_config__.tag) for cls in Annotation.__subclasses__())
 
 
 class Unknown(Value, frozen=True, kw_only=True):
@@ -480,6 +480,6 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
         return self.value.type
 
     @property
-    def is_link(self) -> bool:
-        """Whether it chains. A known link type whose body would not decode still does."""
-        return isinstance(self.value, Link) or self.value.type in LINK_TYPES
+    def is_node(self) -> bool:
+        """Whether it chains. A known node type whose body would not decode still does."""
+        return isinstance(self.value, Node) or self.value.type in NODE_TYPES

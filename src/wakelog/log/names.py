@@ -74,7 +74,7 @@ def name_part(text: str) -> str:
 
 
 def title_part(title: str) -> str:
-    """A title as part of a link's name. A title without any letter or digit keeps its symbols, such as emoji."""
+    """A title as part of a node's name. A title without any letter or digit keeps its symbols, such as emoji."""
     return _cut(_readable(title) or _symbols(title), PART_MAX_BYTES) or _EMPTY
 
 

@@ -1,7 +1,7 @@
 """The outline of a log: which entries it holds and what hangs on what, in about 40 bytes an entry.
 
 A `Tree` holds every entry and takes about three times the size of its log. An outline takes no entry in: it answers
-which ids are known, which link an id names, which path leads to a link and where the head is, and it reports the same
+which ids are known, which node an id names, which path leads to a node and where the head is, and it reports the same
 damage as a tree (`tests/laws/test_outline.py`). So a log of any size can be checked and copied line by line.
 """
 
@@ -15,8 +15,8 @@ from wakelog.log.lines import Damage, DamageKind
 from wakelog.log.seal import seal_of
 from wakelog.log.tree import subject
 
-# What an entry is, in one byte: a fact is 0.
-_FACT, _LINK, _MESSAGE = range(3)
+# What an entry is, in one byte: an annotation is 0.
+_ANNOTATION, _NODE, _MESSAGE = range(3)
 
 
 class Outline:
@@ -27,15 +27,15 @@ class Outline:
         self.inherited = 0
         """How many of the first entries belong to the session that this one was forked from."""
         self.root = NONE
-        self.last_link = NONE
+        self.last_node = NONE
         self.head = NONE
-        """The link that the next entry goes under; `Tree` says by which rules."""
+        """The node that the next entry goes under; `Tree` says by which rules."""
         self.last_seq = -1
         self.repeated: set[int] = set()
         """The hashes of the ids that stand in the log more than once."""
         self._ids = IdTable()
-        # Of a link the link before it on its branch; of a fact the link that it is about.
-        self._links = array("i")
+        # Of a node the node before it on its branch; of an annotation the node that it is about.
+        self._nodes = array("i")
         self._offsets = array("Q")
         self._seals = array("Q")
         self._kinds = bytearray()
@@ -50,10 +50,10 @@ class Outline:
         if self._ids.number(key) != NONE:
             self.repeated.add(key)
             self._report(entry, "repeated", f"the id {entry.id} stands here a second time")
-        elif entry.is_link:
-            self._add_link(key, entry)
+        elif entry.is_node:
+            self._add_node(key, entry)
         else:
-            self._append(key, self._about(entry), entry, _FACT)
+            self._append(key, self._about(entry), entry, _ANNOTATION)
 
     def _count(self, seq: int) -> None:
         if seq > self.last_seq:
@@ -61,15 +61,15 @@ class Outline:
                 self._gap_seq = seq - 1
             self.last_seq = seq
 
-    def _add_link(self, key: int, entry: Entry) -> None:
+    def _add_node(self, key: int, entry: Entry) -> None:
         parent = self._parent(entry)
         head = self._head_after(entry, parent)
-        self._append(key, parent, entry, _MESSAGE if type(entry.value) is Message else _LINK)
+        self._append(key, parent, entry, _MESSAGE if type(entry.value) is Message else _NODE)
         if head != NONE:
             self._set_head(head, entry.seq)
 
     def _head_after(self, entry: Entry, parent: int) -> int:
-        """Where a link, whose number will be the next one, leaves the head; `NONE` if it does not move it."""
+        """Where a node, whose number will be the next one, leaves the head; `NONE` if it does not move it."""
         value, number = entry.value, len(self)
         if isinstance(value, Compaction) and value.state is not None:
             return number if value.parent_id == value.state.head else self._resolved(value.state.head)
@@ -79,17 +79,17 @@ class Outline:
         moves = self._gap_seq > self._head_seq if is_bridged else parent == self.head
         return number if moves else NONE
 
-    def _set_head(self, link: int, seq: int) -> None:
-        self.head, self._head_seq = link, seq
+    def _set_head(self, node: int, seq: int) -> None:
+        self.head, self._head_seq = node, seq
 
     def inherit(self, parent: "Outline", path: bytearray) -> None:
         """Begins with the entries of another outline that are marked in `path`, and with what is said about them."""
         numbers = array("i", [NONE]) * len(parent)
         for number in range(len(parent)):
-            key, link, offset, seal, kind = parent.record(number)
-            if not (path[number] if kind else link != NONE and path[link]):
+            key, node, offset, seal, kind = parent.record(number)
+            if not (path[number] if kind else node != NONE and path[node]):
                 continue
-            before = self.last_link if kind else numbers[link]
+            before = self.last_node if kind else numbers[node]
             numbers[number] = len(self)
             self._take(key, before, offset, seal, kind)
         self.inherited = len(self)
@@ -97,11 +97,11 @@ class Outline:
     def _parent(self, entry: Entry) -> int:
         named = entry.value.parent_id
         if named is None:
-            return self.last_link
+            return self.last_node
         found = self._resolved(named)
         if found == NONE:
             self._report(entry, "bridged", f"its parent {named} cannot be read")
-            return self.last_link
+            return self.last_node
         return found
 
     def _about(self, entry: Entry) -> int:
@@ -109,39 +109,39 @@ class Outline:
         hung = self._resolved(named)
         if named is not None and hung == NONE:
             self._report(entry, "orphan", f"it speaks of {named}, which does not stand before it")
-        link = self._first(self._resolved(subject(value)), hung)
+        node = self._first(self._resolved(subject(value)), hung)
         if isinstance(value, Head):
-            self._move_head(entry, value.target_id, link if value.target_id == value.id else NONE)
-        return link
+            self._move_head(entry, value.target_id, node if value.target_id == value.id else NONE)
+        return node
 
     def _move_head(self, entry: Entry, named: str, itself: int) -> None:
-        """Moves the head to what an entry names. One that names itself means the link that it is about."""
+        """Moves the head to what an entry names. One that names itself means the node that it is about."""
         target = itself if itself != NONE else self._resolved(named)
         if target == NONE:
             self._report(entry, "orphan", f"it moves the head to {named}, which does not stand before it")
         else:
             self._set_head(target, entry.seq)
 
-    def _first(self, *links: int) -> int:
-        return next((link for link in links if link != NONE), self.root)
+    def _first(self, *nodes: int) -> int:
+        return next((node for node in nodes if node != NONE), self.root)
 
-    def _append(self, key: int, link: int, entry: Entry, kind: int) -> None:
-        self._take(key, link, entry.offset, _seal_key(seal_of(entry.raw)), kind)
+    def _append(self, key: int, node: int, entry: Entry, kind: int) -> None:
+        self._take(key, node, entry.offset, _seal_key(seal_of(entry.raw)), kind)
 
-    def _take(self, key: int, link: int, offset: int, seal: int, kind: int) -> None:
+    def _take(self, key: int, node: int, offset: int, seal: int, kind: int) -> None:
         number = self._ids.add(key)
-        self._links.append(link)
+        self._nodes.append(node)
         self._offsets.append(offset)
         self._seals.append(seal)
         self._kinds.append(kind)
         if kind:
-            self.last_link = number
+            self.last_node = number
             if self.root == NONE:
                 self.root = number
 
     def record(self, number: int) -> tuple[int, int, int, int, int]:
-        """What is kept of an entry: the hash of its id, the number of its link, its offset, its seal, its kind."""
-        kept = self._links[number], self._offsets[number], self._seals[number], self._kinds[number]
+        """What is kept of an entry: the hash of its id, the number of its node, its offset, its seal, its kind."""
+        kept = self._nodes[number], self._offsets[number], self._seals[number], self._kinds[number]
         return self._ids.keys[number], *kept
 
     def _report(self, entry: Entry, kind: DamageKind, reason: str) -> None:
@@ -153,7 +153,7 @@ class Outline:
         return len(self._ids)
 
     def find(self, entry_id: str) -> int | None:
-        """The number of the link that an id names: itself, or the one that a fact is about."""
+        """The number of the node that an id names: itself, or the one that an annotation is about."""
         found = self._resolved(entry_id)
         return None if found == NONE else found
 
@@ -165,32 +165,32 @@ class Outline:
         """The number that an entry of another outline has in this one, or `NONE`."""
         return self._ids.number(other.key(number))
 
-    def parent(self, link: int) -> int:
-        """The link before a link on its branch; `NONE` for the root."""
-        return self._links[link]
+    def parent(self, node: int) -> int:
+        """The node before a node on its branch; `NONE` for the root."""
+        return self._nodes[node]
 
-    def link_of(self, number: int) -> int:
-        """The number of the link that an entry is, or that a fact is about; `NONE` for a fact about nothing."""
-        return number if self._kinds[number] else self._links[number]
+    def node_of(self, number: int) -> int:
+        """The number of a node, or of the node that an annotation is about; `NONE` if it is about nothing."""
+        return number if self._kinds[number] else self._nodes[number]
 
     def key(self, number: int) -> int:
         """The hash of an entry's id, see `key_of`."""
         return self._ids.keys[number]
 
-    def is_link(self, number: int) -> bool:
-        """Whether an entry is a link."""
+    def is_node(self, number: int) -> bool:
+        """Whether an entry is a node."""
         return bool(self._kinds[number])
 
     def count_messages(self, path: bytearray) -> int:
-        """How many messages the links marked in `path` have."""
+        """How many messages the nodes marked in `path` have."""
         return sum(kind == _MESSAGE for kind in compress(self._kinds, path))
 
-    def path(self, link: int) -> bytearray:
-        """A mark for every entry: 1 on the links from the root to this one."""
+    def path(self, node: int) -> bytearray:
+        """A mark for every entry: 1 on the nodes from the root to this one."""
         marks = bytearray(len(self))
-        while link != NONE:
-            marks[link] = 1
-            link = self._links[link]
+        while node != NONE:
+            marks[node] = 1
+            node = self._nodes[node]
         return marks
 
     def number_of(self, entry: Entry) -> int | None:
@@ -208,7 +208,7 @@ class Outline:
 
     def _resolved(self, name: str | None) -> int:
         number = self._ids.number(key_of(name)) if name is not None else NONE
-        return number if number == NONE or self._kinds[number] else self._links[number]
+        return number if number == NONE or self._kinds[number] else self._nodes[number]
 
 
 def _seal_key(h: str | None) -> int:

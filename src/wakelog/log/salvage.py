@@ -1,7 +1,7 @@
 """A clean copy of a log: everything that can be read, in order, sealed anew, standing on its own.
 
-Rule 1: bodies keep their bytes. Only what would not stand in the copy is changed, key by key: a link
-that hung on something unreadable names the link it was bridged to.
+Rule 1: bodies keep their bytes. Only what would not stand in the copy is changed, key by key: a node
+that hung on something unreadable names the node it was bridged to.
 Rule 2: where acknowledged lines may have been lost the copy says so (`damage`, reason `lost`), so that
 tool calls before that place still count as begun.
 Rule 3: a fork is written out whole: its parent's branch first, then its own entries. What the parent's
@@ -19,9 +19,9 @@ from wakelog.log.codec import amended, decode, encode, plain
 from wakelog.log.content import JsonObject
 from wakelog.log.digest import digest_of
 from wakelog.log.entry import (
-    FACT_TYPES,
+    ANNOTATION_TYPES,
     FORMAT_VERSION,
-    LINK_TYPES,
+    NODE_TYPES,
     Compaction,
     DamageNote,
     Entry,
@@ -39,7 +39,7 @@ from wakelog.log.times import parse_ms
 
 _BOM = b"\xef\xbb\xbf"
 _ROOT = 0
-_RECENT_LINKS = 5_000
+_RECENT_NODES = 5_000
 
 
 class Original(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class Original(msgspec.Struct, frozen=True):
     verify: bool = False
     """Whether a line whose seal does not match is left out: the copy is sealed anew, and must not vouch for it."""
     inherited: Callable[[], Iterator[Entry]] = lambda: iter(())
-    """The links of the branch that a fork goes on from, and what is said about them."""
+    """The nodes of the branch that a fork goes on from, and what is said about them."""
     inherited_sessions: Sequence[Session] = ()
     inherited_holes: Sequence[Damage] = ()
 
@@ -70,7 +70,7 @@ class CleanCopy:
         self._written: list[bytes] = []
         self._seq = self._size = 0
         self._time = ""
-        # Where the children of an old link go in the copy, if not under that link itself: old number → new number.
+        # Where the children of an old node go in the copy, if not under that node itself: old number → new number.
         self._instead: dict[int, int] = {}
         self._recent: dict[int, str] = {}
         self._root_id = ""
@@ -131,8 +131,8 @@ class CleanCopy:
     def _keep_inherited(self, entry: Entry) -> None:
         if isinstance(entry.value, Session):
             self._instead[self._old.number(entry.id)] = self._parent_spot(entry)
-        elif entry.is_link:
-            self._keep_link(entry)
+        elif entry.is_node:
+            self._keep_node(entry)
         elif isinstance(entry.value, Label | Unknown):
             self._keep_any(entry)
 
@@ -144,10 +144,10 @@ class CleanCopy:
             self._give_up(entry)
         elif (there := self._new.number(entry.id)) != NONE:
             self._meet_again(entry, there)
-        elif entry.is_link:
-            self._keep_link(entry)
+        elif entry.is_node:
+            self._keep_node(entry)
         else:
-            self._keep_fact(entry)
+            self._keep_annotation(entry)
 
     def _meet_again(self, entry: Entry, there: int) -> None:
         """The session entry stands in front already: what hung on it goes where it stood. Others are repetitions."""
@@ -157,7 +157,7 @@ class CleanCopy:
         elif self._repeated.get(key_of(entry.id)) != digest_of(_body(entry.raw)):
             self._leave_out(entry, "repeated", f"the id {entry.id} stands there a second time")
 
-    def _keep_link(self, entry: Entry) -> None:
+    def _keep_node(self, entry: Entry) -> None:
         if _is_unreadable(entry):
             self._give_up(entry)
             return
@@ -171,17 +171,17 @@ class CleanCopy:
         self._keep(entry, changes)
 
     def _first_kept(self, entry: Entry, kept: str | None) -> JsonObject:
-        """A fold that keeps from a link which is not in the copy, or not in its place, keeps from the next one."""
+        """A fold that keeps from a node which is not in the copy, or not in its place, keeps from the next one."""
         if kept is None:
             return {}
         number, spot = self._old.number(kept), self._new.number(kept)
-        if self._is_new_link(spot) and self._instead.get(number, spot) == spot:
+        if self._is_new_node(spot) and self._instead.get(number, spot) == spot:
             return {}
         path = self._old.path(self._old.number(entry.id))
         if number == NONE or not path[number]:
             return {}
-        spots = (self._new.number_in(self._old, link) for link in range(number, len(path)) if path[link])
-        standing = next((spot for spot in spots if self._is_new_link(spot) and spot != _ROOT), None)
+        spots = (self._new.number_in(self._old, node) for node in range(number, len(path)) if path[node])
+        standing = next((spot for spot in spots if self._is_new_node(spot) and spot != _ROOT), None)
         return {"firstKeptEntryId": self._id_of(standing) if standing is not None else entry.id}
 
     def _carried(self, entry: Entry, fold: Compaction, parent: int) -> JsonObject:
@@ -198,7 +198,7 @@ class CleanCopy:
             return {}
         return {"state": plain(msgspec.structs.replace(fold.state, head=self._id_of(head)))}
 
-    def _keep_fact(self, entry: Entry) -> None:
+    def _keep_annotation(self, entry: Entry) -> None:
         value = entry.value
         changes: JsonObject = {}
         if isinstance(value, Head):
@@ -215,7 +215,7 @@ class CleanCopy:
 
     def _give_up(self, entry: Entry) -> None:
         """What hung on an entry that cannot be read goes where that entry would have gone."""
-        if entry.is_link:
+        if entry.is_node:
             self._instead[self._old.number(entry.id)] = self._parent_spot(entry)
 
     def _leave_out(self, entry: Entry, kind: DamageKind, reason: str) -> None:
@@ -227,23 +227,23 @@ class CleanCopy:
         parent = self._old.parent(self._old.number(entry.id))
         return _ROOT if parent == NONE else self._spot(parent)
 
-    def _spot(self, link: int) -> int:
-        """Where the children of an old link go in the copy."""
-        spot = self._instead[link] if link in self._instead else self._new.number_in(self._old, link)
-        return spot if self._is_new_link(spot) else _ROOT
+    def _spot(self, node: int) -> int:
+        """Where the children of an old node go in the copy."""
+        spot = self._instead[node] if node in self._instead else self._new.number_in(self._old, node)
+        return spot if self._is_new_node(spot) else _ROOT
 
-    def _is_new_link(self, number: int) -> bool:
-        return number != NONE and self._new.is_link(number)
+    def _is_new_node(self, number: int) -> bool:
+        return number != NONE and self._new.is_node(number)
 
-    def _leads_to(self, named: str | None, link: int) -> bool:
-        """Whether what names this entry would mean that link in the copy."""
-        return (self._new.last_link if named is None else self._new.find(named)) == link
+    def _leads_to(self, named: str | None, node: int) -> bool:
+        """Whether what names this entry would mean that node in the copy."""
+        return (self._new.last_node if named is None else self._new.find(named)) == node
 
-    def _id_of(self, link: int) -> str:
-        """The id of a link of the copy."""
-        if link == _ROOT:
+    def _id_of(self, node: int) -> str:
+        """The id of a node of the copy."""
+        if node == _ROOT:
             return self._root_id
-        return self._recent.get(link) or self._original.id_of(self._old.number_in(self._new, link))
+        return self._recent.get(node) or self._original.id_of(self._old.number_in(self._new, node))
 
     # ── adding ───────────────────────────────────────────────────────────────────────────────────
 
@@ -283,14 +283,14 @@ class CleanCopy:
         self._written.append(line)
         entry = Entry(line, decode(line), self._seq, self._size, self._seq + 1)
         self._new.add(entry)
-        if entry.is_link:
-            self._remember(self._new.last_link, entry.id)
+        if entry.is_node:
+            self._remember(self._new.last_node, entry.id)
         self._seq += 1
         self._size += len(line) + 1
 
-    def _remember(self, link: int, name: str) -> None:
-        self._recent[link] = name
-        if len(self._recent) > _RECENT_LINKS:
+    def _remember(self, node: int, name: str) -> None:
+        self._recent[node] = name
+        if len(self._recent) > _RECENT_NODES:
             del self._recent[next(iter(self._recent))]
 
     def _fresh_id(self, content: bytes) -> str:
@@ -346,7 +346,7 @@ def _body(raw: bytes) -> bytes:
 
 def _is_unreadable(entry: Entry) -> bool:
     """Whether only the envelope of a type we know could be read."""
-    return isinstance(entry.value, Unknown) and entry.type in LINK_TYPES | FACT_TYPES
+    return isinstance(entry.value, Unknown) and entry.type in NODE_TYPES | ANNOTATION_TYPES
 
 
 def _standalone(session: Session, inherited: Sequence[Session]) -> JsonObject:

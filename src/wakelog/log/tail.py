@@ -3,7 +3,7 @@
 The pass finds the head, follows parents to the first compaction on that path which carries state,
 then on to its first kept entry. What it read is trusted only where every line is a sound entry, its seal
 matches and seq descends by one; anything else (damage that is not noted, foreign lines, repeated lines, an
-open matter about a link further back) and the whole log is read instead. So for every log, each view of
+open matter about a node further back) and the whole log is read instead. So for every log, each view of
 the tail equals the view of the whole.
 
 Messages that wait in the queue belong to the whole session. A compaction written before rules 2 carries those of its
@@ -85,7 +85,7 @@ def tree_of(tail: Tail, session: Entry) -> Tree:
         return Tree().add_all(tail.entries)
     tree = Tree(partial=True).add_all((session, *(entry for entry in tail.entries if entry.seq > 0)))
     tree.queued_before = tail.queued
-    tree.trust_before(tree.links[tail.fold].seq)
+    tree.trust_before(tree.nodes[tail.fold].seq)
     if tail.head is not None:
         tree.set_head(tree.find(tail.head), tree.last_seq)
     return tree
@@ -94,7 +94,7 @@ def tree_of(tail: Tail, session: Entry) -> Tree:
 def outgrows(tree: Tree, entry: Entry) -> bool:
     """Whether an entry that joins a tail may speak of what was not read, so that the log must be read anew."""
     value = entry.value
-    beyond = isinstance(value, Queued | Attention) and value.parent_id not in tree.links
+    beyond = isinstance(value, Queued | Attention) and value.parent_id not in tree.nodes
     return tree.partial and (beyond or isinstance(value, Head | Compaction))
 
 
@@ -141,7 +141,7 @@ class _Search:
             self.misses_queue = False
 
     def _find_head(self, entry: Entry) -> None:
-        """The head is known from the newest entry that says where it was; later links move it on."""
+        """The head is known from the newest entry that says where it was; later nodes move it on."""
         value = entry.value
         if isinstance(value, Head):
             head = value.target_id
@@ -150,13 +150,13 @@ class _Search:
         else:
             return
         for later in reversed(self._met[:-1]):
-            if later.is_link and self._link(later.value.parent_id) == self._link(head):
+            if later.is_node and self._node(later.value.parent_id) == self._node(head):
                 head = later.id
         self._head = self._want = head
 
-    def _link(self, name: str | None) -> str | None:
-        """The link that an id names; a fact names the link it speaks about."""
-        while name in self._by_id and not self._by_id[name].is_link:
+    def _node(self, name: str | None) -> str | None:
+        """The node that an id names; an annotation names the node it speaks about."""
+        while name in self._by_id and not self._by_id[name].is_node:
             name = self._by_id[name].value.parent_id
         return name
 
@@ -191,9 +191,9 @@ class _Search:
         return tuple(one for one in oldest_first if one.mode in MESSAGE_MODES and one.id not in self._taken)
 
     def _reaches_back(self, entry: Entry) -> bool:
-        """Whether an open matter hangs on a link that was not read: nobody here can tell on which branches."""
+        """Whether an open matter hangs on a node that was not read: nobody here can tell on which branches."""
         value = entry.value
-        return isinstance(value, Queued | Attention) and self._link(value.parent_id) not in self._by_id
+        return isinstance(value, Queued | Attention) and self._node(value.parent_id) not in self._by_id
 
 
 def _sound(backwards: Iterable[Line]) -> Iterator[Entry | None]:
@@ -205,7 +205,7 @@ def _sound(backwards: Iterable[Line]) -> Iterator[Entry | None]:
             torn = line.bytes
             continue
         entry = _entry(line)
-        rootless = entry is not None and entry.is_link and entry.seq > 0 and entry.value.parent_id is None
+        rootless = entry is not None and entry.is_node and entry.seq > 0 and entry.value.parent_id is None
         if entry is None or rootless:
             yield None
             return

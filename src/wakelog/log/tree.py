@@ -1,11 +1,11 @@
-"""The tree of a session: links by parent, facts joined to their links, and the head. It only grows.
+"""The tree of a session: nodes by parent, annotations joined to their nodes, and the head. It only grows.
 
 Rule 1: entries are added in the order of the log, and a parent stands before its children, so the
 tree has no cycle by construction and every prefix of a log is a tree.
-Rule 2: the head is a fold. A link whose parent is the head becomes the head; a `head` entry sets it;
-a compaction says where it was; a link elsewhere leaves it. In lines without seq, the last link is it.
-Rule 3: nothing readable is lost. A link whose parent cannot be read hangs on the nearest readable
-link before it, and takes the head along if the head's own trace is lost; that bridge is reported.
+Rule 2: the head is a fold. A node whose parent is the head becomes the head; a `head` entry sets it;
+a compaction says where it was; a node elsewhere leaves it. In lines without seq, the last node is it.
+Rule 3: nothing readable is lost. A node whose parent cannot be read hangs on the nearest readable
+node before it, and takes the head along if the head's own trace is lost; that bridge is reported.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,46 +36,46 @@ from wakelog.log.entry import (
 )
 from wakelog.log.lines import Damage, DamageKind
 
-# The field in which a fact names what it speaks about, for those that do so besides their parent.
+# The field in which an annotation names what it speaks about, for those that do so besides their parent.
 _SUBJECTS = {
     **dict.fromkeys((ToolStarted, Spawned, Sent, SendFailed, Partial, Resumed), "reply_id"),
     AttentionResolved: "attention_id",
 }
 # Types that views of the whole session look for at every step; there are few of them beside the rest.
 _INDEXED = frozenset((Activity, Compaction, Queued, Terminated))
-# Facts that are written about a reply which stands before them.
+# Annotations that are written about a reply which stands before them.
 _NAMING_A_REPLY = frozenset((Sent, Spawned, ToolStarted))
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """The path from the root to one link, and the facts of its links. What every view is a function of.
+    """The path from the root to one node, and the annotations of its nodes. What every view is a function of.
 
-    The first `inherited` links belong to the session this one was forked from, and `inherited_facts`
+    The first `inherited` nodes belong to the session this one was forked from, and `inherited_facts`
     are what that session says about them. `holes` are the places since the last compaction where entries of
     the log are lost: they may have been on this branch. `scar` is the offset of the last hole in the log: what
     stands before it may have gone on in a way that cannot be read any more. Where only the tail of a log
     was read, the session entry is followed at once by what the last compaction kept.
     """
 
-    links: tuple[Entry, ...]
-    facts: tuple[Entry, ...] = ()
+    nodes: tuple[Entry, ...]
+    annotations: tuple[Entry, ...] = ()
     inherited: int = 0
-    inherited_facts: tuple[Entry, ...] = ()
+    inherited_annotations: tuple[Entry, ...] = ()
     scar: int = -1
     holes: tuple[Damage, ...] = ()
 
     @property
     def tip(self) -> Entry | None:
-        """The last link."""
-        return self.links[-1] if self.links else None
+        """The last node."""
+        return self.nodes[-1] if self.nodes else None
 
 
 class Tree:
-    """Every link by id. Made from a whole log, or (`partial`) from its tail."""
+    """Every node by id. Made from a whole log, or (`partial`) from its tail."""
 
     def __init__(self, *, partial: bool = False) -> None:
         self.partial = partial
-        self.links: dict[str, Entry] = {}
+        self.nodes: dict[str, Entry] = {}
         self.root: str | None = None
         self.head: str | None = None
         self.last_seq = -1
@@ -91,9 +91,9 @@ class Tree:
         # Ten thousand lists of one child each would cost more than the rest of the tree.
         self._first_child: dict[str, str] = {}
         self._other_children: dict[str, list[str]] = {}
-        self._facts: dict[str, list[Entry]] = {}
+        self._annotations: dict[str, list[Entry]] = {}
         self._speaks_of: dict[str, str] = {}
-        self._last_link: str | None = None
+        self._last_node: str | None = None
         self._inherited: frozenset[str] = frozenset()
         self._by_type: dict[type[Body], list[Entry]] = {}
         self.queued_before: tuple[Queued, ...] | None = ()
@@ -108,16 +108,16 @@ class Tree:
             if seq > self.last_seq + 1:
                 self._gap_seq = seq - 1
             self.last_seq = seq
-        if value.id in self.links or value.id in self._speaks_of:
+        if value.id in self.nodes or value.id in self._speaks_of:
             self._report(entry, "repeated", f"the id {value.id} stands here a second time")
         elif type(value) is Message and value.parent_id == self.head is not None:
             # Nearly every entry there is: said at the head, and from then on the head itself.
             self._place(entry, self.head)
             self.set_head(value.id, seq)
-        elif entry.is_link:
-            self._add_link(entry)
+        elif entry.is_node:
+            self._add_node(entry)
         else:
-            self._add_fact(entry)
+            self._add_annotation(entry)
 
     def add_all(self, entries: Iterable[Entry]) -> "Tree":
         """Takes in many entries; gives back itself."""
@@ -127,11 +127,14 @@ class Tree:
 
     def inherit(self, branch: Branch) -> None:
         """Begins with another session's branch: this session's first line then hangs on its tip."""
-        for link in branch.links:
-            self._place(link, self._last_link)
-        for fact in (*branch.inherited_facts, *branch.facts):
-            self._join(fact, self._resolve(subject(fact.value)) or self._resolve(fact.value.parent_id) or self.root)
-        self._inherited = frozenset((*self.links, *self._speaks_of))
+        for node in branch.nodes:
+            self._place(node, self._last_node)
+        for annotation in (*branch.inherited_annotations, *branch.annotations):
+            self._join(
+                annotation,
+                self._resolve(subject(annotation.value)) or self._resolve(annotation.value.parent_id) or self.root,
+            )
+        self._inherited = frozenset((*self.nodes, *self._speaks_of))
         self._inherited_holes = branch.holes
 
     def mark_unreadable(self, damage: Iterable[Damage]) -> None:
@@ -143,11 +146,11 @@ class Tree:
         """The offset of the last place where entries are lost; -1 where none are."""
         return max(self._holes, default=-1)
 
-    def set_head(self, link: str, seq: int) -> None:
-        """The next link goes under this one, as the entry with that seq says."""
-        self.head, self._head_seq = link, seq
+    def set_head(self, node: str, seq: int) -> None:
+        """The next node goes under this one, as the entry with that seq says."""
+        self.head, self._head_seq = node, seq
 
-    def _add_link(self, entry: Entry) -> None:
+    def _add_node(self, entry: Entry) -> None:
         if self._names_a_lost_reply(entry.value):
             self._naming_lost.append(entry)
         parent = self._parent_of(entry)
@@ -161,7 +164,7 @@ class Tree:
             self.set_head(head, entry.seq)
 
     def _head_after(self, entry: Entry, parent: str | None) -> str | None:
-        """Where a link leaves the head, if it moves it."""
+        """Where a node leaves the head, if it moves it."""
         value = entry.value
         if isinstance(value, Compaction) and value.state is not None:
             return entry.id if value.parent_id == value.state.head else self._resolve(value.state.head)
@@ -172,33 +175,33 @@ class Tree:
         return entry.id if moves else None
 
     def _place(self, entry: Entry, parent: str | None) -> None:
-        link = entry.id
+        node = entry.id
         if self.root is None:
-            self.root = link
-        self.links[link] = entry
-        self._parents[link] = parent
-        if parent is not None and self._first_child.setdefault(parent, link) != link:
-            self._other_children.setdefault(parent, []).append(link)
-        self._last_link = link
+            self.root = node
+        self.nodes[node] = entry
+        self._parents[node] = parent
+        if parent is not None and self._first_child.setdefault(parent, node) != node:
+            self._other_children.setdefault(parent, []).append(node)
+        self._last_node = node
 
     def _parent_of(self, entry: Entry) -> str | None:
         named = entry.value.parent_id
         if named is None:
-            return self._last_link
+            return self._last_node
         found = self._resolve(named)
         if found is None and self.partial:
             return self.root
         if found is None:
             self._report(entry, "bridged", f"its parent {named} cannot be read")
-            return self._last_link
+            return self._last_node
         return found
 
-    def _add_fact(self, entry: Entry) -> None:
+    def _add_annotation(self, entry: Entry) -> None:
         named = entry.value.parent_id
-        link = self._resolve(subject(entry.value)) or self._resolve(named) or self.root
+        node = self._resolve(subject(entry.value)) or self._resolve(named) or self.root
         if named is not None and not self.partial and self._resolve(named) is None:
             self._report(entry, "orphan", f"it speaks of {named}, which does not stand before it")
-        self._join(entry, link)
+        self._join(entry, node)
         if type(entry.value) in _INDEXED:
             self._index(entry)
         if type(entry.value) is Head:
@@ -211,7 +214,7 @@ class Tree:
     def _names_a_lost_reply(self, value: Body) -> bool:
         """Whether an entry shows that there was a reply which is not here. It is lost, or stands before this tail."""
         reply_id = reply_named_by(value)
-        return reply_id is not None and reply_id not in self.links and reply_id not in self._carried
+        return reply_id is not None and reply_id not in self.nodes and reply_id not in self._carried
 
     @property
     def is_too_short(self) -> bool:
@@ -225,11 +228,11 @@ class Tree:
     def _index(self, entry: Entry) -> None:
         self._by_type.setdefault(type(entry.value), []).append(entry)
 
-    def _join(self, fact: Entry, link: str | None) -> None:
-        """A fact about nothing that can be read is kept with the session itself."""
-        self._speaks_of[fact.id] = link or ""
-        if link is not None:
-            self._facts.setdefault(link, []).append(fact)
+    def _join(self, annotation: Entry, node: str | None) -> None:
+        """An annotation about nothing that can be read is kept with the session itself."""
+        self._speaks_of[annotation.id] = node or ""
+        if node is not None:
+            self._annotations.setdefault(node, []).append(annotation)
 
     def _move_head(self, entry: Entry, target: str) -> None:
         found = self._resolve(target)
@@ -239,10 +242,10 @@ class Tree:
             self._report(entry, "orphan", f"it moves the head to {target}, which does not stand before it")
 
     def _resolve(self, name: str | None) -> str | None:
-        """The link that an id names: itself, or the link that a fact speaks about."""
+        """The node that an id names: itself, or the node that an annotation speaks about."""
         if name is None:
             return None
-        return name if name in self.links else self._speaks_of.get(name) or None
+        return name if name in self.nodes else self._speaks_of.get(name) or None
 
     def _report(self, entry: Entry, kind: DamageKind, reason: str) -> None:
         digest = digest_of(entry.raw)
@@ -251,37 +254,39 @@ class Tree:
     # ── asking ───────────────────────────────────────────────────────────────────────────────────
 
     def find(self, entry_id: str) -> str:
-        """The link that an id names, or `NotFound`."""
+        """The node that an id names, or `NotFound`."""
         found = self._resolve(entry_id)
         if found is None:
             raise NotFound(f"no entry {entry_id} in this session")
         return found
 
     def entry(self, entry_id: str) -> Entry | None:
-        """A link or fact by its id."""
+        """A node or annotation by its id."""
         if entry_id not in self._speaks_of:
-            return self.links.get(entry_id)
-        facts = self._facts.get(self._speaks_of[entry_id], ())
-        return next((fact for fact in facts if fact.id == entry_id), None)
+            return self.nodes.get(entry_id)
+        annotations = self._annotations.get(self._speaks_of[entry_id], ())
+        return next((annotation for annotation in annotations if annotation.id == entry_id), None)
 
     def branch(self, at: str | None = None) -> Branch:
-        """The branch that ends at a link (default: the head)."""
+        """The branch that ends at a node (default: the head)."""
         path = [*self._walk(self.find(at) if at is not None else self.head)][::-1]
-        inherited = sum(link in self._inherited for link in path) if self._inherited else 0
-        facts = [fact for link in path for fact in self._facts.get(link, ())]
+        inherited = sum(node in self._inherited for node in path) if self._inherited else 0
+        annotations = [annotation for node in path for annotation in self._annotations.get(node, ())]
         return Branch(
-            links=tuple([self.links[link] for link in path]),
-            facts=tuple(sorted(self._own(facts), key=_seq)),
+            nodes=tuple([self.nodes[node] for node in path]),
+            annotations=tuple(sorted(self._own(annotations), key=_seq)),
             inherited=inherited,
-            inherited_facts=tuple(fact for fact in facts if fact.id in self._inherited) if inherited else (),
+            inherited_annotations=tuple(annotation for annotation in annotations if annotation.id in self._inherited)
+            if inherited
+            else (),
             scar=self.scar,
             holes=self._holes_on(path) if self._holes or self._inherited_holes or self._naming_lost else (),
         )
 
     def _holes_on(self, path: list[str]) -> tuple[Damage, ...]:
         """The places where entries of a branch may be lost: those since its last compaction."""
-        folds = [self.links[link] for link in path if link not in self._inherited]
-        last = next((link for link in reversed(folds) if isinstance(link.value, Compaction)), None)
+        folds = [self.nodes[node] for node in path if node not in self._inherited]
+        last = next((node for node in reversed(folds) if isinstance(node.value, Compaction)), None)
         start = last.offset if last is not None else -1
         own = [*self._holes.values(), *(lost_reply(entry) for entry in self._naming_lost)]
         since = sorted((hole for hole in own if hole.offset > start), key=lambda hole: hole.offset)
@@ -290,30 +295,30 @@ class Tree:
     def _own(self, entries: list[Entry]) -> list[Entry]:
         return [entry for entry in entries if entry.id not in self._inherited] if self._inherited else entries
 
-    def parent(self, link: str) -> str | None:
-        """The link before this one on its branch."""
-        return self._parents[link]
+    def parent(self, node: str) -> str | None:
+        """The node before this one on its branch."""
+        return self._parents[node]
 
-    def children(self, link: str) -> tuple[str, ...]:
-        """The links under this one, oldest first."""
-        first = self._first_child.get(link)
-        return () if first is None else (first, *self._other_children.get(link, ()))
+    def children(self, node: str) -> tuple[str, ...]:
+        """The nodes under this one, oldest first."""
+        first = self._first_child.get(node)
+        return () if first is None else (first, *self._other_children.get(node, ()))
 
     def leaves(self) -> tuple[str, ...]:
-        """Links without children, oldest first."""
-        return tuple(link for link in self.links if link not in self._first_child)
+        """Nodes without children, oldest first."""
+        return tuple(node for node in self.nodes if node not in self._first_child)
 
-    def facts(self, link: str) -> tuple[Entry, ...]:
-        """What is said about a link, oldest first."""
-        return tuple(self._facts.get(link, ()))
+    def annotations(self, node: str) -> tuple[Entry, ...]:
+        """What is said about a node, oldest first."""
+        return tuple(self._annotations.get(node, ()))
 
-    def is_inherited(self, link: str) -> bool:
-        """Whether a link belongs to the session this one was forked from."""
-        return link in self._inherited
+    def is_inherited(self, node: str) -> bool:
+        """Whether a node belongs to the session this one was forked from."""
+        return node in self._inherited
 
-    def own_links(self) -> Iterator[Entry]:
-        """The links of this session itself, in the order of the log; the first is its session entry."""
-        return (link for link in self.links.values() if link.id not in self._inherited)
+    def own_nodes(self) -> Iterator[Entry]:
+        """The nodes of this session itself, in the order of the log; the first is its session entry."""
+        return (node for node in self.nodes.values() if node.id not in self._inherited)
 
     def own_of(self, kind: type[Body]) -> Sequence[Entry]:
         """The entries of one of the indexed types that this session itself holds, in the order of the log."""
@@ -322,12 +327,12 @@ class Tree:
     @property
     def card(self) -> Session:
         """What the session's first line says of it; says nothing where that line cannot be read."""
-        return next((link.value for link in self.own_links() if isinstance(link.value, Session)), Session())
+        return next((node.value for node in self.own_nodes() if isinstance(node.value, Session)), Session())
 
     def own(self) -> list[Entry]:
         """Every entry of this session itself that the tree holds, in the order of the log."""
-        facts = (fact for facts in self._facts.values() for fact in facts)
-        return sorted(self._own([*self.links.values(), *facts]), key=_seq)
+        annotations = (annotation for annotations in self._annotations.values() for annotation in annotations)
+        return sorted(self._own([*self.nodes.values(), *annotations]), key=_seq)
 
     def _walk(self, at: str | None) -> Iterator[str]:
         while at is not None:
@@ -358,7 +363,7 @@ def lost_reply(entry: Entry) -> Damage:
 
 
 def subject(value: Body) -> str | None:
-    """What a fact names besides its parent, and speaks about wherever it hangs: a tool that was begun is begun."""
+    """The entry that an annotation names besides its parent: it belongs to that one, wherever it was appended."""
     field = _SUBJECTS.get(type(value))
     named: str | None = getattr(value, field) if field is not None else None
     return named

@@ -159,7 +159,7 @@ def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-# ── from links to messages ───────────────────────────────────────────────────────────────────────
+# ── from nodes to messages ───────────────────────────────────────────────────────────────────────
 
 _Item = tuple[str, ContextMessage]
 
@@ -171,40 +171,40 @@ def _items(branch: Branch) -> tuple[list[_Item], list[_Item]]:
     if part.compaction is not None and part.compaction.summary:
         summary = ContextMessage(role="user", content=(Text(text=part.compaction.summary),))
         fold.append((part.compaction.id, summary))
-    return fold, [item for group in _groups(part.links) for item in group]
+    return fold, [item for group in _groups(part.nodes) for item in group]
 
 
-def _groups(links: Sequence[Entry]) -> list[list[_Item]]:
+def _groups(nodes: Sequence[Entry]) -> list[list[_Item]]:
     """Each message with the results that answer it, which stand right behind it though somebody has spoken since.
 
     Providers take it in no other order. A result without its call is left out.
     """
     groups: list[list[_Item]] = []
     asking: dict[tuple[str | None, str | None], list[_Item]] = {}
-    for link in links:
-        message = _message(link)
+    for node in nodes:
+        message = _message(node)
         if message is None:
             continue
         if message.role == "toolResult":
             call = message.tool_call_id
-            group = asking.get((_answered(link), call)) or asking.get((None, call)) or []
+            group = asking.get((_answered(node), call)) or asking.get((None, call)) or []
         else:
             groups.append(group := [])
-        group.append((link.id, message))
+        group.append((node.id, message))
         for part in message.content:
             if isinstance(part, ToolCall):
-                asking[link.id, part.id] = asking[None, part.id] = group
+                asking[node.id, part.id] = asking[None, part.id] = group
     return groups
 
 
-def _answered(link: Entry) -> str | None:
+def _answered(node: Entry) -> str | None:
     """The reply that a result names."""
-    said = link.value.message if isinstance(link.value, Message) else None
+    said = node.value.message if isinstance(node.value, Message) else None
     return said.reply_id if isinstance(said, ToolResult) else None
 
 
-def _message(link: Entry) -> ContextMessage | None:
-    value = link.value
+def _message(node: Entry) -> ContextMessage | None:
+    value = node.value
     if isinstance(value, Message):
         return _with_content(_handed(value.message))
     if isinstance(value, Custom) and value.in_context:

@@ -73,7 +73,7 @@ def notice_data(found: Losses) -> JsonObject:
 
 def _told(branch: Branch) -> set[str]:
     """The holes that earlier notices of the branch name."""
-    notices = [link.value for link in branch.links if isinstance(link.value, Custom)]
+    notices = [node.value for node in branch.nodes if isinstance(node.value, Custom)]
     return {ref for notice in notices if notice.custom_type == DAMAGE_NOTICE for ref in _refs_in(notice.data)}
 
 
@@ -90,8 +90,8 @@ def _ref(session: object, offset: object, digest: object) -> str:
 
 def _is_lost(tree: Tree, reply_id: str | None) -> bool:
     """Whether an id names a reply that cannot be read."""
-    link = tree.links.get(reply_id) if reply_id is not None else None
-    is_reply = link is not None and isinstance(link.value, Message) and isinstance(link.value.message, Reply)
+    node = tree.nodes.get(reply_id) if reply_id is not None else None
+    is_reply = node is not None and isinstance(node.value, Message) and isinstance(node.value.message, Reply)
     return reply_id is not None and not is_reply
 
 

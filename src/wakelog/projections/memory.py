@@ -6,4 +6,4 @@ from wakelog.log.tree import Branch
 
 def memory(branch: Branch) -> tuple[str, ...]:
     """The summaries of a branch, oldest first. Needs the whole branch: a tail holds only the last one."""
-    return tuple(link.value.summary for link in branch.links if isinstance(link.value, Compaction))
+    return tuple(node.value.summary for node in branch.nodes if isinstance(node.value, Compaction))

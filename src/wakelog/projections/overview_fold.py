@@ -1,7 +1,7 @@
 """The overview of a session, folded entry by entry: for logs that are too long to be held as a tree.
 
 `overview` asks a tree; these folds give the same answer from a stream, and hold only what is open, what waits, and the
-settings in force. They need the outline of the log, because which links are on the branch of the head is known only
+settings in force. They need the outline of the log, because which nodes are on the branch of the head is known only
 when all lines have been read.
 """
 
@@ -17,7 +17,7 @@ from wakelog.projections.state import (
     SessionState,
     carried_branch,
     carried_session,
-    step_link,
+    step_node,
     step_session,
 )
 from wakelog.projections.uptime import Uptime, UptimeFold
@@ -56,7 +56,7 @@ class FirstFold:
         self._last_seq = -1
 
     def add(self, entry: Entry, *, is_placed: bool) -> None:
-        """Takes in the next entry of the session's own that is no repetition. `is_placed`: it hangs on a link."""
+        """Takes in the next entry of the session's own that is no repetition. `is_placed`: it hangs on a node."""
         if self.card is None and isinstance(entry.value, Session):
             self.card = entry.value
         self.is_ordered = self.is_ordered and entry.seq > self._last_seq
@@ -67,7 +67,7 @@ class FirstFold:
 
 
 class TalkFold:
-    """The links of the head's branch, in their order: settings, the end of the talk, tool calls without a result."""
+    """The nodes of the head's branch, in their order: settings, the end of the talk, tool calls without a result."""
 
     def __init__(self, outline: Outline, path: bytearray) -> None:
         self.state = BranchState()
@@ -84,33 +84,33 @@ class TalkFold:
         # calls count, so older ones are held too.
         self._asked: dict[str, list[tuple[int, int]]] = {}
 
-    def add(self, link: Entry, number: int) -> None:
-        """Takes in the next link."""
-        value = link.value
+    def add(self, node: Entry, number: int) -> None:
+        """Takes in the next node."""
+        value = node.value
         if isinstance(value, Compaction):
             self._first_kept = self._kept_by(value, number)
         if isinstance(value, Compaction) and value.state is not None:
-            self._begin_at(link, value, number)
+            self._begin_at(node, value, number)
         else:
-            step_link(self.state, link)
+            step_node(self.state, node)
         if isinstance(value, Message):
             self._count_calls(value, number)
-        self.head, self.ends_in_session = link.id, isinstance(value, Session)
+        self.head, self.ends_in_session = node.id, isinstance(value, Session)
 
-    def _begin_at(self, link: Entry, fold: Compaction, number: int) -> None:
+    def _begin_at(self, node: Entry, fold: Compaction, number: int) -> None:
         own = number >= self._outline.inherited
         assert fold.state is not None
         self.state = carried_branch(fold.state, own=own)
         self.state.answers += fold.call_id is not None
         if own:
             self.carried = carried_branch(fold.state, own=True)
-            self.start, self.since = number, link.seq
+            self.start, self.since = number, node.seq
 
     def _kept_by(self, fold: Compaction, number: int) -> int:
-        """The first link that counts behind a fold; see `active`."""
+        """The first node that counts behind a fold; see `active`."""
         kept = fold.first_kept_entry_id
         found = self._outline.number(kept) if kept is not None else NONE
-        is_kept = found != NONE and found <= number and self._outline.is_link(found) and self._path[found]
+        is_kept = found != NONE and found <= number and self._outline.is_node(found) and self._path[found]
         return found if is_kept else number
 
     def _count_calls(self, value: Message, number: int) -> None:
@@ -139,7 +139,7 @@ class TalkFold:
 
 
 class OpenFold:
-    """What is open on the head's branch, from the session's own links and facts there, in the order of their seq."""
+    """Open work on the branch of the head, from the session's own entries on it, in the order of their seq."""
 
     def __init__(self, outline: Outline, path: bytearray, begun: BranchState) -> None:
         self._outline = outline
@@ -167,54 +167,54 @@ class OpenFold:
 
 
 class BranchFold:
-    """What holds at the end of a path. Feed it the entries of the path by number, inherited links first.
+    """What holds at the end of a path. Feed it the entries of the path by number, inherited nodes first.
 
     Where the entries of a log do not stand in the order of their seq (`is_ordered` is false), those that `is_open_work`
     names must be fed to `add_open` too: in that order, and after all of them were fed to `add`.
     """
 
-    def __init__(self, outline: Outline, link: int, *, is_ordered: bool) -> None:
-        self.path = outline.path(link)
+    def __init__(self, outline: Outline, node: int, *, is_ordered: bool) -> None:
+        self.path = outline.path(node)
         self.talk = TalkFold(outline, self.path)
         self.is_cut = False
         self._is_asked = False
         self._is_ordered = is_ordered
         self._outline = outline
-        self._tip = link
+        self._tip = node
         self._open = OpenFold(outline, self.path, self.talk.carried)
 
     def is_on_path(self, number: int) -> bool:
-        """Whether an entry is a link of the path, or a fact about one."""
-        link = self._outline.link_of(number)
-        return link != NONE and bool(self.path[link])
+        """Whether an entry is a node of the path, or an annotation about one."""
+        node = self._outline.node_of(number)
+        return node != NONE and bool(self.path[node])
 
     def add(self, number: int, entry: Entry) -> None:
         """Takes in the next entry of the path."""
         start = self.talk.start
-        if entry.is_link:
+        if entry.is_node:
             self.talk.add(entry, number)
         elif isinstance(entry.value, Call):
-            self._count_request(entry.value, self._outline.link_of(number))
+            self._count_request(entry.value, self._outline.node_of(number))
         if self.talk.start != start:
             self._open = OpenFold(self._outline, self.path, self.talk.carried)
         elif self._is_ordered and number >= self._outline.inherited:
             self._open.add(entry.value)
 
-    def _count_request(self, call: Call, link: int) -> None:
+    def _count_request(self, call: Call, node: int) -> None:
         """A request that hangs on the tip: nothing has followed it."""
-        self._is_asked = self._is_asked or link == self._tip
+        self._is_asked = self._is_asked or node == self._tip
         if call.purpose == "reply" and call.parent_id is not None:
             self.is_cut = self.is_cut or key_of(call.parent_id) == self._outline.key(self._tip)
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the tip is known to be a link of the session's own with nothing under way."""
+        """Whether the tip is known to be a node of the session's own with nothing under way."""
         is_own = self._tip >= self._outline.inherited and self._tip != NONE and not self.talk.ends_in_session
         return is_own and not self._is_asked and not self.talk.open_calls
 
     def is_open_work(self, number: int, entry: Entry) -> bool:
         """Whether an entry counts for what is open: no compaction has carried that yet."""
-        return number > self.talk.start if entry.is_link else entry.seq > self.talk.since
+        return number > self.talk.start if entry.is_node else entry.seq > self.talk.since
 
     def add_open(self, entry: Entry) -> None:
         """Takes in the next entry, in the order of seq, of a log that has another order."""

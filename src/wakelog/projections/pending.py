@@ -33,7 +33,7 @@ class OpenCall(msgspec.Struct, frozen=True):
     ours: bool
     """Whether a call of this very session made the reply: only then may the tool be run."""
     started: int = 0
-    """How often it was begun: the number of `tool_started` facts."""
+    """How often it was begun: the number of `tool_started` annotations."""
     replay: Replay | None = None
     """What the last beginning said may happen if nobody knows whether it ran."""
     intent: JsonObject = {}
@@ -88,12 +88,12 @@ def is_under_way(branch: Branch) -> bool:
 def open_calls(branch: Branch) -> tuple[OpenCall, ...]:
     """The tool calls of the active stretch that have no result, in the order they were asked."""
     asked: list[tuple[Entry, ToolCall]] = []
-    for link in active(branch).links:
-        if not isinstance(link.value, Message):
+    for node in active(branch).nodes:
+        if not isinstance(node.value, Message):
             continue
-        said = link.value.message
+        said = node.value.message
         if isinstance(said, Reply):
-            asked += [(link, call) for call in said.calls]
+            asked += [(node, call) for call in said.calls]
         elif isinstance(said, ToolResult):
             _close(asked, said)
     return tuple(_open_call(branch, reply, call) for reply, call in asked)
@@ -112,8 +112,8 @@ def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
     waits = decided = child = replay = None
     started, shown, ours, rerun = 0, Said(), False, False
     intent: JsonObject = {}
-    for fact in branch.facts:
-        match fact.value:
+    for annotation in branch.annotations:
+        match annotation.value:
             case Call(reply_id=reply.id, parent_id=parent, purpose=purpose) if parent == reply.value.parent_id:
                 ours, rerun = True, rerun or purpose == "rerun"
             case ToolStarted(reply_id=reply.id, tool_call_id=call.id, replay=word, intent=meant):
@@ -123,14 +123,14 @@ def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
             case Partial(reply_id=reply.id, tool_call_id=call.id, content=content):
                 shown = Said(content=content)
             case Attention(reply_id=reply.id, tool_call_id=call.id):
-                waits = fact.id
+                waits = annotation.id
             case AttentionResolved(attention_id=answered) if answered == waits:
-                decided = fact.id
+                decided = annotation.id
             case Spawned(reply_id=reply.id, tool_call_id=call.id, child_session=session):
                 child = session
     # A call of another session is never run here; that it was begun there must still be said.
-    started += sum(_is_beginning(fact, reply.id, call.id) for fact in branch.inherited_facts)
-    inherited = reply.id in {link.id for link in branch.links[: branch.inherited]}
+    started += sum(_is_beginning(annotation, reply.id, call.id) for annotation in branch.inherited_annotations)
+    inherited = reply.id in {node.id for node in branch.nodes[: branch.inherited]}
     return OpenCall(
         reply_id=reply.id,
         call=call,
@@ -145,7 +145,8 @@ def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
         decided=decided,
         child=child,
         rerun=rerun,
-        recorded=not ours and not any(_is_call_for(fact, reply.id) for fact in branch.inherited_facts),
+        recorded=not ours
+        and not any(_is_call_for(annotation, reply.id) for annotation in branch.inherited_annotations),
     )
 
 
@@ -153,24 +154,26 @@ def _blob_of(parts: tuple[AnyPart, ...]) -> BlobRef | None:
     return next((part.blob for part in parts if isinstance(part, Text) and part.blob is not None), None)
 
 
-def _is_call_for(fact: Entry, reply_id: str) -> bool:
-    return isinstance(fact.value, Call) and fact.value.reply_id == reply_id
+def _is_call_for(annotation: Entry, reply_id: str) -> bool:
+    return isinstance(annotation.value, Call) and annotation.value.reply_id == reply_id
 
 
-def _is_beginning(fact: Entry, reply_id: str, call_id: str) -> bool:
-    match fact.value:
+def _is_beginning(annotation: Entry, reply_id: str, call_id: str) -> bool:
+    match annotation.value:
         case ToolStarted(reply_id=named, tool_call_id=called):
             return (named, called) == (reply_id, call_id)
     return False
 
 
 def _cut(branch: Branch) -> str | None:
-    """The last call for a reply that nothing has followed: it hangs on the last link."""
+    """The last call for a reply that nothing has followed: it hangs on the last node."""
     if branch.tip is None:
         return None
     calls = [
-        fact
-        for fact in branch.facts
-        if isinstance(fact.value, Call) and fact.value.purpose == "reply" and fact.value.parent_id == branch.tip.id
+        annotation
+        for annotation in branch.annotations
+        if isinstance(annotation.value, Call)
+        and annotation.value.purpose == "reply"
+        and annotation.value.parent_id == branch.tip.id
     ]
     return calls[-1].id if calls else None

@@ -78,7 +78,7 @@ def _placed(entry: Entry) -> Queued:
 
 def taken_up(tree: Tree) -> set[str]:
     """The queued messages that a prompt names, on whatever branch; compactions of rules 1 name some of them."""
-    return {name for link in tree.own_links() for name in _taken_by(link.value)}
+    return {name for node in tree.own_nodes() for name in _taken_by(node.value)}
 
 
 def _taken_by(value: Body) -> tuple[str, ...]:

@@ -112,12 +112,12 @@ def _worded(context: Context) -> list[tuple[str, bytes]]:
 
 def _dropped(one: Context, two: Context, branch: Branch) -> tuple[Dropped, ...]:
     there = set(two.entry_ids)
-    whole, links = set(build_context(branch).entry_ids), {link.id for link in branch.links}
+    whole, nodes = set(build_context(branch).entry_ids), {node.id for node in branch.nodes}
 
     def why(entry: str) -> DropReason:
         if entry in whole:
             return "kept" if two.strategy == "full" else "window"
-        return "fold" if entry in links else "branch"
+        return "fold" if entry in nodes else "branch"
 
     return tuple(
         Dropped(entry=entry, why=why(entry), tokens=message_tokens(message))

@@ -83,34 +83,34 @@ class BranchState(msgspec.Struct):
 
 
 def branch_state(branch: Branch) -> BranchState:
-    """Folds a branch: settings from all its links, what is open from this session's own entries."""
+    """Folds a branch: settings from all its nodes, what is open from this session's own entries."""
     state, start, since = BranchState(), 0, -1
-    for at in range(len(branch.links) - 1, -1, -1):
-        value = branch.links[at].value
+    for at in range(len(branch.nodes) - 1, -1, -1):
+        value = branch.nodes[at].value
         if isinstance(value, Compaction) and value.state is not None:
             own = at >= branch.inherited
             state, start = carried_branch(value.state, own=own), at + 1
             # What it carries is from before it; the call for its summary has ended in it.
-            state.answers += _is_answer(branch.links[at])
-            since = branch.links[at].seq if own else -1
+            state.answers += _is_answer(branch.nodes[at])
+            since = branch.nodes[at].seq if own else -1
             break
-    for link in branch.links[start:]:
-        step_link(state, link)
+    for node in branch.nodes[start:]:
+        step_node(state, node)
     state.answers += _failed_folds(branch, start, since)
-    own_links = branch.links[max(branch.inherited, start) :]
-    facts = (fact for fact in branch.facts if fact.seq > since)
-    _fold_open(state, sorted((*own_links, *facts), key=lambda entry: entry.seq))
+    own_nodes = branch.nodes[max(branch.inherited, start) :]
+    annotations = (annotation for annotation in branch.annotations if annotation.seq > since)
+    _fold_open(state, sorted((*own_nodes, *annotations), key=lambda entry: entry.seq))
     return state
 
 
-def step_link(state: BranchState, link: Entry) -> None:
-    """What one more link changes. What is open is folded apart, see `OpenWork`."""
-    if type(link.value) is Message:
-        _step_message(state, link.value.message)
+def step_node(state: BranchState, node: Entry) -> None:
+    """What one more node changes. What is open is folded apart, see `OpenWork`."""
+    if type(node.value) is Message:
+        _step_message(state, node.value.message)
     else:
-        _step_settings(state, link)
-        state.ends_in = _ending(link) or state.ends_in
-        state.answers += _is_answer(link)
+        _step_settings(state, node)
+        state.ends_in = _ending(node) or state.ends_in
+        state.answers += _is_answer(node)
 
 
 def carried_branch(fold: FoldState, *, own: bool) -> BranchState:
@@ -133,7 +133,7 @@ def carried_branch(fold: FoldState, *, own: bool) -> BranchState:
 
 
 def _step_message(state: BranchState, said: AnyMessage) -> None:
-    """Nearly every link there is."""
+    """Nearly every node there is."""
     if isinstance(said, Reply):
         state.ends_in, state.steps = "reply", state.steps + 1
         state.answers += said.call_id is not None
@@ -146,8 +146,8 @@ def _step_message(state: BranchState, said: AnyMessage) -> None:
         state.ends_in, state.steps = "prompt", 0
 
 
-def _ending(link: Entry) -> str | None:
-    match link.value:
+def _ending(node: Entry) -> str | None:
+    match node.value:
         case Cancelled():
             return "cancelled"
         case Failed(error=error):
@@ -155,23 +155,23 @@ def _ending(link: Entry) -> str | None:
     return None
 
 
-def _is_answer(link: Entry) -> bool:
-    match link.value:
+def _is_answer(node: Entry) -> bool:
+    match node.value:
         case Failed(call_id=str()) | Compaction(call_id=str()):
             return True
     return False
 
 
 def _failed_folds(branch: Branch, start: int, since: int) -> int:
-    """Calls for a summary that came to nothing leave no link; a fact says so."""
-    here = {link.id for link in branch.links[max(0, start - 1) : branch.inherited]}
-    inherited = [fact for fact in branch.inherited_facts if fact.value.parent_id in here]
-    facts = (*inherited, *(fact for fact in branch.facts if fact.seq > since))
-    return sum(type(fact.value) is Partial and fact.value.error is not None for fact in facts)
+    """Calls for a summary that came to nothing leave no node; an annotation says so."""
+    here = {node.id for node in branch.nodes[max(0, start - 1) : branch.inherited]}
+    inherited = [annotation for annotation in branch.inherited_annotations if annotation.value.parent_id in here]
+    annotations = (*inherited, *(annotation for annotation in branch.annotations if annotation.seq > since))
+    return sum(type(annotation.value) is Partial and annotation.value.error is not None for annotation in annotations)
 
 
-def _step_settings(state: BranchState, link: Entry) -> None:
-    match link.value:
+def _step_settings(state: BranchState, node: Entry) -> None:
+    match node.value:
         case Session(model=model, provider=provider, settings=settings):
             # A fork starts from what was in force where it left its parent.
             state.said_model = model or state.said_model
@@ -239,7 +239,7 @@ class OpenWork:
         """A reply is owed, a prompt takes up what it names, a result answers questions about its call."""
         said = message.message
         if isinstance(said, Reply):
-            # It is owed to the channels of the call that made it, which stands on the same link.
+            # It is owed to the channels of the call that made it, which stands on the same node.
             call = self.calls.pop(message.id, None)
             if call is not None and call.parent_id == message.parent_id:
                 self.owed.update(dict.fromkeys((message.id, channel) for channel in call.channels))

@@ -10,7 +10,7 @@ import msgspec
 
 from wakelog.log.content import AnyPart, Audio, Image, Note, Prompt, Reply, Said, Text, Thinking, ToolCall, ToolResult
 from wakelog.log.entry import (
-    AnyFact,
+    AnyAnnotation,
     Attention,
     AttentionResolved,
     Cancelled,
@@ -67,11 +67,11 @@ def transcript(
     `unsealed` is what the session's journals hold beyond its log (`turn.unsealed`); `running`: a worker writes there.
     `waiting` are those messages (at the head: `waiting_messages`); without it, those that were queued on the branch.
     """
-    links = {link.id for link in branch.links}
-    beside = Beside(results_in(branch.links), links.__contains__, unsealed=unsealed, running=running)
+    nodes = {node.id for node in branch.nodes}
+    beside = Beside(results_in(branch.nodes), nodes.__contains__, unsealed=unsealed, running=running)
     rows = stretch_rows(branch, beside)
     if waiting is None:
-        waiting = branch_state(branch).queue if branch.facts else ()
+        waiting = branch_state(branch).queue if branch.annotations else ()
     return (*rows, *queue_rows(waiting))
 
 
@@ -81,7 +81,7 @@ class Beside(msgspec.Struct):
     results: dict[tuple[str, str], Entry]
     """Which entry answers which call: (reply, call id) → result. It may stand behind the stretch."""
     is_on_branch: Callable[[str], bool]
-    """Whether an id is that of a link of the whole branch."""
+    """Whether an id is that of a node of the whole branch."""
     unsealed: Sequence[Partial] = ()
     running: bool = False
     shown: set[str] = set()
@@ -91,30 +91,30 @@ class Beside(msgspec.Struct):
 
 
 def stretch_rows(stretch: Branch, beside: Beside) -> Iterator[Row]:
-    """The rows of some links of a branch, in their order. `facts` holds all that is said about these links."""
+    """The rows of some nodes of a branch, in their order. `annotations` holds all that is said about these nodes."""
     labels, words, changes = _labels(stretch), _open_words(stretch), _changes(stretch, beside)
     cuts, outputs = _cut_replies(stretch, beside), _cut_outputs(stretch, beside.unsealed)
     state = {partial.id: "running" if beside.running else "interrupted" for partial in beside.unsealed}
-    for link in stretch.links:
-        for row in _rows(link, beside.results, beside.shown, labels.get(link.id, ())):
+    for node in stretch.nodes:
+        for row in _rows(node, beside.results, beside.shown, labels.get(node.id, ())):
             if row.kind == "call" and row.status == "open":
-                output = outputs.get((link.id, row.call_id))
+                output = outputs.get((node.id, row.call_id))
                 yield msgspec.structs.replace(
                     row,
-                    status=words.get((link.id, row.call_id), "open"),
+                    status=words.get((node.id, row.call_id), "open"),
                     text=Said(content=output.content).text if output is not None else "",
                     journal=state.get(output.id, "") if output is not None else "",
                 )
             else:
-                yield msgspec.structs.replace(row, text=changes[link.id]) if link.id in changes else row
-        for cut in cuts.get(link.id, ()):
-            row = _fact_row(cut, "cut", text=Said(content=cut.content).text)
+                yield msgspec.structs.replace(row, text=changes[node.id]) if node.id in changes else row
+        for cut in cuts.get(node.id, ()):
+            row = _annotation_row(cut, "cut", text=Said(content=cut.content).text)
             yield msgspec.structs.replace(row, journal=state.get(cut.id, ""))
 
 
 def count_messages(branch: Branch) -> int:
     """How many messages a branch has, those that a fork inherited included: what the head of a transcript says."""
-    return sum(isinstance(link.value, Message) for link in branch.links)
+    return sum(isinstance(node.value, Message) for node in branch.nodes)
 
 
 def journal_rows(unsealed: Sequence[Partial], *, running: bool) -> list[Row]:
@@ -136,7 +136,7 @@ def journal_rows(unsealed: Sequence[Partial], *, running: bool) -> list[Row]:
 
 def _changes(stretch: Branch, beside: Beside) -> dict[str, str]:
     """What each context entry brings, beside what was in force before it."""
-    records = [link.value for link in stretch.links if isinstance(link.value, ContextRecord)]
+    records = [node.value for node in stretch.nodes if isinstance(node.value, ContextRecord)]
     before = [beside.context, *records]
     beside.context = before[-1]
     return {record.id: context_words(record, last) for record, last in zip(records, before, strict=False)}
@@ -146,27 +146,27 @@ def queue_rows(waiting: Iterable[Queued]) -> Iterator[Row]:
     """The messages of people that have not been taken up yet."""
     for queued in waiting:
         if queued.message is not None and queued.mode in ("steer", "followUp"):
-            yield _fact_row(queued, "queued", text=queued.message.text, status=queued.mode)
+            yield _annotation_row(queued, "queued", text=queued.message.text, status=queued.mode)
 
 
 def _open_words(branch: Branch) -> dict[tuple[str, str], str]:
     """How far a call without a result has come: begun, or waiting for a person; else it is just open."""
     words: dict[tuple[str, str], str] = {}
     asked: dict[str, tuple[str, str]] = {}
-    for fact in branch.facts:
-        match fact.value:
+    for annotation in branch.annotations:
+        match annotation.value:
             case ToolStarted(reply_id=reply, tool_call_id=call) | Spawned(reply_id=reply, tool_call_id=call):
                 words[reply, call] = "begun"
             case Attention(reply_id=str() as reply, tool_call_id=str() as call):
                 words[reply, call] = "waiting"
-                asked[fact.id] = (reply, call)
+                asked[annotation.id] = (reply, call)
             case AttentionResolved(attention_id=answered) if answered in asked:
                 words[asked[answered]] = "decided"
     return words
 
 
 def _cut_replies(stretch: Branch, beside: Beside) -> dict[str, list[Partial]]:
-    """What was said of replies that never came to their end, by the link they were to follow."""
+    """What was said of replies that never came to their end, by the node they were to follow."""
     last = {
         partial.reply_id: partial
         for partial in _partials(stretch, beside.unsealed)
@@ -190,113 +190,116 @@ def _cut_outputs(branch: Branch, unsealed: Sequence[Partial]) -> dict[tuple[str,
 
 def _partials(branch: Branch, unsealed: Sequence[Partial]) -> list[Partial]:
     """What was cut off, in the order of the log; journals hold what came last."""
-    return [*(fact.value for fact in branch.facts if isinstance(fact.value, Partial)), *unsealed]
+    return [
+        *(annotation.value for annotation in branch.annotations if isinstance(annotation.value, Partial)),
+        *unsealed,
+    ]
 
 
-def results_in(links: Iterable[Entry]) -> dict[tuple[str, str], Entry]:
+def results_in(nodes: Iterable[Entry]) -> dict[tuple[str, str], Entry]:
     """Which entry answers which call: (reply, call id) → result."""
     found: dict[tuple[str, str], Entry] = {}
-    for key, link in answers(links):
-        found.setdefault(key, link)
+    for key, node in answers(nodes):
+        found.setdefault(key, node)
     return found
 
 
-def answers(links: Iterable[Entry]) -> Iterator[tuple[tuple[str, str], Entry]]:
-    """The results among links, each with the call it answers: (reply, call id).
+def answers(nodes: Iterable[Entry]) -> Iterator[tuple[tuple[str, str], Entry]]:
+    """The results among nodes, each with the call it answers: (reply, call id).
 
     A result that does not name its reply answers the last one with a call of that id that has no result yet.
     """
     open_ids: dict[str, str] = {}
-    for link in links:
-        match link.value:
+    for node in nodes:
+        match node.value:
             case Message(message=Reply() as reply):
-                open_ids.update((call.id, link.id) for call in reply.calls)
+                open_ids.update((call.id, node.id) for call in reply.calls)
             case Message(message=ToolResult(tool_call_id=call_id, reply_id=named)):
                 reply_id = named or open_ids.get(call_id, "")
                 if open_ids.get(call_id) == reply_id:
                     del open_ids[call_id]
-                yield (reply_id, call_id), link
+                yield (reply_id, call_id), node
 
 
 def _labels(branch: Branch) -> dict[str, tuple[str, ...]]:
     named: dict[str, str] = {}
-    for fact in (*branch.inherited_facts, *branch.facts):
-        if isinstance(fact.value, Label):
-            named[fact.value.target_id] = fact.value.label
+    for annotation in (*branch.inherited_annotations, *branch.annotations):
+        if isinstance(annotation.value, Label):
+            named[annotation.value.target_id] = annotation.value.label
     return {target: (label,) for target, label in named.items() if label}
 
 
 def _rows(
-    link: Entry, results: dict[tuple[str, str], Entry], shown: set[str], labels: tuple[str, ...]
+    node: Entry, results: dict[tuple[str, str], Entry], shown: set[str], labels: tuple[str, ...]
 ) -> Iterator[Row]:
-    for row in _rows_of(link, results, shown):
+    for row in _rows_of(node, results, shown):
         yield msgspec.structs.replace(row, labels=labels)
         labels = ()
 
 
-def _rows_of(link: Entry, results: dict[tuple[str, str], Entry], shown: set[str]) -> Iterator[Row]:
-    match link.value:
+def _rows_of(node: Entry, results: dict[tuple[str, str], Entry], shown: set[str]) -> Iterator[Row]:
+    match node.value:
         case Message(message=Reply() as reply):
-            yield from _reply_rows(link, reply, results, shown)
+            yield from _reply_rows(node, reply, results, shown)
         case Message(message=ToolResult() as result):
-            if link.id not in shown:
-                yield _result_row(link, result)
+            if node.id not in shown:
+                yield _result_row(node, result)
         case Message(message=Prompt() as said):
-            yield _row(link, "prompt", text=show_parts(said.parts))
+            yield _row(node, "prompt", text=show_parts(said.parts))
         case Message(message=Note() as said):
-            yield _row(link, "note", text=show_parts(said.parts), name=said.custom_type)
+            yield _row(node, "note", text=show_parts(said.parts), name=said.custom_type)
         case _:
-            yield _plain_row(link)
+            yield _plain_row(node)
 
 
-def _plain_row(link: Entry) -> Row:
-    """The one row of a link that is not a message."""
-    match link.value:
+def _plain_row(node: Entry) -> Row:
+    """The one row of a node that is not a message."""
+    match node.value:
         case Session(title=title, agent=agent):
-            return _row(link, "session", text=title or "", name=agent)
+            return _row(node, "session", text=title or "", name=agent)
         case Compaction(summary=summary):
-            return _row(link, "fold", text=summary)
+            return _row(node, "fold", text=summary)
         case ModelChange(model=model):
-            return _row(link, "change", name="model", text=model)
+            return _row(node, "change", name="model", text=model)
         case Setting(key=key, value=value):
-            return _row(link, "change", name=key, input=value)
+            return _row(node, "change", name=key, input=value)
         case ContextRecord():
-            return _row(link, "change", name="context")
+            return _row(node, "change", name="context")
         case Cancelled(reason=reason):
-            return _row(link, "ended", status="cancelled", text=reason)
+            return _row(node, "ended", status="cancelled", text=reason)
         case Failed(reason=reason, error=error):
             detail = error.message if error else ""
-            return _row(link, "ended", status="failed", text=": ".join(filter(None, (reason, detail))))
+            return _row(node, "ended", status="failed", text=": ".join(filter(None, (reason, detail))))
         case Custom() as custom:
             return _row(
-                link, "note", name=custom.custom_type, text=show_parts(_custom_parts(custom)), input=custom.data
+                node, "note", name=custom.custom_type, text=show_parts(_custom_parts(custom)), input=custom.data
             )
-    return _row(link, "unknown", name=link.type)
+    return _row(node, "unknown", name=node.type)
 
 
-def _reply_rows(link: Entry, reply: Reply, results: dict[tuple[str, str], Entry], shown: set[str]) -> Iterator[Row]:
+def _reply_rows(node: Entry, reply: Reply, results: dict[tuple[str, str], Entry], shown: set[str]) -> Iterator[Row]:
     for part in reply.parts:
         if isinstance(part, Thinking):
-            yield _row(link, "thinking", text=part.thinking)
+            yield _row(node, "thinking", text=part.thinking)
         elif isinstance(part, ToolCall):
-            yield _call_row(link, part, results.get((link.id, part.id)), shown)
+            yield _call_row(node, part, results.get((node.id, part.id)), shown)
         else:
-            yield _row(link, "reply", text=show_parts((part,)), name=reply.model or "")
+            yield _row(node, "reply", text=show_parts((part,)), name=reply.model or "")
 
 
-def _call_row(link: Entry, call: ToolCall, answer: Entry | None, shown: set[str]) -> Row:
+def _call_row(node: Entry, call: ToolCall, answer: Entry | None, shown: set[str]) -> Row:
     result = answer.value.message if answer is not None and isinstance(answer.value, Message) else None
     if answer is None or not isinstance(result, ToolResult):
-        return _row(link, "call", name=call.name, input=call.input, status="open", call_id=call.id)
+        return _row(node, "call", name=call.name, input=call.input, status="open", call_id=call.id)
     shown.add(answer.id)
     return msgspec.structs.replace(
-        _result_row(answer, result), kind="call", entry_id=link.id, name=call.name, input=call.input
+        _result_row(answer, result), kind="call", entry_id=node.id, name=call.name, input=call.input
     )
 
 
-def _result_row(link: Entry, result: ToolResult) -> Row:
+def _result_row(node: Entry, result: ToolResult) -> Row:
     return _row(
-        link,
+        node,
         "result",
         name=result.tool_name,
         text=show_parts(result.parts),
@@ -306,12 +309,19 @@ def _result_row(link: Entry, result: ToolResult) -> Row:
     )
 
 
-def _fact_row(fact: AnyFact, kind: str, *, text: str, status: str = "") -> Row:
-    return Row(kind=kind, entry_id=fact.id, seq=fact.seq or 0, timestamp=fact.timestamp, text=text, status=status)
+def _annotation_row(annotation: AnyAnnotation, kind: str, *, text: str, status: str = "") -> Row:
+    return Row(
+        kind=kind,
+        entry_id=annotation.id,
+        seq=annotation.seq or 0,
+        timestamp=annotation.timestamp,
+        text=text,
+        status=status,
+    )
 
 
-def _row(link: Entry, kind: str, **said: object) -> Row:
-    place = {"entry_id": link.id, "seq": link.seq, "timestamp": link.value.timestamp}
+def _row(node: Entry, kind: str, **said: object) -> Row:
+    place = {"entry_id": node.id, "seq": node.seq, "timestamp": node.value.timestamp}
     return msgspec.convert({"kind": kind, **place, **said}, Row)
 
 

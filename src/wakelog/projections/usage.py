@@ -41,7 +41,9 @@ def usage(entries: Iterable[Entry]) -> Spent:
 def usage_by_branch(tree: Tree) -> tuple[BranchSpent, ...]:
     """What each branch cost, and what would not have been spent without it."""
     branches = {leaf: tree.branch(leaf) for leaf in tree.leaves()}
-    paths = {leaf: (*branch.links, *branch.facts, *branch.inherited_facts) for leaf, branch in branches.items()}
+    paths = {
+        leaf: (*branch.nodes, *branch.annotations, *branch.inherited_annotations) for leaf, branch in branches.items()
+    }
     holders = Counter(entry.id for path in paths.values() for entry in path)
     return tuple(
         BranchSpent(leaf, usage(path), usage(entry for entry in path if holders[entry.id] == 1))

@@ -91,9 +91,9 @@ def _blobs_named(session: Session) -> list[str]:
 
 def _entries(session: Session) -> Iterator[Entry]:
     tree = session.tree
-    yield from tree.links.values()
-    for link in tree.links:
-        yield from tree.facts(link)
+    yield from tree.nodes.values()
+    for node in tree.nodes:
+        yield from tree.annotations(node)
 
 
 def _read_through(session: Session) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Folding: the model is asked for a summary, and if that wins anything it stands for what came before.
+"""Compaction: the model is asked for a summary, which then stands for the entries before it.
 
-A summary that fails, is empty, or is no shorter than what it replaces changes nothing: a fact keeps what came and
-why it was no use, and the table counts it, so that folding cannot go round in circles.
+A summary that fails, is empty, or is no shorter than what it replaces changes nothing. An annotation records the answer
+and the reason; the decision table counts these annotations, so that compaction is not tried again and again.
 """
 
 import contextlib

@@ -68,13 +68,16 @@ def _report(step: Step, error: Exception) -> FaultReport:
 
 def attempt_of(branch: Branch, reply_id: str) -> int:
     """How many calls were made for a reply."""
-    calls = sum(isinstance(fact.value, Call) and fact.value.reply_id == reply_id for fact in branch.facts)
+    calls = sum(
+        isinstance(annotation.value, Call) and annotation.value.reply_id == reply_id
+        for annotation in branch.annotations
+    )
     return max(1, calls)
 
 
 def _text(step: Step, reply_id: str) -> str:
     """The words of a reply, which may stand before the last fold."""
-    link = step.tree.links.get(reply_id) or step.session.read().tree.links.get(reply_id)
-    if link is None or not isinstance(link.value, Message) or not isinstance(link.value.message, Reply):
+    node = step.tree.nodes.get(reply_id) or step.session.read().tree.nodes.get(reply_id)
+    if node is None or not isinstance(node.value, Message) or not isinstance(node.value.message, Reply):
         return ""
-    return link.value.message.text
+    return node.value.message.text

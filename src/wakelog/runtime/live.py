@@ -179,11 +179,11 @@ async def send(world: World, errand: Errand) -> Outcome | None:
 
 def _brief(child: Session, errand: Errand, blobs: Blobs) -> None:
     """What the child begins with; each part once, however often it is sent."""
-    links = child.branch().links
-    if errand.context is not None and not any(isinstance(link.value, ContextRecord) for link in links):
+    nodes = child.branch().nodes
+    if errand.context is not None and not any(isinstance(node.value, ContextRecord) for node in nodes):
         record = _handed_down(errand.context)
         child.append(record if errand.other is None else _of_another(errand.other, record, errand.cwd, blobs))
-    if not any(isinstance(link.value, Message) and isinstance(link.value.message, Prompt) for link in links):
+    if not any(isinstance(node.value, Message) and isinstance(node.value.message, Prompt) for node in nodes):
         child.append(Message(message=Prompt(content=(Text(text=errand.prompt),))))
 
 
@@ -235,7 +235,7 @@ def _server(tool: Mapping[str, Any]) -> Any:
 def _came_to(branch: Branch, report: Report) -> Outcome:
     """The outcome of a child at rest: its last reply, or how it failed."""
     if isinstance(report.decision, Rest) and report.decision.outcome != "done":
-        faults = [link.value for link in branch.links if isinstance(link.value, Failed)]
+        faults = [node.value for node in branch.nodes if isinstance(node.value, Failed)]
         message = faults[-1].error.message if faults and faults[-1].error else report.decision.outcome
         return Outcome(words.CHILD_FAILED.format(message=message), is_error=True)
     return Outcome(report.text or words.CHILD_SILENT, is_error=not report.text)

@@ -81,10 +81,10 @@ def _planned(branch: Branch) -> str | None:
 def _place(branch: Branch, keep: str) -> str | None:
     """The first message the model sees from `keep` on; None if it is the first of all."""
     context = build_context(branch)
-    links = [link.id for link in branch.links]
-    if keep not in links:
+    nodes = [node.id for node in branch.nodes]
+    if keep not in nodes:
         raise UsageError(f"{keep} is not on the active branch", hint="keep from an entry that is")
-    later = set(links[links.index(keep) :])
+    later = set(nodes[nodes.index(keep) :])
     at = next((at for at, entry_id in enumerate(context.entry_ids) if entry_id in later), None)
     if at is None:
         raise UsageError(f"the model sees nothing from {keep} on", hint="keep from a message")

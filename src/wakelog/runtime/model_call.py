@@ -63,9 +63,9 @@ def _occasion(step: Step) -> Occasion:
 
 def _last_prompt(step: Step) -> tuple[str, Prompt]:
     """What was said last, and the id of the turn it began."""
-    for link in reversed(step.branch.links):
-        if isinstance(link.value, Message) and isinstance(link.value.message, Prompt):
-            return link.id, link.value.message
+    for node in reversed(step.branch.nodes):
+        if isinstance(node.value, Message) and isinstance(node.value.message, Prompt):
+            return node.id, node.value.message
     return "", Prompt()
 
 

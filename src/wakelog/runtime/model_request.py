@@ -78,4 +78,6 @@ def context_at(tree: Tree, call: Call) -> tuple[Context, int]:
 def seen_by(tree: Tree, call: Call) -> Branch:
     """The branch as it was when a call was made: what was appended later is left out."""
     branch = tree.branch(call.parent_id)
-    return msgspec.structs.replace(branch, facts=tuple(fact for fact in branch.facts if fact.seq < (call.seq or 0)))
+    return msgspec.structs.replace(
+        branch, annotations=tuple(annotation for annotation in branch.annotations if annotation.seq < (call.seq or 0))
+    )

@@ -60,7 +60,10 @@ def take_up(step: Step, decision: TakeUp) -> None:
 
 def cancel(step: Step, decision: Cancel) -> None:
     """Ends the turn, with what there is of a reply. Calls still open are settled by the steps that follow."""
-    cut = next((fact.value for fact in step.branch.facts if fact.id == step.verdict.sight.open.cut), None)
+    cut = next(
+        (annotation.value for annotation in step.branch.annotations if annotation.id == step.verdict.sight.open.cut),
+        None,
+    )
     end_turn(step, decision.queued, step.said_of(cut.reply_id) if isinstance(cut, Call) else "")
 
 

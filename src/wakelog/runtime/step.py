@@ -3,7 +3,7 @@
 Rule 1: the first entry of a step stands right behind the entries it was decided on, or not at all; then the
 session decides again. So a decision is a function of the log before it, for everybody, for ever.
 Rule 2: what a step has begun, it writes down: later entries of the same step go in whatever was said in
-between, and a link that has lost its place becomes a fork rather than being lost.
+between, and a node that has lost its place becomes a fork rather than being lost.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from wakelog.decide.clip import clip, storable
 from wakelog.decide.policy import Policy, Reasoning
 from wakelog.decide.table import Verdict, decide
 from wakelog.log.content import Said, Usage
-from wakelog.log.entry import AnyFact, AnyLink, Compaction, Entry, Link, Partial
+from wakelog.log.entry import AnyAnnotation, AnyNode, Compaction, Entry, Node, Partial
 from wakelog.log.entry import Session as SessionEntry
 from wakelog.log.times import iso, parse_ms
 from wakelog.log.tree import Branch, Tree
@@ -108,7 +108,7 @@ class Step:
 
     def said_of(self, reply_id: str) -> str:
         """The words there are of a reply that was cut off."""
-        sealed = [fact.value for fact in self.branch.facts if isinstance(fact.value, Partial)]
+        sealed = [annotation.value for annotation in self.branch.annotations if isinstance(annotation.value, Partial)]
         content = next((partial.content for partial in reversed(sealed) if partial.reply_id == reply_id), ())
         return Said(content=content).text
 
@@ -116,8 +116,8 @@ class Step:
         """The time."""
         return self.world.clock.now_ms()
 
-    def write(self, body: AnyLink | AnyFact, *, about: str | None = None, now_ms: int | None = None) -> Entry:
-        """Appends an entry of this step: a link at the step's place on its branch, a fact `about` a link."""
+    def write(self, body: AnyNode | AnyAnnotation, *, about: str | None = None, now_ms: int | None = None) -> Entry:
+        """Appends an entry of this step: a node at the step's place on its branch, an annotation `about` a node."""
         stamp = iso(self.now_ms() if now_ms is None else now_ms)
         entry = self.session.append(
             msgspec.structs.replace(body, timestamp=stamp),
@@ -138,7 +138,7 @@ class Step:
 
     def _wrote(self, entry: Entry) -> None:
         self.begun = True
-        if isinstance(entry.value, Link):
+        if isinstance(entry.value, Node):
             self.tip = entry.id
 
 

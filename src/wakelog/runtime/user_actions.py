@@ -105,23 +105,23 @@ def retry(session: Session) -> Entry:
     if not has_failed(session):
         raise Conflict(f"the last turn of {session.name} did not fail", hint="say something, or wake it")
     # The failures may stand before a fold, and so before what a session reads of its log.
-    links = session.read().tree.branch().links
-    first = _first_failure(links)
-    place = links[first - 1].id
+    nodes = session.read().tree.branch().nodes
+    first = _first_failure(nodes)
+    place = nodes[first - 1].id
     # It stands there before the head is moved: nobody may try again without it.
-    for link in links[first:]:
-        if isinstance(link.value, _Setting):
-            place = session.append(_bare(link.value), at=place, fork=True).id
+    for node in nodes[first:]:
+        if isinstance(node.value, _Setting):
+            place = session.append(_bare(node.value), at=place, fork=True).id
     return session.move_head(place, reason="retry")
 
 
-def _first_failure(links: Sequence[Entry]) -> int:
+def _first_failure(nodes: Sequence[Entry]) -> int:
     """Where the failures begin that the last turn ended in; settings may stand between them."""
-    first = max(at for at, link in enumerate(links) if isinstance(link.value, Failed))
+    first = max(at for at, node in enumerate(nodes) if isinstance(node.value, Failed))
     for at in range(first, 0, -1):
-        if not isinstance(links[at].value, Failed | _Setting):
+        if not isinstance(nodes[at].value, Failed | _Setting):
             break
-        first = at if isinstance(links[at].value, Failed) else first
+        first = at if isinstance(nodes[at].value, Failed) else first
     return first
 
 
@@ -151,22 +151,22 @@ def rerun(session: Session, entry_id: str) -> Entry:
     return asked
 
 
-def _called(tree: Tree, link_id: str) -> tuple[Entry, ToolCall]:
+def _called(tree: Tree, node_id: str) -> tuple[Entry, ToolCall]:
     """The reply and the call that an entry is about."""
-    link = tree.links[link_id]
-    said = link.value.message if isinstance(link.value, Message) else None
+    node = tree.nodes[node_id]
+    said = node.value.message if isinstance(node.value, Message) else None
     if isinstance(said, ToolResult):
-        return _answered(tree, link, said)
+        return _answered(tree, node, said)
     if isinstance(said, Reply) and len(said.calls) == 1:
-        return link, said.calls[0]
-    raise UsageError(f"{link_id} is not the result of a tool", hint="name the result, or a reply that calls one tool")
+        return node, said.calls[0]
+    raise UsageError(f"{node_id} is not the result of a tool", hint="name the result, or a reply that calls one tool")
 
 
-def _answered(tree: Tree, link: Entry, result: ToolResult) -> tuple[Entry, ToolCall]:
-    for before in reversed(tree.branch(link.id).links):
+def _answered(tree: Tree, node: Entry, result: ToolResult) -> tuple[Entry, ToolCall]:
+    for before in reversed(tree.branch(node.id).nodes):
         said = before.value.message if isinstance(before.value, Message) else None
         if isinstance(said, Reply) and result.reply_id in (None, before.id):
             for call in said.calls:
                 if call.id == result.tool_call_id:
                     return before, call
-    raise NotFound(f"the call that {link.id} answers cannot be found")
+    raise NotFound(f"the call that {node.id} answers cannot be found")

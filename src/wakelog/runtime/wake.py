@@ -134,18 +134,18 @@ def check_first(world: World, session: Session, verdict: Verdict) -> None:
 
 
 def _report(session: Session, decision: Decision, rows: tuple[str, ...], *, after: int) -> Report:
-    links = session.branch().links
-    said = [link.value.message for link in links if isinstance(link.value, Message)]
+    nodes = session.branch().nodes
+    said = [node.value.message for node in nodes if isinstance(node.value, Message)]
     text = next((message.text for message in reversed(said) if isinstance(message, Reply)), "")
-    return Report(session.name, decision, rows, text, _error(decision, links), _spent(session, after))
+    return Report(session.name, decision, rows, text, _error(decision, nodes), _spent(session, after))
 
 
-def _error(decision: Decision, links: Sequence[Entry]) -> FaultReport | None:
+def _error(decision: Decision, nodes: Sequence[Entry]) -> FaultReport | None:
     """The fault that the turn failed with, or that is to be tried again at a later time."""
     has_failed = isinstance(decision, Rest) and decision.outcome == "failed"
     if not has_failed and not (isinstance(decision, Await) and decision.until_ms is not None):
         return None
-    failed = next((link.value for link in reversed(links) if isinstance(link.value, Failed)), None)
+    failed = next((node.value for node in reversed(nodes) if isinstance(node.value, Failed)), None)
     return None if failed is None else failed.error or FaultReport(kind=failed.reason)
 
 

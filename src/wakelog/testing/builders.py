@@ -73,9 +73,9 @@ class Story:
         return self.session.append(Message(message=message))
 
     def call(self, reply_id: str, *, at: str | None = None, channels: Sequence[str] = ()) -> Entry:
-        """The fact that a request for a reply of that id is about to be made."""
+        """The annotation that a request for a reply of that id is about to be made."""
         return self.session.append(Call(call_id=f"call-{reply_id}", reply_id=reply_id, channels=tuple(channels)), at=at)
 
     def started(self, reply: Entry, call: str, *, attempt: int = 1) -> Entry:
-        """The fact that a tool is about to run."""
+        """The annotation that a tool is about to run."""
         return self.session.append(ToolStarted(reply_id=reply.id, tool_call_id=call, attempt=attempt), at=reply.id)

@@ -159,20 +159,20 @@ def change(shelf: Shelf, chance: random.Random, stories: list[Story]) -> None:
     """One thing that may happen to a store."""
     story = chance.choice(stories)
     session = Session(shelf.store, story.session.name, clock=shelf.clock)
-    links = list(session.tree.links)
+    nodes = list(session.tree.nodes)
     happenings: dict[str, Callable[[], object]] = {
         "say": lambda: session.say(f"prompt {chance.random()}"),
         "rename": lambda: session.rename(f"title {chance.random()}"),
         "archive": lambda: session.archive(archived=chance.random() < 0.5),
-        "head": lambda: session.move_head(chance.choice(links)),
+        "head": lambda: session.move_head(chance.choice(nodes)),
         "compact": lambda: session.compact("a summary of all that"),
-        "retry": lambda: session.move_head(chance.choice(links), reason="retry"),
-        "queue": lambda: session.append(Queued(message=Prompt(content="later")), at=chance.choice(links)),
+        "retry": lambda: session.move_head(chance.choice(nodes), reason="retry"),
+        "queue": lambda: session.append(Queued(message=Prompt(content="later")), at=chance.choice(nodes)),
         "attach": lambda: session.append(Activity(holder="w")),
         "work": lambda: session.append(Call(reply_id="r")),
         "leave": lambda: session.append(Activity(holder="w", event="left")),
         "new": lambda: stories.append(shelf.talk(1, agent=chance.choice(["crab", "dove"]))),
-        "fork": lambda: stories.append(_told(shelf, fork(session, chance.choice(links)))),
+        "fork": lambda: stories.append(_told(shelf, fork(session, chance.choice(nodes)))),
         "garbage": lambda: shelf.rig.plant(session.id, b"\x00\xff garbage\n"),
         "repeat": lambda: shelf.rig.plant(session.id, list(shelf.store.load(session.name))[-1].bytes),
         "torn": lambda: shelf.rig.plant(session.id, b'{"v":1,"ty'),
@@ -180,7 +180,7 @@ def change(shelf: Shelf, chance: random.Random, stories: list[Story]) -> None:
     try:
         happenings[chance.choice(list(happenings))]()
     except WakelogError:
-        # Some of it cannot be, as a branch from what is not a link.
+        # Some of it cannot be, as a branch from what is not a node.
         return
 
 

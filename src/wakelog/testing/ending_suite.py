@@ -42,7 +42,7 @@ class EndingSuite:
         session = Session.create(store)
         session.say("hello")
         other = Session(rig.again(), session.id)
-        assert len(other.tree.links) == 2
+        assert len(other.tree.nodes) == 2
         session.end()
         before = stored(store, session.id)
         with pytest.raises(SessionEnded):

@@ -90,13 +90,13 @@ class ListingSuite:
     def test_states_and_uptime_are_listed(self, shelf: Shelf) -> None:
         """RUN-15, RUN-21, ST-3: ended and dormant sessions are told apart; the time workers have run is known."""
         ended, parent = shelf.talk(1).session, shelf.talk(1).session
-        prompt = parent.branch().links[1].id
+        prompt = parent.branch().nodes[1].id
         asleep, spoken = fork(parent, prompt), fork(parent, prompt)
         shelf.catalog.refresh()
         spoken.say("and now?")
         ended.end("enough")
         moved = shelf.talk(1).session
-        moved.move_head(moved.branch().links[1].id)
+        moved.move_head(moved.branch().nodes[1].id)
         worked = shelf.talk(1).session
         worked.append(Activity(holder="killed", timestamp="2026-01-02T10:00:00.000Z"))
         worked.append(Call(reply_id="r", timestamp="2026-01-02T10:00:30.000Z"))

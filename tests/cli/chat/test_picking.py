@@ -181,7 +181,7 @@ def test_a_sub_agent_begins_with_what_it_says():
     """It goes on from nothing that its sender has said."""
     story = Story()
     story.user("A question")
-    origin = Origin(session=story.session.id, entry=story.session.branch().links[-1].id, kind="subagent")
+    origin = Origin(session=story.session.id, entry=story.session.branch().nodes[-1].id, kind="subagent")
     story.store.create("y", "crab", "user", lambda number: encode(Begun(id="y", number=number, parent=origin)))
     assert last_words(story.store, "y") == ""
 

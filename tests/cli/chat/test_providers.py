@@ -104,6 +104,6 @@ def test_a_day(place, server, shell, chat):
     again.press("C-d")
     assert "`wakelog chat agent_user_1` goes on" in again.ended(0)
     assert (shell.folder / "ran").read_text() == "ran\n"
-    links = Session(store, "agent_user_1").branch().links
-    assert [link.value.message.text for link in links if isinstance(link.value, Message)][-1] == "Recovered."
+    nodes = Session(store, "agent_user_1").branch().nodes
+    assert [node.value.message.text for node in nodes if isinstance(node.value, Message)][-1] == "Recovered."
     assert len(server.asked) == len(told)

@@ -71,9 +71,9 @@ def _judged(server):
 
 
 def _said(session, kind):
-    links = session.branch().links
+    nodes = session.branch().nodes
     return [
-        link.value.message for link in links if isinstance(link.value, Message) and isinstance(link.value.message, kind)
+        node.value.message for node in nodes if isinstance(node.value, Message) and isinstance(node.value.message, kind)
     ]
 
 

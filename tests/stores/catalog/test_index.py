@@ -54,8 +54,8 @@ def _is_prompt(body):
 def test_the_row_of_a_fork_is_what_the_views_of_its_whole_history_say(shared, steps, hurts, at, segment):
     """Law 2: forks and forks of forks, with a parent that went on, sound or damaged, read in segments of any size."""
     story = tell(steps)
-    links = list(story.session.read().tree.links)
-    child = fork(story.session, links[at % len(links)])
+    nodes = list(story.session.read().tree.nodes)
+    child = fork(story.session, nodes[at % len(nodes)])
     child.say("and then")
     grandchild = fork(child)
     rig = Rig(shared / os.urandom(8).hex())

@@ -101,7 +101,7 @@ def change(rig, chance, stories):
     what = chance.choice(["say", "say", "ask", "rename", "archive", "head", "fork", "new", "hurt", "vanish", "copy"])
     try:
         session = Session(rig.store, story.session.name, clock=story.session.clock)
-        links = list(session.tree.links)
+        nodes = list(session.tree.nodes)
         match what:
             case "say":
                 session.say(f"prompt {chance.random()}")
@@ -113,10 +113,10 @@ def change(rig, chance, stories):
             case "archive":
                 session.archive(archived=chance.random() < 0.5)
             case "head":
-                session.move_head(chance.choice(links))
+                session.move_head(chance.choice(nodes))
             case "fork":
                 stories.append(Story(MemoryStore()))
-                stories[-1].session = fork(session, chance.choice(links))
+                stories[-1].session = fork(session, chance.choice(nodes))
     except (StoreError, OSError, AssertionError, LookupError):
         return
     except Exception as error:

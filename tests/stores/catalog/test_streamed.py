@@ -71,9 +71,9 @@ def test_a_streamed_row_of_a_fork(steps, more, hurts, at, further):
 
 
 def _forked(story, at):
-    links = list(story.session.read().tree.links)
+    nodes = list(story.session.read().tree.nodes)
     child = Story(story.store)
-    child.session = fork(story.session, links[at % len(links)])
+    child.session = fork(story.session, nodes[at % len(nodes)])
     return child
 
 

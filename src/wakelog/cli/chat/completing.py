@@ -68,18 +68,18 @@ class Completing(Completer):
         if session is None:
             return []
         tree, names = session.tree, Names(session.tree)
-        links = [link for link in reversed(session.branch().links) if isinstance(link.value, Message)]
+        nodes = [node for node in reversed(session.branch().nodes) if isinstance(node.value, Message)]
         told = [
-            (names.short(link), show_parts(link.value.message.parts))
-            for link in links[: 2 * _OFFERED]
-            if isinstance(link.value, Message) and link.value.message.text
+            (names.short(node), show_parts(node.value.message.parts))
+            for node in nodes[: 2 * _OFFERED]
+            if isinstance(node.value, Message) and node.value.message.text
         ]
         return [*told, *((label, "a label") for label in labels(tree).values())]
 
     def _models(self) -> Iterable[Offer]:
         session = self._room.session
-        links = session.branch().links if session is not None else ()
-        said = [link.value.message for link in reversed(links) if isinstance(link.value, Message)]
+        nodes = session.branch().nodes if session is not None else ()
+        said = [node.value.message for node in reversed(nodes) if isinstance(node.value, Message)]
         used = [spelled(reply.provider, reply.model) for reply in said if isinstance(reply, Reply) and reply.model]
         return [*((name, "answered before") for name in dict.fromkeys(used)), *((name, "") for name in _PROVIDERS)]
 

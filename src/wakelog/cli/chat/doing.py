@@ -80,11 +80,11 @@ def _head(room: Seat, given: str) -> None:
     session = _here(room)
     tree = session.tree
     if not given:
-        where = short(tree, tree.links[tree.head]) if tree.head is not None else "nowhere"
+        where = short(tree, tree.nodes[tree.head]) if tree.head is not None else "nowhere"
         room.view.notice(f"the head is {where}; /tree shows where else to go on")
         return
     _at_rest(room)
-    before = short(tree, tree.links[tree.head]) if tree.head is not None else ""
+    before = short(tree, tree.nodes[tree.head]) if tree.head is not None else ""
     log = session.read()
     session.move_head(log.tree.find(find_entry(log, given)))
     room.view.catch_up()

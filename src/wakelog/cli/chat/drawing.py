@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from wakelog.cli.annotation_text import annotation_words
 from wakelog.cli.chat.diffs import diff_of
 from wakelog.cli.chat.markdown import markdown_lines
 from wakelog.cli.chat.shown import Block, Decided, Lines, Notice, Prompted, Shown, Thought, Tool, Used
 from wakelog.cli.draw import Look, clip, ending, wrap
-from wakelog.cli.facts import fact_words
 from wakelog.cli.safe import first_line, visible, visible_lines
 from wakelog.cli.times import lasted, plural
 from wakelog.cli.transcripts import telling
@@ -101,7 +101,7 @@ def _used(look: Look, used: Used) -> list[str]:
 def _decided(look: Look, decided: Decided) -> str:
     """One line that stays: the word of the log, and what it is about."""
     dot, indent = look.sign("·", "-"), "  " if decided.inside else ""
-    words = f"{indent}{dot} decided: {fact_words(decided.decision)}"
+    words = f"{indent}{dot} decided: {annotation_words(decided.decision)}"
     title = tool_title(look, decided.name, decided.input) if decided.name else ""
     return look.paint("dim", clip(look, f" {dot} ".join(filter(None, (words, title))), look.columns))
 

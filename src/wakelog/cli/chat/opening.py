@@ -34,7 +34,7 @@ def opened(talk: Talk, name: str, tree: Tree, messages: int) -> list[Shown]:
 
 def _in_force_before(branch: Branch, entries: list[Entry]) -> ContextRecord | None:
     shown = {entry.id for entry in entries}
-    records = [link.value for link in branch.links if isinstance(link.value, ContextRecord)]
+    records = [node.value for node in branch.nodes if isinstance(node.value, ContextRecord)]
     return next((record for record in reversed(records) if record.id not in shown), None)
 
 
@@ -45,16 +45,23 @@ def _above(name: str, messages: int, folded: int) -> list[Shown]:
 
 
 def last_exchange(branch: Branch) -> list[Entry]:
-    """The last prompt and all that came of it: its links in the order of the branch, with what is said about them."""
-    links = branch.links
-    start = next((at for at in range(len(links) - 1, -1, -1) if _is_prompt(links[at])), len(links))
-    here = links[start:]
-    own = {link.id for link in links[max(start, branch.inherited) :]}
-    # A fact about the link before (the call for an answer to nothing new) may stand among them.
-    facts = [fact for fact in branch.facts if fact.value.parent_id in own and not isinstance(fact.value, _UNTOLD)]
-    inherited = [link for link in here if link.id not in own]
-    return [*inherited, *sorted((*(link for link in here if link.id in own), *facts), key=lambda entry: entry.seq)]
+    """The last prompt and all that came of it: its nodes in the order of the branch, with what is said about them."""
+    nodes = branch.nodes
+    start = next((at for at in range(len(nodes) - 1, -1, -1) if _is_prompt(nodes[at])), len(nodes))
+    here = nodes[start:]
+    own = {node.id for node in nodes[max(start, branch.inherited) :]}
+    # An annotation about the node before (the call for an answer to nothing new) may stand among them.
+    annotations = [
+        annotation
+        for annotation in branch.annotations
+        if annotation.value.parent_id in own and not isinstance(annotation.value, _UNTOLD)
+    ]
+    inherited = [node for node in here if node.id not in own]
+    return [
+        *inherited,
+        *sorted((*(node for node in here if node.id in own), *annotations), key=lambda entry: entry.seq),
+    ]
 
 
-def _is_prompt(link: Entry) -> bool:
-    return isinstance(link.value, Message) and isinstance(link.value.message, Prompt)
+def _is_prompt(node: Entry) -> bool:
+    return isinstance(node.value, Message) and isinstance(node.value.message, Prompt)

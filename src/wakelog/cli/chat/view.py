@@ -83,7 +83,7 @@ class View:
         """Shows where a session stands: its last exchange, what is under way, what waits for a person."""
         self.attach(session)
         branch, tree = session.branch(), session.tree
-        inside = sum(isinstance(link.value, Message) for link in branch.links)
+        inside = sum(isinstance(node.value, Message) for node in branch.nodes)
         self.show(opened(self._talk, session.name, tree, session_state(tree).messages if tree.partial else inside))
         self.look_for_questions()
 
@@ -136,7 +136,7 @@ class View:
         """Prints a reply that was owed from before this chat was opened."""
         if reply_id in self._talk.replies or self.session is None:
             return
-        entry = self.session.tree_of(reply_id).links.get(reply_id)
+        entry = self.session.tree_of(reply_id).nodes.get(reply_id)
         if entry is not None and isinstance(entry.value, Message) and isinstance(entry.value.message, Reply):
             self._talk.replies.add(reply_id)
             self.show([Block(entry.value.message.text)])

@@ -31,7 +31,7 @@ def row_of(
     prompt: str,
 ) -> SessionRow:
     """The row of a log that was read. `session` is its session entry, if it can be read."""
-    # A head on an inherited link makes the parent's card the branch's; the row is this session's own.
+    # A head on an inherited node makes the parent's card the branch's; the row is this session's own.
     own = session or Session(id=stat.name)
     return SessionRow(
         name=stat.name,

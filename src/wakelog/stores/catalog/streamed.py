@@ -45,9 +45,9 @@ class StreamFold:
         self._known += key_of_id(entry.id)
         self._last = entry
 
-    def _take_inherited(self, link: Entry) -> None:
-        self._inherited = self._inherited or prompt_of(link.value)
-        self._known += key_of_id(link.id)
+    def _take_inherited(self, node: Entry) -> None:
+        self._inherited = self._inherited or prompt_of(node.value)
+        self._known += key_of_id(node.id)
 
     def summary(self) -> tuple[SessionRow, Bookmark | None]:
         """The row, and the bookmark to go on from: none where the whole must be read again. To be asked for once."""

@@ -1,7 +1,7 @@
 """From the lines of a log to its row in the index, and to a bookmark from which the next reading goes on.
 
 A bookmark holds a fold of its own, made as if the log had been compacted there: so a log that only grew
-is read from that link on, however long it is and whether or not it was ever compacted. The short way is
+is read from that node on, however long it is and whether or not it was ever compacted. The short way is
 taken only where it must give what the long one would; anything unusual is `Rewritten`, and read whole.
 
 A long log is read in segments for the same reason: behind each of them a bookmark in memory stands for what was read,
@@ -142,7 +142,7 @@ class LogFold:
             if full >= _SEGMENTS_MAX * self._segment:
                 raise Rewritten
             return
-        known = (name for name in tree.links if tree.is_inherited(name)) if self._mark is None else ()
+        known = (name for name in tree.nodes if tree.is_inherited(name)) if self._mark is None else ()
         self._passed.add_names((*known, *(entry.id for entry in self._since_mark())))
         self._entries = [entry for entry in self._entries if entry.seq >= (mark.fold.seq or 0)]
         self._mark, self._full = mark, len(self._entries) + self._segment
@@ -198,9 +198,9 @@ class LogFold:
         return entry.seq == 0 or all(name is not None and _stands(tree, name) for name in named)
 
     def branch_at(self, origin: Origin, rest: Iterator[Line]) -> Branch:
-        """The branch that ends at the entry taken last, with what the rest of the log says about its links."""
+        """The branch that ends at the entry taken last, with what the rest of the log says about its nodes."""
         tree, damage, _ = self._folded()
-        path = {link.id for link in tree.branch(origin.entry).links}
+        path = {node.id for node in tree.branch(origin.entry).nodes}
         if damage or (self._mark is not None and self._mark.fold.id not in path):
             raise Rewritten
         for line in rest:
@@ -212,9 +212,9 @@ class LogFold:
         return branch
 
     def _add_if_about(self, tree: Tree, path: set[str], entry: Entry) -> None:
-        """Takes in a later fact about a link of a path; one about a link that is no longer held is `Rewritten`."""
+        """Takes in a later annotation of a node on a path; one of a node that is no longer held is `Rewritten`."""
         names = [name for name in (subject(entry.value), entry.value.parent_id) if name is not None]
-        if entry.is_link or not names:
+        if entry.is_node or not names:
             return
         standing = [tree.find(name) for name in names if _stands(tree, name)]
         if standing and standing[0] in path and standing[0] != tree.root:
@@ -237,7 +237,7 @@ class LogFold:
         for entry in self._entries[1:]:
             self._check_plain(mark, tree, entry)
             tree.add(entry)
-        if all(link.id != mark.fold.id for link in tree.branch().links):
+        if all(node.id != mark.fold.id for node in tree.branch().nodes):
             raise Rewritten
         return tree
 
@@ -280,7 +280,7 @@ class LogFold:
         session = self._session()
         if fold is None or session is None or self._reader.torn is not None or not self._is_orderly():
             return None
-        known = self._mark.known if self._mark else keys_of(link for link in tree.links if tree.is_inherited(link))
+        known = self._mark.known if self._mark else keys_of(node for node in tree.nodes if tree.is_inherited(node))
         return bookmark_at(
             session,
             fold,
@@ -313,7 +313,7 @@ def condensed_branch(store: Store, origin: Origin, children: tuple[str, ...], se
         found = next((entry for entry in fold.feed_until(line, origin.entry) if entry.id == origin.entry), None)
         if found is None:
             continue
-        if not found.is_link or (origin.h is not None and seal_of(found.raw) != origin.h):
+        if not found.is_node or (origin.h is not None and seal_of(found.raw) != origin.h):
             raise Rewritten
         return fold.branch_at(origin, lines), fold.first_prompt
     raise Rewritten
@@ -343,18 +343,20 @@ def _fold(tree: Tree, entries: list[Entry], begun: Callable[[], Tree]) -> Compac
 
 def _is_quiet(tree: Tree) -> bool:
     """Whether nothing is under way at the head: neither a tool call nor a request."""
-    if tree.head is None or isinstance(tree.links[tree.head].value, Session):
+    if tree.head is None or isinstance(tree.nodes[tree.head].value, Session):
         return False
-    return not any(isinstance(fact.value, Call) for fact in tree.facts(tree.head)) and not open_calls(tree.branch())
+    return not any(isinstance(annotation.value, Call) for annotation in tree.annotations(tree.head)) and not open_calls(
+        tree.branch()
+    )
 
 
 def _work_begins(tree: Tree, entries: list[Entry]) -> int | None:
-    """The place among the entries of the link that the work under way hangs on."""
+    """The place among the entries of the node that the work under way hangs on."""
     if tree.head is None:
         return None
     waiting = open_calls(tree.branch())
-    link = tree.parent(waiting[0].reply_id) if waiting else tree.head
-    return next((at for at, entry in enumerate(entries) if entry.id == link), None)
+    node = tree.parent(waiting[0].reply_id) if waiting else tree.head
+    return next((at for at, entry in enumerate(entries) if entry.id == node), None)
 
 
 def _fold_at(tree: Tree, last: Entry) -> Compaction | None:
@@ -374,8 +376,8 @@ def _needed(value: Body) -> list[str]:
             return [target]
         case Compaction(state=state, first_kept_entry_id=kept):
             return [name for name in (kept, state.head if state else None) if name is not None]
-        case Queued(parent_id=str() as link) | Attention(parent_id=str() as link):
-            return [link]
+        case Queued(parent_id=str() as node) | Attention(parent_id=str() as node):
+            return [node]
     return []
 
 

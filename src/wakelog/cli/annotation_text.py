@@ -1,4 +1,4 @@
-"""What a fact says, in a few words on one line: for those who look at a log entry by entry."""
+"""What an annotation says, in a few words on one line: for those who look at a log entry by entry."""
 
 from wakelog.cli.safe import first_line, visible
 from wakelog.log.content import Said
@@ -24,8 +24,8 @@ from wakelog.log.entry import (
 )
 
 
-def fact_words(value: Body) -> str:
-    """The words of a fact; none where its type says it all."""
+def annotation_words(value: Body) -> str:
+    """The words of an annotation; none where its type says it all."""
     return first_line(_words(value))
 
 
@@ -79,6 +79,6 @@ def _words_of_a_send(value: Body) -> str:
     return ""
 
 
-def fact_line(value: Body) -> str:
-    """The type of a fact and its words."""
-    return "  ".join(filter(None, (visible(value.type), fact_words(value))))
+def annotation_line(value: Body) -> str:
+    """The type of an annotation and its words."""
+    return "  ".join(filter(None, (visible(value.type), annotation_words(value))))
