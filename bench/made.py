@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from wakelog.log.codec import encode
 from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult, Usage
 from wakelog.log.end import End
-from wakelog.log.entry import RULES, Compaction, FoldState, Known, Message, Session
+from wakelog.log.entry import RULES, CarriedState, Compaction, Known, Message, Session
 from wakelog.log.times import iso
 
 _START_MS = 1_767_261_600_000
@@ -85,7 +85,7 @@ class Script:
     def fold(self) -> Compaction:
         """A compaction that carries what a reader would need from before it."""
         assert self._last is not None
-        state = FoldState(
+        state = CarriedState(
             head=self._last,
             rules=RULES,
             messages=self._count,

@@ -84,7 +84,7 @@ def test_inner_values_are_the_code():
         "session.parent": _keys(entry.Origin),
         "context.sources": _keys(entry.Source),
         "failed.error": _keys(entry.FaultReport),
-        "compaction.state": _keys(entry.FoldState),
+        "compaction.state": _keys(entry.CarriedState),
     }
 
 

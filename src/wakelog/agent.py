@@ -82,7 +82,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     def _check(self) -> None:
         """`UsageError` for agreements that could not be kept to."""
         check_policy(self.policy)
-        check_agreed(*split_model(self.model), self.policy, self.params)
+        check_model_policy(*split_model(self.model), self.policy, self.params)
 
     def _record(self, session: Session) -> ContextRecord:
         cwd = session.tree.card.cwd
@@ -164,7 +164,7 @@ def _check_said(store: object, prompt: object) -> None:
         raise UsageError(what, hint="pass its text; `session.say(Prompt(…))` and `wake` take other content")
 
 
-def check_agreed(provider: str, model: str, policy: Policy, params: Mapping[str, Any]) -> None:
+def check_model_policy(provider: str, model: str, policy: Policy, params: Mapping[str, Any]) -> None:
     """`UsageError` where a model cannot be asked as the policy says."""
     if policy.reasoning != "keep":
         needs_back = needs_reasoning_back(provider, model)

@@ -59,7 +59,7 @@ from wakelog.log.tree import Branch, Tree
 from wakelog.ports import Clock, Lease, Sealed, Store
 from wakelog.projections.pending import is_under_way, open_calls
 from wakelog.projections.queue import knows_queue, owes_record, queue_at_head, waiting_messages
-from wakelog.projections.state import branch_state, can_be_carried, fold_state, is_terminated
+from wakelog.projections.state import branch_state, can_be_carried, carried_state, is_terminated
 from wakelog.projections.unfinished import Dropped, Ended, dropped_by_end
 from wakelog.reading import Log, read_active, read_first, read_log
 from wakelog.redaction.entries import cleared, cleared_identity
@@ -252,7 +252,7 @@ class Session:
             assert place is not None
             stamped = self._stamped(body, entry_id, at, fork=at is not None)
             # Added behind redaction: it repeats entries of this log, and readers of the whole log derive the same.
-            return msgspec.structs.replace(stamped, state=fold_state(tree, place, self.rules))
+            return msgspec.structs.replace(stamped, state=carried_state(tree, place, self.rules))
 
         return self._append(compose, lease)
 

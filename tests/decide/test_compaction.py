@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from wakelog.decide.compaction import (
     TRIES_MAX,
-    fold_is_hopeless,
-    is_kept_by_a_fold,
-    plan_fold,
+    compaction_is_hopeless,
+    is_kept_by_a_compaction,
+    plan_compaction,
     shrinks,
     stretch,
 )
@@ -31,19 +31,19 @@ def test_the_newest_that_fit_are_kept():
     """RUN-16: as many tokens as agreed, counted from the end."""
     story = Story()
     prompts = _turns(story, 10, 10, 10)
-    assert plan_fold(story.session.branch(), 20) == prompts[2]
-    assert plan_fold(story.session.branch(), 45) == prompts[1]
+    assert plan_compaction(story.session.branch(), 20) == prompts[2]
+    assert plan_compaction(story.session.branch(), 45) == prompts[1]
 
 
 def test_where_all_fits_or_nothing_does_the_last_group_is_kept():
     """RUN-16: a fold that is asked for happens; one message alone is nothing to fold."""
     story = Story()
-    assert plan_fold(story.session.branch(), 100) is None
+    assert plan_compaction(story.session.branch(), 100) is None
     prompt = story.user("p").id
-    assert plan_fold(story.session.branch(), 100) is None
+    assert plan_compaction(story.session.branch(), 100) is None
     reply = story.reply("r").id
-    assert plan_fold(story.session.branch(), 0) == reply
-    assert plan_fold(story.session.branch(), 10_000) == reply
+    assert plan_compaction(story.session.branch(), 0) == reply
+    assert plan_compaction(story.session.branch(), 10_000) == reply
     assert prompt != reply
 
 
@@ -63,10 +63,10 @@ def test_never_inside_a_call_group(turns, keep, folds):
             story.result(reply, call, "x" * size)
     for _ in range(folds + 1):
         branch = story.session.branch()
-        kept = plan_fold(branch, keep)
+        kept = plan_compaction(branch, keep)
         if kept is None:
             return
-        assert is_kept_by_a_fold(branch, kept)
+        assert is_kept_by_a_compaction(branch, kept)
         story.session.compact("s", first_kept=kept)
         _is_valid(build_context(story.session.branch()).messages)
 
@@ -85,7 +85,7 @@ def test_folding_again_comes_to_an_end():
     story = Story()
     _turns(story, 10, 10, 10)
     for _ in range(10):
-        kept = plan_fold(story.session.branch(), 5)
+        kept = plan_compaction(story.session.branch(), 5)
         if kept is None:
             break
         story.session.compact("summary", first_kept=kept)
@@ -99,7 +99,7 @@ def test_each_branch_is_folded_by_itself():
     other = story.session.tree.head
     story.session.compact("summary", first_kept=second)
     story.user("elsewhere", at=other)
-    assert plan_fold(story.session.branch(other), 20) is not None
+    assert plan_compaction(story.session.branch(other), 20) is not None
     assert build_context(story.session.branch(other)).entry_ids[0] == first
 
 
@@ -110,7 +110,7 @@ def test_what_may_be_kept():
     reply = story.reply("r", calls=[("t", "bash", {})])
     result = story.result(reply, "t").id
     branch = story.session.branch()
-    assert [is_kept_by_a_fold(branch, entry) for entry in (first, reply.id, result, "nowhere")] == [
+    assert [is_kept_by_a_compaction(branch, entry) for entry in (first, reply.id, result, "nowhere")] == [
         False,
         True,
         False,
@@ -144,13 +144,13 @@ def test_what_came_to_nothing_is_not_tried_for_ever(kind):
     story = Story()
     _turns(story, 5, 5)
     tries = 0
-    while not fold_is_hopeless(story.session.branch()):
+    while not compaction_is_hopeless(story.session.branch()):
         story.session.append(Call(call_id=f"c{tries}", reply_id=f"r{tries}", purpose="compaction"))
         story.session.append(Partial(reply_id=f"r{tries}", error=FaultReport(kind=kind)))
         tries += 1
     assert tries == (1 if kind == "did_not_shrink" else TRIES_MAX)
     story.user("something new")
-    assert not fold_is_hopeless(story.session.branch())
+    assert not compaction_is_hopeless(story.session.branch())
 
 
 def test_a_call_that_was_killed_counts_as_a_try():
@@ -158,6 +158,6 @@ def test_a_call_that_was_killed_counts_as_a_try():
     story = Story()
     _turns(story, 5)
     for tries in range(TRIES_MAX):
-        assert not fold_is_hopeless(story.session.branch())
+        assert not compaction_is_hopeless(story.session.branch())
         story.session.append(Call(call_id=f"c{tries}", reply_id=f"r{tries}", purpose="compaction"))
-    assert fold_is_hopeless(story.session.branch())
+    assert compaction_is_hopeless(story.session.branch())

@@ -20,7 +20,7 @@ def _story(**agreed):
     return story
 
 
-def _sight(story):
+def _snapshot(story):
     return look(story.session.tree, 0, frozenset())
 
 
@@ -34,21 +34,21 @@ def _fail(story, number, partial=""):
 def test_faults_in_a_row_are_counted_and_bounded():
     """RUN-12: every call since the last word; a reply or a prompt begins anew."""
     story = _story(faults_max=2)
-    assert (faults_in_a_row(_sight(story)), too_many_faults(_sight(story))) == (0, None)
+    assert (faults_in_a_row(_snapshot(story)), too_many_faults(_snapshot(story))) == (0, None)
     _fail(story, 1)
-    assert too_many_faults(_sight(story)) is None
+    assert too_many_faults(_snapshot(story)) is None
     _fail(story, 2)
-    assert faults_in_a_row(_sight(story)) == 2
-    assert too_many_faults(_sight(story)).reason == "faults"
+    assert faults_in_a_row(_snapshot(story)) == 2
+    assert too_many_faults(_snapshot(story)).reason == "faults"
     story.user("again")
-    assert faults_in_a_row(_sight(story)) == 0
+    assert faults_in_a_row(_snapshot(story)) == 0
 
 
 def test_calls_for_summaries_are_not_faults_of_the_reply():
     """RUN-16: a fold that fails has a count of its own."""
     story = _story()
     story.session.append(Call(call_id="c", reply_id="r", purpose="compaction"))
-    assert faults_in_a_row(_sight(story)) == 0
+    assert faults_in_a_row(_snapshot(story)) == 0
 
 
 @pytest.mark.parametrize(("cut", "count"), [("replace", 3), ("resume", 1)])
@@ -58,7 +58,7 @@ def test_words_gained_begin_the_count_anew_under_resume(cut, count):
     for text in ("one", "one two", "one two"):
         story.session.append(Call(call_id="c", reply_id="r"))
         story.session.append(Partial(reply_id="r", content=(Text(text=text),)))
-    assert faults_in_a_row(_sight(story)) == count
+    assert faults_in_a_row(_snapshot(story)) == count
 
 
 def test_only_plain_words_are_resumed():
@@ -74,7 +74,7 @@ def test_only_plain_words_are_resumed():
         story.session.append(Call(call_id="c", reply_id="r"))
         if content is not None:
             story.session.append(Partial(reply_id="r", content=content))
-        assert way_to_mend(_sight(story), "r") == way
+        assert way_to_mend(_snapshot(story), "r") == way
 
 
 def test_a_clipped_text_is_not_resumed():
@@ -83,7 +83,7 @@ def test_a_clipped_text_is_not_resumed():
     story.session.append(Call(call_id="c", reply_id="r"))
     whole = BlobRef(digest=f"sha256:{'0' * 64}", bytes=9)
     story.session.append(Partial(reply_id="r", content=(Text(text="Hel", blob=whole),)))
-    assert way_to_mend(_sight(story), "r") == "replace"
+    assert way_to_mend(_snapshot(story), "r") == "replace"
 
 
 def test_the_last_fault_is_waited_for_once():
@@ -112,4 +112,4 @@ def test_a_cancelled_turn_begins_anew():
     story = _story(faults_max=1)
     _fail(story, 1)
     story.session.append(Cancelled())
-    assert faults_in_a_row(_sight(story)) == 0
+    assert faults_in_a_row(_snapshot(story)) == 0

@@ -24,7 +24,7 @@ from wakelog.log.entry import Message, Queued, Setting
 from wakelog.log.lines import Reader
 from wakelog.ports import Invocation, Outcome
 from wakelog.runtime.live import live_world
-from wakelog.runtime.user_actions import ask_for_fold, cancel, questions, rerun, resolve
+from wakelog.runtime.user_actions import cancel, questions, request_compaction, rerun, resolve
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
@@ -280,7 +280,7 @@ class Play:
         cancel(self.opened())
 
     def _fold(self, number):
-        ask_for_fold(self.opened(), instructions="Be brief." if number % 2 else "")
+        request_compaction(self.opened(), instructions="Be brief." if number % 2 else "")
 
     def _agent(self, number):
         self.session = self.opened()

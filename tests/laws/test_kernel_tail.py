@@ -24,7 +24,7 @@ def _judged(log, now_ms, attached, rules):
         verdict = decide(log.tree, now_ms, attached, rules)
     except WakelogError as error:
         return "refused", error.message, type(error)
-    return verdict.row, verdict.decision, verdict.sight.policy
+    return verdict.row, verdict.decision, verdict.snapshot.policy
 
 
 def _compare(raw, now_ms, attached, seen, rules=2):

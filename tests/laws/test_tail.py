@@ -42,12 +42,12 @@ def _compare(raw, seen):
     found, expected = _views(active), _views(whole)
     if found["overview"].uptime_ms is None:
         # The one thing that a tail may not know, and then says so.
-        assert _last_fold(active).state.rules == 1
+        assert _last_compaction(active).state.rules == 1
         expected["overview"] = msgspec.structs.replace(expected["overview"], uptime_ms=None)
     assert found == expected
 
 
-def _last_fold(log):
+def _last_compaction(log):
     return [entry.value for entry in log.entries if isinstance(entry.value, Compaction)][-1]
 
 

@@ -9,8 +9,8 @@ from wakelog.log.codec import decode, encode
 from wakelog.log.entry import (
     Activity,
     Call,
+    CarriedState,
     Compaction,
-    FoldState,
     Origin,
     Queued,
     Resumed,
@@ -48,7 +48,7 @@ def test_the_kind_of_an_origin_is_written():
 
 def test_what_a_compaction_carries_is_written_by_the_same_rule():
     """LOG-17: a queued message inside the carried state says its mode."""
-    carried = FoldState(head="h", queue=(Queued(id="q"),))
+    carried = CarriedState(head="h", queue=(Queued(id="q"),))
     fold = Compaction(id="c", summary="so far", state=carried)
     assert json.loads(encode(fold))["state"]["queue"][0]["mode"] == "followUp"
     assert "mode" not in json.loads(encode(fold, rules=1))["state"]["queue"][0]

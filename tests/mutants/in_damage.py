@@ -12,8 +12,8 @@ IN_DAMAGE = (
         "a lost reply is asked for again in silence",
         "law 6",
         "decide/damage.py",
-        "if sight.rules < 2 or not _is_about_to_ask(sight):",
-        "if sight.rules < 3 or not _is_about_to_ask(sight):",
+        "if snapshot.rules < 2 or not _is_about_to_ask(snapshot):",
+        "if snapshot.rules < 3 or not _is_about_to_ask(snapshot):",
         (f"{CASE}[whole-130-lost-reply-with-a-started-tool]", TURNS),
     ),
     Mutant(
@@ -60,8 +60,8 @@ IN_DAMAGE = (
         "nobody is asked about damage",
         "RUN-13",
         "decide/damage.py",
-        'if sight.policy.unknown == "tell":',
-        'if sight.policy.unknown in ("tell", "ask"):',
+        'if snapshot.policy.unknown == "tell":',
+        'if snapshot.policy.unknown in ("tell", "ask"):',
         (f"{TOLD}::test_a_person_decides_first",),
     ),
     Mutant(

@@ -67,7 +67,7 @@ IN_PROCESSES = (
         "resume is not kept to",
         "RUN-8",
         "decide/faults.py",
-        '    return "resume" if resumable and sight.policy.cut == "resume" else "replace"\n',
+        '    return "resume" if resumable and snapshot.policy.cut == "resume" else "replace"\n',
         '    return "replace"\n',
         (f"{STREAMING}::test_resumed_after_every_delta",),
     ),
@@ -264,7 +264,7 @@ IN_PROCESSES = (
         "a steer is never taken up",
         "RUN-11",
         "decide/table.py",
-        '    return next((TakeUp(queued) for queued in sight.open.queue if queued.mode == "steer"), None)\n',
+        '    return next((TakeUp(queued) for queued in snapshot.open.queue if queued.mode == "steer"), None)\n',
         "    return None\n",
         (
             f"{PROCESSES}::test_a_steer_reaches_the_holder[alive-Pay.-paid]",

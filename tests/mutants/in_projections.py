@@ -11,7 +11,7 @@ IN_PROJECTIONS = (
         "VIEW-2, VIEW-4",
         "projections/active.py",
         "        if nodes[at].id == kept:\n            return at\n",
-        "        if nodes[at].id == kept:\n            return fold_at\n",
+        "        if nodes[at].id == kept:\n            return compaction_at\n",
         (f"{CASE}[whole-26-fold-keeps]", f"{CASE}[whole-28-fold-twice]"),
     ),
     Mutant(

@@ -35,7 +35,7 @@ IN_REPLAYING = (
         "any result of a reply is a sub-agent's",
         "law 11",
         "replaying/answers.py",
-        "            return _is_result(entry, errand.reply_id, errand.tool_call_id) or is_stuck(entry)\n",
+        "            return _is_result(entry, subagent_task.reply_id, subagent_task.tool_call_id) or is_stuck(entry)\n",
         "            return isinstance(entry.value, Message) or is_stuck(entry)\n",
         (PLAYS,),
     ),

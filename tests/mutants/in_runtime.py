@@ -45,8 +45,8 @@ IN_RUNTIME = (
         "a sub-agent is begun though its model cannot be asked",
         "RUN-2, TREE-6",
         "runtime/live.py",
-        "            check_askable(world.provider, errand.provider",
-        "            bool(check_askable) or (world.provider, errand.provider",
+        "            check_askable(world.provider, subagent_task.provider",
+        "            bool(check_askable) or (world.provider, subagent_task.provider",
         (f"{CHECKING}::test_a_sub_agent_without_a_key_is_not_begun",),
     ),
     Mutant(

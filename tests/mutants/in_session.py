@@ -125,7 +125,7 @@ IN_SESSION = (
         "a compaction forgets the state",
         "law 2, VIEW-3",
         "session.py",
-        "state=fold_state(tree, place, self.rules))",
+        "state=carried_state(tree, place, self.rules))",
         "state=None)",
         ("tests/test_reading.py::test_reading_the_tail_reads_the_tail",),
     ),

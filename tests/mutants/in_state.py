@@ -114,8 +114,8 @@ IN_STATE = (
         "sums of rules 1 are believed",
         "ST-3",
         "projections/uptime.py",
-        "        case Compaction(state=FoldState() as state) if state.rules >= 2:\n",
-        "        case Compaction(state=FoldState() as state):\n",
+        "        case Compaction(state=CarriedState() as state) if state.rules >= 2:\n",
+        "        case Compaction(state=CarriedState() as state):\n",
         (f"{UPTIME}::test_sums_of_older_compactions_are_computed_anew",),
     ),
     Mutant(

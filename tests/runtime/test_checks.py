@@ -12,7 +12,7 @@ from wakelog.log.content import Prompt, Text
 from wakelog.log.deltas import TextDelta, piece_of
 from wakelog.log.entry import Call, FaultReport, Message, Spawned
 from wakelog.runtime.live import live_world
-from wakelog.runtime.manual_compaction import fold_now
+from wakelog.runtime.manual_compaction import compact_now
 from wakelog.runtime.user_actions import questions, resolve
 from wakelog.runtime.wake import holding, step, wake
 from wakelog.session import Session
@@ -139,7 +139,7 @@ def test_a_fold_that_cannot_be_asked_for_is_not_asked_for():
     rig.say("Go.")
     before = _logs(rig.store)
     with pytest.raises(UsageError, match="the script m cannot be read"):
-        asyncio.run(fold_now(live_world(rig.store), "s"))
+        asyncio.run(compact_now(live_world(rig.store), "s"))
     assert _logs(rig.store) == before
 
 

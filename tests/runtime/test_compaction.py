@@ -11,7 +11,7 @@ from wakelog.log.deltas import Faulted
 from wakelog.log.entry import Call, Compaction, Failed, Message, Partial
 from wakelog.projections.context import build_context, message_tokens
 from wakelog.projections.usage import usage
-from wakelog.runtime.user_actions import ask_for_fold
+from wakelog.runtime.user_actions import request_compaction
 
 STORY = {"Go.": [{"text": "word " * 60}]}
 
@@ -78,7 +78,7 @@ def test_a_fold_never_parts_a_call_from_its_result():
         rig = Rig({"Go.": [asks(("look", 7), ("look", 14)), {"text": "word " * 20}]}, keep=keep)
         rig.say("Go.")
         rig.say("Go.")
-        ask_for_fold(rig.session)
+        request_compaction(rig.session)
         assert rig.wake().decision == Rest()
         _keeps_whole_groups(rig)
 

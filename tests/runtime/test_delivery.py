@@ -18,7 +18,7 @@ from wakelog.log.deltas import Faulted, Finished, TextDelta
 from wakelog.log.entry import Call, Compaction, Failed, Message, SendFailed, Sent, Spawned, ToolStarted
 from wakelog.log.times import parse_ms
 from wakelog.projections.overview import overview
-from wakelog.projections.state import fold_state
+from wakelog.projections.state import carried_state
 from wakelog.reading import read_log
 from wakelog.replaying.verifying import replay
 from wakelog.runtime.live import live_world
@@ -203,7 +203,7 @@ def test_a_store_that_fails_is_no_fault_of_the_channel(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         rig.say("Hi.")
     # A reply that stands before the last fold is read from the whole log.
-    rig.session.append(Compaction(summary="They talked.", state=fold_state(rig.session.tree, rig.session.tree.head)))
+    rig.session.append(Compaction(summary="They talked.", state=carried_state(rig.session.tree, rig.session.tree.head)))
     channel.asked.clear()
     with monkeypatch.context() as broken:
         broken.setattr(Session, "read", _gone)

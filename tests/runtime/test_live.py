@@ -17,7 +17,7 @@ from wakelog.reading import read_log
 from wakelog.runtime.live import live_world, recall, send, stuck, watch_for_cancel
 from wakelog.runtime.model_request import declared_tools
 from wakelog.runtime.user_actions import cancel, questions, resolve
-from wakelog.runtime.world import Errand
+from wakelog.runtime.world import SubagentTask
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 from wakelog.tools.subagent import OtherAgent, SubAgentTool
@@ -204,11 +204,11 @@ def test_another_agent_has_its_own_context_and_no_more_depth():
     )
     policy = policy_written(Policy(approval="deny", children=9))
     other = OtherAgent(system="Be strict.", tools=({"name": "agent"},), servers=("search",), policy=policy)
-    errand = Errand(
+    subagent_task = SubagentTask(
         child="c", prompt="Look.", parent="s", reply_id="r", tool_call_id="t", agent="other", sender="me", cwd="/repo",
         model="demo", provider="demo", context=sender, other=other,
     )  # fmt: skip
-    asyncio.run(send(live_world(store), errand))
+    asyncio.run(send(live_world(store), subagent_task))
     made = branch_state(read_log(store, "c").tree.branch()).context
     assert declared_tools(store.blobs, made.tools) == [sends, theirs[0]]
     assert (store.blobs.get(made.system), made.params) == (b"Be strict.", {"endpoint": "http://here"})

@@ -9,7 +9,7 @@ from wakelog.log.entry import Cancelled, Compaction, Failed, FaultReport
 from wakelog.projections.context import build_context
 from wakelog.providers.scripted import ScriptedProvider
 from wakelog.runtime.live import live_world
-from wakelog.runtime.manual_compaction import fold_now
+from wakelog.runtime.manual_compaction import compact_now
 from wakelog.runtime.wake import wake
 from wakelog.testing.builders import Story
 
@@ -31,7 +31,7 @@ def fold(story, *replies, **more):
             return super().stream(request)
 
     world = live_world(story.store, provider=lambda *_: Watched(replies))
-    done = asyncio.run(fold_now(world, story.session.name, **more))
+    done = asyncio.run(compact_now(world, story.session.name, **more))
     return done, asked
 
 

@@ -23,7 +23,7 @@ from wakelog.log.entry import (
 )
 from wakelog.projections.overview import overview
 from wakelog.projections.state import branch_state
-from wakelog.runtime.user_actions import ask_for_fold, cancel, has_failed, questions, rerun, resolve, retry
+from wakelog.runtime.user_actions import cancel, has_failed, questions, request_compaction, rerun, resolve, retry
 from wakelog.session import Session
 from wakelog.testing.dying import Died, DyingStore
 
@@ -250,16 +250,16 @@ def test_a_fold_is_asked_for_once_and_with_words_of_ones_own():
     """RUN-16: taken up by the next who runs the session."""
     rig = Rig({"Go on.": [{"text": "Gone. " * 40}]}, summary="Short.")
     with pytest.raises(UsageError, match="nothing to fold"):
-        ask_for_fold(rig.session)
+        request_compaction(rig.session)
     rig.say("Go on.")
     rig.say("Go on.")
-    ask_for_fold(rig.session, instructions="Be kind.")
+    request_compaction(rig.session, instructions="Be kind.")
     rig.wake()
     (call,) = [value for value in rig.values(Call) if value.purpose == "compaction"]
     assert b"Be kind." in rig.store.blobs.get(call.injected[0])
     assert rig.wake().decision == Rest()
     with pytest.raises(UsageError, match="nothing to fold"):
-        ask_for_fold(rig.session, keep="nowhere")
+        request_compaction(rig.session, keep="nowhere")
 
 
 # ── rerun ────────────────────────────────────────────────────────────────────────────────────────

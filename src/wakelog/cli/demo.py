@@ -92,8 +92,8 @@ def _killed_in_a_sentence(stage: Stage) -> None:
 def _killed_in_a_tool(stage: Stage) -> None:
     stage.chapter(
         "It wakes, and is killed in the middle of a tool that must not run twice",
-        "`wake` needs the session's name and nothing else. The interrupted reply is kept as an annotation and begun again; then the "
-        "release is published. The ledger has its line, the tool has not ended, and the process dies.",
+        "`wake` needs the session's name and nothing else. The interrupted reply is kept as an annotation and begun "
+        "again; then the release is published. The ledger has its line, the tool has not ended, and the process dies.",
     )
     process = stage.start("wake", _SESSION, seen=False)
     _wait_for(stage.path(_LEDGER), process)

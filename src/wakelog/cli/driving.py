@@ -17,13 +17,13 @@ import msgspec
 
 from wakelog.cli.configured import be_ready, world_for
 from wakelog.cli.draw import look
-from wakelog.cli.faces import CHANNEL, Face, face_for, tell
 from wakelog.cli.failures import CONFLICT, FAILED, INTERRUPTED, NEEDS_ATTENTION, note
 from wakelog.cli.happenings import Happenings, Informed
 from wakelog.cli.options import Asked
 from wakelog.cli.output import ReaderGone, put_json
 from wakelog.cli.places import store_url
 from wakelog.cli.questions import Waiting, approve_all, decide_in_place, waiting
+from wakelog.cli.renderers import CHANNEL, Renderer, renderer_for, tell
 from wakelog.cli.safe import visible
 from wakelog.cli.serving import OneLoop
 from wakelog.cli.times import now_ms, plural
@@ -90,8 +90,8 @@ def can_ask(asked: Asked) -> bool:
 def drive(asked: Asked, session: Session, manner: Manner, one_loop: OneLoop, *, after: int | None = None) -> Ending:
     """Runs a session until it rests or waits for somebody who is not here. Told is what stands behind `after`."""
     seen_to = session.last_seq if after is None else after
-    face = face_for(asked, session, quiet=manner.quiet)
-    run = Run(session, face, seen_to, store_url(asked.store_url), one_loop.servers)
+    renderer = renderer_for(asked, session, quiet=manner.quiet)
+    run = Run(session, renderer, seen_to, store_url(asked.store_url), one_loop.servers)
     rows: tuple[str, ...] = ()
     while True:
         report = _woken(run, one_loop)
@@ -157,14 +157,16 @@ def _undelivered(session: Session) -> list[Owed]:
 class Run:
     """One session, run here as often as it takes."""
 
-    def __init__(self, session: Session, face: Face, after: int, url: str, servers: Servers | None = None) -> None:
+    def __init__(
+        self, session: Session, renderer: Renderer, after: int, url: str, servers: Servers | None = None
+    ) -> None:
         self.name = session.name
         self.interrupted = False
         """Whether somebody pressed Ctrl-C while it ran."""
         self._session = session
-        self._face = face
-        self._happenings = Happenings(session.store, session.name, after, face.hear)
-        channel = Informed(face.channel, self._happenings)
+        self._renderer = renderer
+        self._happenings = Happenings(session.store, session.name, after, renderer.hear)
+        channel = Informed(renderer.channel, self._happenings)
         self._world = world_for(session.store, url=url, channels=[channel], servers=servers)
 
     async def wake(self) -> Report:
@@ -184,7 +186,7 @@ class Run:
             watching.cancel()
             await asyncio.wait({watching})
             self._happenings.catch_up()
-            await self._face.close()
+            await self._renderer.close()
 
     def interrupt(self) -> bool:
         """Cancels the turn, as an entry; False if there is none."""

@@ -6,13 +6,13 @@ from wakelog.cli.configured import world_for
 from wakelog.cli.failures import note
 from wakelog.errors import WakelogError
 from wakelog.log.entry import Compaction, Entry
-from wakelog.runtime.manual_compaction import fold_now
+from wakelog.runtime.manual_compaction import compact_now
 from wakelog.session import Session
 
 
 def folded(session: Session, keep: str | None, instructions: str) -> Entry:
     """The compaction, or the request for one; a failure where there is nothing to fold, or the summary was no use."""
-    done = asyncio.run(fold_now(world_for(session.store), session.name, keep=keep, instructions=instructions))
+    done = asyncio.run(compact_now(world_for(session.store), session.name, keep=keep, instructions=instructions))
     if done.entry is None:
         raise WakelogError(f"{session.name} was not folded: {done.why_not}")
     value = done.entry.value

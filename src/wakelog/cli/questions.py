@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from wakelog.cli.draw import Look, wrap
-from wakelog.cli.faces import tell
+from wakelog.cli.renderers import tell
 from wakelog.cli.safe import visible, visible_lines
 from wakelog.cli.terms import allow_always
 from wakelog.cli.times import ago

@@ -13,11 +13,11 @@ import click
 from wakelog.cli.addresses import find
 from wakelog.cli.configured import world_for
 from wakelog.cli.driving import Ending, Manner, can_ask, drive, finish
-from wakelog.cli.faces import CHANNEL, face_for
 from wakelog.cli.failures import note, note_written
 from wakelog.cli.happenings import Happenings
 from wakelog.cli.options import Asked, command, session_option
 from wakelog.cli.places import Place
+from wakelog.cli.renderers import CHANNEL, renderer_for
 from wakelog.cli.serving import OneLoop
 from wakelog.cli.terms import Served, Terms, agree, begin
 from wakelog.cli.write import here, note_clipped, one_text, read_stdin
@@ -164,7 +164,7 @@ def _answered(
             if entry is None or session.store.held(session.name) is None:
                 raise
     elif asked.json:
-        hear = face_for(asked, session, quiet=True).hear
+        hear = renderer_for(asked, session, quiet=True).hear
         Happenings(session.store, session.name, max(after, entry.seq - 1), hear).catch_up()
     note(f"{session.name} is busy: this waits in its queue; `wakelog tail -f {session.name}` follows it")
     return Ending("queued")

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from wakelog.agent import ABSENT, Agent, absence, check_agreed, told, tools_told
+from wakelog.agent import ABSENT, Agent, absence, check_model_policy, told, tools_told
 from wakelog.cli.configured import Meant, check_likely, check_meant, configured
 from wakelog.cli.failures import note
 from wakelog.cli.serving import Found
@@ -203,7 +203,7 @@ def agree(session: Session, terms: Terms, served: Served) -> None:
     provider, model = _named(terms.model or _said(session, state))
     record = _for_model(_changed(session, state.context, terms), state, provider, model)
     check_meant(Meant(provider, model, record.params, terms.resume))
-    check_agreed(provider, model, policy_in_force(record), record.params)
+    check_model_policy(provider, model, policy_in_force(record), record.params)
     record = _with_servers(session, record, served)
     if (provider, model) != (state.provider, state.model):
         _check_free(session)

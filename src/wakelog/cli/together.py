@@ -16,9 +16,9 @@ import msgspec
 from wakelog.cli.behind import behind
 from wakelog.cli.configured import check_session
 from wakelog.cli.driving import Ending, Run, ending_of, heeding
-from wakelog.cli.faces import face_for
 from wakelog.cli.options import Asked
 from wakelog.cli.places import Place
+from wakelog.cli.renderers import renderer_for
 from wakelog.errors import WakelogError
 from wakelog.log.entry import Session as SessionEntry
 from wakelog.ports import Store
@@ -77,8 +77,8 @@ class Together:
             if row.state == "failed" and has_failed(session):
                 await behind(lambda: check_session(session))
                 retry(session)
-            face = face_for(self._asked, session, quiet=self._quiet, apart=True)
-            run = Run(session, face, session.last_seq, self._place.url)
+            renderer = renderer_for(self._asked, session, quiet=self._quiet, apart=True)
+            run = Run(session, renderer, session.last_seq, self._place.url)
             self._running.add(run)
             try:
                 report = await run.wake()

@@ -16,7 +16,7 @@ from wakelog.projections.context import Context, build_context, estimate_tokens,
 TRIES_MAX = 2
 
 
-def plan_fold(branch: Branch, keep_tokens: int) -> str | None:
+def plan_compaction(branch: Branch, keep_tokens: int) -> str | None:
     """The first entry that a fold would keep; None where there is nothing to fold."""
     context = build_context(branch)
     fold = active(branch).compaction
@@ -31,7 +31,7 @@ def plan_fold(branch: Branch, keep_tokens: int) -> str | None:
     return ids[at] if at else None
 
 
-def is_kept_by_a_fold(branch: Branch, first_kept: str) -> bool:
+def is_kept_by_a_compaction(branch: Branch, first_kept: str) -> bool:
     """Whether a fold may keep everything from an entry on: it is in the context, not first, and begins a call group."""
     context = build_context(branch)
     if first_kept not in context.entry_ids:
@@ -50,7 +50,7 @@ def shrinks(context: Context, first_kept: str | None, summary: str) -> bool:
     return estimate_tokens((Text(text=summary),)) < stretch(context, first_kept).tokens
 
 
-def fold_is_hopeless(branch: Branch) -> bool:
+def compaction_is_hopeless(branch: Branch) -> bool:
     """Whether folding has been tried, since the last fold or prompt, and would come to nothing again."""
     since = max((node.seq for node in branch.nodes[branch.inherited :] if _begins_anew(node.value)), default=-1)
     annotations = [annotation.value for annotation in branch.annotations if annotation.seq > since]

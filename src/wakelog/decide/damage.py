@@ -8,7 +8,7 @@ Rule 3: where the policy says that a person decides about unknown outcomes, a pe
 
 from wakelog.decide import wording as words
 from wakelog.decide.decisions import AskAboutDamage, Await, Decision, TellDamage
-from wakelog.decide.snapshot import Sight
+from wakelog.decide.snapshot import Snapshot
 from wakelog.log.codec import canonical
 from wakelog.log.content import Said
 from wakelog.log.entry import Attention, AttentionResolved
@@ -23,38 +23,40 @@ _OUTCOMES = {
 }
 
 
-def judge_damage(sight: Sight) -> Decision | None:
+def judge_damage(snapshot: Snapshot) -> Decision | None:
     """What is to be done about holes in the log before the model is asked; None where there is nothing to tell."""
-    if sight.rules < 2 or not _is_about_to_ask(sight):
+    if snapshot.rules < 2 or not _is_about_to_ask(snapshot):
         return None
-    found = losses(sight.tree, sight.branch)
+    found = losses(snapshot.tree, snapshot.branch)
     if found is None:
         return None
-    if sight.policy.unknown == "tell":
+    if snapshot.policy.unknown == "tell":
         return TellDamage(found)
-    asked = _question(sight, found)
+    asked = _question(snapshot, found)
     if asked is None:
         return AskAboutDamage(found)
-    answer = _answer(sight, asked)
+    answer = _answer(snapshot, asked)
     return Await(attention=(asked.id,)) if answer is None else TellDamage(found, answer)
 
 
-def _is_about_to_ask(sight: Sight) -> bool:
+def _is_about_to_ask(snapshot: Snapshot) -> bool:
     """Whether a model is asked next, for a reply or for a summary that would cover the damage."""
-    unanswered = sight.state.ends_in in ("prompt", "result", "faulted")
-    wants_summary = any(queued.mode == "compact" for queued in sight.open.queue)
-    return bool(sight.open.cut) or unanswered or wants_summary
+    unanswered = snapshot.state.ends_in in ("prompt", "result", "faulted")
+    wants_summary = any(queued.mode == "compact" for queued in snapshot.open.queue)
+    return bool(snapshot.open.cut) or unanswered or wants_summary
 
 
-def _question(sight: Sight, found: Losses) -> Attention | None:
+def _question(snapshot: Snapshot, found: Losses) -> Attention | None:
     """The question that was asked about exactly these holes."""
-    asked = [annotation.value for annotation in sight.branch.annotations if isinstance(annotation.value, Attention)]
+    asked = [annotation.value for annotation in snapshot.branch.annotations if isinstance(annotation.value, Attention)]
     return next((it for it in asked if it.reason == DAMAGE and set(it.refs) == set(found.refs)), None)
 
 
-def _answer(sight: Sight, asked: Attention) -> AttentionResolved | None:
+def _answer(snapshot: Snapshot, asked: Attention) -> AttentionResolved | None:
     resolved = [
-        annotation.value for annotation in sight.branch.annotations if isinstance(annotation.value, AttentionResolved)
+        annotation.value
+        for annotation in snapshot.branch.annotations
+        if isinstance(annotation.value, AttentionResolved)
     ]
     return next((it for it in resolved if it.attention_id == asked.id), None)
 

@@ -13,33 +13,33 @@ from collections.abc import Iterator
 
 from wakelog.decide.decisions import Await, Deliver
 from wakelog.decide.policy import SENDS_MAX, retry_delay_ms
-from wakelog.decide.snapshot import Sight
+from wakelog.decide.snapshot import Snapshot
 from wakelog.log.entry import Owed, SendFailed
 from wakelog.log.times import parse_ms
 from wakelog.projections.state import BranchState
 
 
-def ready_send(sight: Sight) -> Deliver | None:
+def ready_send(snapshot: Snapshot) -> Deliver | None:
     """The first send that need not wait, by the time of the last entry."""
-    if sight.rules < 2:
-        debts = (debt for debt in sight.open.owed if debt.channel in sight.attached)
+    if snapshot.rules < 2:
+        debts = (debt for debt in snapshot.open.owed if debt.channel in snapshot.attached)
         return next((Deliver(debt.reply_id, debt.channel) for debt in debts), None)
-    now_ms = _time_of_the_log(sight)
-    for debt, failed in _next_of_each_channel(sight):
+    now_ms = _time_of_the_log(snapshot)
+    for debt, failed in _next_of_each_channel(snapshot):
         if failed is None or not _is_waiting(failed, now_ms):
             return Deliver(debt.reply_id, debt.channel)
     return None
 
 
-def retried_send(sight: Sight, before_ms: int | None = None) -> Deliver | Await | None:
+def retried_send(snapshot: Snapshot, before_ms: int | None = None) -> Deliver | Await | None:
     """The send to retry next, by the clock: send, or wait for its time. None if none is due by `before_ms`."""
-    waiting = [] if sight.rules < 2 else [(_due_ms(failed), debt, failed) for debt, failed in _retries(sight)]
+    waiting = [] if snapshot.rules < 2 else [(_due_ms(failed), debt, failed) for debt, failed in _retries(snapshot)]
     if not waiting:
         return None
     due_ms, debt, failed = min(waiting, key=lambda each: each[0])
     if before_ms is not None and due_ms > before_ms:
         return None
-    return Await(until_ms=due_ms) if _is_waiting(failed, sight.now_ms) else Deliver(debt.reply_id, debt.channel)
+    return Await(until_ms=due_ms) if _is_waiting(failed, snapshot.now_ms) else Deliver(debt.reply_id, debt.channel)
 
 
 def attempts(state: BranchState, reply_id: str, channel: str) -> int:
@@ -54,16 +54,16 @@ def is_behind(state: BranchState, channel: str) -> bool:
     return any(_is_left(debt, failures) and _key(debt) in failures for debt in state.owed if debt.channel == channel)
 
 
-def _retries(sight: Sight) -> Iterator[tuple[Owed, SendFailed]]:
-    return ((debt, failed) for debt, failed in _next_of_each_channel(sight) if failed is not None)
+def _retries(snapshot: Snapshot) -> Iterator[tuple[Owed, SendFailed]]:
+    return ((debt, failed) for debt, failed in _next_of_each_channel(snapshot) if failed is not None)
 
 
-def _next_of_each_channel(sight: Sight) -> list[tuple[Owed, SendFailed | None]]:
+def _next_of_each_channel(snapshot: Snapshot) -> list[tuple[Owed, SendFailed | None]]:
     """For each channel in reach, the reply it gets next, and the last failure to send that."""
-    failures = _failures(sight.state)
+    failures = _failures(snapshot.state)
     first: dict[str, Owed] = {}
-    for debt in sight.open.owed:
-        if debt.channel in sight.attached and _is_left(debt, failures):
+    for debt in snapshot.open.owed:
+        if debt.channel in snapshot.attached and _is_left(debt, failures):
             first.setdefault(debt.channel, debt)
     return [(debt, failures.get(_key(debt))) for debt in first.values()]
 
@@ -94,6 +94,8 @@ def _is_waiting(failed: SendFailed, now_ms: int) -> bool:
     return (parse_ms(failed.timestamp) or 0) <= now_ms < _due_ms(failed)
 
 
-def _time_of_the_log(sight: Sight) -> int:
-    last = max((*sight.branch.nodes[-1:], *sight.branch.annotations[-1:]), key=lambda entry: entry.seq, default=None)
+def _time_of_the_log(snapshot: Snapshot) -> int:
+    last = max(
+        (*snapshot.branch.nodes[-1:], *snapshot.branch.annotations[-1:]), key=lambda entry: entry.seq, default=None
+    )
     return (parse_ms(last.value.timestamp) if last is not None else None) or 0

@@ -9,7 +9,7 @@ from typing import Literal
 from wakelog.decide import wording as words
 from wakelog.decide.decisions import Fail
 from wakelog.decide.policy import retry_delay_ms
-from wakelog.decide.snapshot import Sight
+from wakelog.decide.snapshot import Snapshot
 from wakelog.log.content import AnyPart, Content, Prompt, Text
 from wakelog.log.entry import Call, Cancelled, Compaction, Entry, Failed, Message, Partial
 from wakelog.log.times import parse_ms
@@ -19,35 +19,35 @@ OVERFLOW = "context_overflow"
 """The kind of fault that says: the context is too long. It is cured by a shorter one, not by waiting."""
 
 
-def too_many_faults(sight: Sight) -> Fail | None:
+def too_many_faults(snapshot: Snapshot) -> Fail | None:
     """The end of the turn, if it has met its bound."""
-    faults = faults_in_a_row(sight)
-    if faults < sight.policy.faults_max:
+    faults = faults_in_a_row(snapshot)
+    if faults < snapshot.policy.faults_max:
         return None
-    fault = last_fault(sight.branch) if sight.state.ends_in == "faulted" else None
+    fault = last_fault(snapshot.branch) if snapshot.state.ends_in == "faulted" else None
     error = fault.value.error if fault is not None and isinstance(fault.value, Failed) else None
     why = words.LAST_FAULT.format(why=error.message or error.kind) if error is not None else ""
     return Fail("faults", words.FAULTS.format(faults=faults) + why)
 
 
-def faults_in_a_row(sight: Sight) -> int:
+def faults_in_a_row(snapshot: Snapshot) -> int:
     """How many calls in a row came to nothing. Under resume, one that gained words begins the count anew."""
-    calls = _without_ended_elsewhere(sight, _calls_since_the_last_word(sight.branch))
-    if sight.policy.cut == "replace":
+    calls = _without_ended_elsewhere(snapshot, _calls_since_the_last_word(snapshot.branch))
+    if snapshot.policy.cut == "replace":
         return len(calls)
     longest, count = 0, 0
     for call, seq in calls:
-        chars = _partial_chars(sight.branch, call.reply_id, seq)
+        chars = _partial_chars(snapshot.branch, call.reply_id, seq)
         count = 0 if chars > longest else count + 1
         longest = max(longest, chars)
     return count
 
 
-def _without_ended_elsewhere(sight: Sight, calls: list[tuple[Call, int]]) -> list[tuple[Call, int]]:
+def _without_ended_elsewhere(snapshot: Snapshot, calls: list[tuple[Call, int]]) -> list[tuple[Call, int]]:
     """Without those whose reply, or failure, stands on a branch that was left since: that try is not this one's."""
     if not calls:
         return []
-    nodes, here = sight.tree.nodes, {node.id for node in sight.branch.nodes}
+    nodes, here = snapshot.tree.nodes, {node.id for node in snapshot.branch.nodes}
     failed = {node.value.call_id for node in nodes.values() if isinstance(node.value, Failed) and node.id not in here}
     return [(call, seq) for call, seq in calls if call.reply_id not in nodes and call.key not in failed]
 
@@ -75,29 +75,29 @@ def _partial_chars(branch: Branch, reply_id: str, since: int) -> int:
     return 0
 
 
-def way_to_mend(sight: Sight, reply_id: str) -> Literal["replace", "resume"]:
+def way_to_mend(snapshot: Snapshot, reply_id: str) -> Literal["replace", "resume"]:
     """Only whole plain words can be continued: not half a tool call, half a thought, or a text that was clipped."""
-    sealed = [annotation.value for annotation in sight.branch.annotations if isinstance(annotation.value, Partial)]
+    sealed = [annotation.value for annotation in snapshot.branch.annotations if isinstance(annotation.value, Partial)]
     last = next((partial for partial in reversed(sealed) if partial.reply_id == reply_id), None)
     resumable = last is not None and _text(last.content) and all(map(_is_whole_text, last.content))
-    return "resume" if resumable and sight.policy.cut == "resume" else "replace"
+    return "resume" if resumable and snapshot.policy.cut == "resume" else "replace"
 
 
 def _is_whole_text(part: AnyPart | str) -> bool:
     return isinstance(part, Text) and part.blob is None
 
 
-def overflow_limit(sight: Sight) -> int:
+def overflow_limit(snapshot: Snapshot) -> int:
     """How many tokens a context may have, now that the provider has found one too long; 0 if it has not.
 
     Nobody here knows how a provider counts: three quarters of what was too long, and again with every refusal.
     """
     failed = {
         node.value.call_id
-        for node in sight.branch.nodes
+        for node in snapshot.branch.nodes
         if isinstance(node.value, Failed) and node.value.error is not None and node.value.error.kind == OVERFLOW
     }
-    calls = [call for call, _ in _calls_since_the_last_word(sight.branch) if call.key in failed]
+    calls = [call for call, _ in _calls_since_the_last_word(snapshot.branch) if call.key in failed]
     shortest = min((call.tokens_estimate or 0 for call in calls), default=0)
     return max(1, shortest * 3 ** len(calls) // 4 ** len(calls)) if calls else 0
 

@@ -13,7 +13,7 @@ import msgspec
 from wakelog.decide import wording as words
 from wakelog.decide.decisions import Await, Decision, Inquire, Raise, Run, Settle
 from wakelog.decide.policy import Policy
-from wakelog.decide.snapshot import Sight
+from wakelog.decide.snapshot import Snapshot
 from wakelog.log.content import Content, Prompt, Settlement, Text, ToolResult
 from wakelog.log.entry import AttentionResolved, Cancelled, Entry, Message
 from wakelog.log.proof import holds_from
@@ -30,15 +30,15 @@ class CallRow(msgspec.Struct, frozen=True):
     name: str
     when: str
     then: str
-    judge: Callable[[Sight, OpenCall], Judgement]
+    judge: Callable[[Snapshot, OpenCall], Judgement]
 
 
-def judge_open_calls(sight: Sight) -> tuple[str, Decision] | None:
+def judge_open_calls(snapshot: Snapshot) -> tuple[str, Decision] | None:
     """Whatever can move, moves; waiting is the answer only when none can. None where no call is open."""
     runs: list[tuple[str, OpenCall]] = []
     waits: list[str] = []
-    for call in sight.open.open_calls:
-        row, judgement = _judge(sight, call)
+    for call in snapshot.open.open_calls:
+        row, judgement = _judge(snapshot, call)
         if judgement == "waits":
             waits.append(call.waits or "")
         elif isinstance(judgement, Run):
@@ -50,16 +50,16 @@ def judge_open_calls(sight: Sight) -> tuple[str, Decision] | None:
     return ("call waits", Await(attention=tuple(waits))) if waits else None
 
 
-def _judge(sight: Sight, call: OpenCall) -> tuple[str, Judgement]:
+def _judge(snapshot: Snapshot, call: OpenCall) -> tuple[str, Judgement]:
     for row in CALL_ROWS:
-        judgement = row.judge(sight, call)
+        judgement = row.judge(snapshot, call)
         if judgement is not None:
             return row.name, judgement
     raise AssertionError("the last row fits every open call")
 
 
-def _not_ours(sight: Sight, call: OpenCall) -> Judgement:
-    after = _nodes_after(sight.branch, call.reply_id)
+def _not_ours(snapshot: Snapshot, call: OpenCall) -> Judgement:
+    after = _nodes_after(snapshot.branch, call.reply_id)
     if any(isinstance(node.value, Cancelled) for node in after):
         why = words.SKIPPED_CANCELLED
     elif not call.ours:
@@ -68,37 +68,37 @@ def _not_ours(sight: Sight, call: OpenCall) -> Judgement:
         why = words.SKIPPED_OVERTAKEN
     else:
         return None
-    if call.started or call.child or (call.doubtful and sight.rules < 2):
+    if call.started or call.child or (call.doubtful and snapshot.rules < 2):
         return _settle(call, "interrupted", words.INTERRUPTED)
-    if sight.rules >= 2 and not _is_proven_unstarted(sight, call):
+    if snapshot.rules >= 2 and not _is_proven_unstarted(snapshot, call):
         return _settle(call, "unknown", words.UNKNOWN_RECORDED if call.recorded else words.UNKNOWN)
     return _settle(call, "skipped", why)
 
 
-def _is_proven_unstarted(sight: Sight, call: OpenCall) -> bool:
+def _is_proven_unstarted(snapshot: Snapshot, call: OpenCall) -> bool:
     """Whether the log would show it if the tool had started: a model call in it made the reply, and nothing is lost."""
     if call.recorded or call.doubtful:
         return False
-    if sight.tree.is_inherited(call.reply_id):
-        return not any(hole.session for hole in sight.branch.holes)
-    return not _may_have_begun(sight, sight.tree.nodes[call.reply_id])
+    if snapshot.tree.is_inherited(call.reply_id):
+        return not any(hole.session for hole in snapshot.branch.holes)
+    return not _may_have_begun(snapshot, snapshot.tree.nodes[call.reply_id])
 
 
-def _result_elsewhere(sight: Sight, call: OpenCall) -> Judgement:
-    for node in sight.tree.own_nodes():
+def _result_elsewhere(snapshot: Snapshot, call: OpenCall) -> Judgement:
+    for node in snapshot.tree.own_nodes():
         match node.value:
             case Message(message=ToolResult(reply_id=call.reply_id, tool_call_id=call.call.id) as result):
                 return Settle(call, msgspec.structs.replace(result, status=result.settled, copied_from=node.id))
     return None
 
 
-def _redacted(sight: Sight, call: OpenCall) -> Judgement:
-    is_lost = sight.policy.redacts and not call.begun and holds_mark(call.call.input)
+def _redacted(snapshot: Snapshot, call: OpenCall) -> Judgement:
+    is_lost = snapshot.policy.redacts and not call.begun and holds_mark(call.call.input)
     return _settle(call, "denied", words.REDACTED) if is_lost else None
 
 
-def _decided(sight: Sight, call: OpenCall) -> Judgement:
-    entry = next((annotation for annotation in sight.branch.annotations if annotation.id == call.decided), None)
+def _decided(snapshot: Snapshot, call: OpenCall) -> Judgement:
+    entry = next((annotation for annotation in snapshot.branch.annotations if annotation.id == call.decided), None)
     annotation = entry.value if entry is not None else None
     if entry is None or not isinstance(annotation, AttentionResolved):
         return None
@@ -106,7 +106,7 @@ def _decided(sight: Sight, call: OpenCall) -> Judgement:
         return Settle(call, settled(call, "ok", annotation.result))
     match annotation.decision:
         case "approve" | "run again":
-            return unknown(call, sight.policy) if _may_have_begun(sight, entry) else Run((call,))
+            return unknown(call, snapshot.policy) if _may_have_begun(snapshot, entry) else Run((call,))
         case "ran":
             return _settle(call, "ok", words.RAN)
         case "did not run":
@@ -114,26 +114,26 @@ def _decided(sight: Sight, call: OpenCall) -> Judgement:
     return _settle(call, "denied", words.DENIED_BY_PERSON)
 
 
-def _asked(_: Sight, call: OpenCall) -> Judgement:
+def _asked(_: Snapshot, call: OpenCall) -> Judgement:
     return "waits" if call.waits is not None else None
 
 
-def _child(_: Sight, call: OpenCall) -> Judgement:
+def _child(_: Snapshot, call: OpenCall) -> Judgement:
     return Run((call,)) if call.child is not None else None
 
 
-def _unknown(sight: Sight, call: OpenCall) -> Judgement:
-    reply = sight.tree.nodes[call.reply_id]
+def _unknown(snapshot: Snapshot, call: OpenCall) -> Judgement:
+    reply = snapshot.tree.nodes[call.reply_id]
     if call.started:
         is_unknown = call.doubtful or call.replay == "never"
     else:
-        is_unknown = call.doubtful or _may_have_begun(sight, reply)
-    return unknown(call, sight.policy) if is_unknown else None
+        is_unknown = call.doubtful or _may_have_begun(snapshot, reply)
+    return unknown(call, snapshot.policy) if is_unknown else None
 
 
-def _may_have_begun(sight: Sight, since: Entry) -> bool:
+def _may_have_begun(snapshot: Snapshot, since: Entry) -> bool:
     """Whether a beginning may have stood behind an entry and be lost: bytes there are not what was written."""
-    return since.offset < sight.branch.scar or not holds_from(sight.tree.own(), since.id)
+    return since.offset < snapshot.branch.scar or not holds_from(snapshot.tree.own(), since.id)
 
 
 def unknown(call: OpenCall, policy: Policy) -> Raise | Settle:
@@ -141,20 +141,20 @@ def unknown(call: OpenCall, policy: Policy) -> Raise | Settle:
     return Raise(call, "unknown") if policy.unknown == "ask" else _settle(call, "unknown", words.UNKNOWN)
 
 
-def _receipt(_: Sight, call: OpenCall) -> Judgement:
+def _receipt(_: Snapshot, call: OpenCall) -> Judgement:
     return Inquire(call) if call.started and call.replay == "receipt" else None
 
 
-def _safe(sight: Sight, call: OpenCall) -> Judgement:
+def _safe(snapshot: Snapshot, call: OpenCall) -> Judgement:
     if not call.started:
         return None
-    if call.started >= sight.policy.attempts_max:
+    if call.started >= snapshot.policy.attempts_max:
         return _settle(call, "error", words.TOO_OFTEN.format(attempts=call.started))
     return Run((call,))
 
 
-def _new(sight: Sight, call: OpenCall) -> Judgement:
-    agreed = sight.policy.approval_of(call.call.name)
+def _new(snapshot: Snapshot, call: OpenCall) -> Judgement:
+    agreed = snapshot.policy.approval_of(call.call.name)
     if agreed == "deny":
         return _settle(call, "denied", words.DENIED)
     return Raise(call, "approve") if agreed == "ask" or call.rerun else Run((call,))

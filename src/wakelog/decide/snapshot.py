@@ -10,7 +10,7 @@ from wakelog.projections.queue import queue_at_head
 from wakelog.projections.state import BranchState, branch_state
 
 
-class Sight(msgspec.Struct, frozen=True):
+class Snapshot(msgspec.Struct, frozen=True):
     """Everything there is to see at the head of a session."""
 
     tree: Tree
@@ -23,7 +23,9 @@ class Sight(msgspec.Struct, frozen=True):
     rules: int = RULES
 
 
-def look(tree: Tree, now_ms: int, attached: frozenset[str], rules: int = RULES, *, new_worker: bool = False) -> Sight:
+def look(
+    tree: Tree, now_ms: int, attached: frozenset[str], rules: int = RULES, *, new_worker: bool = False
+) -> Snapshot:
     """Takes a snapshot of the head branch for `decide()`; a new worker has failed to send nothing yet."""
     branch = tree.branch()
     state = branch_state(branch)
@@ -33,7 +35,7 @@ def look(tree: Tree, now_ms: int, attached: frozenset[str], rules: int = RULES, 
     waiting = msgspec.structs.replace(
         open_work, queue=queue_at_head(tree, open_work.queue, rules), cut=_not_followed(tree, branch, open_work.cut)
     )
-    return Sight(tree, branch, state, waiting, policy_in_force(state.context, rules), now_ms, attached, rules)
+    return Snapshot(tree, branch, state, waiting, policy_in_force(state.context, rules), now_ms, attached, rules)
 
 
 def _not_followed(tree: Tree, branch: Branch, cut: str | None) -> str | None:

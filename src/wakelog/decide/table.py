@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from wakelog.decide import wording as words
-from wakelog.decide.compaction import fold_is_hopeless, is_kept_by_a_fold, plan_fold
+from wakelog.decide.compaction import compaction_is_hopeless, is_kept_by_a_compaction, plan_compaction
 from wakelog.decide.damage import judge_damage
 from wakelog.decide.decisions import Ask, Await, Cancel, Compact, Decision, Fail, Mend, Rest, TakeUp
 from wakelog.decide.delivery import ready_send, retried_send
@@ -25,7 +25,7 @@ from wakelog.decide.faults import (
     way_to_mend,
 )
 from wakelog.decide.open_tool_calls import judge_open_calls
-from wakelog.decide.snapshot import Sight, look
+from wakelog.decide.snapshot import Snapshot, look
 from wakelog.log.entry import RULES, Call
 from wakelog.log.tree import Tree
 from wakelog.projections.context import build_context
@@ -38,7 +38,7 @@ class Row(msgspec.Struct, frozen=True):
     name: str
     when: str
     then: str
-    judge: Callable[[Sight], Decision | None]
+    judge: Callable[[Snapshot], Decision | None]
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     row: str
     decision: Decision
-    sight: Sight
+    snapshot: Snapshot
 
 
 def decide(
@@ -67,113 +67,117 @@ def or_retry(verdict: Verdict) -> Verdict:
         case Rest("terminated") | Await(until_ms=int()):
             return verdict
         case Rest() | Await():
-            retried = retried_send(verdict.sight)
+            retried = retried_send(verdict.snapshot)
             if isinstance(retried, Await) and isinstance(verdict.decision, Await):
                 retried = Await(verdict.decision.attention, retried.until_ms)
-            return verdict if retried is None else Verdict("retry", retried, verdict.sight)
+            return verdict if retried is None else Verdict("retry", retried, verdict.snapshot)
     return verdict
 
 
-def _first_that_fits(sight: Sight) -> Verdict:
+def _first_that_fits(snapshot: Snapshot) -> Verdict:
     for row in ROWS:
         if row.judge is _open_calls:
-            judged = judge_open_calls(sight)
+            judged = judge_open_calls(snapshot)
             if judged is not None:
-                return Verdict(*judged, sight)
-        elif (decision := row.judge(sight)) is not None:
-            return Verdict(row.name, decision, sight)
+                return Verdict(*judged, snapshot)
+        elif (decision := row.judge(snapshot)) is not None:
+            return Verdict(row.name, decision, snapshot)
     raise AssertionError("the last row fits everything")
 
 
-def _terminated(sight: Sight) -> Decision | None:
-    return Rest("terminated") if is_terminated(sight.tree) else None
+def _terminated(snapshot: Snapshot) -> Decision | None:
+    return Rest("terminated") if is_terminated(snapshot.tree) else None
 
 
-def _open_calls(_: Sight) -> Decision | None:
+def _open_calls(_: Snapshot) -> Decision | None:
     """Stands for the rows of `calls.py`, which judge each open call."""
     return None
 
 
-def _retry(_: Sight) -> Decision | None:
+def _retry(_: Snapshot) -> Decision | None:
     """Stands for `or_retry`, which looks at what the other rows have come to."""
     return None
 
 
-def _cancel_asked(sight: Sight) -> Decision | None:
-    under_way = sight.open.open_calls or sight.open.cut or sight.state.ends_in in ("prompt", "result", "faulted")
-    asked = [queued for queued in sight.open.queue if queued.mode == "cancel"]
+def _cancel_asked(snapshot: Snapshot) -> Decision | None:
+    under_way = (
+        snapshot.open.open_calls or snapshot.open.cut or snapshot.state.ends_in in ("prompt", "result", "faulted")
+    )
+    asked = [queued for queued in snapshot.open.queue if queued.mode == "cancel"]
     return Cancel(asked[0]) if asked and under_way else None
 
 
-def _cancelled(sight: Sight) -> Decision | None:
-    if sight.state.ends_in != "cancelled":
+def _cancelled(snapshot: Snapshot) -> Decision | None:
+    if snapshot.state.ends_in != "cancelled":
         return None
-    return _follow_up(sight, any_mode=True) or Rest("cancelled")
+    return _follow_up(snapshot, any_mode=True) or Rest("cancelled")
 
 
-def _cut(sight: Sight) -> Decision | None:
-    call = next((annotation.value for annotation in sight.branch.annotations if annotation.id == sight.open.cut), None)
+def _cut(snapshot: Snapshot) -> Decision | None:
+    call = next(
+        (annotation.value for annotation in snapshot.branch.annotations if annotation.id == snapshot.open.cut), None
+    )
     if not isinstance(call, Call):
         return None
-    return too_many_faults(sight) or Mend(call.reply_id, way_to_mend(sight, call.reply_id), call.strategy)
+    return too_many_faults(snapshot) or Mend(call.reply_id, way_to_mend(snapshot, call.reply_id), call.strategy)
 
 
-def _faulted(sight: Sight) -> Decision | None:
-    if sight.state.ends_in == "failed":
-        return _follow_up(sight, any_mode=True) or Rest("failed")
-    fault = last_fault(sight.branch) if sight.state.ends_in == "faulted" else None
+def _faulted(snapshot: Snapshot) -> Decision | None:
+    if snapshot.state.ends_in == "failed":
+        return _follow_up(snapshot, any_mode=True) or Rest("failed")
+    fault = last_fault(snapshot.branch) if snapshot.state.ends_in == "faulted" else None
     if fault is None:
         return None
-    failed = too_many_faults(sight)
+    failed = too_many_faults(snapshot)
     if failed is not None:
         return failed
-    until_ms = retry_at_ms(fault, faults_in_a_row(sight), sight.now_ms)
-    sooner = retried_send(sight, until_ms)
+    until_ms = retry_at_ms(fault, faults_in_a_row(snapshot), snapshot.now_ms)
+    sooner = retried_send(snapshot, until_ms)
     if sooner is not None:
         return sooner
-    return Await(until_ms=until_ms) if sight.now_ms < until_ms else _answer(sight)
+    return Await(until_ms=until_ms) if snapshot.now_ms < until_ms else _answer(snapshot)
 
 
-def _fold_asked(sight: Sight) -> Decision | None:
-    if sight.open.cut or sight.state.ends_in == "faulted":
+def _compaction_asked(snapshot: Snapshot) -> Decision | None:
+    if snapshot.open.cut or snapshot.state.ends_in == "faulted":
         # What is half said, or is to be tried again, comes first; a turn that has failed for good does not.
         return None
-    for queued in sight.open.queue:
-        kept = queued.keep or plan_fold(sight.branch, sight.policy.keep)
-        if queued.mode == "compact" and kept is not None and is_kept_by_a_fold(sight.branch, kept):
+    for queued in snapshot.open.queue:
+        kept = queued.keep or plan_compaction(snapshot.branch, snapshot.policy.keep)
+        if queued.mode == "compact" and kept is not None and is_kept_by_a_compaction(snapshot.branch, kept):
             said = queued.message.text if queued.message is not None else ""
             return Compact(kept, "manual", said, queued.id)
     return None
 
 
-def _steer(sight: Sight) -> Decision | None:
-    return next((TakeUp(queued) for queued in sight.open.queue if queued.mode == "steer"), None)
+def _steer(snapshot: Snapshot) -> Decision | None:
+    return next((TakeUp(queued) for queued in snapshot.open.queue if queued.mode == "steer"), None)
 
 
-def _owes_answer(sight: Sight) -> Decision | None:
-    return _answer(sight) if sight.state.ends_in in ("prompt", "result", "faulted") else None
+def _owes_answer(snapshot: Snapshot) -> Decision | None:
+    return _answer(snapshot) if snapshot.state.ends_in in ("prompt", "result", "faulted") else None
 
 
-def _follow_up(sight: Sight, *, any_mode: bool = False) -> Decision | None:
+def _follow_up(snapshot: Snapshot, *, any_mode: bool = False) -> Decision | None:
     modes = ("steer", "followUp") if any_mode else ("followUp",)
-    return next((TakeUp(queued) for queued in sight.open.queue if queued.mode in modes), None)
+    return next((TakeUp(queued) for queued in snapshot.open.queue if queued.mode in modes), None)
 
 
-def _rest(_: Sight) -> Decision | None:
+def _rest(_: Snapshot) -> Decision | None:
     return Rest()
 
 
-def _answer(sight: Sight) -> Decision:
+def _answer(snapshot: Snapshot) -> Decision:
     """The model is to answer: ask it, unless the turn has gone on too long or its context must be folded first."""
-    policy = sight.policy
-    if sight.state.steps >= policy.steps_max:
-        return Fail("steps", words.STEPS.format(steps=sight.state.steps))
-    overflow = overflow_limit(sight)
+    policy = snapshot.policy
+    if snapshot.state.steps >= policy.steps_max:
+        return Fail("steps", words.STEPS.format(steps=snapshot.state.steps))
+    overflow = overflow_limit(snapshot)
     limit = min(filter(None, (policy.compact_at, overflow)), default=0)
-    if not limit or build_context(sight.branch, policy.strategy, state=sight.state).tokens <= limit:
+    if not limit or build_context(snapshot.branch, policy.strategy, state=snapshot.state).tokens <= limit:
         return Ask(policy.strategy)
     keep = min(policy.keep, overflow // 2) if overflow else policy.keep
-    first_kept = None if fold_is_hopeless(sight.branch) else plan_fold(sight.branch, keep)
+    first_kept = None if compaction_is_hopeless(snapshot.branch) else plan_compaction(snapshot.branch, keep)
     return Compact(first_kept) if first_kept is not None else Ask(f"budget:{limit}")
 
 
@@ -197,7 +201,7 @@ ROWS = (
         "fold asked",
         "a person has asked for a fold, there is something to fold, and no call is to be made good first",
         "Compact, once",
-        _fold_asked,
+        _compaction_asked,
     ),
     Row("cancelled", "ends in a cancelled turn", "take up the oldest queued message, else Rest", _cancelled),
     Row("cut", "has a cut reply", "below faults_max Mend: resume or replace; else Fail", _cut),

@@ -1,4 +1,4 @@
-"""Which agents there are to be sent on an errand: their names, and a line about each."""
+"""Which agents there are to be sent on a subagent task: their names, and a line about each."""
 
 from typing import Self
 

@@ -355,7 +355,7 @@ class Owed(Value, frozen=True, kw_only=True):
     channel: str
 
 
-class FoldState(Value, frozen=True, kw_only=True):
+class CarriedState(Value, frozen=True, kw_only=True):
     """Everything a reader would need from before a compaction, so that reading can stop there.
 
     Session-wide values are those of the whole log before the compaction; branch values those of
@@ -408,7 +408,7 @@ class Compaction(Node, frozen=True, kw_only=True, tag="compaction"):
     tokens_before: int | None = None
     tokens_after: int | None = None
     trigger: str = always_written("manual")
-    state: FoldState | None = None
+    state: CarriedState | None = None
     call_id: str | None = None
     usage: Usage | None = None
 

@@ -21,10 +21,10 @@ from wakelog.log.entry import (
     Activity,
     Attention,
     Body,
+    CarriedState,
     Compaction,
     DamageNote,
     Entry,
-    FoldState,
     Head,
     Message,
     Queued,
@@ -52,7 +52,7 @@ class Tail(msgspec.Struct, frozen=True):
 def recorded_queue(value: Body) -> tuple[Queued, ...] | None:
     """The queue of the whole session, if this entry records it."""
     match value:
-        case Compaction(state=FoldState(rules=rules, queue=queue)) if rules >= 2:
+        case Compaction(state=CarriedState(rules=rules, queue=queue)) if rules >= 2:
             return queue
         case Activity(queue=queue):
             return queue

@@ -19,14 +19,14 @@ class Active(msgspec.Struct, frozen=True):
 
 def active(branch: Branch) -> Active:
     """What is left of a branch when its last compaction has been applied."""
-    at, fold = _last_fold(branch.nodes)
+    at, fold = _last_compaction(branch.nodes)
     if fold is None:
         return Active(None, branch.nodes)
     first = _first_kept(branch.nodes, at, fold.first_kept_entry_id)
     return Active(fold, tuple(node for node in branch.nodes[first:] if not isinstance(node.value, Compaction)))
 
 
-def _last_fold(nodes: tuple[Entry, ...]) -> tuple[int, Compaction | None]:
+def _last_compaction(nodes: tuple[Entry, ...]) -> tuple[int, Compaction | None]:
     for at in range(len(nodes) - 1, -1, -1):
         value = nodes[at].value
         if isinstance(value, Compaction):
@@ -34,9 +34,9 @@ def _last_fold(nodes: tuple[Entry, ...]) -> tuple[int, Compaction | None]:
     return 0, None
 
 
-def _first_kept(nodes: tuple[Entry, ...], fold_at: int, kept: str | None) -> int:
+def _first_kept(nodes: tuple[Entry, ...], compaction_at: int, kept: str | None) -> int:
     """Where the kept stretch begins; a first kept entry that is not on this branch keeps nothing older."""
-    for at in range(fold_at, -1, -1):
+    for at in range(compaction_at, -1, -1):
         if nodes[at].id == kept:
             return at
-    return fold_at
+    return compaction_at

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import msgspec
 
 from wakelog.log.content import Prompt
-from wakelog.log.entry import RULES, Activity, Body, Compaction, Entry, FoldState, Message, Queued
+from wakelog.log.entry import RULES, Activity, Body, CarriedState, Compaction, Entry, Message, Queued
 from wakelog.log.id_table import IdTable
 from wakelog.log.tail import MESSAGE_MODES, recorded_queue
 from wakelog.log.tree import Tree
@@ -66,7 +66,7 @@ def _last_record(tree: Tree) -> tuple[int, tuple[Queued, ...]] | None:
     return last
 
 
-def _state(entry: Entry) -> FoldState | None:
+def _state(entry: Entry) -> CarriedState | None:
     return entry.value.state if isinstance(entry.value, Compaction) else None
 
 
@@ -85,7 +85,7 @@ def _taken_by(value: Body) -> tuple[str, ...]:
     match value:
         case Message(message=Prompt(queued_id=str() as queued_id)):
             return (queued_id,)
-        case Compaction(state=FoldState(said=before)):
+        case Compaction(state=CarriedState(said=before)):
             return before
     return ()
 

@@ -20,11 +20,11 @@ from wakelog.log.entry import (
     Body,
     Call,
     Cancelled,
+    CarriedState,
     Compaction,
     ContextRecord,
     Entry,
     Failed,
-    FoldState,
     Head,
     Message,
     ModelChange,
@@ -96,7 +96,7 @@ def branch_state(branch: Branch) -> BranchState:
             break
     for node in branch.nodes[start:]:
         step_node(state, node)
-    state.answers += _failed_folds(branch, start, since)
+    state.answers += _failed_compactions(branch, start, since)
     own_nodes = branch.nodes[max(branch.inherited, start) :]
     annotations = (annotation for annotation in branch.annotations if annotation.seq > since)
     _fold_open(state, sorted((*own_nodes, *annotations), key=lambda entry: entry.seq))
@@ -113,7 +113,7 @@ def step_node(state: BranchState, node: Entry) -> None:
         state.answers += _is_answer(node)
 
 
-def carried_branch(fold: FoldState, *, own: bool) -> BranchState:
+def carried_branch(fold: CarriedState, *, own: bool) -> BranchState:
     """Where a fold begins. What a parent session still owed is not its fork's to settle."""
     return BranchState(
         said_model=fold.model,
@@ -162,7 +162,7 @@ def _is_answer(node: Entry) -> bool:
     return False
 
 
-def _failed_folds(branch: Branch, start: int, since: int) -> int:
+def _failed_compactions(branch: Branch, start: int, since: int) -> int:
     """Calls for a summary that came to nothing leave no node; an annotation says so."""
     here = {node.id for node in branch.nodes[max(0, start - 1) : branch.inherited]}
     inherited = [annotation for annotation in branch.inherited_annotations if annotation.value.parent_id in here]
@@ -355,7 +355,7 @@ def is_dormant(tree: Tree) -> bool:
     return session_state(tree).dormant
 
 
-def carried_session(fold: FoldState) -> SessionState:
+def carried_session(fold: CarriedState) -> SessionState:
     """Where the fold over a session begins behind a compaction."""
     return SessionState(
         title=fold.title,
@@ -405,7 +405,7 @@ def _is_dormant_after(dormant: bool, value: Body) -> bool:  # noqa: FBT001 - the
     return dormant
 
 
-def fold_state(tree: Tree, at: str, rules: int = RULES) -> FoldState:
+def carried_state(tree: Tree, at: str, rules: int = RULES) -> CarriedState:
     """What a compaction appended under `at` has to carry."""
     branch, session = branch_state(tree.branch(at)), session_state(tree)
     assert tree.head is not None
@@ -414,9 +414,9 @@ def fold_state(tree: Tree, at: str, rules: int = RULES) -> FoldState:
     return carried_at(tree.head, branch, session, queue_at_head(tree, branch.queue))
 
 
-def _values(head: str, branch: BranchState, session: SessionState) -> FoldState:
+def _values(head: str, branch: BranchState, session: SessionState) -> CarriedState:
     """What is carried under any rules."""
-    return FoldState(
+    return CarriedState(
         head=head,
         title=session.title,
         archived=session.archived,
@@ -439,13 +439,13 @@ def _values(head: str, branch: BranchState, session: SessionState) -> FoldState:
     )
 
 
-def _of_rules_1(state: FoldState, tree: Tree, branch: BranchState) -> FoldState:
+def _of_rules_1(state: CarriedState, tree: Tree, branch: BranchState) -> CarriedState:
     uptime_ms, attached_at = uptime_of_rules_1(tree.own())
     said = tuple(queued.id for queued in branch.queue if queued.id in taken_up(tree))
     return msgspec.structs.replace(state, queue=branch.queue, said=said, uptime_ms=uptime_ms, attached_at=attached_at)
 
 
-def carried_at(head: str, branch: BranchState, session: SessionState, queue: tuple[Queued, ...]) -> FoldState:
+def carried_at(head: str, branch: BranchState, session: SessionState, queue: tuple[Queued, ...]) -> CarriedState:
     """What a compaction under rules 2 has to carry, from what was found out about the head's branch and the session."""
     assert session.uptime is not None, "a tail that begins at a compaction of rules 1 cannot be carried on"
     return msgspec.structs.replace(

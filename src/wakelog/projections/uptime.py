@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from wakelog.log.content import Reply, ToolResult
-from wakelog.log.entry import Activity, Body, Call, Compaction, Entry, FoldState, Message, Partial, Sent, ToolStarted
+from wakelog.log.entry import Activity, Body, Call, CarriedState, Compaction, Entry, Message, Partial, Sent, ToolStarted
 from wakelog.log.times import elapsed_ms
 
 
@@ -74,7 +74,7 @@ def _carried(entries: Sequence[Entry]) -> tuple[int, Uptime | None]:
 def _carried_by(value: Body) -> Uptime | None:
     """The sum that a compaction carries; None for one of rules 1, and for any other entry."""
     match value:
-        case Compaction(state=FoldState() as state) if state.rules >= 2:
+        case Compaction(state=CarriedState() as state) if state.rules >= 2:
             return Uptime(state.uptime_ms, state.attached_at, state.worked_at)
     return None
 
@@ -100,7 +100,7 @@ def uptime_of_rules_1(entries: Iterable[Entry]) -> tuple[int, str | None]:
     total_ms, attached_at = 0, None
     for entry in entries:
         match entry.value:
-            case Compaction(state=FoldState(uptime_ms=before, attached_at=since)):
+            case Compaction(state=CarriedState(uptime_ms=before, attached_at=since)):
                 total_ms, attached_at = before, since
             case Activity(event=event, timestamp=now):
                 total_ms += elapsed_ms(attached_at, now) if attached_at is not None else 0

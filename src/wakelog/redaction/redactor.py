@@ -132,7 +132,7 @@ class Redactor:
         """Drops what else belongs to the last secret; says whether all of it is behind us."""
         if self._within is None:
             return True
-        end = len(self._seen) if final else max(self._at, len(self._seen) - self._within.sight)
+        end = len(self._seen) if final else max(self._at, len(self._seen) - self._within.lookahead)
         found = self._within.more.match(self._seen, self._at)
         assert found is not None
         self._at = self._floor = min(found.end(), end)

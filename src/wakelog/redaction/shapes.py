@@ -102,7 +102,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
         return min(map(len, self.starts)) + shortest(self.pieces)
 
     @property
-    def sight(self) -> int:
+    def lookahead(self) -> int:
         """How many signs behind the last one of `more` may still decide about it."""
         return max(0, len(self.until) - 1)
 

@@ -36,7 +36,7 @@ from wakelog.log.times import parse_ms
 from wakelog.ports import Answer, Invocation, Occasion, Outcome, Request, Tool
 from wakelog.replaying.recording import ids_made
 from wakelog.replaying.rerunning import ReplayedStore
-from wakelog.runtime.world import Errand, World
+from wakelog.runtime.world import SubagentTask, World
 from wakelog.session import Session
 from wakelog.tools.subagent import SUBAGENT_NAME, SubAgentTool
 
@@ -110,9 +110,9 @@ class Answers:
         blobs = entry.value.injected if entry is not None and isinstance(entry.value, Call) else ()
         return tuple(self._whole(blob) for blob in blobs)
 
-    async def _send(self, world: World, errand: Errand) -> Outcome | None:  # noqa: ARG002 - children answer for themselves
+    async def _send(self, world: World, subagent_task: SubagentTask) -> Outcome | None:  # noqa: ARG002 - children answer for themselves
         def is_over(entry: Entry) -> bool:
-            return _is_result(entry, errand.reply_id, errand.tool_call_id) or is_stuck(entry)
+            return _is_result(entry, subagent_task.reply_id, subagent_task.tool_call_id) or is_stuck(entry)
 
         def is_stuck(entry: Entry) -> bool:
             # While a sub-agent waits for a person, its sender leaves, or sends a reply again.

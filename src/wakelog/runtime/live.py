@@ -30,7 +30,7 @@ from wakelog.runtime.checks import check_askable, check_custody
 from wakelog.runtime.model_request import declared_tools
 from wakelog.runtime.step import decided
 from wakelog.runtime.wake import Report, check_first, is_waiting, wake
-from wakelog.runtime.world import LEASE_S, Errand, OpenProvider, World
+from wakelog.runtime.world import LEASE_S, OpenProvider, SubagentTask, World
 from wakelog.session import Session
 from wakelog.stores.retrying import without_retries
 from wakelog.tools import as_tools, builtin_tools
@@ -155,21 +155,21 @@ async def watch_for_news(session: Session, seq: int) -> None:
 # ── sub-agents ───────────────────────────────────────────────────────────────────────────────────
 
 
-async def send(world: World, errand: Errand) -> Outcome | None:
+async def send(world: World, subagent_task: SubagentTask) -> Outcome | None:
     """Makes the child if there is none yet, tells it its task if it has none yet, and wakes it."""
     child = Session.create(
         world.store,
-        agent=errand.agent,
-        sender=errand.sender,
-        cwd=errand.cwd,
-        model=errand.model,
-        provider=errand.provider,
-        parent=Origin(session=errand.parent, entry=errand.reply_id, kind="subagent"),
-        session_id=errand.child,
+        agent=subagent_task.agent,
+        sender=subagent_task.sender,
+        cwd=subagent_task.cwd,
+        model=subagent_task.model,
+        provider=subagent_task.provider,
+        parent=Origin(session=subagent_task.parent, entry=subagent_task.reply_id, kind="subagent"),
+        session_id=subagent_task.child,
         clock=world.clock,
-        redact=policy_in_force(errand.context).redact,
+        redact=policy_in_force(subagent_task.context).redact,
     )
-    _brief(child, errand, world.store.blobs)
+    _brief(child, subagent_task, world.store.blobs)
     try:
         report = await wake(msgspec.structs.replace(world, channels={}), child.name)
     except Conflict:
@@ -177,14 +177,18 @@ async def send(world: World, errand: Errand) -> Outcome | None:
     return None if isinstance(report.decision, Await) else _came_to(child.branch(), report)
 
 
-def _brief(child: Session, errand: Errand, blobs: Blobs) -> None:
+def _brief(child: Session, subagent_task: SubagentTask, blobs: Blobs) -> None:
     """What the child begins with; each part once, however often it is sent."""
     nodes = child.branch().nodes
-    if errand.context is not None and not any(isinstance(node.value, ContextRecord) for node in nodes):
-        record = _handed_down(errand.context)
-        child.append(record if errand.other is None else _of_another(errand.other, record, errand.cwd, blobs))
+    if subagent_task.context is not None and not any(isinstance(node.value, ContextRecord) for node in nodes):
+        record = _handed_down(subagent_task.context)
+        child.append(
+            record
+            if subagent_task.other is None
+            else _of_another(subagent_task.other, record, subagent_task.cwd, blobs)
+        )
     if not any(isinstance(node.value, Message) and isinstance(node.value.message, Prompt) for node in nodes):
-        child.append(Message(message=Prompt(content=(Text(text=errand.prompt),))))
+        child.append(Message(message=Prompt(content=(Text(text=subagent_task.prompt),))))
 
 
 def _handed_down(record: ContextRecord) -> ContextRecord:
@@ -251,25 +255,25 @@ def stuck(world: World, child: str) -> bool:
     return is_waiting(msgspec.structs.replace(world, channels={}), session)
 
 
-def obstacle(world: World, errand: Errand) -> WakelogError | None:
+def obstacle(world: World, subagent_task: SubagentTask) -> WakelogError | None:
     """See `World.obstacle`: the child's own first step is checked; before it exists, the model that it would get."""
     inner = msgspec.structs.replace(world, channels={})
     try:
-        if errand.child and (child := _child(world, errand.child)) is not None:
+        if subagent_task.child and (child := _child(world, subagent_task.child)) is not None:
             check_custody(child)
             if world.store.held(child.name) is None:
                 check_first(inner, child, decided(inner, child))
-        elif errand.model:
-            check_askable(world.provider, errand.provider or "", errand.model, _params(errand))
+        elif subagent_task.model:
+            check_askable(world.provider, subagent_task.provider or "", subagent_task.model, _params(subagent_task))
     except WakelogError as error:
         return error
     return None
 
 
-def _params(errand: Errand) -> Mapping[str, Any]:
+def _params(subagent_task: SubagentTask) -> Mapping[str, Any]:
     """The parameters that a new child begins with."""
-    sender = errand.context.params if errand.context is not None else {}
-    return sender if errand.other is None else _params_of_another(errand.other, sender)
+    sender = subagent_task.context.params if subagent_task.context is not None else {}
+    return sender if subagent_task.other is None else _params_of_another(subagent_task.other, sender)
 
 
 def _child(world: World, child: str) -> Session | None:

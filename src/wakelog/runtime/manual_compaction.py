@@ -7,7 +7,7 @@ work.
 
 import msgspec
 
-from wakelog.decide.compaction import plan_fold
+from wakelog.decide.compaction import plan_compaction
 from wakelog.decide.decisions import Await, Rest
 from wakelog.decide.policy import policy_in_force
 from wakelog.errors import Conflict, UsageError
@@ -17,20 +17,22 @@ from wakelog.projections.context import build_context, group_starts
 from wakelog.projections.pending import pending
 from wakelog.projections.state import branch_state
 from wakelog.runtime.checks import check_custody, check_model
-from wakelog.runtime.user_actions import ask_for_fold
+from wakelog.runtime.user_actions import request_compaction
 from wakelog.runtime.wake import wake
 from wakelog.runtime.world import World
 from wakelog.session import Session
 
 
-class Folding(msgspec.Struct, frozen=True):
+class CompactionRun(msgspec.Struct, frozen=True):
     """What came of it: the compaction; or the request, which waits for whoever runs the session; or why neither."""
 
     entry: Entry | None
     why_not: str = ""
 
 
-async def fold_now(world: World, session_id: str, *, keep: str | None = None, instructions: str = "") -> Folding:
+async def compact_now(
+    world: World, session_id: str, *, keep: str | None = None, instructions: str = ""
+) -> CompactionRun:
     """Has the session's model summarise everything before `keep` (default: as much as the policy says), and folds.
 
     `Conflict` if the session is in the middle of something and nobody is there to finish it. `UsageError` if its model
@@ -44,27 +46,27 @@ async def fold_now(world: World, session_id: str, *, keep: str | None = None, in
         _refuse_if_busy(session.name, branch)
     kept = _place(branch, keep) if keep is not None else _planned(branch)
     if kept is None:
-        return Folding(None, "there is nothing to fold")
+        return CompactionRun(None, "there is nothing to fold")
     if not held:
         # Before the request is written: one that cannot be answered here would wait in the queue.
         check_model(world.provider, session.name, branch_state(branch))
-    asked = ask_for_fold(session, keep=kept if keep is not None else None, instructions=instructions)
-    return Folding(asked) if held else await _folded(world, session, asked)
+    asked = request_compaction(session, keep=kept if keep is not None else None, instructions=instructions)
+    return CompactionRun(asked) if held else await _folded(world, session, asked)
 
 
-async def _folded(world: World, session: Session, asked: Entry) -> Folding:
+async def _folded(world: World, session: Session, asked: Entry) -> CompactionRun:
     """Takes one step after the other until the request has been answered."""
     while True:
         try:
             report = await wake(world, session.name, steps=1)
         except Conflict:
             # Somebody was faster, and has the request now.
-            return Folding(asked)
+            return CompactionRun(asked)
         done = _outcome(session, asked.id)
         if done is not None:
             return done
         if isinstance(report.decision, Rest | Await):
-            return Folding(None, "the session does not get to it")
+            return CompactionRun(None, "the session does not get to it")
 
 
 def _refuse_if_busy(name: str, branch: Branch) -> None:
@@ -75,7 +77,7 @@ def _refuse_if_busy(name: str, branch: Branch) -> None:
 
 
 def _planned(branch: Branch) -> str | None:
-    return plan_fold(branch, policy_in_force(branch_state(branch).context).keep)
+    return plan_compaction(branch, policy_in_force(branch_state(branch).context).keep)
 
 
 def _place(branch: Branch, keep: str) -> str | None:
@@ -93,7 +95,7 @@ def _place(branch: Branch, keep: str) -> str | None:
     return context.entry_ids[at] if at else None
 
 
-def _outcome(session: Session, asked: str) -> Folding | None:
+def _outcome(session: Session, asked: str) -> CompactionRun | None:
     """What the call that took up a request has come to; None if none has."""
     entries = session.tree.own()
     call = next(
@@ -104,7 +106,7 @@ def _outcome(session: Session, asked: str) -> Folding | None:
     for entry in entries:
         match entry.value:
             case Compaction(call_id=call.key):
-                return Folding(entry)
+                return CompactionRun(entry)
             case Partial(reply_id=call.reply_id, error=error) if error is not None:
-                return Folding(None, error.message or error.kind)
-    return Folding(None, "it was cut off")
+                return CompactionRun(None, error.message or error.kind)
+    return CompactionRun(None, "it was cut off")

@@ -61,7 +61,7 @@ def take_up(step: Step, decision: TakeUp) -> None:
 def cancel(step: Step, decision: Cancel) -> None:
     """Ends the turn, with what there is of a reply. Calls still open are settled by the steps that follow."""
     cut = next(
-        (annotation.value for annotation in step.branch.annotations if annotation.id == step.verdict.sight.open.cut),
+        (annotation.value for annotation in step.branch.annotations if annotation.id == step.verdict.snapshot.open.cut),
         None,
     )
     end_turn(step, decision.queued, step.said_of(cut.reply_id) if isinstance(cut, Call) else "")

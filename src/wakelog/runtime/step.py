@@ -36,9 +36,9 @@ class Step:
         self.session = session
         self.lease = lease
         self.verdict = verdict
-        self.tree: Tree = verdict.sight.tree
-        self.branch: Branch = verdict.sight.branch
-        self.state: BranchState = verdict.sight.state
+        self.tree: Tree = verdict.snapshot.tree
+        self.branch: Branch = verdict.snapshot.branch
+        self.state: BranchState = verdict.snapshot.state
         self.decided_on = session.last_seq
         assert self.branch.tip is not None
         self.tip = self.branch.tip.id
@@ -47,12 +47,12 @@ class Step:
     @property
     def policy(self) -> Policy:
         """What was agreed."""
-        return self.verdict.sight.policy
+        return self.verdict.snapshot.policy
 
     @property
     def rules(self) -> int:
         """The rules this worker decides and writes by."""
-        return self.verdict.sight.rules
+        return self.verdict.snapshot.rules
 
     @property
     def card(self) -> SessionEntry:

@@ -11,7 +11,7 @@ from wakelog.ports import Outcome
 from wakelog.projections.pending import OpenCall
 from wakelog.providers import split_model
 from wakelog.runtime.step import Step
-from wakelog.runtime.world import Errand
+from wakelog.runtime.world import SubagentTask
 from wakelog.tools.subagent import others_in
 
 
@@ -43,21 +43,21 @@ def _given(call: OpenCall, key: str) -> str:
 
 async def answer_of_child(step: Step, call: OpenCall, child: str) -> Outcome | None:
     """Lets the child go on; its outcome, or None while it waits."""
-    return await step.world.send(step.world, _errand(step, call, child))
+    return await step.world.send(step.world, _subagent_task(step, call, child))
 
 
 def obstacle_of_child(step: Step, call: OpenCall) -> WakelogError | None:
     """Why the child of a call cannot go on here, or could not if there were one; None if it can."""
     if call.child is None and refusal(step, call) is not None:
         return None
-    return step.world.obstacle(step.world, _errand(step, call, call.child or ""))
+    return step.world.obstacle(step.world, _subagent_task(step, call, call.child or ""))
 
 
-def _errand(step: Step, call: OpenCall, child: str) -> Errand:
+def _subagent_task(step: Step, call: OpenCall, child: str) -> SubagentTask:
     card, named = step.card, _given(call, "agent")
     other = others_in(step.declared()).get(named)
     provider, model = split_model(other.model) if other is not None and other.model else (None, None)
-    return Errand(
+    return SubagentTask(
         child=child,
         prompt=_given(call, "prompt"),
         parent=step.session.id,

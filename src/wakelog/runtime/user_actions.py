@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from wakelog.decide.compaction import is_kept_by_a_fold, plan_fold
+from wakelog.decide.compaction import is_kept_by_a_compaction, plan_compaction
 from wakelog.decide.policy import policy_in_force
 from wakelog.errors import Conflict, NotFound, UsageError
 from wakelog.log.content import Content, Prompt, Reply, Text, ToolCall, ToolResult
@@ -81,12 +81,12 @@ def cancel(session: Session) -> Entry | None:
     return session.append(Queued(mode="cancel")) if is_under_way(session.branch()) else None
 
 
-def ask_for_fold(session: Session, *, keep: str | None = None, instructions: str = "") -> Entry:
+def request_compaction(session: Session, *, keep: str | None = None, instructions: str = "") -> Entry:
     """Asks whoever runs the session, now or next, to fold it; `UsageError` if there is nothing to fold."""
     branch = session.branch()
     policy = policy_in_force(branch_state(branch).context)
-    kept = keep or plan_fold(branch, policy.keep)
-    if kept is None or not is_kept_by_a_fold(branch, kept):
+    kept = keep or plan_compaction(branch, policy.keep)
+    if kept is None or not is_kept_by_a_compaction(branch, kept):
         raise UsageError("there is nothing to fold", hint="a fold stands for messages before the first one it keeps")
     message = Prompt(content=(Text(text=instructions),)) if instructions else None
     return session.append(Queued(mode="compact", keep=keep, message=message))

@@ -128,7 +128,7 @@ def check_first(world: World, session: Session, verdict: Verdict) -> None:
     """
     decision = verdict.decision
     if needs_model(decision):
-        check_model(world.provider, session.name, verdict.sight.state)
+        check_model(world.provider, session.name, verdict.snapshot.state)
     elif isinstance(decision, Run):
         check_runnable(Step(world, session, _NO_LEASE, verdict), decision)
 

@@ -22,7 +22,7 @@ from wakelog.tools.subagent import OtherAgent
 LEASE_S = 30.0
 
 
-class Errand(msgspec.Struct, frozen=True):
+class SubagentTask(msgspec.Struct, frozen=True):
     """What a sub-agent is sent out with: everything its session begins with."""
 
     child: str
@@ -63,7 +63,7 @@ class World(msgspec.Struct, frozen=True):
     """Waits until anything is appended behind a seq."""
     pause: Callable[[int], Awaitable[None]]
     """Lets so many milliseconds go by."""
-    send: Callable[["World", Errand], Awaitable[Outcome | None]]
+    send: Callable[["World", SubagentTask], Awaitable[Outcome | None]]
     """Lets a sub-agent go on until it rests, and gives what it came to; None while it waits for somebody."""
     stuck: Callable[["World", str], bool]
     """Whether a sub-agent waits for somebody, or is in other hands: there is then no use in sending it on."""
@@ -73,7 +73,7 @@ class World(msgspec.Struct, frozen=True):
     """What hooks have to say before a run, made fresh for it."""
     alive: Callable[[], AbstractAsyncContextManager[object]] = contextlib.nullcontext
     """Around a wake: what tools start for themselves is ended when the last who entered has left."""
-    obstacle: Callable[["World", Errand], WakelogError | None] = lambda _, __: None
+    obstacle: Callable[["World", SubagentTask], WakelogError | None] = lambda _, __: None
     """Why a sub-agent cannot take its next step here, such as a model without a key; None if nothing is known."""
     redacts: bool = True
     """Whether what comes from outside is looked through for secrets; what comes from a log has been."""

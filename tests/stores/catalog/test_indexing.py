@@ -14,7 +14,7 @@ from wakelog.errors import StoreError
 from wakelog.forking import fork
 from wakelog.log.codec import encode
 from wakelog.log.content import Prompt, Reply
-from wakelog.log.entry import Compaction, DamageNote, FoldState, Head, Label, Message, ModelChange
+from wakelog.log.entry import CarriedState, Compaction, DamageNote, Head, Label, Message, ModelChange
 from wakelog.log.entry import Session as SessionEntry
 from wakelog.reading import read_log
 from wakelog.session import Session
@@ -144,7 +144,7 @@ UNUSUAL = {
     "a head that was never there": lambda ids: Head(id="new", parent_id=ids[-1], target_id="nowhere"),
     "a second session entry": lambda ids: SessionEntry(id="new", parent_id=ids[-1], agent="other"),
     "a fold of another head": lambda ids: Compaction(
-        id="new", parent_id=ids[-1], summary="summary", state=FoldState(head=ids[3], title="title")
+        id="new", parent_id=ids[-1], summary="summary", state=CarriedState(head=ids[3], title="title")
     ),
 }
 

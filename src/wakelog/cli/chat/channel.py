@@ -7,7 +7,7 @@ same whoever runs the session. `end` returns when the reply has been printed: on
 import asyncio
 from collections.abc import Callable
 
-from wakelog.cli.faces import CHANNEL
+from wakelog.cli.renderers import CHANNEL
 
 
 class LogChannel:

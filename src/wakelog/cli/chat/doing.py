@@ -23,7 +23,7 @@ from wakelog.forking import fork
 from wakelog.projections.context import build_context
 from wakelog.projections.state import branch_state
 from wakelog.runtime.checks import check_custody
-from wakelog.runtime.user_actions import ask_for_fold, retry
+from wakelog.runtime.user_actions import request_compaction, retry
 from wakelog.session import Session
 
 _LINES_MAX = 200
@@ -111,7 +111,7 @@ def _retry(room: Seat, _: str) -> None:
 def _compact(room: Seat, given: str) -> None:
     session = _here(room)
     if room.is_busy:
-        ask_for_fold(session, instructions=given)
+        request_compaction(session, instructions=given)
         room.view.notice("it is folded when its work allows")
     else:
         room.runner.fold(session.name, given)

@@ -25,10 +25,10 @@ from wakelog.cli.chat.running import Runner
 from wakelog.cli.chat.shown import Unsaid
 from wakelog.cli.chat.view import Doing, View
 from wakelog.cli.configured import Meant, check_meant, is_slow
-from wakelog.cli.faces import CHANNEL
 from wakelog.cli.failures import INTERRUPTED, NEEDS_ATTENTION
 from wakelog.cli.options import Asked
 from wakelog.cli.places import Place
+from wakelog.cli.renderers import CHANNEL
 from wakelog.cli.run import Options
 from wakelog.cli.serving import none_asked, tools_listed
 from wakelog.cli.terms import Served, Terms, agree, begin, checked, meant, servers_for

@@ -12,7 +12,7 @@ from wakelog.cli.places import Place
 from wakelog.cli.serving import heard_servers
 from wakelog.errors import Conflict, WakelogError
 from wakelog.ports import Channel
-from wakelog.runtime.manual_compaction import fold_now
+from wakelog.runtime.manual_compaction import compact_now
 from wakelog.runtime.user_actions import cancel
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
@@ -69,7 +69,7 @@ class Runner:
     async def _once(self) -> None:
         instructions, self._fold = self._fold, None
         if instructions is not None:
-            done = await fold_now(self._world, self._name, instructions=instructions)
+            done = await compact_now(self._world, self._name, instructions=instructions)
             if done.entry is None:
                 raise WakelogError(f"not folded: {done.why_not}")
         await be_ready(self._world, Session(self._world.store, self._name))

@@ -5,7 +5,7 @@ from itertools import islice
 from wakelog.errors import WakelogError
 from wakelog.log.codec import Undecodable, decode
 from wakelog.log.content import Prompt
-from wakelog.log.entry import Body, Compaction, FoldState, Message, Session, SessionArchived, Terminated
+from wakelog.log.entry import Body, CarriedState, Compaction, Message, Session, SessionArchived, Terminated
 from wakelog.log.times import parse_ms
 from wakelog.ports import Stat, Store
 from wakelog.projections.overview import Overview
@@ -112,7 +112,7 @@ class _End:
                 self.archived = archived
             case Terminated():
                 self.terminated = True
-            case Compaction(state=FoldState() as state):
+            case Compaction(state=CarriedState() as state):
                 self.archived = state.archived if self.archived is None else self.archived
                 self.terminated = self.terminated or state.terminated
                 return False

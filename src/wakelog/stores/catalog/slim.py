@@ -9,11 +9,11 @@ import msgspec
 from wakelog.log.content import Reply, ToolCall, Usage
 from wakelog.log.entry import (
     Body,
+    CarriedState,
     Compaction,
     ContextRecord,
     Custom,
     Entry,
-    FoldState,
     Message,
     Partial,
     Queued,
@@ -52,7 +52,7 @@ def _slim_value(value: Body) -> Body:
     return value
 
 
-def slim_state(state: FoldState) -> FoldState:
+def slim_state(state: CarriedState) -> CarriedState:
     """What a fold carries, without what no row of the index shows."""
     queue = tuple(msgspec.structs.replace(queued, message=None) for queued in state.queue)
     return msgspec.structs.replace(state, settings={}, context=None, usage=Usage(), queue=queue)

@@ -33,7 +33,7 @@ from wakelog.ports import Stat, Store
 from wakelog.projections.overview import overview
 from wakelog.projections.pending import open_calls
 from wakelog.projections.session_row import SessionRow
-from wakelog.projections.state import fold_state, session_state
+from wakelog.projections.state import carried_state, session_state
 from wakelog.reading import ANCESTORS_MAX
 from wakelog.stores.catalog.bookmarks import Bookmark, bookmark_at, digest_of_line, keys_of
 from wakelog.stores.catalog.rows import prompt_of, row_of
@@ -363,7 +363,7 @@ def _fold_at(tree: Tree, last: Entry) -> Compaction | None:
     """What a compaction would carry if it stood in the place of this entry, the last one of the tree."""
     if tree.head is None or last.value.seq is None:
         return None
-    return Compaction(id=tree.head, seq=last.seq, summary="", state=slim_state(fold_state(tree, tree.head)))
+    return Compaction(id=tree.head, seq=last.seq, summary="", state=slim_state(carried_state(tree, tree.head)))
 
 
 # ── small things ─────────────────────────────────────────────────────────────────────────────────

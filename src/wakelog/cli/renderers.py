@@ -30,7 +30,7 @@ _STATUS_ROOM = 24
 _NAME_ROOM = 24
 
 
-class Face(Protocol):
+class Renderer(Protocol):
     """What a run is shown by."""
 
     channel: Channel
@@ -44,7 +44,7 @@ class Face(Protocol):
         ...
 
 
-def face_for(asked: Asked, session: Session, *, quiet: bool, apart: bool = False) -> Face:
+def renderer_for(asked: Asked, session: Session, *, quiet: bool, apart: bool = False) -> Renderer:
     """The face that was asked for; `apart` from those of other sessions that are run at the same time."""
     if asked.json:
         return Events(session)
