@@ -1,4 +1,4 @@
-"""Documents are run: the README's code and commands work as they stand, and no node leads nowhere."""
+"""Documents are run: the README's code and commands work as they stand, and no link leads nowhere."""
 
 import os
 import re

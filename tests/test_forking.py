@@ -40,7 +40,7 @@ def test_a_fork_goes_on_by_itself(story):
 
 
 def test_a_fork_of_a_fork(story):
-    """TREE-4: the back-node names the session that really holds the entry."""
+    """TREE-4: the back-link names the session that really holds the entry."""
     first = story.user("one")
     child = fork(story.session)
     second = child.say("two")

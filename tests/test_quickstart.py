@@ -37,7 +37,7 @@ def test_it_is_killed_and_wakes(tmp_path):
 def test_a_tool_that_survives_is_no_trouble(tmp_path):
     """The first change that anybody makes: without the kill it runs, wakes at once, and forks."""
     program = PROGRAM.replace(
-        "    os.kill(os.getpid(), 9)  # the machine dies in the middle of it", '    return "published"'
+        "    os.kill(os.getpid(), 9)  # the process dies in the middle of it", '    return "published"'
     )
     done = started(tmp_path, program)
     assert (done.stderr, done.stdout) == ("", "('rest',) agent_user_2\n")

@@ -58,7 +58,7 @@ def test_every_string_of_every_type(kind):
 
 
 def test_nothing_on_the_disk(tmp_path):
-    """Law 14: logs, blobs, leases, journals, and the names of files and of nodes."""
+    """Law 14: logs, blobs, leases, journals, and the names of files and of links."""
     store = JsonlStore(tmp_path)
     said = f"use {KEY} now"
     session = Session.create(store, agent=KEY, sender=KEY, title=said, cwd=f"/{KEY}")

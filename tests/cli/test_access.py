@@ -137,8 +137,8 @@ def test_a_session_by_its_id_among_others_that_may_not_be_read(asked, locked, tw
     """LOG-16: a log of another user does not keep anybody from finding their own."""
     log, _ = two
     (session,) = [row["id"] for row in shell("ls", "--agent", "whale", "--json").rows]
-    for node in (shell.store / "by-id").iterdir():
-        node.unlink()
+    for link in (shell.store / "by-id").iterdir():
+        link.unlink()
     locked(log)
     assert asked("show", session).code == 0
     assert asked("show", "nothing").code == 3

@@ -222,7 +222,7 @@ def test_reading_a_path_leaves_nothing_beside_it(shell, lone, words):
 
 
 def test_links_are_resolved(shell, lone):
-    """A node to a log is that log: what is appended goes where the log is."""
+    """A link to a log is that log: what is appended goes where the log is."""
     (shell.folder / "link.jsonl").symlink_to(lone)
     assert shell("context", "link.jsonl", "--json").code == 0
     shell("append", "link.jsonl", "more")

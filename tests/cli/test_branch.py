@@ -40,7 +40,7 @@ def test_fork_needs_a_place(shell, story):
 
 
 def test_fork_into_a_new_session(shell, store, story):
-    """TREE-4: a back-node to session and entry, and two timelines from there."""
+    """TREE-4: a back-link to session and entry, and two timelines from there."""
     first = story.user("a")
     story.reply("b")
     made = shell("fork", "crab_user_1", "--at", "1", "--new-session", "--json").json

@@ -156,10 +156,10 @@ def test_a_database_that_all_may_write(shell, marker):
 
 
 def test_a_link_to_a_log(shell, store, foreign, marker):
-    """Issue 15, 6: what is opened is judged, not the name; a node of ours to a file of another user is refused."""
-    node = shell.folder / "mine.jsonl"
-    node.symlink_to(store.folder.log_path(foreign.name))
-    check_refused(shell("wake", str(node)), foreign.name)
+    """Issue 15, 6: what is opened is judged, not the name; a link of ours to a file of another user is refused."""
+    link = shell.folder / "mine.jsonl"
+    link.symlink_to(store.folder.log_path(foreign.name))
+    check_refused(shell("wake", str(link)), foreign.name)
     assert not marker.exists()
 
 

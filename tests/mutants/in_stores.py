@@ -1,4 +1,4 @@
-"""Mutants in `stores/`: durability, the append lock, leases, names, nodes, and the derived index."""
+"""Mutants in `stores/`: durability, the append lock, leases, names, links, and the derived index."""
 
 from tests.mutants.mutant import Mutant
 
@@ -183,7 +183,7 @@ IN_STORES = (
         (f"{LEASES}::test_a_clock_jump_does_not_matter",),
     ),
     Mutant(
-        "nodes are followed",
+        "links are followed",
         "law 13",
         "stores/files.py",
         "_NO_FOLLOW = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK",
@@ -194,7 +194,7 @@ IN_STORES = (
         ),
     ),
     Mutant(
-        "folders that are nodes are followed",
+        "folders that are links are followed",
         "law 13",
         "stores/files.py",
         "                self._make_ours(path, follow=False)\n",
@@ -202,7 +202,7 @@ IN_STORES = (
         (f"{REFUSED}::test_a_folder_of_the_store_that_is_a_link_is_refused",),
     ),
     Mutant(
-        "an id node is believed",
+        "an id link is believed",
         "law 2, law 13",
         "stores/jsonl/naming.py",
         " or self._id_of(name) not in (session, None)",
@@ -298,7 +298,7 @@ IN_STORES = (
         (f"{SUITE}::test_create_twice_is_create_once", f"{WRITERS}::test_four_processes_ensure_the_same_sessions"),
     ),
     Mutant(
-        "ids are free again without their nodes",
+        "ids are free again without their links",
         "ST-7, law 2",
         "stores/jsonl/naming.py",
         "                    self._link_all()\n",
