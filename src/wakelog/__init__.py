@@ -1,13 +1,12 @@
-"""The session log that AI agents wake from.
+"""wakelog: a durable, append-only session log and crash-safe runtime for AI agents.
 
-These names are the library; everything else is found in the room it belongs to. A test holds the list.
-They are looked up when first used: the command line passes through here too, and a command that lists
-sessions should not pay for what runs them.
+The names in `__all__` are the public API; `tests/test_public_names.py` checks the list. They are imported on first use,
+because the command line imports this package too, and listing sessions should not load the runtime.
 """
 
 import importlib
 
-# A type checker takes this name for true; importing `typing` for it would double the time of `--version`.
+# Type checkers treat this name as true; importing `typing` for it would double the time of `--version`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from wakelog.agent import Agent

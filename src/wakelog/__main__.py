@@ -1,4 +1,4 @@
-"""`wakelog` and `python -m wakelog`: the same door, and nothing behind it but the command line."""
+"""Entry point of `wakelog` and `python -m wakelog`: runs the command line."""
 
 import sys
 

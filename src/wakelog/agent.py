@@ -1,7 +1,8 @@
-"""An agent as it is configured: a model, instructions, tools, agreements. Only the next `context` entry knows it.
+"""Agent: a model with instructions, tools and a policy, written into sessions as `context` entries.
 
-Rule 1 (law 2): what is in force stands in the log. An agent is written into a session when a run begins, if it
-says anything new; from then on nobody looks at it, and a turn ends as it would have, whatever becomes of it.
+Law 2: the log is the only state; settings in force are read from it. When a run begins, the agent is written into the
+session if it differs from the settings in force. After that the `Agent` object is not consulted: a turn ends the same
+way whatever happens to the configuration.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,11 +32,11 @@ from wakelog.tools.mcp import McpTool
 from wakelog.tools.subagent import SubAgentTool
 
 ABSENT = "absentServers"
-"""Where an environment names the servers of a session that could not be asked for their tools yet."""
+"""Key in `ContextRecord.environment` that lists the MCP servers whose tools could not be listed yet."""
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
-    """What answers. `model` is `PROVIDER:NAME`."""
+    """Configuration of an agent. `model` is `PROVIDER:NAME`."""
 
     model: str
     name: str = "agent"
@@ -44,16 +45,16 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     params: Mapping[str, Any] = {}
     policy: Policy = Policy()
     hooks: tuple[Hook, ...] = ()
-    """Asked before each run, behind those that the policy names."""
+    """Run before each run, after the hooks named in the policy."""
     absent: tuple[Mapping[str, Any], ...] = ()
-    """Servers that it has and that could not be asked for their tools, as values: the log remembers them."""
+    """MCP servers whose tools could not be listed, as plain values; they are recorded in the log."""
 
     def __post_init__(self) -> None:
-        """Plain functions become tools that are never run twice."""
+        """Convert plain functions to tools with replay `never`."""
         msgspec.structs.force_setattr(self, "tools", as_tools(self.tools))
 
     def begin(self, store: Store, *, sender: str = "user", cwd: str = "", title: str | None = None) -> Session:
-        """A new session of this agent."""
+        """Create a new session of this agent."""
         self._check()
         provider, model = split_model(self.model)
         session = Session.create(
@@ -70,7 +71,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         return session
 
     def enter(self, session: Session) -> Entry | None:
-        """Writes into a session what is new in this agent; gives the entry, if there was anything new."""
+        """Write the agent's changed settings into a session; return the `context` entry, or None if nothing changed."""
         self._check()
         state = branch_state(session.branch())
         provider, model = split_model(self.model)
@@ -80,7 +81,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         return session.append(record) if state.context is None or not _same(state.context, record) else None
 
     def _check(self) -> None:
-        """`UsageError` for agreements that could not be kept to."""
+        """Raise `UsageError` for a policy that cannot be applied."""
         check_policy(self.policy)
         check_model_policy(*split_model(self.model), self.policy, self.params)
 
@@ -95,11 +96,11 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
             params=dict(self.params),
             policy=policy_written(self._agreed),
         )
-        # Redacted here as well, so that what is in the log is not taken for something else and written again.
+        # Redacted before the comparison with the log, so that an unchanged record is not written again.
         return cleared(record, rule=self.policy.redact)
 
     def _environment(self, cwd: str) -> dict[str, Any]:
-        """Where the agent finds itself. Tools run as whoever started this, with nothing around them."""
+        """Return the environment of the agent. Tools run with the rights of this process, without a sandbox."""
         return {
             "cwd": cwd,
             "git": git_branch(cwd) if cwd else "",
@@ -111,7 +112,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _agreed(self) -> Policy:
-        """The policy, with this agent's own hooks."""
+        """The policy, with the names of this agent's own hooks added."""
         named = {terms.name for terms in self.policy.hooks}
         own = tuple(HookTerms(name=hook.name) for hook in self.hooks if hook.name not in named)
         return msgspec.structs.replace(self.policy, hooks=self.policy.hooks + own)
@@ -125,10 +126,11 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         channels: Sequence[Channel] = (),
         cwd: str = "",
     ) -> Report:
-        """Says something to this agent, in a new session or one it goes on with, and lets it answer.
+        """Send a prompt to this agent, in a new or existing session, and run it; return the report of `wake`.
 
-        `UsageError` if its model cannot be asked, `Untrusted` if other users own or may write to the store or the
-        session; nothing is written then, unless another worker runs the session: the message then waits for that one.
+        `UsageError` if the model cannot be called, `Untrusted` if other users own or may write to the store or the
+        session; nothing is written in both cases. While another worker runs the session, these checks are skipped, the
+        message is queued for that worker, and `Conflict` is raised.
         """
         _check_said(store, prompt)
         known = None if session is None else Session(store, ref_of(session))
@@ -156,7 +158,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _check_said(store: object, prompt: object) -> None:
-    """`UsageError` for the mistakes that would otherwise be found when a session has been written."""
+    """Raise `UsageError` for wrong argument types, before anything is written."""
     if isinstance(store, str):
         raise UsageError("run takes an open store, not its name", hint=f"pass open_store({store!r})")
     if not isinstance(prompt, str):
@@ -165,16 +167,17 @@ def _check_said(store: object, prompt: object) -> None:
 
 
 def check_model_policy(provider: str, model: str, policy: Policy, params: Mapping[str, Any]) -> None:
-    """`UsageError` where a model cannot be asked as the policy says."""
+    """Raise `UsageError` if the model does not support the policy's `reasoning` value."""
     if policy.reasoning != "keep":
         needs_back = needs_reasoning_back(provider, model)
         check_reasoning(provider, needs_back=needs_back, reasoning=policy.reasoning, params=params)
 
 
 def tools_told(store: Store, tools: Sequence[Tool], *, redacts: bool = True) -> BlobRef | None:
-    """The tools as the model is told of them, in the order given. What a server says of its own may hold anything.
+    """Store the tool declarations as a blob, in the given order; None without tools.
 
-    Programs read it again, so keys are taken out of it and assignments are not: an example in a schema stays as it is.
+    Declarations of MCP servers may contain secrets. Programs read the blob again, so keys are redacted but assignments
+    are not: examples in a schema stay valid.
     """
     if not tools:
         return None
@@ -185,13 +188,13 @@ def tools_told(store: Store, tools: Sequence[Tool], *, redacts: bool = True) -> 
 
 
 def absence(servers: Sequence[Mapping[str, Any]], *, redacts: bool = True) -> dict[str, Any]:
-    """What an environment says of servers that are not there; nothing, where all are."""
+    """Return the environment item that lists unavailable MCP servers; empty if there are none."""
     values: Any = [dict(server) for server in servers]
     return {ABSENT: redact_value(values, "keys")[0] if redacts else values} if values else {}
 
 
 def told(tool: Tool) -> Mapping[str, Any]:
-    """One tool as the model and the log are told of it, with whatever else whoever wakes must know."""
+    """Return the declaration of a tool for the model and the log, with the data needed to restore it on wake."""
     if isinstance(tool, McpTool | SubAgentTool):
         return tool.declared()
     return {"name": tool.name, "description": tool.description, "schema": tool.schema, "replay": tool.replay}

@@ -1,7 +1,7 @@
-"""Checks the blobs that entries name: each must be there, have its size, and hold the bytes of its digest.
+"""Blob audit: each blob that entries refer to must exist and have the size and digest of the reference.
 
-Nothing is written and nothing is repaired. Each blob is read once, however many entries name it. The entries that a
-fork inherited name blobs too: `scanning.scan_log` hands them over with its own.
+Nothing is written or repaired. Each blob is read once, however many entries refer to it. Inherited entries of a fork
+count too: `scanning.scan_log` passes them to its callback with the session's own.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ _KINDS: dict[type[Exception], LossKind] = {
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """A blob that cannot be had as it was put, and the entries that name it, in their order."""
+    """A blob that is missing, damaged or inaccessible, and the entries that refer to it, in their order."""
 
     kind: LossKind
     digest: str
@@ -35,31 +35,31 @@ class Loss(msgspec.Struct, frozen=True):
 
 
 class Audit(msgspec.Struct, frozen=True):
-    """What a check of blobs found: how many were checked, and which cannot be had."""
+    """Result of an audit: the number of blobs checked, and the losses."""
 
     blobs: int
     losses: tuple[Loss, ...]
 
 
 class NamedBlobs:
-    """The blobs that entries name, gathered entry by entry; of the entries only their places are kept."""
+    """Collects the blobs that entries refer to; of the entries only the places of the references are kept."""
 
     def __init__(self) -> None:
         self._named: dict[tuple[str, int], list[Reference]] = {}
 
     def take(self, entry: Entry) -> None:
-        """Notes what an entry names."""
+        """Collect the references of an entry."""
         for reference in references(entry):
             self._named.setdefault((reference.digest, reference.bytes), []).append(reference)
 
     def audit(self, blobs: Blobs) -> Audit:
-        """Checks every blob that was named."""
+        """Check every collected blob."""
         found = (_checked(blobs, BlobRef(digest=digest, bytes=size), it) for (digest, size), it in self._named.items())
         return Audit(len(self._named), tuple(loss for loss in found if loss is not None))
 
 
 def audit(blobs: Blobs, entries: Iterable[Entry]) -> Audit:
-    """Checks every blob that these entries name."""
+    """Check every blob that these entries refer to."""
     named = NamedBlobs()
     for entry in entries:
         named.take(entry)

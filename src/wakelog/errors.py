@@ -1,30 +1,29 @@
-"""Every exception wakelog raises, as one tree.
+"""All exceptions of wakelog, as one class hierarchy.
 
     WakelogError
-    ├── UsageError          the caller asked for something that cannot be
-    │   ├── BadId           a name or id outside the grammar
-    │   └── BadQuery        search text that cannot be understood
+    ├── UsageError          the caller asked for something that is not possible
+    │   ├── BadId           a name or id that does not match the grammar
+    │   └── BadQuery        a search query that cannot be parsed
     ├── NotFound            no such session or entry
-    ├── Conflict            another writer was there first; read again, then decide
-    │   ├── LeaseLost       another worker runs this session now
-    │   └── SessionEnded    the session was ended for good
+    ├── Conflict            another writer was faster; read again, then decide
+    │   ├── LeaseLost       another worker has the lease of this session now
+    │   └── SessionEnded    the session has ended for good
     └── StoreError          the storage itself failed or is damaged
-        ├── Damaged         what is stored cannot be what was written
-        ├── NoAccess        the system, or a server, does not let this user read or write it
-        ├── Unavailable     the store does not answer at the moment; the same call may succeed later
-        ├── StoreBusy       another process held a lock for longer than the limit on the wait
+        ├── Damaged         stored data differs from what was written
+        ├── NoAccess        the system or a server denies this user access
+        ├── Unavailable     the store does not respond; the same call may succeed later
+        ├── StoreBusy       another process held a lock for longer than the wait limit
         ├── Untrusted       another user owns it or may write to it, so no agent is run on it
         ├── TooManyOpenFiles  no file descriptor is left; nothing was written
-        └── NewerFormat     written by a newer wakelog than this one
+        └── NewerFormat     written by a newer version of wakelog
 
-Failures of the outside world (a model, a tool, a network) are entries in the log and never
-exceptions; these are for callers' mistakes and for storage. A message says what happened, a hint
-says what to do, each in one line.
+Exceptions are for mistakes of callers and failures of storage. Failures of models, tools and networks are
+entries in the log, never exceptions. The message says what happened, the hint what to do, each in one line.
 """
 
 
 class WakelogError(Exception):
-    """The root of the tree: catch it to catch everything wakelog raises."""
+    """Base class of all exceptions that wakelog raises."""
 
     kind = "error"
 
@@ -34,84 +33,83 @@ class WakelogError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        """The message and the hint, as a traceback or `print(error)` shows them."""
+        """Return the message and the hint, for tracebacks and `print(error)`."""
         return "; ".join(filter(None, (self.message, self.hint)))
 
 
 class UsageError(WakelogError):
-    """The caller asked for something that cannot be."""
+    """The caller asked for something that is not possible."""
 
     kind = "usage"
 
 
 class BadId(UsageError):
-    """An id or name outside the strict grammar."""
+    """An id or name that does not match the grammar."""
 
     kind = "bad_id"
 
 
 class BadQuery(UsageError):
-    """Search text that cannot be understood."""
+    """A search query that cannot be parsed."""
 
     kind = "bad_query"
 
 
 class NotFound(WakelogError):
-    """No such session or entry."""
+    """The session or entry does not exist."""
 
     kind = "not_found"
 
 
 class Conflict(WakelogError):
-    """Another writer was there first: read what it wrote, then decide again."""
+    """Another writer was faster: read its entries, then decide again."""
 
     kind = "conflict"
 
 
 class LeaseLost(Conflict):
-    """The right to run this session has passed to another worker."""
+    """Another worker has the lease of this session now."""
 
     kind = "lease_lost"
 
 
 class SessionEnded(Conflict):
-    """The session was ended for good: it takes no more than labels, a title and being archived."""
+    """The session has ended for good: only labels, titles and archiving are accepted."""
 
     kind = "session_ended"
 
 
 class StoreError(WakelogError):
-    """The storage failed; what was not acknowledged may or may not be kept."""
+    """The storage failed; data that was not acknowledged may or may not be stored."""
 
     kind = "store"
 
 
 class Damaged(StoreError):
-    """What is stored cannot be what was written."""
+    """Stored data differs from what was written."""
 
     kind = "damaged"
 
 
 class NoAccess(StoreError):
-    """This user may not read or write a file, a folder or a table. What is stored may be in perfect order."""
+    """This user may not read or write a file, folder or table. The stored data may be intact."""
 
     kind = "no_access"
 
 
 class Unavailable(StoreError):
-    """The store does not answer at the moment: its server is down or restarts, or another program locks the file.
+    """The store does not respond: its server is down or restarting, or another program has locked the file.
 
-    What was asked for may or may not have been done. The same call may succeed later; `stores/retrying.py` repeats it.
+    The operation may or may not have been done. It may succeed later; `stores/retrying.py` repeats it.
     """
 
     kind = "unavailable"
 
 
 class StoreBusy(StoreError):
-    """Another process held a lock of the store for longer than the limit on the wait. Nothing was written.
+    """Another process held a lock of the store for longer than the wait limit. Nothing was written.
 
-    `holder_pid` is the process on this machine that holds the lock, or the backend of the PostgreSQL server; None
-    where it cannot be found out.
+    `holder_pid` is the process on this machine that holds the lock, or the PostgreSQL backend; None if unknown.
     """
 
     kind = "busy"
@@ -122,18 +120,18 @@ class StoreBusy(StoreError):
 
 
 class Untrusted(StoreError):
-    """Another user owns a file or folder of the store, or may write to it: no agent is run on what it holds."""
+    """Another user owns a file or folder of the store, or may write to it, so no agent is run on it."""
 
     kind = "untrusted"
 
 
 class TooManyOpenFiles(StoreError):
-    """The process, or the system, has no file descriptor left. Nothing was written."""
+    """The process or the system has no file descriptor left. Nothing was written."""
 
     kind = "too_many_files"
 
 
 class NewerFormat(StoreError):
-    """The log was written in a newer format than this wakelog reads."""
+    """The log was written in a newer format than this version of wakelog reads."""
 
     kind = "newer_format"

@@ -1,10 +1,9 @@
-"""Forking into a session of its own: the new log names an entry of the old one and copies nothing.
+"""Forking into a new session: the new log refers to an entry of the parent's log and copies nothing.
 
-Rule 1: a fork writes one line, whatever the size of its parent, and reads no further back than the
-turn it leaves.
-Rule 2: a new session never runs its parent's calls. Those of the last reply that are still open are
-settled at once: with the parent's own result where it has one by now, as interrupted where the parent had begun them,
-as skipped where its log proves that it had not, else as unknown (law 6).
+Rule 1: a fork writes one line, plus a result for each open tool call, whatever the size of its parent.
+Rule 2: a new session never runs its parent's tool calls (law 6: no tool that may not be repeated runs twice). Open tool
+calls of the last reply get a result at once: the parent's own result if it has one by now, `interrupted` if the parent
+started the tool, `skipped` if its log proves that it did not, else `unknown`.
 """
 
 import msgspec
@@ -29,7 +28,7 @@ _BEGUN = "Interrupted: this tool was begun in the session this one was forked fr
 
 
 def fork(session: Session, at: str | None = None) -> Session:
-    """A new session that goes on from an entry (default: the head) of another."""
+    """Create a new session that continues from an entry of another session (default: the head)."""
     tree = session.tree_of(at)
     target = tree.find(at) if at is not None else tree.head
     if target is None:
@@ -51,7 +50,7 @@ def fork(session: Session, at: str | None = None) -> Session:
 
 
 def _redact(tree: Tree, target: str) -> Redact:
-    """Which secrets are taken out of the new first line. What was agreed is looked up only where there is one."""
+    """Return which secrets to remove from the new header. The policy is looked up only if there are any."""
     card = tree.card
     if cleared(card) is card:
         return "assignments"
@@ -59,7 +58,7 @@ def _redact(tree: Tree, target: str) -> Redact:
 
 
 def _owner(session: Session, tree: Tree, node_id: str) -> tuple[str, Entry]:
-    """The session that holds a node: this one, or, for what it inherited, the one it came from."""
+    """Return the session whose log holds a node (this one, or an ancestor if inherited), and the node."""
     owner = session.id
     while tree.is_inherited(node_id):
         parent = tree.card.parent
@@ -70,7 +69,7 @@ def _owner(session: Session, tree: Tree, node_id: str) -> tuple[str, Entry]:
 
 
 def _turn_before(tree: Tree, target: str) -> tuple[Entry, ...]:
-    """The nodes from the last reply or prompt up to the target: all that can hold an open call of ours."""
+    """Return the nodes from the last reply or prompt up to the target: only these can have open tool calls."""
     nodes: list[Entry] = []
     at: str | None = target
     while at is not None:
@@ -83,7 +82,7 @@ def _turn_before(tree: Tree, target: str) -> tuple[Entry, ...]:
 
 
 def _was_begun(tree: Tree, call: OpenCall) -> bool:
-    """Whether the parent began the tool, or gave the call a child: it may have had its effect."""
+    """Return whether the parent started the tool, or a subagent for the call: it may have had its effect."""
     for annotation in tree.annotations(call.reply_id):
         match annotation.value:
             case ToolStarted(tool_call_id=call.call.id) | Spawned(tool_call_id=call.call.id):
@@ -92,7 +91,7 @@ def _was_begun(tree: Tree, call: OpenCall) -> bool:
 
 
 def _is_proven_unstarted(tree: Tree, call: OpenCall) -> bool:
-    """Whether the parent's log would show a start: one of its model calls made the reply, and nothing is lost since."""
+    """Return whether the parent's log would show a start: it has the reply's model call, and no loss after it."""
     before = tree.parent(call.reply_id)
     made = [annotation.value for annotation in tree.annotations(before)] if before is not None else []
     by_a_call = any(isinstance(it, Call) and it.reply_id == call.reply_id for it in made)
@@ -100,7 +99,7 @@ def _is_proven_unstarted(tree: Tree, call: OpenCall) -> bool:
 
 
 def _settled(call: OpenCall, parent: Session, tree: Tree) -> ToolResult:
-    """The result of a call that was open where a fork begins."""
+    """Return the result, in the fork, of a tool call that is open where the fork begins."""
     for entry in parent.read().entries:
         match entry.value:
             case Message(message=ToolResult(reply_id=call.reply_id, tool_call_id=call.call.id) as result):

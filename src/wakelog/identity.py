@@ -1,7 +1,7 @@
-"""Whose a session is: the exact pair (agent, sender) in its first line, and which one is the latest chat of a pair.
+"""Session identity: the exact pair (agent, sender) in the header, and the latest chat of a pair.
 
-Rule: names only narrow the search (`log/names.py`). Whether a session is of a pair is decided by its first line, so
-that two different pairs never share a session, whatever their names look like.
+Rule: names only narrow the search (`log/names.py`). The header decides which pair a session belongs to, so that two
+different pairs never share a session, whatever their names look like.
 """
 
 from wakelog.log.codec import Header, header_of
@@ -17,13 +17,13 @@ _RULES: tuple[Redact, ...] = ("off", "assignments", "keys")
 
 
 def latest(store: Store, agent: str, sender: str) -> str | None:
-    """The name of the newest chat of exactly this agent and sender: the one with the highest number.
+    """Return the name of the newest chat of exactly this agent and sender: the one with the highest number; or None.
 
-    Sub-agents, imported sessions and forks in which no person has spoken yet are left out. Sessions that an earlier
-    version named come before those of this one. Only first lines under the names of the pair are read, and the log of
-    a fork up to the first thing that a person said.
+    Subagent sessions, imported sessions and forks without a message from a person are left out. Sessions named by this
+    version take precedence over those named by earlier versions. Only first lines under the names of the pair are read,
+    and the log of a fork up to its first message from a person.
     """
-    # What is taken out of the names depends on what was agreed when the session began.
+    # The redaction applied to agent and sender depends on the policy in force when the session was created.
     pairs = dict.fromkeys((cleared_identity(agent, rule), cleared_identity(sender, rule)) for rule in _RULES)
     found = (_latest_of(store, *pair) for pair in pairs)
     return next((name for name in found if name is not None), None)
@@ -38,14 +38,14 @@ def _latest_of(store: Store, agent: str, sender: str) -> str | None:
 
 
 def is_chat_of(store: Store, name: str, header: Header | None, agent: str, sender: str) -> bool:
-    """Whether a session is of exactly this pair and people talk in it."""
+    """Return whether a session belongs to exactly this pair and is a chat: no subagent, import or unused fork."""
     if header is None or not header.is_of(agent, sender):
         return False
     return header.origin is None or (header.origin == "fork" and _is_spoken_in(store, name))
 
 
 def _is_spoken_in(store: Store, name: str) -> bool:
-    """Whether a log holds a message of a person, in its own lines."""
+    """Return whether the session's own lines contain a message from a person."""
     reader = Reader()
     for line in store.load(name):
         for entry in reader.feed(line):

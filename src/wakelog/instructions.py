@@ -1,11 +1,11 @@
-"""Instruction files: AGENTS.md from the top of the repository down to where the agent works, and the user's own.
+"""Instruction files: AGENTS.md from the repository root down to the working folder, and the user's own file.
 
-They are read when a run begins, the most general first, so that the nearest has the last word. The log keeps of each
-where it was, the digest of what was read, its size, and why it could not be read if it could not; the text goes into
-the blob of the instructions (LOG-14).
-Rule 1: a repository comes from anybody. Its file is read only if it is a file of that repository: one that points
-elsewhere, or is no plain file, is named and left out.
-Rule 2: what is too long is cut, and said to be cut; nothing here can fill a context.
+They are read when a run begins, the most general first, so that the nearest takes precedence. For each file the log
+keeps the path, digest, size and, if it could not be read, the reason; the text goes into the blob of the instructions
+(LOG-14).
+Rule 1: repositories are untrusted. A file is read only if it is a regular file inside the repository; other files are
+recorded and left out.
+Rule 2: long files are truncated, with a note in the text, so that a file cannot fill the context.
 """
 
 import os
@@ -29,24 +29,24 @@ _BETWEEN = "\n\n"
 
 
 class Instructions(msgspec.Struct, frozen=True):
-    """What the files say together, and where each part came from."""
+    """The combined text of the instruction files, and their sources."""
 
     text: str = ""
     sources: tuple[Source, ...] = ()
 
     def behind(self, system: str) -> str:
-        """An agent's own words, and the files' behind them."""
+        """Return the agent's system prompt followed by the text of the files."""
         return _BETWEEN.join(part for part in (system, self.text) if part)
 
     def own_words(self, system: str) -> str:
-        """What stands before the files' words in instructions that hold both."""
+        """Return the part of combined instructions before the text of the files."""
         places = [system.find(_HEADING.format(path=source.path)) for source in self.sources]
         begins = min((place for place in places if place >= 0), default=len(system))
         return system[:begins].removesuffix(_BETWEEN) if begins < len(system) else system
 
 
 def load_instructions(cwd: str, *, user_file: str | None = None) -> Instructions:
-    """Reads what is in force in a folder."""
+    """Read the instruction files in force in a folder."""
     found = [_read(path, scope, root) for path, scope, root in _places(cwd, user_file)]
     told = [(source, text) for source, text in found if source is not None]
     texts = [_HEADING.format(path=source.path) + text for source, text in told if text]
@@ -54,7 +54,7 @@ def load_instructions(cwd: str, *, user_file: str | None = None) -> Instructions
 
 
 def instructed(blobs: Blobs, cwd: str, system: str, policy: Policy) -> tuple[BlobRef | None, tuple[Source, ...]]:
-    """An agent's own words and, if that is agreed, what the files say now, as a blob; and which files those were."""
+    """Store the system prompt and, if the policy allows, the files' text as a blob; return it and the sources."""
     loaded = load_instructions(cwd, user_file=user_instructions(os.environ)) if policy.instructions else Instructions()
     text = loaded.behind(system)
     safe = redact(text, policy.redact).text
@@ -62,12 +62,12 @@ def instructed(blobs: Blobs, cwd: str, system: str, policy: Policy) -> tuple[Blo
 
 
 def user_instructions(environ: Mapping[str, str]) -> str:
-    """Where the user's own file lies."""
+    """Return the path of the user's own instruction file."""
     return os.path.join(config_folder(environ), FILE_NAME)
 
 
 def _places(cwd: str, user_file: str | None) -> Iterator[tuple[str, str, str | None]]:
-    """Every path to look at, what it speaks for, and the folder it must not lead out of."""
+    """Yield each path to read, its scope, and the folder it must be inside of (None: any)."""
     if user_file is not None:
         yield user_file, "user", None
     root, *below = folders_down(cwd)
@@ -77,7 +77,7 @@ def _places(cwd: str, user_file: str | None) -> Iterator[tuple[str, str, str | N
 
 
 def _read(path: str, scope: str, root: str | None) -> tuple[Source | None, str]:
-    """One file: what the log keeps of it, and its text. A file that is not there is nothing."""
+    """Return a file's source record and text; (None, "") if the file does not exist."""
     try:
         if root is not None and not _is_inside(path, root):
             return _unread(path, scope, "it points out of the repository"), ""

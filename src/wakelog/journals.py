@@ -1,8 +1,8 @@
-"""Replies and tool output that stand in a session's journals and not in its log yet, read for people and programs.
+"""Journal texts: replies and tool output that are in a session's journals and not in its log yet, for display.
 
 A worker writes each piece of a reply to a journal before it is displayed, and the entry when the reply is complete. In
-between, and after a crash until the session is woken, the journal is the only place that has the text (VIEW-10).
-Nothing is written here. `decide/journals.py` says what a journal means beside its log.
+between, and after a crash until the session is woken, only the journal has the text (VIEW-10). Nothing is written here.
+`decide/journals.py` defines what a journal means for its log.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,14 +41,14 @@ _SEARCHED_CHARS = 1_000_000
 
 
 class JournalTexts(msgspec.Struct, frozen=True):
-    """What the journals of one session hold beyond its log, as `partial` entries would say it."""
+    """Texts that the journals of one session hold beyond its log, in the form of `partial` entries."""
 
     partials: tuple[Partial, ...] = ()
     running: bool = False
-    """Whether a worker holds the session: the texts are being written, and were not interrupted."""
+    """Whether a worker holds the session: the texts are then in progress, not interrupted."""
 
     def values(self, name: str) -> list[dict[str, Any]]:
-        """The texts as plain values for JSON, see `docs/cli.md`."""
+        """Return the texts as plain values for JSON, see `docs/cli.md`."""
         return [journal_value(partial, running=self.running, name=name) for partial in self.partials]
 
 
@@ -56,7 +56,7 @@ NO_JOURNALS = JournalTexts()
 
 
 def journal_value(partial: Partial, *, running: bool, name: str) -> dict[str, Any]:
-    """One text as a plain value: what it belongs to, its state, the words, and the command that continues it."""
+    """Return one text as a plain value: its reply or tool call, state, text, and the command that continues it."""
     return {
         "type": "journal",
         "replyId": partial.reply_id,
@@ -70,7 +70,7 @@ def journal_value(partial: Partial, *, running: bool, name: str) -> dict[str, An
 
 
 def read_journals(store: Store, name: str, tree: Tree | None = None) -> JournalTexts:
-    """What the journals of a session hold beyond its log; `tree` is the session's, where it was read already."""
+    """Return the texts in a session's journals beyond its log; `tree` is the session's tree if already read."""
     journals = store.journals(name)
     if not journals:
         return NO_JOURNALS
@@ -81,7 +81,7 @@ def read_journals(store: Store, name: str, tree: Tree | None = None) -> JournalT
 
 
 def journals_of_scan(store: Store, scan: Scan) -> JournalTexts:
-    """What the journals of a scanned session hold beyond its log: `read_journals` for a log of any size."""
+    """Return the texts in the journals of a scanned session beyond its log: `read_journals` for logs of any size."""
     journals = store.journals(scan.name)
     if not journals:
         return NO_JOURNALS
@@ -97,7 +97,7 @@ def journals_of_scan(store: Store, scan: Scan) -> JournalTexts:
 
 
 def _tree_about(journals: Journals, entries: Iterable[Entry]) -> Tree:
-    """A tree of the entries that say what became of these journals, and of no others."""
+    """Return a tree of only those entries that determine the state of these journals."""
     replies, tree = set(journals), Tree(partial=True)
     for entry in entries:
         match entry.value:
@@ -117,32 +117,32 @@ def _tree_about(journals: Journals, entries: Iterable[Entry]) -> Tree:
 
 
 def _as_written(partial: Partial, clip_bytes: int) -> Partial:
-    """A text as its entry will show it when the session is woken: clipped, however much stands in the journal."""
+    """Return a text clipped as its entry will be when the session is woken."""
     if is_interrupted_output(partial):
         return with_clipped_output(partial, clip_bytes, _keep_nothing)
     return with_long_texts_in_blobs(partial, _keep_nothing, fits_a_line)
 
 
 def _keep_nothing(content: bytes, media_type: str) -> None:
-    """Readers write no blobs."""
+    """Discard a blob: readers write none."""
 
 
 def _tree_with(store: Store, name: str, tree: Tree | None, journals: Journals) -> Tree:
-    """A tree that knows what each journal belongs to: the end of the log mostly does."""
+    """Return a tree that contains the subject of each journal; usually the tail of the log suffices."""
     found = tree if tree is not None else read_active(store, name).tree
     if found.partial and any(subject_of(found, journal) is None for journal in journals):
         return read_log(store, name).tree
     return found
 
 
-# ── searching ────────────────────────────────────────────────────────────────────────────────────
+# ── search ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def search_journals(store: Store, rows: Sequence[SessionRow], query: str, *, limit: int) -> list[Hit]:
-    """The journals of these sessions in which a query matches, as hits of the type `journal`.
+    """Return the journals of these sessions that match a query, as hits of the type `journal`.
 
-    No index knows journals: those that there are get one in memory, for this one question. Only sessions that a worker
-    has not finished can have any, so the journals of the others are not looked for.
+    Catalogs do not index journals, so a temporary index in memory is built for each query. Only sessions that a worker
+    has not finished can have journals; the others are skipped.
     """
     found = [(row, texts) for row in rows if _may_have(row) and (texts := read_journals(store, row.name)).partials]
     if not found:
@@ -156,7 +156,7 @@ def _may_have(row: SessionRow) -> bool:
 
 
 def _indexed(found: Sequence[tuple[SessionRow, JournalTexts]]) -> Catalog:
-    """An index in memory of sessions that consist of their journals."""
+    """Return an in-memory catalog of sessions that consist of their journal texts."""
     store = open_store("memory:")
     for row, texts in found:
         header = Session(
@@ -170,6 +170,6 @@ def _indexed(found: Sequence[tuple[SessionRow, JournalTexts]]) -> Catalog:
 
 
 def _searched(partial: Partial) -> Partial:
-    """The text of a journal as an entry that fits into a line, however much was written."""
+    """Return the text of a journal as an entry that fits a line, cut to `_SEARCHED_CHARS`."""
     text = Said(content=partial.content).text[:_SEARCHED_CHARS]
     return msgspec.structs.replace(partial, seq=None, content=(Text(text=text),))

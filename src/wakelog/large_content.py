@@ -1,9 +1,9 @@
-"""Large content of entries goes into blobs: media always, a text where its line would be too long (LOG-12), and the
-output of an interrupted tool where it is longer than a result may be (VIEW-6).
+"""Moving large content of entries into blobs.
 
-A blob is put, and synced, before the entry that names it is appended. What the model sees of a text that was too long
-is what stands in the entry: its beginning and its end, with a line between them that says how much is left out. No
-model could read the whole: a line holds 16 MiB.
+Media always become blobs; a text does if its line would be too long (LOG-12), and the output of an interrupted tool if
+it is longer than a tool result may be (VIEW-6). A blob is put and synced before the entry that refers to it is
+appended. The entry, and so the model's context, keeps the beginning and the end of such a text, with a line between
+them that says how much is left out. A line holds 16 MiB, more than a model can read.
 """
 
 import base64
@@ -19,17 +19,17 @@ from wakelog.log.entry import AttentionResolved, Cancelled, Custom, Known, Messa
 
 Put: TypeAlias = Callable[[bytes, str], BlobRef]
 NoPut: TypeAlias = Callable[[bytes, str], None]
-"""For readers, which keep nothing."""
+"""A `put` for readers, which stores nothing."""
 _Known = TypeVar("_Known", bound=Known)
 TEXT_KEPT_BYTES = 256 * 1024
-"""How much of a text that is too long for a line stays in it: some 65,000 tokens, which most models can read."""
+"""How much of a text that is too long for a line stays in it: about 65,000 tokens, which most models can read."""
 _MEDIA = (Image, Audio)
-# Shorter texts are not why a line is too long.
+# Shorter texts cannot make a line too long.
 _LONG_CHARS = 1024 * 1024
 
 
 def may_be_large(body: Known) -> bool:
-    """Whether an entry holds media, or so much text that its line may be too long. Every append asks, and few are."""
+    """Return whether an entry has media or enough text to exceed a line. A cheap check, made on every append."""
     if is_interrupted_output(body):
         return True
     content = _content_of(body)
@@ -45,7 +45,7 @@ def may_be_large(body: Known) -> bool:
 
 
 def with_media_in_blobs(body: _Known, put: Put) -> _Known:
-    """An entry whose images and audio are blobs; the very same where none was inline."""
+    """Return the entry with its images and audio in blobs; the same object if none was inline."""
     content = _content_of(body)
     if isinstance(content, str) or not any(map(_is_inline, content)):
         return body
@@ -61,13 +61,13 @@ def _outside(part: Media, put: Put) -> AnyPart:
         return msgspec.structs.replace(part, data=None)
     content = decoded(part.data)
     if content is None:
-        # It is no base64, so there are no bytes to keep elsewhere.
+        # Not valid base64, so there are no bytes to store.
         return part
     return msgspec.structs.replace(part, blob=put(content, part.mime_type), data=None)
 
 
 def decoded(data: str) -> bytes | None:
-    """The bytes that a base64 text stands for; None if it is none."""
+    """Return the bytes of a base64 text; None if it is not valid."""
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
@@ -75,12 +75,12 @@ def decoded(data: str) -> bytes | None:
 
 
 def is_interrupted_output(body: Known) -> bool:
-    """Whether an entry holds what a tool had put out when it was interrupted."""
+    """Return whether an entry holds the output of an interrupted tool."""
     return isinstance(body, Partial) and body.tool_call_id is not None
 
 
 def with_clipped_output(body: _Known, limit_bytes: int, put: Put | NoPut) -> _Known:
-    """An entry whose texts are clipped to what a tool's result may hold; the whole of each is its blob."""
+    """Return the entry with its texts clipped to the limit for tool results; the full text of each is in its blob."""
     limit = max(limit_bytes, SMALLEST_BYTES)
     parts = _parts(body)
     if not any(_is_longer(part, limit) for part in parts):
@@ -89,7 +89,7 @@ def with_clipped_output(body: _Known, limit_bytes: int, put: Put | NoPut) -> _Kn
 
 
 def with_long_texts_in_blobs(body: _Known, put: Put | NoPut, fits: Callable[[Known], bool]) -> _Known:
-    """An entry that fits a line, as far as clipping its longest texts can make it; the very same where it fits."""
+    """Return the entry with its longest texts clipped until it fits a line or none is left to clip."""
     while not fits(body) and (long := [part for part in _parts(body) if _is_longer(part, TEXT_KEPT_BYTES)]):
         longest = max(long, key=_chars_of_part)
         clipped = _clipped(longest, TEXT_KEPT_BYTES, put)
@@ -110,11 +110,11 @@ def _clipped(part: AnyPart, limit_bytes: int, put: Put | NoPut) -> Text:
     return Text(text=clip(part.text, limit_bytes)[0], blob=put(part.text.encode(), "text/plain"))
 
 
-# ── where entries have content ───────────────────────────────────────────────────────────────────
+# ── content of entries ───────────────────────────────────────────────────────────────────────────
 
 
 def _content_of(body: Known) -> Content:
-    """What was said in an entry; nothing where its type says nothing."""
+    """Return the content of an entry; empty for types without content."""
     match body:
         case Message() | Queued():
             return body.message.content if body.message is not None else ()

@@ -1,7 +1,7 @@
-"""The overview of a session of any size: its log is read twice, and nothing is held but an outline and what is open.
+"""Overview of a session of any size: its log is read twice, and only an outline and open work are held in memory.
 
-The first reading makes the outline and finds what holds for the whole session. Then the head is known, and the second
-reading folds the branch that ends there. `views.overview` gives the same from a tree (`tests/laws/test_overviews.py`).
+The first pass builds the outline and the session-wide state. The head is then known, and the second pass folds over the
+branch that ends there. `projections.overview` computes the same from a tree (`tests/laws/test_overviews.py`).
 """
 
 from array import array
@@ -22,12 +22,12 @@ from wakelog.sorting import Key, in_order
 
 
 def read_overview(store: Store, session: str) -> Overview:
-    """What `overview` says of the whole log, with every seal verified."""
+    """Return the overview of the whole log, with every seal verified."""
     return scan_with_overview(store, session)[1]
 
 
 def scan_with_overview(store: Store, session: str) -> tuple[Scan, Overview]:
-    """The scan of a log and its overview, from the same two readings."""
+    """Return the scan of a log and its overview, from the same two passes."""
     reading = OverviewReading(store, session)
     for _ in reading.entries():
         pass
@@ -36,9 +36,9 @@ def scan_with_overview(store: Store, session: str) -> tuple[Scan, Overview]:
 
 
 class Read(msgspec.Struct, frozen=True):
-    """What came of both readings. `is_quiet`: nothing is under way at the head, which is a node of the session's own.
+    """Result of both passes. `is_quiet`: no work is open at the head, and the head is one of the session's own nodes.
 
-    In `here` the queue holds requests only, and failures to send are left out.
+    In `here` the queue holds requests only, and failed deliveries are left out.
     """
 
     overview: Overview
@@ -48,7 +48,7 @@ class Read(msgspec.Struct, frozen=True):
 
 
 class OverviewReading:
-    """A log on its way to its overview: take the entries to the end, then ask."""
+    """Computes an overview: iterate over `entries()` to the end, then call `read()`."""
 
     def __init__(self, store: Store, session: str, *, verify: bool = True) -> None:
         self.scanning = Scanning(store, session, verify=verify, verify_inherited=verify)
@@ -56,7 +56,7 @@ class OverviewReading:
         self._first = FirstFold()
 
     def entries(self) -> Iterator[Entry]:
-        """The first reading: every entry of the session itself, repetitions too."""
+        """Yield every entry of the session itself, repetitions included: the first pass."""
         outline = self.scanning.found.outline
         for entry in self.scanning.entries():
             number = outline.number_of(entry)
@@ -65,7 +65,7 @@ class OverviewReading:
             yield entry
 
     def read(self, *, damaged: bool, visit_inherited: Visit | None = None) -> Read:
-        """The second reading, and what came of both. `visit_inherited` gets the nodes that a fork inherited."""
+        """Make the second pass; return the result of both. `visit_inherited` gets the nodes that a fork inherited."""
         scan = self.scanning.result()
         session = self._session_state(scan)
         branch = self._branch(scan, visit_inherited)
@@ -90,7 +90,7 @@ class OverviewReading:
         return fold.result()
 
     def _by_seq(self, scan: Scan, first_annotations: "array[int]") -> Iterator[tuple[Key, Entry]]:
-        """All entries that hang on a node, with their places in `Tree.own`."""
+        """Yield all entries that belong to a node, with keys that sort them as `Tree.own` does."""
         outline = scan.outline
         for number, entry in own_entries(self._store, scan):
             node = outline.node_of(number)
@@ -116,7 +116,7 @@ class OverviewReading:
         return fold
 
     def _open_work(self, scan: Scan, fold: BranchFold) -> Iterator[tuple[Key, Entry]]:
-        """The entries of the branch that can be open work, with their places in `branch_state`."""
+        """Yield the entries of the branch that may be open work, with keys that sort them as `branch_state` does."""
         outline = scan.outline
         for number, entry in own_entries(self._store, scan):
             if fold.is_on_path(number) and fold.is_open_work(number, entry):
@@ -124,7 +124,7 @@ class OverviewReading:
 
 
 def _first_annotations(outline: Outline) -> "array[int]":
-    """For each node the number of its first annotation: a tree holds the annotations of its nodes in that order."""
+    """Return for each node the number of its first annotation; a tree holds annotations by node in that order."""
     first = array("i", [NONE]) * len(outline)
     for number in range(len(outline)):
         node = outline.node_of(number)

@@ -1,10 +1,11 @@
-"""The effects as Protocols: what wakelog needs from the world, and no more.
+"""Protocols of everything wakelog needs from outside: stores, clock, providers, tools, channels.
 
-Rule 1: a port is small and knows bytes and values, never a class of its neighbours.
-Rule 2: a store holds lines. It orders and seals them and gives the same bytes back, damage
-included; it never knows what an entry means. `stores/memory.py` is the reference, and one shipped
-suite (`wakelog.testing.store_suite`) judges every implementation.
-Rule 3: stores are synchronous; what waits on a model is asynchronous. There are no twins.
+Rule 1: a port is small and uses bytes and plain values, never classes of other ports' implementations.
+Rule 2: a store holds lines. It orders and seals them and returns the same bytes, damaged ones included; it does not
+interpret entries beyond that. `stores/memory.py` is the reference implementation, and `wakelog.testing.store_suite`
+tests every implementation.
+Rule 3: stores are synchronous; calls that wait for a model, tool or channel are asynchronous. No port exists in both
+forms.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from wakelog.projections.session_row import SessionRow
 
 
 class Stat(msgspec.Struct, frozen=True):
-    """A session as a listing meets it, without opening it: its name, its size, and a mark of its last change."""
+    """A session in a store's listing, read without opening it: name, size, and a value that changes with the log."""
 
     name: str
     size: int
@@ -38,14 +39,14 @@ class FirstLine(msgspec.Struct, frozen=True, gc=False):
 
 
 class Sealed(msgspec.Struct, frozen=True, gc=False):
-    """An acknowledged append: the place it got, and the line as stored."""
+    """An acknowledged append: the assigned seq, and the line as stored."""
 
     seq: int
     line: Line
 
 
 class Append(msgspec.Struct, frozen=True, gc=False):
-    """An entry on its way into a log: what `Store.append` is told, as a value."""
+    """The arguments of `Store.append` as a value, for `Store.append_all`."""
 
     session: str
     body: bytes
@@ -56,7 +57,7 @@ class Append(msgspec.Struct, frozen=True, gc=False):
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """The right to run a session. `fence` is the seq of the entry that took it and only ever grows."""
+    """The right to run a session. `fence` is the seq of the entry that acquired it; it only ever grows."""
 
     session: str
     holder: str
@@ -64,7 +65,7 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A piece of a reply under way, and how many pieces stand before it."""
+    """A journal piece of a reply in progress. `offset` is the number of pieces before it."""
 
     reply_id: str
     offset: int
@@ -72,20 +73,20 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class News(msgspec.Struct, frozen=True):
-    """What `follow` saw: lines behind the place asked from, and journal pieces nobody had yet."""
+    """Result of `follow`: log lines and journal pieces after the positions given by the caller."""
 
     lines: tuple[Line, ...] = ()
     pieces: tuple[Piece, ...] = ()
 
 
 PIECE_MAX_BYTES = 64 * 1024 * 1024
-"""No piece that a worker writes is as long as this: a reply is shorter, and a tool's output is cut into pieces."""
+"""Upper limit for a journal piece. Workers write shorter ones: tool output is split into pieces."""
 
 
 class Exposure(msgspec.Struct, frozen=True):
     """A file or folder of a store that an untrusted user owns or may write to.
 
-    `reason` completes the sentence "PATH …"; `remedy` is the command that ends it, or empty where none does.
+    `reason` completes the sentence "PATH …"; `remedy` is the command that removes the exposure, or empty.
     """
 
     path: str
@@ -97,21 +98,21 @@ class Exposure(msgspec.Struct, frozen=True):
 
 
 class Store(Protocol):
-    """Keeps sessions as lines of bytes. A session is addressed by its id or its name."""
+    """Stores sessions as lines of bytes. A session is addressed by its id or its name."""
 
     def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
-        """Makes a session durable under the next free number of the exact pair (agent, sender); gives its name.
+        """Create a session durably under the next free number of the exact pair (agent, sender); return its name.
 
-        `first_line` gets that number and gives the encoded session entry. Two creators never share a
-        number. Numbers go on behind those of sessions that an earlier version named (`names.old_stem`). A
-        session that exists already is left as it is (ST-7).
+        `first_line` gets that number and returns the encoded session header. Concurrent creators never get the same
+        number. Numbering continues after sessions named by an earlier version (`names.old_stem`). A session that
+        already exists is left unchanged (ST-7).
         """
         ...
 
     def first_lines(self, stem: str) -> Iterator[FirstLine]:
-        """The first lines of all sessions named `stem` and a number, the highest number first.
+        """Yield the first lines of all sessions named `stem` plus a number, highest number first.
 
-        Each is read when it is asked for; no other session is read.
+        Each is read on demand; no other session is read.
         """
         ...
 
@@ -125,114 +126,113 @@ class Store(Protocol):
         fence: int | None = None,
         durable: bool = True,
     ) -> Sealed:
-        """Seals an encoded entry and adds it as the line behind seq `after`.
+        """Seal an encoded entry and append it as the line after seq `after`.
 
-        `Conflict` if the log does not end there any more, unless this very entry (same id, same bytes)
-        is what was added: then that is the answer. An id that stands before that place is the caller's
-        mistake; a store that would have to read the whole log to see it need not. `behind` is the size of
-        the torn tail the caller knows of, so that none goes unnoticed. With a `fence`, `LeaseLost` unless
-        it is the current one.
+        `Conflict` if the log no longer ends there, unless this same entry (same id, same bytes) is what was appended:
+        it is then returned. An id that already occurs earlier in the log is the caller's error; a store that would have
+        to read the whole log to detect it need not. `behind` is the size of the torn tail known to the caller, so that
+        none stays undetected. With a `fence`, `LeaseLost` unless it is the current one.
         """
         ...
 
     def append_all(self, appends: Sequence[Append]) -> list[Sealed | WakelogError]:
-        """Appends to many sessions, made durable together: what each got, in the order given.
+        """Append to many sessions with a shared sync; return one result for each append, in the given order.
 
-        Those of one session keep their order. An answer is an entry's own: what its neighbours meet does
-        not change it. Not before all that got a place are durable does this return.
+        Appends to one session keep their order. Failures of other appends do not affect a result. Returns only when all
+        successful appends are durable.
         """
         ...
 
     def adopt(self, session: str, name: str, raw: bytes, *, size: int = 0) -> str:
-        """Adds bytes of a log that was kept elsewhere, exactly as they are, behind the first `size` of them.
+        """Add bytes of a log copied from elsewhere, unchanged, after its first `size` bytes; return the name used here.
 
-        With a `size` of 0 the session is made, under this name or, where another has it, under the next
-        free number; gives the name it has here. Durable. `Conflict` if the log here has another size.
+        With `size` 0 the session is created under this name or, if the name is taken, under the next free number.
+        Durable. `Conflict` if the log in this store has another size.
         """
         ...
 
     def load(self, session: str, *, after: int = -1) -> Iterator[Line]:
-        """The lines behind seq `after`, in order."""
+        """Yield the lines after seq `after`, in log order."""
         ...
 
     def tail(self, session: str) -> Iterator[Line]:
-        """The lines from the last to the first, whose numbers are not counted."""
+        """Yield the lines from the last to the first, without line numbers."""
         ...
 
     def sessions(self) -> Iterator[Stat]:
-        """Every session, in no particular order, without opening any."""
+        """Yield every session, in no particular order, without opening any."""
         ...
 
     def name(self, session: str) -> str:
-        """The name of a session, or `NotFound`."""
+        """Return the name of a session; `NotFound` if it does not exist."""
         ...
 
     def entitle(self, session: str, title: str) -> None:
-        """Makes a session findable by its title for people who browse the storage itself; may do nothing."""
+        """Make a session findable by title for people who browse the storage itself; may do nothing."""
         ...
 
     def acquire(self, session: str, body: bytes, *, after: int, behind: int = 0, holder: str, ttl_s: float) -> Lease:
-        """Appends the `activity` entry that takes the lease. `Conflict` while another holder's is in force."""
+        """Append the `activity` entry that acquires the lease. `Conflict` while another holder has the lease."""
         ...
 
     def renew(self, lease: Lease, *, ttl_s: float) -> None:
-        """Moves the expiry. `LeaseLost` if another holder has taken over."""
+        """Extend the lease. `LeaseLost` if another holder has taken over."""
         ...
 
     def release(self, lease: Lease) -> None:
-        """Gives the lease up; nothing happens if it was lost."""
+        """Release the lease; does nothing if it was lost."""
         ...
 
     def held(self, session: str) -> Lease | None:
-        """The lease in force, if any."""
+        """Return the lease in force, or None."""
         ...
 
     def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> News:
-        """Waits until there is news behind `after` or behind the pieces already had, or the time is up.
+        """Wait until there are lines after `after` or journal pieces beyond the given counts, or until the timeout.
 
-        Where there are many pieces, only the first of them may be given: the next call gives those behind them.
+        Of many pieces only the first may be returned; the next call returns the following ones.
         """
         ...
 
     def journal(self, session: str, reply_id: str, piece: bytes, *, fence: int | None = None) -> None:
-        """Adds a piece to the journal of a reply under way: safe from a crash of the process, not synced.
+        """Add a piece to the journal of a reply in progress. Survives a process crash; not synced.
 
-        With a `fence`, `LeaseLost` unless it is the current one: two workers never speak in one journal.
+        With a `fence`, `LeaseLost` unless it is the current one, so that two workers never write to one journal.
         """
         ...
 
     def journals(self, session: str) -> Mapping[str, Iterable[bytes]]:
-        """The journals that stand, by reply, as whole pieces. Each journal is read as it is iterated over, in blocks.
+        """Return the existing journals by reply, as complete pieces; each journal is read in blocks during iteration.
 
-        A journal that is dropped meanwhile may have no pieces. A piece longer than `PIECE_MAX_BYTES` may come as an
-        empty one.
+        A journal that is dropped meanwhile may have no pieces. A piece longer than `PIECE_MAX_BYTES` may be returned
+        empty.
         """
         ...
 
     def drop(self, session: str, reply_id: str) -> None:
-        """Removes a journal."""
+        """Remove a journal."""
         ...
 
     @property
     def blobs(self) -> "Blobs":
-        """Where this store keeps what is too large for a line."""
+        """The blobs of this store: content that is too large for a line."""
         ...
 
     def custody(self, session: str | None = None, *, blobs: Iterable[str] = ()) -> tuple[Exposure, ...]:
-        """The files of the store itself, of a session and of blobs (by digest) that untrusted users own or may write.
+        """Return the files of the store, of a session and of blobs (by digest) that untrusted users own or may write.
 
-        Without a session: the store alone, which need not exist yet. A store whose access is decided elsewhere, such as
-        a database server with its roles, has nothing to report. Runs on every wake, never on an append.
+        Without a session: the store alone, which need not exist yet. A store whose access is controlled elsewhere, such
+        as a database server with its roles, reports nothing. Runs on every wake, never on an append.
         """
         ...
 
     def close(self) -> None:
-        """Lets go of files and connections; using the store again opens them anew."""
+        """Close files and connections; using the store again reopens them."""
         ...
 
 
 class StoredBlob(msgspec.Struct, frozen=True):
-    """A blob as a listing meets it; its age is the time since it was last put."""
+    """A blob in a listing; `age_s` is the time since it was last put."""
 
     digest: str
     bytes: int
@@ -240,37 +240,37 @@ class StoredBlob(msgspec.Struct, frozen=True):
 
 
 class Blobs(Protocol):
-    """Bytes by their digest. Written and synced before the entry that names them."""
+    """Content-addressed bytes. A blob is written and synced before the entry that refers to it."""
 
     def put(self, content: bytes, media_type: str = "") -> BlobRef:
-        """Keeps bytes; equal bytes are kept once."""
+        """Store bytes and return their reference; equal bytes are stored once."""
         ...
 
     def get(self, ref: BlobRef) -> bytes:
-        """The bytes, checked against the digest: `NotFound` or `Damaged` otherwise."""
+        """Return the bytes after checking them against the digest; `NotFound` or `Damaged` if that fails."""
         ...
 
     def check(self, ref: BlobRef) -> None:
-        """Raises what `get` would raise, without handing out, or holding in memory, more than it must."""
+        """Raise what `get` would raise, without returning the content and with as little memory as possible."""
         ...
 
     def stored(self) -> Iterator[StoredBlob]:
-        """Every blob there is, in no particular order."""
+        """Yield every blob, in no particular order."""
         ...
 
     def remove(self, digest: str, *, older_than_s: float) -> bool:
-        """Removes a blob, unless it was put again more recently than that; says whether it did."""
+        """Remove a blob unless it was put more recently than `older_than_s`; return whether it was removed."""
         ...
 
     def tidy(self, *, older_than_s: float, dry_run: bool = False) -> int:
-        """Removes what a put that was cut short has left behind, or with `dry_run` only counts it."""
+        """Remove remains of interrupted puts, or with `dry_run` only count them; return their number."""
         ...
 
 
 class Hit(msgspec.Struct, frozen=True, rename="camel"):
-    """One entry that a search found. `excerpt` marks what matched with «»; the next page begins behind `cursor`.
+    """One search result. `excerpt` marks matches with «»; `cursor` is the `after` argument for the next page.
 
-    `seq` is its number in the session, by which people name it; None where an entry before it has that number too.
+    `seq` is the number that people use for the entry; None where an earlier entry has the same number.
     """
 
     session: str
@@ -284,17 +284,18 @@ class Hit(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Catalog(Protocol):
-    """What can be said of all sessions of one store without opening any: lists, and full text. Derived (law 2).
+    """Lists and full-text search over all sessions of a store, without opening logs. Derived data.
 
-    `refresh` brings it up to date; the questions answer from what it holds then. An `after` is the cursor of the last
-    row or hit that the caller has; `UsageError` if it is none.
+    Law 2: the log is the only state, so a catalog can be deleted and rebuilt. `refresh` updates it; queries answer from
+    its current content. `after` is the cursor of the last row or hit the caller has; `UsageError` if it is invalid.
     """
 
     def refresh(self, *, progress: Callable[[int, int], None] | None = None, limit_bytes: int | None = None) -> None:
-        """Takes in what has changed since, the newest sessions first.
+        """Bring the catalog up to date, newest sessions first.
 
-        `progress` is told how many logs of how many are done. It may ask: what was taken in by then is answered.
-        With `limit_bytes` sessions are left for a later refresh if about that much would have to be read for them.
+        `progress` gets the number of logs done and their total. It may query the catalog, which then answers from what
+        has been read so far. With `limit_bytes`, sessions are left for a later refresh if about that much would have to
+        be read for them.
         """
         ...
 
@@ -308,7 +309,7 @@ class Catalog(Protocol):
         sender: str | None = None,
         cwd: str | None = None,
     ) -> Sequence[SessionRow]:
-        """The sessions, the last changed first; `archived` None gives those put away as well."""
+        """Return the sessions, last changed first; `archived` None includes archived ones."""
         ...
 
     def count(
@@ -320,64 +321,64 @@ class Catalog(Protocol):
         sender: str | None = None,
         cwd: str | None = None,
     ) -> int:
-        """How many sessions there are, by the same filters."""
+        """Return the number of sessions, with the same filters."""
         ...
 
     def find(self, ref: str) -> Sequence[SessionRow]:
-        """The session whose id or name this is; else those that begin with it."""
+        """Return the session with this id or name; if there is none, those whose id or name starts with it."""
         ...
 
     def is_damaged(self, name: str) -> bool:
-        """Whether something in the session of that name could not be read."""
+        """Return whether part of the session with that name could not be read."""
         ...
 
     def inaccessible(self) -> Sequence[str]:
-        """The names of the sessions that this user was not let read when the catalog was last brought up to date."""
+        """Return the names of the sessions that this user had no permission to read at the last refresh."""
         ...
 
     def unsummarised(self) -> Mapping[str, str]:
-        """The names of the sessions whose logs could not be summarised then, each with the reason.
+        """Return the names of the sessions whose logs could not be summarised at the last refresh, with the reasons.
 
         Each has a row with the state `unknown`. Its log is read again at the next refresh.
         """
         ...
 
     def left_out(self) -> Sequence[SessionRow]:
-        """What the first and the last lines say of the sessions that the last refresh left for later.
+        """Return rows, made from first and last lines only, of the sessions that the last refresh left for later.
 
-        Other questions are answered without them, or with an older row of them.
+        Other queries omit these sessions or return older rows of them.
         """
         ...
 
     def search(self, query: str, *, limit: int = 50, after: str | None = None) -> Sequence[Hit]:
-        """The best matches first, the newest among equals. `BadQuery` for text that cannot be understood."""
+        """Return the best matches first, the newest first among equals. `BadQuery` if the query cannot be parsed."""
         ...
 
     def close(self) -> None:
-        """Lets go of what is open."""
+        """Close open files and connections."""
         ...
 
 
-# ── the world of the agent ───────────────────────────────────────────────────────────────────────
+# ── runtime ──────────────────────────────────────────────────────────────────────────────────────
 
 
 class Clock(Protocol):
-    """Time and identity, handed in so that replay can answer for them."""
+    """Time and new ids, passed in so that replay can supply both."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Return milliseconds since 1970."""
         ...
 
     def new_id(self) -> str:
-        """An id that nobody has, later than those before it."""
+        """Return a new unique id; later ids sort after earlier ones."""
         ...
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What an adapter is handed: everything the context digest covers, with its texts at hand.
+    """A model request: everything the context digest covers, with texts resolved from blobs.
 
-    `answers` is how many calls of this branch have come to an end before this one. `prefill` is what a
-    reply that is being resumed had said already; the answer goes on behind it.
+    `answers` is the number of model calls of this branch that ended before this one. `prefill` is the text that a reply
+    to be resumed already has; the model continues after it.
     """
 
     model: str
@@ -392,32 +393,32 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Provider(Protocol):
-    """A model behind a socket. It never raises for what the outside world does: it yields `Faulted`.
+    """Access to a model. It never raises for failures outside wakelog; it yields `Faulted` instead.
 
-    One that signs a model's reasoning and must get it back as it came says so by `needs_reasoning_back = True`.
+    A provider that signs reasoning and needs it back unchanged sets `needs_reasoning_back = True`.
     """
 
     name: str
     can_resume: bool
 
     def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """The reply as it comes, ending in `Finished` or `Faulted`."""
+        """Yield the reply as it arrives, ending in `Finished` or `Faulted`."""
         ...
 
 
 @runtime_checkable
 class CheckedProvider(Protocol):
-    """A provider that can say before a request is made that none can be made. `Provider` does not require it."""
+    """A provider that can report before a request that none can be made. Optional for a `Provider`."""
 
     def check(self, model: str, params: Mapping[str, Any]) -> None:
-        """`UsageError` if the model cannot be asked: no key, wrong settings, missing package. Uses no network."""
+        """Raise `UsageError` if the model cannot be called: no key, wrong settings, missing package. No network use."""
         ...
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What a tool did: the whole of what it has to say. Whoever appends it clips it.
+    """The full result of a tool run; it is clipped when it is appended.
 
-    `media` are the images and the audio that come with the text, with their bytes in base64.
+    `media` are the images and audio that belong to the text, base64-encoded.
     """
 
     text: str
@@ -426,13 +427,13 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def _unseen(_: str) -> None:
-    """Live output that nobody watches."""
+    """Discard live output."""
 
 
 class Invocation(msgspec.Struct, frozen=True):
-    """One call of a tool. (reply id, tool call id) is the key of its receipt, the same at every attempt.
+    """One tool call. (reply id, tool call id) is the key of its receipt, the same for every attempt.
 
-    `intent` is what `prepare` gave before the tool was begun, `show` takes live output.
+    `intent` is what `prepare` returned before the tool started; `show` receives live output.
     """
 
     reply_id: str
@@ -444,7 +445,7 @@ class Invocation(msgspec.Struct, frozen=True):
 
 
 class Occasion(msgspec.Struct, frozen=True):
-    """A run that is about to begin: whose it is, where, and what was said last."""
+    """A run about to start: session, agent, sender, folder, and the last prompt."""
 
     session: str
     turn_id: str
@@ -456,12 +457,12 @@ class Occasion(msgspec.Struct, frozen=True):
 
 
 class Hook(Protocol):
-    """Somebody who is asked before a run for what the model should see in that run, and never again (VIEW-7)."""
+    """Called before a run; provides text that the model sees in that run only (VIEW-7)."""
 
     name: str
 
     async def before_run(self, occasion: Occasion) -> str:
-        """The text to be shown; empty for none."""
+        """Return the text to add to the context; empty for none."""
         ...
 
 
@@ -469,9 +470,9 @@ Answer: TypeAlias = Outcome | Literal["not begun", "cannot say"]
 
 
 class Tool(Protocol):
-    """Something an agent can do. `replay` says what may happen if nobody knows whether it ran.
+    """An action available to an agent. `replay` says what to do if it is unknown whether the tool ran.
 
-    What a tool meets in the outside world is an `Outcome`; it raises nothing.
+    Failures outside wakelog are returned as an `Outcome`; a tool raises nothing.
     """
 
     name: str
@@ -480,22 +481,22 @@ class Tool(Protocol):
     replay: Replay
 
     async def prepare(self, call: Invocation) -> Mapping[str, Any]:
-        """What the tool must know afterwards to answer for itself. Kept in the log before it begins; no effect."""
+        """Return data that `receipt` needs later. It is logged before the tool starts. Must have no effect."""
         ...
 
     async def run(self, call: Invocation) -> Outcome:
-        """Does it. Cancelling the task stops it, and whatever it started, before this returns."""
+        """Run the tool. Cancelling the task stops it and everything it started before this returns."""
         ...
 
     async def receipt(self, call: Invocation) -> Answer:
-        """For `receipt` tools, of a call that was begun: what it did, or that it did not, or that it cannot say."""
+        """For `receipt` tools: return what a started call did, `"not begun"`, or `"cannot say"`."""
         ...
 
 
 class Channel(Protocol):
-    """Where replies are delivered. Offsets make repeats harmless.
+    """Destination for replies. Offsets make repeated deliveries harmless.
 
-    Any method may raise anything: the reply is kept, and the channel is given the whole of it later, under the same id.
+    Any method may raise anything: the reply is kept and delivered in full later, under the same id.
     """
 
     name: str
@@ -505,11 +506,11 @@ class Channel(Protocol):
         ...
 
     async def delta(self, reply_id: str, offset: int, text: str) -> None:
-        """Text at an offset; what lies before it is already there."""
+        """Text at an offset; everything before it has been delivered."""
         ...
 
     async def reset(self, reply_id: str) -> None:
-        """What was shown of this reply is void."""
+        """Text delivered so far for this reply is void."""
         ...
 
     async def end(self, reply_id: str) -> None:

@@ -1,7 +1,6 @@
-"""Where a project is: its top folder, the folders from there to where somebody works, its branch; where one's own
-files lie.
+"""Project and user folders: the repository root, the folders down to the working folder, the git branch.
 
-Read from files alone: no program is run, and nothing that a repository holds in their place makes anybody wait.
+Everything is read from files: no program is run, and opening a file never blocks, whatever a repository puts there.
 """
 
 import os
@@ -13,29 +12,29 @@ _REF = "ref: refs/heads/"
 
 
 def home_folder(environ: Mapping[str, str]) -> str:
-    """Where somebody is at home."""
+    """Return the home folder of the user."""
     return environ.get("HOME") or os.path.expanduser("~")
 
 
 def config_folder(environ: Mapping[str, str]) -> str:
-    """The folder of one's own files, there or not."""
+    """Return the configuration folder of the user, whether it exists or not."""
     return os.path.join(environ.get("XDG_CONFIG_HOME") or os.path.join(home_folder(environ), ".config"), "wakelog")
 
 
 def is_configured(environ: Mapping[str, str]) -> bool:
-    """Whether somebody has a configuration of their own, without a look into it."""
+    """Return whether the user has a configuration file or names one, without reading it."""
     return bool(environ.get("WAKELOG_CONFIG")) or os.path.lexists(os.path.join(config_folder(environ), CONFIG_FILE))
 
 
 def folders_down(cwd: str) -> list[str]:
-    """The folders from the top of the git repository down to one in it; outside of git that one alone. Real paths.
+    """Return the folders from the git root down to `cwd`; outside of git only `cwd`. Real paths.
 
-    An empty path is where this process is.
+    An empty path is the working folder of this process.
     """
     try:
         at = os.path.realpath(cwd)
     except (FileNotFoundError, ValueError):
-        # The folder we are in is gone, or a log names one that no system could have: neither is in a project.
+        # The working folder was deleted, or a log contains an impossible path: neither is in a project.
         at = os.sep
     root = git_root(at) or at
     inside = os.path.relpath(at, root)
@@ -46,12 +45,12 @@ def folders_down(cwd: str) -> list[str]:
 
 
 def without_waiting(path: str, flags: int) -> int:
-    """Opens for `open`: a pipe in the place of a file would wait for somebody to write into it."""
+    """Opener for `open` that does not block if the path is a named pipe."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def git_root(folder: str) -> str | None:
-    """The top folder of the git repository that a folder lies in."""
+    """Return the top folder of the git repository that contains a folder; None outside of git."""
     at = os.path.abspath(folder)
     while not os.path.exists(os.path.join(at, ".git")):
         above = os.path.dirname(at)
@@ -62,21 +61,21 @@ def git_root(folder: str) -> str | None:
 
 
 def git_branch(folder: str) -> str:
-    """The branch that is checked out, or the start of a commit's name; empty outside of git."""
+    """Return the branch that is checked out, or the first 12 characters of the commit; empty outside of git."""
     root = git_root(folder)
     head = _read(os.path.join(_git_folder(root), "HEAD")) if root is not None else ""
     return head.removeprefix(_REF) if head.startswith(_REF) else head[:12]
 
 
 def _git_folder(root: str) -> str:
-    """A worktree has a file where other repositories have a folder; it says where that is."""
+    """Return the git folder of a repository; in a worktree, `.git` is a file that contains its path."""
     dot_git = os.path.join(root, ".git")
     said = "" if os.path.isdir(dot_git) else _read(dot_git)
     return os.path.join(root, said.removeprefix("gitdir: ")) if said else dot_git
 
 
 def _read(path: str) -> str:
-    """The first line of a small file; empty where there is none."""
+    """Return the first line of a small file; empty if it cannot be read."""
     try:
         with open(path, "rb", opener=without_waiting) as file:
             return file.read(_HEAD_MAX_BYTES).decode(errors="replace").partition("\n")[0].strip()

@@ -1,8 +1,8 @@
-"""From a store to a log: lines become entries, entries a tree, and damage a report. Nothing is written.
+"""Reading a session from a store: lines become entries, entries a tree, damage a report. Nothing is written.
 
-`read_log` reads everything that ever happened; `read_active` only what the views of the head need,
-from the end, and verifies the seals of what it reads. A session forked from another begins with that one's
-branch, read through by reference: damage in that history is damage of the fork too, and named with its session.
+`read_log` reads the whole log. `read_active` reads only what projections of the head need, from the end, and verifies
+the seals of what it reads. A fork starts with its parent's branch, which is read from the parent's log: damage there is
+reported for the fork too, with the name of the damaged session.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ _UPGRADE = f"upgrade wakelog: this one reads format {FORMAT_VERSION}"
 
 
 class Log(msgspec.Struct):
-    """A session as read: its own entries, the tree they make, and what could not be read."""
+    """A session as read: its own entries, their tree, and the damage found."""
 
     name: str
     entries: tuple[Entry, ...]
@@ -37,36 +37,36 @@ class Log(msgspec.Struct):
 
     @property
     def session(self) -> Entry | None:
-        """The session's own first entry."""
+        """The session's own header entry; None if it cannot be read."""
         return next((entry for entry in self.entries if type(entry.value) is Session), None)
 
     @property
     def history(self) -> tuple[Entry, ...]:
-        """The entries of this session, behind those it inherited from the session it was forked from."""
+        """The inherited nodes of a fork, followed by the entries of this session."""
         nodes = [node for node in self.tree.nodes.values() if self.tree.is_inherited(node.id)]
         return (*nodes, *self.entries)
 
     @property
     def h(self) -> str | None:
-        """The seal of the last entry; None where that has none."""
+        """The seal of the last entry; None if it has none."""
         return seal_of(self.last)
 
     @property
     def id(self) -> str:
-        """The session's id; its name where the first line cannot be read."""
+        """The id of the session; its name if the header cannot be read."""
         return self.session.id if self.session else self.name
 
 
 def read_log(store: Store, session: str, *, verify: bool = False) -> Log:
-    """The whole of a session. With `verify` a line whose seal does not match counts as unreadable."""
+    """Read a whole session. With `verify`, a line whose seal does not match counts as unreadable."""
     return _read_whole(store, session, (), verify=verify)
 
 
 def read_active(store: Store, session: str, *, queue: bool = True) -> Log:
-    """As much of a session as the views of its head need; the whole where its end cannot be trusted.
+    """Read what projections of the head need; the whole session if its tail cannot be trusted.
 
-    Without `queue`, messages that wait before its last compaction are not looked for where that is from before rules 2:
-    see `wakelog.projections.queue.knows_queue`.
+    Without `queue`, messages that wait before the last compaction are not searched for if that compaction is from
+    before rules 2: see `wakelog.projections.queue.knows_queue`.
     """
     first = read_first(store, session)
     tail = read_tail(store.tail(session), queue=queue) if first is not None else None
@@ -81,12 +81,12 @@ def read_active(store: Store, session: str, *, queue: bool = True) -> Log:
 
 
 def _is_as_written(first: Entry) -> bool:
-    """Whether the seal of a log's first line matches; one without a seal has nothing to verify."""
+    """Return whether the seal of the first line matches; true if it has no seal."""
     return is_sealed_behind(first.raw, b"") or seal_of(first.raw) is None
 
 
 def read_first(store: Store, session: str) -> Entry | None:
-    """The session entry; None if the first line is none we can read, `NewerFormat` if it is of a newer format."""
+    """Return the session header; None if the first line is not readable as one, `NewerFormat` for a newer format."""
     first = next(iter(store.load(session)), None)
     if first is None or not first.whole:
         return None
@@ -100,7 +100,7 @@ def read_first(store: Store, session: str) -> Entry | None:
 
 
 def read_header(store: Store, name: str) -> Header | None:
-    """What the first line of a session says of its identity and origin; None if it cannot be read."""
+    """Return the identity and origin in the first line of a session; None if it cannot be read."""
     first = next(iter(store.load(name)), None)
     return header_of(first.raw) if first is not None and first.whole else None
 
@@ -127,7 +127,7 @@ def _log(
     inherited: list[Damage] = []
     first = entries[0].value if entries else None
     if isinstance(first, Session) and first.parent is not None and first.parent.kind == "fork":
-        # A head or a fold of the fork's own may reach further back than the parent's last fold.
+        # A `head` entry or compaction of the fork may refer to nodes before the parent's last compaction.
         whole = whole or any(isinstance(entry.value, Head | Compaction) for entry in entries)
         inherited = inherit(store, tree, first.parent, (*children, first.id), whole=whole, verify=verify)
     tree.add_all(entries)
@@ -146,7 +146,7 @@ def inherit(
     whole: bool = True,
     verify: bool = False,
 ) -> list[Damage]:
-    """Begins a fork with its parent's branch, or its tail. Returns the damage in that history, and of the reference."""
+    """Start a fork's tree with its parent's branch or tail; return the damage there and of the reference itself."""
     try:
         tail = None if whole else _tail_of_parent(store, origin)
         branch, damage = (tail, []) if tail is not None else _branch_of_parent(store, origin, children, verify=verify)
@@ -163,12 +163,12 @@ def inherit(
 
 
 def origin_damage(reason: str) -> Damage:
-    """Damage of the reference to the session that a fork goes on from."""
+    """Return damage of a fork's reference to its parent session."""
     return Damage("origin", 1, 0, 0, reason)
 
 
 def _tail_of_parent(store: Store, origin: Origin) -> Branch | None:
-    """As much of the parent's branch as the views of the fork need; None where that is all of it."""
+    """Return the part of the parent's branch that the fork's projections need; None if all of it is needed."""
     first = read_first(store, origin.session)
     tail = read_tail(store.tail(origin.session), at=origin.entry) if first is not None else None
     if first is None or tail is None or tail.fold is None:
@@ -180,7 +180,7 @@ def _tail_of_parent(store: Store, origin: Origin) -> Branch | None:
 def _branch_of_parent(
     store: Store, origin: Origin, children: tuple[str, ...], *, verify: bool
 ) -> tuple[Branch, list[Damage]]:
-    """The parent's whole branch as the fork inherited it, and the damage in that part of the parent's history."""
+    """Return the parent's whole branch up to the fork, and the damage in that part of the parent's history."""
     if origin.session in children or len(children) > ANCESTORS_MAX:
         raise WakelogError("it is its own ancestor, or has too many")
     parent = _read_whole(store, origin.session, children, verify=verify)
@@ -193,12 +193,12 @@ def _branch_of_parent(
 
 
 def named_in(damage: Iterable[Damage], session: str) -> list[Damage]:
-    """Damage in another session's log, with the name of that session."""
+    """Return the damage of another session's log, with the name of that session."""
     return [hurt if hurt.session else msgspec.structs.replace(hurt, session=session) for hurt in damage]
 
 
 def check_version(reader: Reader, first: Entry | None) -> None:
-    """Refuses a log that was begun in a newer format; one newer line behind its first is reported like damage."""
+    """Raise `NewerFormat` if the header is in a newer format; newer lines after it are reported as damage."""
     begun = next((hurt for hurt in reader.damage if hurt.kind == "newer" and hurt.line == 1), None)
     if begun is not None and first is not None and first.type == "session":
         raise NewerFormat(begun.reason, hint=_UPGRADE)

@@ -1,8 +1,8 @@
-"""Scanning a session: every line read and verified once, nothing kept but an outline. For logs of any size.
+"""Scanning a session of any size: every line is read and verified once, and only an outline is kept in memory.
 
-`read_log` gives a tree to ask; it takes about three times the size of the log in memory. A scan finds the same damage,
-inherited history included, and hands each entry to a function as it goes by. `path_entries` then reads one branch of
-what was scanned, entry by entry. Nothing is written.
+`read_log` builds a tree, which takes about three times the size of the log in memory. A scan finds the same damage,
+inherited history included, and passes each entry to a callback. `path_entries` then reads one branch of a scanned
+session, entry by entry. Nothing is written.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,50 +25,50 @@ _BATCH_BYTES = 1024 * 1024
 
 
 class Scan(msgspec.Struct):
-    """What a scan of a session found. `entries` counts its own ones; `lost` are those that say what a copy lacks."""
+    """Result of a scan. `entries` counts the session's own entries; `lost` are its `damage` entries marked `lost`."""
 
     name: str
     outline: Outline
     entries: int = 0
     size: int = 0
-    """Where the last line that was read ends."""
+    """The offset at which the last line read ends."""
     first: Entry | None = None
     session: Entry | None = None
-    """The session entry: the first line, unless that is unreadable or out of its place."""
+    """The session header: the first line, unless that is unreadable or the header is elsewhere."""
     damage: tuple[Damage, ...] = ()
     noted: tuple[Damage, ...] = ()
     lost: tuple[Entry, ...] = ()
     ancestors: tuple["Ancestor", ...] = ()
-    """The sessions that a fork inherited its history from, the oldest first."""
+    """The sessions that a fork inherited its history from, oldest first."""
     inherited_holes: tuple[Damage, ...] = ()
-    """The places in the inherited history where entries are lost; the newest compaction there ends the search."""
+    """Places in the inherited history, since its last compaction, where entries are lost."""
     holes: tuple[Damage, ...] = ()
-    """The same in the session's own log, whatever branch they may have been on."""
+    """Places in the session's own log where entries are lost, on any branch."""
     compactions: list[int] = []
-    """The numbers of the session's own compactions."""
+    """Outline numbers of the session's own compactions."""
 
     @property
     def id(self) -> str:
-        """The session's id; its name where its session entry cannot be read."""
+        """The id of the session; its name if the header cannot be read."""
         return self.session.id if self.session is not None else self.name
 
     @property
     def origin(self) -> Origin | None:
-        """The place that a fork goes on from; None for a session that is not a fork."""
+        """The parent entry of a fork; None for a session that is not a fork."""
         return _origin(self.first)
 
 
 class Ancestor(msgspec.Struct, frozen=True):
-    """A session that a fork inherited history from: its name, and its session entry."""
+    """A session that a fork inherited history from: its name and its header entry."""
 
     name: str
     session: Entry | None
 
 
 def scan_log(store: Store, session: str, visit: Visit | None = None, *, verify: bool = True) -> Scan:
-    """Scans a session. `visit` gets the nodes that a fork inherited, then every entry of the session itself.
+    """Scan a session. `visit` gets the nodes that a fork inherited, then every entry of the session itself.
 
-    Without `verify` the lines of the session itself are taken whatever their seals say; inherited ones never are.
+    Without `verify`, the session's own lines are accepted whatever their seals; inherited lines are always verified.
     """
     scanning = Scanning(store, session, verify=verify)
     for entry in scanning.entries():
@@ -80,7 +80,7 @@ def scan_log(store: Store, session: str, visit: Visit | None = None, *, verify: 
 
 
 class Scanning:
-    """A scan on its way: take the entries to the end, then ask for what was found."""
+    """A scan in progress: iterate over `entries()` to the end, then call `result()` or `checked()`."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Scanning:
         self._inherited: list[Damage] = []
 
     def entries(self) -> Iterator[Entry]:
-        """The entries of the session itself, each after the outline has taken it in."""
+        """Yield the entries of the session itself, each after it was added to the outline."""
         found = self.found
         for entry in _entries(self._reader, self._measured()):
             if found.first is None:
@@ -122,7 +122,7 @@ class Scanning:
             yield line
 
     def result(self) -> Scan:
-        """What was found so far."""
+        """Return the scan so far."""
         found, reader = self.found, self._reader
         own = sorted((*reader.damage, *found.outline.damage), key=lambda hurt: hurt.offset)
         found.damage, found.noted = (*self._inherited, *own), tuple(reader.noted)
@@ -130,13 +130,13 @@ class Scanning:
         return found
 
     def checked(self) -> Scan:
-        """The same; refuses a log that was begun in a newer format."""
+        """Return the scan so far; `NewerFormat` if the header is in a newer format."""
         check_version(self._reader, self.found.first)
         return self.result()
 
     @property
     def is_torn(self) -> bool:
-        """Whether the log ends in bytes that are no line."""
+        """Whether the log ends in bytes that are not a line."""
         return self._reader.torn is not None
 
 
@@ -146,7 +146,7 @@ def _entries(reader: Reader, lines: Iterable[Line]) -> Iterator[Entry]:
 
 
 def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
-    """Many lines at a time; those before a failure of the store too."""
+    """Yield lines in batches; if the store fails, the lines read before the failure are yielded first."""
     batch: list[Line] = []
     size = 0
     try:
@@ -167,11 +167,11 @@ def _origin(first: Entry | None) -> Origin | None:
     return origin if origin is not None and origin.kind == "fork" else None
 
 
-# ── places where entries are lost ────────────────────────────────────────────────────────────────
+# ── lost entries ─────────────────────────────────────────────────────────────────────────────────
 
 
 class _HoleSearch:
-    """Finds the places where entries are lost, by the same rules as `Tree`, and the session's own compactions."""
+    """Finds places where entries are lost, by the same rules as `Tree`, and the session's own compactions."""
 
     def __init__(self, found: Scan) -> None:
         self._found = found
@@ -180,7 +180,7 @@ class _HoleSearch:
         self._carried: set[str] = set()
 
     def look_at(self, entry: Entry) -> None:
-        """Looks at an entry that the outline does not hold yet."""
+        """Process an entry that is not in the outline yet."""
         outline, value = self._found.outline, entry.value
         if outline.number(entry.id) != NONE:
             return
@@ -200,31 +200,31 @@ class _HoleSearch:
         return number == NONE or not self._found.outline.is_node(number)
 
     def _goes_on(self, entry: Entry) -> bool:
-        """Whether an entry is a message under the head: what it answers is there."""
+        """Return whether an entry is a message whose parent is the head: the entry it answers is then there."""
         outline, parent = self._found.outline, entry.value.parent_id
         if not isinstance(entry.value, Message) or parent is None or outline.head == NONE:
             return False
         return outline.number(parent) == outline.head
 
     def holes(self, damage: Iterable[Damage]) -> tuple[Damage, ...]:
-        """The places found, given the damage that the reader found."""
+        """Return the places found, together with the damage found by the reader."""
         by_offset = {hurt.offset: hurt for hurt in (*self._noted, *damage) if hurt.hides}
         return tuple(sorted((*by_offset.values(), *self._naming_lost), key=lambda hole: hole.offset))
 
 
 def holes_before(scan: Scan, path: bytearray) -> tuple[Damage, ...]:
-    """The places where entries of a branch may be lost: those since its last compaction."""
+    """Return the places where entries of a branch may be lost: those since its last compaction."""
     last = next((number for number in reversed(scan.compactions) if path[number]), NONE)
     start = scan.outline.offset(last) if last != NONE else -1
     since = [hole for hole in scan.holes if hole.offset > start]
     return (*(scan.inherited_holes if last == NONE else ()), *since)
 
 
-# ── the history that a fork inherits ─────────────────────────────────────────────────────────────
+# ── inherited history ────────────────────────────────────────────────────────────────────────────
 
 
 def _begin(store: Store, found: Scan, children: tuple[str, ...], *, verify: bool) -> list[Damage]:
-    """Begins the outline of a fork with its parent's path. Returns the damage in that history, and of the reference."""
+    """Start a fork's outline with its parent's path; return the damage there and of the reference itself."""
     origin = found.origin
     if origin is None or found.first is None:
         return []
@@ -246,12 +246,12 @@ def _begin(store: Store, found: Scan, children: tuple[str, ...], *, verify: bool
 
 
 def _up_to(end: int, damage: Iterable[Damage], parent: str) -> list[Damage]:
-    """The damage of a parent and of its own ancestors that concerns a fork: in the parent's log, up to an offset."""
+    """Return the damage that concerns a fork: the parent's up to offset `end`, and that of the parent's ancestors."""
     return named_in([hurt for hurt in damage if hurt.session or hurt.offset <= end], parent)
 
 
 def _parent(store: Store, origin: Origin, children: tuple[str, ...], *, verify: bool) -> tuple[Scan, int]:
-    """The scan of a fork's parent, and the number of the node that the fork goes on from."""
+    """Return the scan of a fork's parent, and the number of the node that the fork continues."""
     if origin.session in children or len(children) > ANCESTORS_MAX:
         raise WakelogError("it is its own ancestor, or has too many")
     scanning = Scanning(store, origin.session, verify=verify, verify_inherited=verify, children=children)
@@ -264,11 +264,11 @@ def _parent(store: Store, origin: Origin, children: tuple[str, ...], *, verify: 
     return parent, node
 
 
-# ── reading again what was scanned ───────────────────────────────────────────────────────────────
+# ── reading scanned sessions again ───────────────────────────────────────────────────────────────
 
 
 def inherited_entries(store: Store, scan: Scan, *, annotations: bool = False) -> Iterator[Entry]:
-    """The nodes that a fork inherited, from the root on. With `annotations` also what their sessions say about them."""
+    """Yield the nodes that a fork inherited, from the root on; with `annotations` also their annotations."""
     outline = scan.outline
     for ancestor in scan.ancestors:
         for entry in _entries(Reader(), store.load(ancestor.name)):
@@ -278,7 +278,7 @@ def inherited_entries(store: Store, scan: Scan, *, annotations: bool = False) ->
 
 
 def own_entries(store: Store, scan: Scan) -> Iterator[tuple[int, Entry]]:
-    """The entries of a session itself that its outline holds, with their numbers, in the order of the log."""
+    """Yield the session's own entries in the outline with their numbers, in log order."""
     outline = scan.outline
     for entry in _entries(Reader(), lines_scanned(store, scan)):
         number = outline.number_of(entry)
@@ -287,12 +287,12 @@ def own_entries(store: Store, scan: Scan) -> Iterator[tuple[int, Entry]]:
 
 
 def readable_entries(store: Store, scan: Scan) -> Iterator[Entry]:
-    """The entries of a session itself, those included whose id stands in the log a second time."""
+    """Return the session's own entries, including those with a repeated id."""
     return _entries(Reader(seals=SealCheck()), lines_scanned(store, scan))
 
 
 def lines_scanned(store: Store, scan: Scan) -> Iterator[Line]:
-    """The lines up to where a scan ended: the log may have grown since."""
+    """Yield the lines up to the end of the scan; the log may have grown since."""
     for line in store.load(scan.name):
         if line.offset >= scan.size:
             return
@@ -300,14 +300,14 @@ def lines_scanned(store: Store, scan: Scan) -> Iterator[Line]:
 
 
 def scanned_entries(store: Store, scan: Scan) -> Iterator[tuple[int, Entry]]:
-    """Every entry of the outline with its number: those a fork inherited, with annotations, then the session's own."""
+    """Yield every entry of the outline with its number: inherited ones with annotations, then the session's own."""
     for entry in inherited_entries(store, scan, annotations=True):
         yield scan.outline.number(entry.id), entry
     yield from own_entries(store, scan)
 
 
 def path_entries(store: Store, scan: Scan, path: bytearray, *, annotations: bool = True) -> Iterator[Entry]:
-    """The nodes marked in `path`, from the root on, and what the logs say about them, each in the order of its log."""
+    """Yield the nodes marked in `path`, from the root on, and their annotations, each in the order of its log."""
     for number, entry in scanned_entries(store, scan):
         node = scan.outline.node_of(number)
         if node != NONE and path[node] and (annotations or node == number):

@@ -1,10 +1,10 @@
-"""The only writer: every entry a log gets is stamped here and appended through its store.
+"""Session: the only writer of a log. Every entry is stamped here and appended through the store.
 
-Rule 1: what people say goes to the head, which is read again whenever another writer was faster; what
-a worker writes goes under the node it has seen, and is a `Conflict` if another node stands there.
-Rule 2: nothing is kept here but a tree that is a function of the log's bytes. Every append names the last
-entry that tree knows, so a tree that has fallen behind is found out by the store and caught up.
-Rule 3: an append may be tried again with the same entry id and is then done once.
+Rule 1: entries from people go to the head, which is read again if another writer was faster. Entries from a worker go
+under the node it has read; if that node already has a child, the append is a `Conflict`.
+Rule 2: the only state is a tree derived from the bytes of the log. Every append names the last entry the tree knows, so
+the store detects a tree that is out of date, and the session catches up.
+Rule 3: an append may be retried with the same entry id; the entry is appended once.
 """
 
 import contextlib
@@ -66,21 +66,21 @@ from wakelog.redaction.entries import cleared, cleared_identity
 from wakelog.redaction.shapes import Redact
 from wakelog.version import APP
 
-# What a crash of the machine may take: these can be told again from what stands around them.
+# Types that are not synced. Power loss may lose them; the entries around them suffice to recover.
 UNSYNCED_TYPES = frozenset({"call", "partial", "resumed", "activity"})
 _BODIES = (Node, Annotation)
 _SESSION_WIDE = (SessionRenamed, SessionArchived, Activity, Terminated, DamageNote)
 _TAKEN_AFTER_THE_END = (DamageNote, Label, SessionRenamed, SessionArchived)
 _TRIES_MAX = 10_000
 _Known = TypeVar("_Known", bound=Known)
-# A worker that was killed leaves no entry when its lease ends: that is looked for.
+# A killed worker writes no entry when its lease ends, so its lease is checked at this interval.
 _LOOK_AGAIN_S = 0.2
 
 
 class Session:
-    """One session of one store: read it, say something, branch it. Cheap to make, safe to throw away.
+    """One session of a store: read it, add messages, branch it. Cheap to create and to discard.
 
-    An object of this class belongs to one thread; any number of them, anywhere, may share a session.
+    An instance belongs to one thread. Any number of instances, in any process, may share a session.
     """
 
     def __init__(self, store: Store, session: str, *, clock: Clock | None = None, rules: int = RULES) -> None:
@@ -109,9 +109,9 @@ class Session:
         clock: Clock | None = None,
         redact: Redact = "assignments",
     ) -> "Session":
-        """Makes a session durable. One that exists under this id is opened as it is.
+        """Create a session durably; if one with this id exists, open it unchanged.
 
-        `redact` says which secrets are taken out of the first line: the log does not say yet what was agreed.
+        `redact` selects which secrets are removed from the header, because no policy is in the log yet.
         """
         clock = clock or SystemClock()
         now_ms = clock.now_ms()
@@ -129,10 +129,10 @@ class Session:
             settings=dict(settings or {}),
             parent=parent,
         )
-        # The pair is the identity of the session: what is taken out of it must not make two people one.
+        # The pair (agent, sender) identifies the session: redaction must not make two identities equal.
         names = {"agent": cleared_identity(agent, redact), "sender": cleared_identity(sender, redact)}
         entry = cleared(msgspec.structs.replace(given, **names), rule=redact)
-        # Names and titles become names of files: they are made of what the first line says, not of what was given.
+        # Names and titles become file names, so they are taken from the redacted header.
         store.create(
             entry.id, entry.agent, entry.sender, lambda number: encode(msgspec.structs.replace(entry, number=number))
         )
@@ -144,24 +144,24 @@ class Session:
 
     @property
     def _log(self) -> Log:
-        """As much of the log as the head's views need. Read when first needed: a new fork may never need it."""
+        """The part of the log that projections of the head need. Read on first use: a new fork may never need it."""
         if self._known is None:
             self._known = read_active(self.store, self.name, queue=False)
             self._refuse_newer(self._known.damage)
         return self._known
 
     def read(self) -> Log:
-        """Everything that ever happened, read afresh and verified."""
+        """Read the whole log again, with all seals verified."""
         return read_log(self.store, self.name, verify=True)
 
     @property
     def tree(self) -> Tree:
-        """The tree as far as the head's views need it, up to date."""
+        """The tree, up to date, as far as projections of the head need it."""
         self._catch_up()
         return self._tree_with_queue()
 
     def _tree_with_queue(self) -> Tree:
-        """The tree, with the messages that wait in the whole session; an append that is not queued never needs them."""
+        """Return the tree with the waiting messages of the whole session, which most appends do not need."""
         if not knows_queue(self._log.tree):
             self._known = read_active(self.store, self.name)
             self._refuse_newer(self._known.damage)
@@ -169,16 +169,16 @@ class Session:
 
     @property
     def damage(self) -> tuple[Damage, ...]:
-        """What could not be read when the session was opened, as far as it was looked at."""
+        """The damage found when the session was opened, in the part of the log that was read."""
         return self._log.damage
 
     def tree_of(self, at: str | None) -> Tree:
-        """A tree that holds the branch of an entry: the whole one, if the tail that was read may not."""
+        """Return a tree that contains the branch of an entry: the whole log's tree if the tail may not contain it."""
         tree = self.tree
         return self.read().tree if tree.partial and at not in (None, tree.head) else tree
 
     def branch(self, at: str | None = None) -> Branch:
-        """The branch of an entry (default: the head)."""
+        """Return the branch of an entry (default: the head)."""
         return self.tree_of(at).branch(at)
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
@@ -192,11 +192,11 @@ class Session:
         lease: Lease | None = None,
         behind: int | None = None,
     ) -> Entry:
-        """Appends a body. A node goes to the head, or under `at`; an annotation speaks about `at`, or the head.
+        """Append a body. A node goes under `at` or the head; an annotation describes `at` or the head's node.
 
-        Under an entry that has a child already it is a `Conflict`, unless a `fork` is asked for. A body
-        that carries an id is appended once, however often it is tried. With `behind` it is a `Conflict` too
-        unless that seq is still the last: what was decided on is then all there is.
+        `Conflict` if `at` already has a child, unless `fork` is set. A body with an id is appended once, however often
+        it is retried. With `behind`, also `Conflict` unless that seq is still the last one, so that the append follows
+        exactly the entries a decision was based on.
         """
         if not isinstance(body, _BODIES):
             raise UsageError(f"append takes an entry's body, not {type(body).__name__}", hint=_how_to_append(body))
@@ -204,14 +204,14 @@ class Session:
         return self._append(lambda: self._stamped(body, entry_id, self._found(at), fork=fork), lease, behind)
 
     def _found(self, entry: str | None) -> str | None:
-        """The node an id names; what we have not read yet, or is not in the tail, is looked up in the log."""
+        """Return the node that an id refers to; an id outside the known tail is looked up in the whole log."""
         if entry is None or entry in self._log.tree.nodes:
             return entry
         self._catch_up()
         return self._whole_tree().find(entry)
 
     def say(self, message: AnyMessage | str, *, mode: Literal["steer", "followUp"] = "followUp") -> Entry:
-        """What a person says: a message at the head, or queued while the agent is busy."""
+        """Append a person's message at the head, or queue it while the agent is busy."""
         said: AnyMessage = Prompt(content=(Text(text=message),)) if isinstance(message, str) else message
         _check_message(said)
         entry_id = self._new_id()
@@ -234,7 +234,7 @@ class Session:
             raise Conflict(f"{waiting} messages wait in {self.name} already", hint="let it take some of them up first")
 
     def compact(self, summary: str, *, first_kept: str | None = None) -> Entry:
-        """Lets a summary stand for everything before `first_kept` on the head's branch. Deletes nothing."""
+        """Replace everything before `first_kept` on the head's branch by a summary in the context. Deletes nothing."""
         if not summary.strip():
             raise UsageError("an empty summary would forget everything", hint="say what the summary is")
         if first_kept is not None and first_kept not in {node.id for node in self._whole_tree().branch().nodes}:
@@ -242,47 +242,46 @@ class Session:
         return self.fold(Compaction(summary=summary, first_kept_entry_id=first_kept))
 
     def fold(self, body: Compaction, *, at: str | None = None, lease: Lease | None = None) -> Entry:
-        """Appends a compaction with the state it has to carry, as that is at the moment of the append."""
+        """Append a compaction together with the state it carries, computed at the moment of the append."""
         entry_id = self._new_id()
 
         def compose() -> Known:
-            # A tail that begins at a compaction of rules 1 does not hold what one of rules 2 has to carry.
+            # A tail that starts at a compaction of rules 1 lacks values that one of rules 2 must carry.
             tree = self._log.tree if self.rules < 2 or can_be_carried(self._log.tree) else self._whole_tree()
             place = at or tree.head
             assert place is not None
             stamped = self._stamped(body, entry_id, at, fork=at is not None)
-            # Added behind redaction: it repeats entries of this log, and readers of the whole log derive the same.
+            # Added after redaction: the state repeats entries of this log; readers of the whole log derive the same.
             return msgspec.structs.replace(stamped, state=carried_state(tree, place, self.rules))
 
         return self._append(compose, lease)
 
     def move_head(self, entry: str, *, reason: Literal["retry", "rerun"] | None = None) -> Entry:
-        """The next node goes under `entry`. With a `reason` this is also a request to run the session."""
+        """Move the head to `entry`. With a `reason` this is also a request to run the session."""
         target = self._found(entry) or entry
         return self.append(Head(target_id=target, reason=reason), at=target)
 
     def label(self, entry: str, text: str) -> Entry:
-        """Names an entry; an empty text takes the name away."""
+        """Label an entry; an empty text removes the label."""
         target = self._found(entry) or entry
         return self.append(Label(target_id=target, label=text), at=target)
 
     def rename(self, title: str) -> Entry:
-        """Gives the session a title."""
+        """Set the title of the session."""
         entry = self.append(SessionRenamed(title=title))
         if isinstance(entry.value, SessionRenamed):
             self.store.entitle(self.name, entry.value.title)
         return entry
 
     def archive(self, *, archived: bool = True) -> Entry:
-        """Puts the session away, or brings it back."""
+        """Archive or restore the session."""
         return self.append(SessionArchived(archived=archived))
 
     def end(self, reason: str = "", *, force: bool = False, wait_s: float = 30.0) -> Ended:
-        """Ends the session for good. Nothing but labels, a title and being archived is accepted after that.
+        """End the session for good. After that only labels, titles and archiving are accepted.
 
-        `Conflict` while a worker runs it, with open tool calls, or with replies that were not delivered. `force`
-        cancels the turn first, waits up to `wait_s` seconds for the worker to leave (this blocks the thread), and
-        drops the rest.
+        `Conflict` while a worker runs it, with open tool calls, or with undelivered replies. `force` cancels the turn
+        first, waits up to `wait_s` seconds for the worker to leave (this blocks the thread), and drops the rest.
         """
         self._catch_up()
         self._refuse_if_ended()
@@ -306,7 +305,7 @@ class Session:
         return dropped
 
     def _cancel_and_wait(self, wait_s: float) -> Entry | None:
-        """Asks for the turn to be cancelled, if there is one; gives the worker time to do so and leave."""
+        """Request cancellation of the current turn, if any, and wait for the worker to release the session."""
         is_held = self.store.held(self.name) is not None
         asked = self.append(Queued(mode="cancel")) if is_held or is_under_way(self._log.tree.branch()) else None
         until = time.monotonic() + wait_s
@@ -316,10 +315,10 @@ class Session:
         self._catch_up()
         return asked
 
-    # ── the lease ────────────────────────────────────────────────────────────────────────────────
+    # ── lease ────────────────────────────────────────────────────────────────────────────────────
 
     def acquire(self, holder: str, *, ttl_s: float, channels: Sequence[str] = ()) -> Lease:
-        """Takes the right to run the session, reaching these channels. `Conflict` while another holder has it."""
+        """Acquire the lease to run the session and deliver to `channels`. `Conflict` while another holder has it."""
         entry_id = self._new_id()
         for _ in range(_TRIES_MAX):
             self._catch_up()
@@ -339,12 +338,12 @@ class Session:
         raise Conflict(f"{self.name} is too busy to be taken over")
 
     def _queue_to_record(self) -> tuple[Queued, ...] | None:
-        """What waits in the whole session, where no entry since the last compaction of rules 1 says so."""
+        """Return the queue of the whole session if no entry since the last compaction of rules 1 records it."""
         tree = self._log.tree
         return waiting_messages(self._tree_with_queue()) if self.rules >= 2 and owes_record(tree) else None
 
     def release(self, lease: Lease) -> None:
-        """Leaves the session and gives the lease up. One that was lost already is gone."""
+        """Record that the worker leaves, and release the lease. Does nothing if the lease was already lost."""
         try:
             self.append(Activity(holder=lease.holder, event="left", fence=lease.fence), lease=lease)
         except LeaseLost:
@@ -353,13 +352,13 @@ class Session:
 
     @property
     def last_seq(self) -> int:
-        """The seq of the last entry that was taken in."""
+        """The seq of the last known entry."""
         return self._log.next_seq - 1
 
-    # ── the one way to append ────────────────────────────────────────────────────────────────────
+    # ── appending ────────────────────────────────────────────────────────────────────────────────
 
     def _append(self, compose: Callable[[], Known], lease: Lease | None = None, behind: int | None = None) -> Entry:
-        """Composes and appends; if another writer was faster, reads what it wrote and does so again."""
+        """Compose and append an entry; if another writer was faster, read its entries and try again."""
         for _ in range(_TRIES_MAX):
             self._note_torn_tail()
             if behind is not None and behind != self._log.next_seq - 1:
@@ -385,14 +384,17 @@ class Session:
         raise Conflict(f"{self.name} is too busy: {_TRIES_MAX} tries were overtaken")
 
     def _refuse_if_ended(self, value: Known | None = None) -> None:
-        """Raises if the session is over. The store refuses an append behind an entry that this tree does not know."""
+        """Raise `SessionEnded` if the session has ended.
+
+        If the ending entry is not in this tree yet, the store rejects the append.
+        """
         if is_terminated(self._log.tree) and not _is_taken_after_the_end(value):
             raise SessionEnded(
                 f"{self.name} was ended for good", hint=f"`wakelog fork {self.name} --new-session` goes on from it"
             )
 
     def _take(self, value: Known, sealed: Sealed) -> Entry:
-        """An acknowledged entry joins the tree without being read back."""
+        """Add an acknowledged entry to the tree without reading it back."""
         if sealed.seq != self._log.next_seq:
             self._catch_up()
             return self._log.tree.entry(value.id) or Entry(sealed.line.raw, value, sealed.seq, sealed.line.offset)
@@ -402,7 +404,7 @@ class Session:
         return entry
 
     def _grow(self, entries: list[Entry], next_seq: int) -> None:
-        """New entries join the tree; a tail that they outgrow is read anew."""
+        """Add new entries to the tree; read the tail again if they refer to entries before it."""
         tree = self._log.tree.add_all(entries)
         self._log.next_seq = next_seq
         if entries:
@@ -411,7 +413,7 @@ class Session:
             self._known = read_active(self.store, self.name)
 
     def _appended_before(self, value: Known) -> Entry | None:
-        """This very entry, if an earlier try of its append got through after all."""
+        """Return this entry if an earlier try of the same append succeeded; `Conflict` if its content differs."""
         entry = self._log.tree.entry(value.id)
         if entry is None:
             return None
@@ -424,7 +426,10 @@ class Session:
         return entry
 
     def _stamped(self, body: _Known, entry_id: str, at: str | None = None, *, fork: bool = False) -> _Known:
-        """The body with its envelope: id, parent, time, turn; without secrets (law 14), its large content in blobs."""
+        """Return the body with its envelope (id, parent, time, turn), secrets redacted and large content in blobs.
+
+        Law 14: secrets stay out of logs and blobs.
+        """
         tree = self._log.tree
         if tree.head is None:
             raise Damaged(f"{self.name} has no entry that can be read", hint="see `wakelog doctor`")
@@ -447,13 +452,13 @@ class Session:
         return self._within_a_line(stamped) if is_large else stamped
 
     def _within_a_line(self, body: _Known) -> _Known:
-        """The body with its long texts clipped: interrupted output like a tool's result, others to fit into a line."""
+        """Return the body with long texts clipped: interrupted tool output like a tool result, others to fit a line."""
         if is_interrupted_output(body):
             body = with_clipped_output(body, self._policy().clip, self.store.blobs.put)
         return with_long_texts_in_blobs(body, self.store.blobs.put, lambda made: fits_a_line(made, rules=self.rules))
 
     def _without_secrets(self, body: _Known) -> _Known:
-        """The body without secrets, unless the policy in force keeps them; of a new policy, unless that one does."""
+        """Return the redacted body, as the policy in force says; a `context` entry follows its own policy."""
         found = cleared(body, self.rules)
         if found is body:
             return body
@@ -463,11 +468,11 @@ class Session:
         return found if policy.redact == "assignments" else cleared(body, self.rules, policy.redact)
 
     def _policy(self) -> Policy:
-        """The policy in force at the head."""
+        """Return the policy in force at the head."""
         return policy_in_force(branch_state(self._log.tree.branch()).context, self.rules)
 
     def _check_free(self, parent: str) -> None:
-        # Children stand behind their parent, so a tail that holds the one holds the others.
+        # Children follow their parent in the log, so a tail that contains a node contains its children.
         tree = self._log.tree
         in_tail = parent in tree.nodes and parent != tree.root
         if (tree if in_tail else self._whole_tree()).children(parent):
@@ -481,7 +486,7 @@ class Session:
         return own.id if own is not None else self._log.tree.root or ""
 
     def _note_torn_tail(self) -> None:
-        """Writes down that the bytes at the end are a cut append, before anything stands behind them."""
+        """Append a note about a torn tail before any other entry follows it."""
         torn = self._log.torn
         if torn is None:
             return
@@ -492,7 +497,7 @@ class Session:
         self._catch_up()
 
     def _catch_up(self) -> None:
-        """Takes in what was appended since, by whomever."""
+        """Read the entries that were appended since, by any writer."""
         h = self._log.h
         seals = SealCheck(h, self._log.next_seq - 1) if h is not None else None
         reader = Reader(next_seq=self._log.next_seq, seals=seals)
@@ -523,13 +528,13 @@ def _check_message(given: object) -> None:
 
 
 def _how_to_append(given: object) -> str:
-    """What to call instead of `append` with something that is no body of an entry."""
+    """Return a hint on what to call for a value that `append` does not accept."""
     if isinstance(given, Said):
         return f"use session.append(Message(message={type(given).__name__}(…))), or session.say(…)"
     return "use session.say(…) for what a person says" if isinstance(given, str) else "see wakelog.log.entry"
 
 
 def _is_taken_after_the_end(value: Known | None) -> bool:
-    """Whether an entry is accepted in a session that was ended: what a worker leaves behind, and names for people."""
+    """Return whether an ended session accepts this entry: a worker leaving, damage note, label, title or archiving."""
     is_leaving = isinstance(value, Activity) and value.event == "left"
     return is_leaving or isinstance(value, _TAKEN_AFTER_THE_END)

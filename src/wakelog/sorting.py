@@ -1,4 +1,4 @@
-"""Entries in another order than that of their log, however many: sorted in runs, which are kept in an unnamed file."""
+"""External sorting of entries: any number of them, in sorted runs in an unnamed temporary file."""
 
 import heapq
 import tempfile
@@ -14,11 +14,11 @@ from wakelog.log.entry import Body, Entry
 Key: TypeAlias = tuple[int, ...]
 RUN_ENTRIES = 1_000
 RUN_BYTES = 2 * 1024 * 1024
-"""How many entries, of lines of how many bytes, are sorted in memory."""
+"""A run that is sorted in memory has at most `RUN_ENTRIES` entries and ends when its lines reach `RUN_BYTES`."""
 
 
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
-    """An entry in the file. Its value is decoded again: the bytes say all of it."""
+    """An entry in the file, without its value, which is decoded from the bytes again."""
 
     key: Key
     raw: bytes
@@ -32,7 +32,7 @@ _decode = msgspec.msgpack.Decoder(_Kept).decode
 
 
 def in_order(entries: Iterable[tuple[Key, Entry]]) -> Iterator[Entry]:
-    """The entries in the order of their keys, no two of which are equal. In memory is one run at most."""
+    """Yield the entries in the order of their keys, which must be distinct. At most one run is in memory."""
     entries = iter(entries)
     with tempfile.TemporaryFile() as file:
         runs: list[tuple[int, int]] = []
@@ -76,7 +76,7 @@ def _value(raw: bytes) -> Body:
     try:
         return decode(raw)
     except Undecodable as error:
-        # A line with a body that cannot be decoded is an entry all the same, if its envelope can.
+        # A line whose body cannot be decoded is still an entry if its envelope can.
         if error.envelope is None:
             raise
         return error.envelope

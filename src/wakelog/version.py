@@ -1,4 +1,4 @@
-"""The version of this wakelog, and how it names itself in the logs it begins."""
+"""The version of wakelog, and the name it writes into the headers of sessions it creates."""
 
 VERSION = "0.1.0"
 APP = f"wakelog/{VERSION}"

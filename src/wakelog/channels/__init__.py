@@ -1,7 +1,7 @@
-"""Showing it: where replies are delivered, each channel behind the same port, each judged by the same suite.
+"""Channels: where replies are delivered. All implement the same port and pass the same test suite.
 
-A channel is handed text at offsets, and what it has already is not shown again: a repeat is harmless
-and carries the same reply id. Whoever delivers appends `sent` only after `end` has returned, so a channel
-that cannot show something raises, and never returns as if it had: the whole reply then comes again later.
-Channels know nothing of sessions, and nothing of each other; what they share is the counting of offsets.
+A channel gets text at offsets and does not show again what it has already, so a repeat is harmless; it has the same
+reply id. `sent` is appended only after `end` has returned, so a channel that cannot show something must raise: the
+whole reply is then delivered again later. Channels know nothing of sessions and nothing of each other; they share only
+the counting of offsets.
 """

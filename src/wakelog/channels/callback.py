@@ -1,9 +1,8 @@
-"""Replies for a Python function: each call of the port becomes one small event.
+"""Callback channel: calls a Python function with the events of each reply.
 
-Repeats are taken out before the function sees them: within one process it gets each character of a
-reply once. Another process that wakes the session knows nothing of this one, so a reply may come again
-from offset 0, with the same id. Where the function raises, the reply counts as not delivered and the piece
-at hand as not given: the reply is delivered again later.
+Repeats are left out: within one process the function gets each character of a reply once. Another process that wakes
+the session does not share this state, so a reply may come again from offset 0, with the same id. If the function
+raises, the reply counts as undelivered and the current text as not passed: the reply is delivered again later.
 """
 
 import inspect
@@ -24,7 +23,7 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class DeltaText:
-    """Text that was not there yet, and where it stands in the reply."""
+    """New text, and its offset in the reply."""
 
     reply_id: str
     attempt: int
@@ -34,7 +33,7 @@ class DeltaText:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """What was given of this reply is void; it comes again from offset 0."""
+    """The text passed so far is void; the reply comes again from offset 0."""
 
     reply_id: str
     attempt: int
@@ -42,7 +41,7 @@ class Reset:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The reply is complete, with so many characters. It may be said again."""
+    """The reply is complete and has `offset` characters. This event may be repeated."""
 
     reply_id: str
     attempt: int
@@ -54,7 +53,7 @@ Function: TypeAlias = Callable[[Event], Awaitable[object] | object]
 
 
 class CallbackChannel:
-    """Calls a function, plain or async, with what happens to replies."""
+    """Calls a function, plain or async, with the events of replies."""
 
     def __init__(self, function: Function, name: str = "callback") -> None:
         self.name = name
@@ -63,25 +62,25 @@ class CallbackChannel:
         self._shown = Shown()
 
     async def begin(self, reply_id: str, attempt: int) -> None:
-        """Says so."""
+        """Pass a `Begin` event."""
         self._attempts[reply_id] = attempt
         await self._call(Begin(reply_id, attempt))
 
     async def delta(self, reply_id: str, offset: int, text: str) -> None:
-        """Gives what is fresh, and counts it once the function has returned."""
+        """Pass the new part of the text; it counts as shown once the function has returned."""
         fresh = self._shown.fresh(reply_id, offset, text)
         if fresh:
             await self._call(DeltaText(reply_id, self._attempt(reply_id), self._shown.size(reply_id), fresh))
             self._shown.add(reply_id, fresh)
 
     async def reset(self, reply_id: str) -> None:
-        """Says so, if anything was given."""
+        """Pass a `Reset` event, if any text was passed before."""
         if self._shown.size(reply_id):
             await self._call(Reset(reply_id, self._attempt(reply_id)))
         self._shown.reset(reply_id)
 
     async def end(self, reply_id: str) -> None:
-        """Says so, and counts the reply as whole once the function has returned."""
+        """Pass an `End` event; the reply counts as complete once the function has returned."""
         await self._call(End(reply_id, self._attempt(reply_id), self._shown.size(reply_id)))
         self._shown.end(reply_id)
 

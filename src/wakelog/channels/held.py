@@ -1,7 +1,7 @@
-"""The channel that keeps what it is given: the reference of what "a channel holds" means.
+"""In-memory channel: keeps the text of replies. It defines what it means that a channel holds a reply.
 
-Replay compares with it, tests measure other channels by it. It shows nothing and forgets nothing: a
-reply's text is there, whole, after it has ended too.
+Replay compares with it, and tests check other channels against it. It displays nothing, and it keeps the whole text of
+a reply after its end too.
 """
 
 import io
@@ -25,24 +25,24 @@ class Held:
         return {reply_id: text.getvalue() for reply_id, text in self._texts.items()}
 
     async def begin(self, reply_id: str, attempt: int) -> None:
-        """Notes the attempt; what is held stays."""
+        """Record the attempt; the text held so far stays."""
         self.attempts[reply_id] = attempt
         self._texts.setdefault(reply_id, io.StringIO())
 
     async def delta(self, reply_id: str, offset: int, text: str) -> None:
-        """Keeps what is fresh; gaps and contradictions are refused."""
+        """Keep the new part of the text; `UsageError` for a gap or a contradiction."""
         fresh = self._shown.fresh(reply_id, offset, text)
         self._texts.setdefault(reply_id, io.StringIO()).write(fresh)
         self._shown.add(reply_id, fresh)
 
     async def reset(self, reply_id: str) -> None:
-        """Lets go of what is held of this reply."""
+        """Discard the text of this reply."""
         self._shown.reset(reply_id)
         self.ended.discard(reply_id)
         self._texts[reply_id] = io.StringIO()
 
     async def end(self, reply_id: str) -> None:
-        """The reply is whole."""
+        """Mark the reply as complete."""
         self._texts.setdefault(reply_id, io.StringIO())
         self._shown.end(reply_id)
         self.ended.add(reply_id)

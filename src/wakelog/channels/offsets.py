@@ -1,10 +1,10 @@
-"""The counting that makes repeats harmless: how much of each reply has come out.
+"""Offset tracking: how much of each reply a channel has shown, so that repeats are harmless.
 
 Rule 1: offsets count characters, as `len` does, never bytes.
-Rule 2: asking changes nothing. A channel first shows what is fresh and then adds it, so that what
-could not be shown is still owed.
-Rule 3: text is kept until its reply ends, to tell a repeat from a contradiction; then only its length
-is, so that a worker that runs for weeks does not hold all it ever said.
+Rule 2: queries change nothing. A channel first shows new text and then adds it, so that text it could not show stays
+undelivered.
+Rule 3: text is kept until its reply ends, to tell a repeat from a contradiction; then only its length is kept, so that
+a worker that runs for weeks does not hold all text it has delivered.
 """
 
 import io
@@ -13,7 +13,7 @@ from wakelog.errors import UsageError
 
 
 class Shown:
-    """What has come out of each reply so far."""
+    """The text of each reply that a channel has shown so far."""
 
     def __init__(self) -> None:
         self._texts: dict[str, io.StringIO] = {}
@@ -21,11 +21,11 @@ class Shown:
         self._ended: set[str] = set()
 
     def size(self, reply_id: str) -> int:
-        """How many characters of a reply are there."""
+        """Return how many characters of a reply were shown."""
         return self._sizes.get(reply_id, 0)
 
     def fresh(self, reply_id: str, offset: int, text: str) -> str:
-        """What of `text` is not there yet. `UsageError` for a gap, a contradiction, or text behind the end."""
+        """Return the part of `text` not shown yet. `UsageError` for a gap, a contradiction, or text after the end."""
         size = self.size(reply_id)
         if not 0 <= offset <= size:
             raise UsageError(
@@ -39,19 +39,19 @@ class Shown:
         return fresh
 
     def add(self, reply_id: str, text: str) -> None:
-        """Counts what has been shown."""
+        """Record text that has been shown."""
         if text:
             self._texts.setdefault(reply_id, io.StringIO()).write(text)
             self._sizes[reply_id] = self.size(reply_id) + len(text)
 
     def reset(self, reply_id: str) -> None:
-        """Nothing of this reply counts any more."""
+        """Forget what was shown of a reply."""
         self._texts.pop(reply_id, None)
         self._sizes.pop(reply_id, None)
         self._ended.discard(reply_id)
 
     def end(self, reply_id: str) -> None:
-        """The reply is whole; from here on its length is enough."""
+        """Mark a reply as complete; from here on only its length is kept."""
         self._texts.pop(reply_id, None)
         self._ended.add(reply_id)
 

@@ -1,11 +1,11 @@
-"""Replies on a terminal or a pipe, as they come.
+"""Terminal channel: prints replies to a terminal or a pipe while they are streamed.
 
-Rule 1: a reply is hostile text. Each line goes through `clean`, which is handed in and must work on a
-piece of a line: more text behind it never changes what came out for the text before. It is shown what
-stands before a piece as well, so that it does not matter where a reply was cut into deltas.
-Rule 2: all of it is written, or an error is raised; only then does it count as shown. An unbuffered
-stream may take a part of what it is given and say nothing, so no write is trusted to be whole.
-Rule 3: lines of our own stand on lines of their own.
+Rule 1: a reply is hostile text. Each line goes through the given function `clean`, which must work on a part of a line:
+text that follows never changes the output for the text before it. `clean` also gets the text before each piece, so that
+it does not matter where a reply was split into deltas.
+Rule 2: text counts as shown only when all of it is written; otherwise an error is raised. An unbuffered stream may
+write only a part without an error, so writing is repeated until nothing is left.
+Rule 3: notices of the channel itself are on lines of their own.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from typing import BinaryIO, TextIO
 from wakelog.channels.offsets import Shown
 
 STARTING_OVER = "(starting over)"
-# How far behind a piece `clean` may look.
+# How many characters before a piece `clean` gets.
 _CONTEXT_CHARS = 16
 
 
@@ -26,7 +26,7 @@ class TerminalChannel:
         self._out = out
         self._clean = clean
         self._shown = Shown()
-        # The reply whose line is not finished, what stands at the end of that line, and a CR that may be half a CRLF.
+        # The reply whose line is unfinished, the end of that line, and a CR that may be the first half of a CRLF.
         self._open: str | None = None
         self._line = ""
         self._held = ""
@@ -37,7 +37,7 @@ class TerminalChannel:
             self._finish_line()
 
     async def delta(self, reply_id: str, offset: int, text: str) -> None:
-        """Prints what is fresh."""
+        """Prints the new part of the text."""
         fresh = self._shown.fresh(reply_id, offset, text)
         if not fresh:
             return
@@ -48,14 +48,14 @@ class TerminalChannel:
         self._shown.add(reply_id, fresh)
 
     async def reset(self, reply_id: str) -> None:
-        """Says that what was shown is void, if anything was."""
+        """Prints a notice that the text shown so far is void, if there is any."""
         if self._shown.size(reply_id):
             self._finish_line()
             self._put(f"{STARTING_OVER}\n")
         self._shown.reset(reply_id)
 
     async def end(self, reply_id: str) -> None:
-        """Finishes the line. Everything is with the system when this returns."""
+        """Finishes the line. All output is flushed when this returns."""
         if self._open == reply_id:
             self._finish_line()
         self._put("")
@@ -63,7 +63,7 @@ class TerminalChannel:
 
     def _print(self, fresh: str) -> None:
         text = (self._held + fresh).replace("\r\n", "\n")
-        # The other half of a CRLF may come with the next delta.
+        # The LF of a CRLF may come with the next delta.
         held = "\r" if text.endswith("\r") else ""
         first, *others = text.removesuffix(held).split("\n")
         before = self._line
@@ -78,10 +78,10 @@ class TerminalChannel:
         self._open, self._line, self._held = None, "", ""
 
     def _put(self, text: str) -> None:
-        """Writes and flushes. A sign that the stream cannot write comes out as its number."""
+        """Writes and flushes. A character that the stream cannot encode is written as a backslash escape."""
         encoding = self._out.encoding or "utf-8"
         raw = text.encode(encoding, "backslashreplace")
-        # Streams in memory have no bytes beneath them.
+        # In-memory streams have no binary buffer.
         binary: BinaryIO | None = getattr(self._out, "buffer", None)
         self._out.flush()
         if binary is None:
@@ -94,7 +94,7 @@ class TerminalChannel:
 def _write_all(binary: BinaryIO, raw: bytes) -> None:
     view = memoryview(raw)
     while view:
-        # A raw stream answers None when it cannot take anything now.
+        # A raw stream returns None when it cannot write anything now.
         written: int | None = binary.write(view)
         if written is None:
             raise BlockingIOError("the output takes nothing at the moment")

@@ -1,10 +1,10 @@
-"""The command line: what people type and what they see.
+"""Command line interface: the table of commands and the entry point `main`.
 
-Rule 1: stdout is data, stderr is everything else; `--json` shapes are a promise (`docs/cli.md`).
-Rule 2: a module is loaded when it is asked for. Here, and in `stores/__init__`, modules are loaded by
-name; nowhere else. This file imports next to nothing, so that `--version` costs next to nothing.
-Rule 3: every stored string goes through `safe` before a terminal gets it.
-Read in this order: group, options, failures, places, addresses, safe, output, draw, then the commands.
+Rule 1: stdout is data, stderr is everything else; the `--json` shapes are stable (`docs/cli.md`).
+Rule 2: modules are imported on demand. Only this file and `stores/__init__` import modules by name. This file imports
+almost nothing, so that `--version` starts fast.
+Rule 3: every stored string passes through `safe` before it is written to a terminal.
+Reading order: group, options, failures, places, addresses, safe, output, draw, then the commands.
 """
 
 import gc
@@ -14,7 +14,7 @@ from types import ModuleType
 
 from wakelog.version import VERSION
 
-# Every command: where it lives and what it does, in the order and under the headings of `--help`.
+# Every command: its module and its summary, in the order and under the headings of `--help`.
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Run": {
         "chat": ("chat", "Talk with an agent on this terminal."),
@@ -64,22 +64,22 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
 }
 COMMANDS = {name: place for section in SECTIONS.values() for name, place in section.items()}
 ALIASES = {"list": "ls"}
-# How many objects are made before garbage is looked for: more than any command loads.
+# Allocations before the first garbage collection: more than any command makes while it loads.
 _OBJECTS_LOADED = 50_000
 
 
 def load(module: str) -> ModuleType:
-    """A module by its full name, when it is needed."""
+    """Import a module by its full name and return it."""
     return importlib.import_module(module)
 
 
 def main() -> int:
-    """Runs the command line of this process; gives its exit code."""
+    """Run the command line of this process and return its exit code."""
     if sys.argv[1:] in (["--version"], ["-V"]):
         sys.stdout.write(f"wakelog {VERSION}\n")
         return 0
-    # What a command loads stays to its end. Looking for garbage among it, every few hundred objects and once more
-    # at exit, finds none and takes an eighth of the time of a short command.
+    # Objects that a command loads live until it ends. Collecting them every few hundred allocations, and once more at
+    # exit, frees nothing and takes an eighth of the time of a short command.
     gc.set_threshold(_OBJECTS_LOADED)
     code: int = load("wakelog.cli.group").run(sys.argv[1:])
     gc.freeze()

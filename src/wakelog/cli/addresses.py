@@ -1,9 +1,9 @@
-"""From what people type to a session and an entry.
+"""Resolve what a user types to a session and an entry.
 
-A session: the path of a log file, `@latest`, an id, a name, or a unique beginning of either. An entry: its
-id, its number in the session, its label, or a unique beginning of its id. `SESSION:ENTRY` names both. What
-could mean two things is a usage error that lists them; it is never guessed. What is shown for an entry (`names`) is
-the shortest that can be typed for it.
+A session: the path of a log file, `@latest`, an id, a name, or a unique prefix of an id or name. An entry: its id, its
+number in the session, its label, or a unique prefix of its id. `SESSION:ENTRY` names both. An ambiguous address is a
+usage error that lists the candidates; there is no guessing. The form displayed for an entry (`names`) is the shortest
+one that can be typed for it.
 """
 
 import os
@@ -50,7 +50,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def find(asked: Asked, typed: str, entry: str | None = None) -> Address:
-    """The session (and entry) that was typed. An `entry` of its own may not contradict `SESSION:ENTRY`."""
+    """Return the address of the typed session. `UsageError` if `entry` contradicts the one in `SESSION:ENTRY`."""
     session, named = _parted(typed)
     if named is not None and entry is not None and named != entry:
         raise UsageError(f"two entries are named: {named} and {entry}", hint="name one")
@@ -85,7 +85,7 @@ def _is_path(session: str) -> bool:
 
 
 def _at_path(path: str) -> tuple[Store, str]:
-    """The store in a log file's folder, and the file's name there. Nodes are resolved first."""
+    """Return the store of a log file's folder, and the session's name there. Symbolic links are resolved first."""
     real = os.path.realpath(path)
     folder, file = os.path.split(real)
     try:
@@ -107,7 +107,7 @@ def _at_path(path: str) -> tuple[Store, str]:
 def _name(place: Place, session: str) -> str:
     if session == "@latest":
         return _latest(place)
-    # Some keyboards and file managers give decomposed letters; names are composed.
+    # Some keyboards and file managers produce decomposed characters (NFD); session names are NFC.
     session = unicodedata.normalize("NFC", session)
     if not is_name(session):
         raise BadId(f"{session[:60]!r} is not a session", hint="see `wakelog ls`")
@@ -118,7 +118,7 @@ def _name(place: Place, session: str) -> str:
 
 
 def _latest(place: Place) -> str:
-    """The session that changed last. Sub-agents are left out: their parents wait for them."""
+    """Return the session that changed last. Sub-agent sessions are skipped, because their parents run them."""
     is_any = False
     for row in place.recent():
         header = read_header(place.store, row.name) if row.origin is not None else None
@@ -141,7 +141,7 @@ def _by_beginning(place: Place, session: str) -> str:
 
 
 def read_for(address: Address, *, tail: bool) -> Log:
-    """The log of an address, or only its end where that is enough."""
+    """Return the log of an address; only its end if `tail` is set and the address names no entry."""
     read = read_active if tail and address.entry is None else read_log
     return read(address.store, address.name)
 
@@ -150,7 +150,7 @@ def read_for(address: Address, *, tail: bool) -> Log:
 
 
 def find_entry(log: Log, typed: str) -> str:
-    """The id of the entry that was typed: by id, by number, by label, by the beginning of its id."""
+    """Return the id of the typed entry. Tried in this order: id, number, inherited name, label, prefix of an id."""
     entries = _every_entry(log)
     if typed in entries:
         return typed
@@ -167,12 +167,12 @@ def find_entry(log: Log, typed: str) -> str:
 
 
 def find_node(log: Log, typed: str | None) -> str | None:
-    """The node that a typed entry is, or speaks about; None for none."""
+    """Return the id of the node that a typed entry is or annotates; None if nothing was typed."""
     return None if typed is None else log.tree.find(find_entry(log, typed))
 
 
 def find_scanned_node(store: Store, scan: Scan, typed: str) -> int:
-    """The same for a log of any size: the number of the node in the outline of its scan."""
+    """Like `find_node`, for a log of any size: return the node's number in the outline of its scan."""
     found = [typed] if scan.outline.number(typed) != NONE else _typed_ids(store, scan, typed)
     if len(found) > 1:
         listed = ", ".join(one[:LONG_ID] for one in found[:_LISTED]) + (", …" if len(found) > _LISTED else "")
@@ -184,7 +184,7 @@ def find_scanned_node(store: Store, scan: Scan, typed: str) -> int:
 
 
 def _typed_ids(store: Store, scan: Scan, typed: str) -> list[str]:
-    """The ids that were meant, if no id is just that: by number, by name of an inherited node, label or beginning."""
+    """Return the ids that match by number, else by name of an inherited node, else by label, else by prefix."""
     numbered, beginning = [], []
     inherited: list[tuple[int, str]] = []
     labelled: dict[int, str] = {}
@@ -209,14 +209,14 @@ def _typed_ids(store: Store, scan: Scan, typed: str) -> list[str]:
 
 
 def find_target(address: Address, opened: "Session") -> str | None:
-    """The node that an address names, for a command that writes. A whole id near the head costs no reading."""
+    """Return the node that an address names, for a command that writes. A full id near the head needs no reading."""
     if address.entry is None or address.entry in opened.tree.nodes:
         return address.entry
     return find_node(opened.read(), address.entry)
 
 
 def labels(tree: Tree) -> dict[str, str]:
-    """What people have named: the node, and its name now."""
+    """Return the current label of each labelled node, by node id."""
     named: dict[str, str] = {}
     for node in tree.nodes:
         for annotation in tree.annotations(node):

@@ -1,8 +1,8 @@
-"""A digest of a log that was kept elsewhere (`verify --head`): whether it is one of this log's seals.
+"""Check a digest that was kept elsewhere (`verify --head`) against the seals of a log.
 
-The digest of the last line covers all lines before it. So a log that holds a kept digest was not cut before it; a log
-that does not was cut or rewritten, or never held it. From the log alone the two cannot be told apart. Another log of
-the store that does hold the digest tells: it is that log's, or it is the same log and longer.
+The digest of the last line covers all lines before it. A log that contains a kept digest was therefore not cut before
+it. A log that does not was cut or rewritten, or never contained it; the log alone cannot tell which. If another log of
+the store contains the digest, then the digest belongs to that log, or that log is a longer copy of this one.
 """
 
 import re
@@ -19,9 +19,9 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Anchor(msgspec.Struct, frozen=True):
-    """What became of a kept digest. `since` is how many entries were appended behind it; None if it is not there.
+    """The result of looking for a kept digest. `since`: number of entries appended after it; None if it was not found.
 
-    `longer` is the name of a session that is the same log with more entries, where there is one.
+    `longer`: name of a session that is the same log with more entries, if there is one.
     """
 
     since: int | None
@@ -29,7 +29,10 @@ class Anchor(msgspec.Struct, frozen=True):
 
 
 def find_anchor(address: Address, kept: str, head: str) -> Anchor:
-    """Looks for a kept digest in a log whose last seal is `head`. `UsageError` if it is none, or another log's."""
+    """Look for a kept digest in a log with the last seal `head`.
+
+    `UsageError` if `kept` is not a digest, or is the digest of another log.
+    """
     if not _DIGEST.fullmatch(kept):
         hint = f"a digest is 64 hex digits; `wakelog verify {address.ref} --json` prints it as `head`"
         raise UsageError(f"{kept[:80]!r} is no digest of a log", hint=hint)
@@ -45,7 +48,7 @@ def find_anchor(address: Address, kept: str, head: str) -> Anchor:
 
 
 def _other_log(address: Address, kept: str) -> str | None:
-    """Another session of the same store that holds a seal. One that cannot be read is passed over."""
+    """Return the name of another session of the store that contains the seal. Unreadable sessions are skipped."""
     for stat in address.store.sessions():
         try:
             if stat.name != address.name and kept in _seals(address.store, stat.name):
@@ -56,7 +59,7 @@ def _other_log(address: Address, kept: str) -> str | None:
 
 
 def _seals(store: Store, name: str) -> Iterator[str]:
-    """The seals of a log, in order."""
+    """Yield the seals of a log, in order."""
     for line in store.load(name):
         seal = seal_of(line.raw) if line.whole else None
         if seal is not None:

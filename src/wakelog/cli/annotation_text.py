@@ -1,4 +1,4 @@
-"""What an annotation says, in a few words on one line: for those who look at a log entry by entry."""
+"""One-line text of an annotation, for displays that list a log entry by entry."""
 
 from wakelog.cli.safe import first_line, visible
 from wakelog.log.content import Said
@@ -25,7 +25,7 @@ from wakelog.log.entry import (
 
 
 def annotation_words(value: Body) -> str:
-    """The words of an annotation; none where its type says it all."""
+    """Return the text of an annotation; empty where its type says enough."""
     return first_line(_words(value))
 
 
@@ -80,5 +80,5 @@ def _words_of_a_send(value: Body) -> str:
 
 
 def annotation_line(value: Body) -> str:
-    """The type of an annotation and its words."""
+    """Return the type of an annotation followed by its text."""
     return "  ".join(filter(None, (visible(value.type), annotation_words(value))))

@@ -1,4 +1,4 @@
-"""Work behind a command, in a thread that nobody waits for: whoever leaves has left at once, however long it takes."""
+"""Run blocking work in daemon threads, so that process exit never waits for it."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 async def behind(work: Callable[[], T]) -> T:
-    """What comes of some work, beside everything else that goes on; raises what went wrong with it."""
+    """Await `work()` in a daemon thread; return its result or raise its exception."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -19,7 +19,7 @@ async def behind(work: Callable[[], T]) -> T:
             settle = _giving(done, work())
         except Exception as wrong:  # noqa: BLE001 - it is raised where it is waited for
             settle = _raising(done, wrong)
-        # A loop that is closed has nobody left who waits.
+        # The event loop may be closed by now; then nothing awaits the result.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(lambda: None if done.done() else settle())
 

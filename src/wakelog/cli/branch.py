@@ -1,4 +1,4 @@
-"""Commands that choose where a session goes on: `head`, `fork`. Nothing is copied and nothing is lost."""
+"""Commands `head` and `fork`: choose the entry that a session continues from. Nothing is copied or lost."""
 
 import click
 
@@ -61,7 +61,7 @@ def fork(asked: Asked, session: str, at: str | None, *, new_session: bool) -> No
 
 
 def _fork(asked: Asked, address: Address) -> None:
-    """Begins a session that goes on from an entry of this one."""
+    """Create a session that continues from an entry of this one."""
     opened = Session(address.store, address.name)
     damage = opened.damage
     child = fork_session(opened, find_target(address, opened))
@@ -75,7 +75,7 @@ def _fork(asked: Asked, address: Address) -> None:
 
 
 def _move(asked: Asked, address: Address) -> None:
-    """Moves the head, and says how to come back."""
+    """Move the head, and print the command that moves it back."""
     opened = Session(address.store, address.name)
     damage, before, target = opened.damage, opened.tree.head, find_target(address, opened)
     assert target is not None

@@ -1,7 +1,7 @@
-"""What the model was handed at a call, and how two calls differ: `context --exact` and `context --diff`.
+"""Requests of past model calls: `context --exact` shows one, `context --diff` compares two.
 
-Nothing is remembered for this: what was handed over is rebuilt from the log and its blobs, and the digest that was
-written before the request says whether it is the same to the byte.
+Requests are not stored. They are rebuilt from the log and its blobs; the digest that was logged before the request
+shows whether the result is identical to the byte.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ _WHY = {
 
 
 def find_call(log: Log, typed: str | None) -> Call:
-    """The call that was typed: itself, or what came of it; the last one where none was."""
+    """Return the typed model call, named by its own entry or by its result; the last call if nothing was typed."""
     calls = [
         annotation.value
         for node in log.tree.nodes
@@ -66,11 +66,11 @@ def find_call(log: Log, typed: str | None) -> Call:
     return found
 
 
-# ── exactly ──────────────────────────────────────────────────────────────────────────────────────
+# ── context --exact ──────────────────────────────────────────────────────────────────────────────
 
 
 def show_exact(asked: Asked, address: Address) -> None:
-    """What was handed over at a call, word for word, and whether the digest says so."""
+    """Print the full request of a model call, and whether its digest matches. Exits with `DAMAGED` if not."""
     log = read_log(address.store, address.name)
     call = find_call(log, address.entry)
     context, answers = context_at(log.tree, call)
@@ -158,11 +158,11 @@ def _heading(seen: Look, names: Names, entry_id: str, message: ContextMessage) -
     return f"{seen.paint('dim', f'{visible(names.of(entry_id)):>4}')}  {speaker}"
 
 
-# ── the difference ───────────────────────────────────────────────────────────────────────────────
+# ── context --diff ───────────────────────────────────────────────────────────────────────────────
 
 
 def show_difference(asked: Asked, address: Address, one: str, two: str) -> None:
-    """What was added, dropped and changed from one call to another, and where a provider's cache broke."""
+    """Print what was added, dropped and changed between two model calls, and where the prompt cache broke."""
     log = read_log(address.store, address.name)
     first, second = find_call(log, one), find_call(log, two)
     (before, _), (after, _) = context_at(log.tree, first), context_at(log.tree, second)

@@ -1,7 +1,7 @@
-"""Commands that look for harm: `verify` proves, `doctor` explains and makes missing links. Neither changes a log.
+"""Commands `verify` and `doctor`: check logs, blobs and the store. Neither changes a log.
 
-`verify` says whether a log, and the blobs it names, are what was written; `doctor` says what each fault means, what
-was kept and what to do, and can write a clean copy into a new file.
+`verify` reports whether a log and its blobs are as they were written. `doctor` explains each fault, what was kept and
+what to do; it can write a clean copy to a new file. Without a session it checks the store and makes missing links.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ _RELINKED_SHOWN = 20
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What `verify` answers."""
+    """The result of `verify`; its fields are the `--json` output."""
 
     ok: bool
     entries: int
@@ -49,7 +49,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @property
     def is_explained(self) -> bool:
-        """Whether `doctor` has something to say about it. A digest that is not there is no finding in the log."""
+        """Return whether `doctor` can explain it. A missing kept digest alone is not a finding in the log."""
         return bool(self.damage or self.broken or self.unsealed or self.lost)
 
 
@@ -78,14 +78,14 @@ def verify(asked: Asked, session: str, kept: str | None) -> None:
 
 
 def _checked(address: Address) -> tuple[Scan, Proof, Audit]:
-    """Every line, seal and blob of a session, line by line: the log may be larger than the memory."""
+    """Check every line, seal and blob of a session. Reads line by line: the log may be larger than memory."""
     named = NamedBlobs()
     scan = scan_log(address.store, address.name, named.take)
     return scan, prove(address.store.load(address.name)), named.audit(address.store.blobs)
 
 
 def _exit_code(blobs: Audit) -> int:
-    """What this user may not read is not known to be damaged, and nothing is proved of it."""
+    """Return `FAILED` if a blob is not accessible to this user, because then damage is not proved; else `DAMAGED`."""
     return FAILED if any(loss.kind == "inaccessible blob" for loss in blobs.losses) else DAMAGED
 
 
@@ -227,7 +227,7 @@ def _saved_lines(saved: dict[str, object]) -> Iterator[str]:
 
 
 def _doctor_store(asked: Asked) -> None:
-    """The store itself: where it is, what lies in it, who may read it, which sessions are damaged; links are made."""
+    """Report location, contents, permissions and damaged sessions of the store; make missing links."""
     report = check_store(Place(asked.store_url))
     if asked.json:
         put_json(report)

@@ -1,6 +1,6 @@
-"""The command `gc`: blobs that no log names any more are found, shown, and removed.
+"""Command `gc`: find blobs that no log names, list them and remove them.
 
-The file is not called after its command: a module of that name would hide Python's own from this package.
+The module is not named `gc`, because that would hide Python's own `gc` module from this package.
 """
 
 import click

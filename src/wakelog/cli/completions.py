@@ -1,6 +1,6 @@
-"""The command `completions`: a script for a shell, so that commands, options and session names complete.
+"""Command `completions`: print a shell completion script for commands, options and session names.
 
-The script asks `wakelog` itself for what fits; session names come from the index.
+The script runs `wakelog` for its candidates; session names come from the index.
 """
 
 import click

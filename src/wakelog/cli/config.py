@@ -1,7 +1,7 @@
-"""The command `config`: what is in force and where it comes from, and every mistake in what was written.
+"""Command `config`: show the settings in force with their origin, or list all mistakes in the configuration.
 
-What stands in a project's file is somebody else's text: it is made visible before a terminal gets it. No key is
-shown, because none is looked up.
+A project's file is untrusted text: it is made visible before it is written to a terminal. Keys are never shown, because
+they are not looked up.
 """
 
 import os
@@ -60,7 +60,7 @@ def _show(asked: Asked, loaded: Loaded) -> None:
 
 
 def _with_store(found: Iterable[Row]) -> Iterator[Row]:
-    """The rows, with the store that is used when none is named, and without what is secret in its URL."""
+    """Yield the rows, with secrets removed from store URLs and the default store added if none is configured."""
     shown = [msgspec.structs.replace(row, value=shown_url(row.value)) if _is_store(row) else row for row in found]
     unsaid = not any(_is_store(row) and row.taken for row in shown)
     for row in shown:
@@ -85,7 +85,7 @@ def _plain(row: Row) -> dict[str, object]:
 
 
 def _tame(value: Any) -> Any:
-    """Text that came out of the system as it is: odd bytes in it would be no JSON."""
+    """Return text that is valid in JSON: undecodable bytes from the system are replaced."""
     return os.fsencode(value).decode(errors="replace") if isinstance(value, str) else value
 
 

@@ -1,8 +1,8 @@
-"""The configuration as commands use it: for the sessions they begin, and for the keys that models need.
+"""Configuration as commands use it: defaults for new sessions, and the keys and addresses of model providers.
 
-Rule 1 (law 2): what a session works with stands in its log. Configuration is read when a session begins, and after
-that for one thing only, which never stands in a log: the key of a provider, and where that key may be sent.
-Rule 2: a key is handed to its provider and to nobody else; the environment that tools run in does not get it.
+Rule 1 (law 2, the log is the only state): the settings of a session are in its log. Configuration is read when a
+session begins. After that only the provider's key, and the address it may be sent to, come from configuration.
+Rule 2: a key is passed to its provider only; it is not in the environment of tools.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ from wakelog.tools.mcp import Servers
 
 
 def configured(cwd: str, *, model: str, quiet: bool = False) -> Config:
-    """What holds in a folder, with the model that was asked for; what was left out of it is said, unless `quiet`."""
+    """Return the configuration of a folder with the requested model. Prints what was left out, unless `quiet`."""
     loaded = load_config(cwd, os.environ, {"--model": model})
     for notice in () if quiet else loaded.notices:
         note(notice.message)
@@ -44,14 +44,14 @@ def configured(cwd: str, *, model: str, quiet: bool = False) -> Config:
 def world_for(
     store: Store, *, url: str | None = None, channels: Sequence[Channel] = (), servers: Servers | None = None
 ) -> World:
-    """The world of a command: models with the keys that are configured, and the catalog of the store for memory."""
+    """Return the runtime of a command: models with configured keys, and the store's catalog for the memory hook."""
     catalog = functools.partial(_opened_catalog, url) if url is not None else None
     return live_world(store, channels=channels, provider=open_in_time, catalog=catalog, servers=servers)
 
 
 @contextlib.contextmanager
 def _opened_catalog(url: str) -> Iterator[Catalog]:
-    """The catalog of a store, opened for one look: it shares nothing with whoever runs a session meanwhile."""
+    """Open a store's catalog for one use, on its own connection, apart from the worker that runs a session."""
     store = opened_store(url)
     catalog = open_catalog(url, store, lock_wait=lock_wait())
     try:
@@ -65,22 +65,22 @@ def _opened_catalog(url: str) -> Iterator[Catalog]:
 
 
 class Meant(msgspec.Struct, frozen=True):
-    """A model that is to be asked, and how."""
+    """A model that is about to be used, with its parameters."""
 
     provider: str
     model: str
     params: Mapping[str, Any] = {}
     resume: bool = False
-    """Whether it is to go on with a reply that was cut."""
+    """Whether the model must be able to continue an interrupted reply."""
 
     @property
     def spelled(self) -> str:
-        """As people write it."""
+        """Return the model as users write it."""
         return spelled(self.provider, self.model)
 
 
 def open_configured(provider: str, model: str) -> Provider:
-    """A provider with the key and the address that are configured for it."""
+    """Return a provider with its configured key and address."""
     config = load_config("", os.environ).sound() if provider in KEY_VARIABLES else Config()
     said = config.providers.get(provider)
     if said is None:
@@ -90,7 +90,7 @@ def open_configured(provider: str, model: str) -> Provider:
 
 
 def open_in_time(provider: str, model: str) -> Provider:
-    """The same for those inside an event loop: a program that has yet to print a key is waited for beside all else."""
+    """Like `open_configured`, for use inside an event loop: a key command runs later and does not block the loop."""
     config = load_config("", os.environ).sound() if provider in KEY_VARIABLES else Config()
     words = config.providers.get(provider, ProviderConfig()).key_command
     if words is None:
@@ -99,7 +99,7 @@ def open_in_time(provider: str, model: str) -> Provider:
 
 
 def _key(provider: str, config: Config) -> str | None:
-    """The key of a provider, if there is one; one that a program printed is kept."""
+    """Return the key of a provider, or None. The output of a key command is cached."""
     words = config.providers.get(provider, ProviderConfig()).key_command
 
     def look_up() -> str | None:
@@ -109,28 +109,28 @@ def _key(provider: str, config: Config) -> str | None:
 
 
 def _key_from(provider: str, said: ProviderConfig) -> str:
-    """The key in words, by where it came from; empty if that is its usual variable."""
+    """Return a description of the key's origin; empty if it is the provider's usual variable."""
     if said.key_command is not None:
         return f"the key that the key_command of {provider} printed"
     return f"the key in {said.key_env}" if said.key_env is not None else ""
 
 
 def _environ(provider: str, key: str | None, address: str | None) -> Mapping[str, str]:
-    """The environment as this provider sees it: its own key and address, where they are known from elsewhere."""
+    """Return the environment for this provider, with its configured key and address where they are known."""
     own = {KEY_VARIABLES[provider]: key, ADDRESS_VARIABLES[provider]: address}
     return {**os.environ, **{variable: value for variable, value in own.items() if value}}
 
 
 async def be_ready(world: World, session: Session) -> None:
-    """Before a session that has something to do is held: looks up its key, and loads what speaks to its provider.
+    """Look up the key and load the provider of a session that has work to do, before its lease is taken.
 
-    In a thread of its own: a program that prints a key may wait for a person, and nothing else waits with it. What goes
-    wrong is said here if the model is to be asked at once, so that nothing is written; else by whoever comes to ask it.
+    Runs in a daemon thread, because a key command may wait for a person. A `UsageError` is raised only if the next
+    step is a model call, so that nothing is written; otherwise the later model call raises it.
     """
     check_custody(session)
     decision = what_next(world, session)
     if decision is None or world.store.held(session.name) is not None:
-        # There is nothing to do, or another worker does it: `wake` says so.
+        # There is nothing to do, or another worker does it; `wake` reports which.
         return
     try:
         await behind(lambda: check_session(session))
@@ -140,21 +140,21 @@ async def be_ready(world: World, session: Session) -> None:
 
 
 def check_session(session: Session) -> None:
-    """`UsageError` if the model of a session cannot be asked. Blocks while a program prints its key."""
+    """Raise `UsageError` if the model of a session cannot be used. Blocks while a key command runs."""
     check_model(open_configured, session.name, branch_state(session.branch()))
 
 
 def check_meant(meant: Meant) -> None:
-    """`UsageError` if a model could not even be asked: no key, an address nobody named, settings it does not have."""
+    """Raise `UsageError` if a model cannot be used: no key, untrusted endpoint, unsupported parameters or resume."""
     check_askable(open_configured, meant.provider, meant.model, meant.params)
     if meant.resume and not open_configured(meant.provider, meant.model).can_resume:
         raise UsageError(f"{meant.spelled} cannot go on with a reply that was cut", hint="leave --resume out")
 
 
 def check_likely(meant: Meant) -> None:
-    """The same where it is quick: what loads for seconds is left for later if there is a key, or another address.
+    """Like `check_meant`, but skip a provider that loads slowly if it has a key or a configured address.
 
-    A program that prints the key is run now: it may ask a person, on a terminal that somebody else is about to take.
+    A key command runs now: it may ask a person, on a terminal that a renderer is about to take over.
     """
     if not _is_likely(meant):
         check_meant(meant)
@@ -170,5 +170,5 @@ def _is_likely(meant: Meant) -> bool:
 
 
 def is_slow(provider: str) -> bool:
-    """Whether what speaks to a provider takes a while to load."""
+    """Return whether the client of a provider is slow to load."""
     return provider in KEY_VARIABLES

@@ -1,7 +1,7 @@
-"""The command `copy`: sessions go to another store, and a line for each says what became of it.
+"""Command `copy`: copy sessions to another store and print one line for each.
 
-One that cannot be copied does not keep the others from going over; the exit code is that of the worst. Where a
-progress bar is drawn, the lines wait until it is gone. However it ends, what was done is told.
+A session that cannot be copied does not stop the others; the exit code is that of the worst result. While a progress
+bar is drawn, the lines are held back until it is gone. The results are printed even if the copy is cut short.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ _BY_WEIGHT = (CONFLICT, FAILED, DAMAGED, 0)
 
 
 class _Source(msgspec.Struct):
-    """A store to copy from, and which of its sessions; None: all."""
+    """A store to copy from, and the names of its sessions to copy; None for all."""
 
     url: str
     store: Store
@@ -74,7 +74,7 @@ def copy(asked: Asked, sessions: tuple[str, ...], target_url: str, *, everything
         raise click.exceptions.Exit(telling.code)
 
 
-# ── from where, to where ─────────────────────────────────────────────────────────────────────────
+# ── source and target ────────────────────────────────────────────────────────────────────────────
 
 
 def _whole(asked: Asked) -> _Source:
@@ -83,7 +83,7 @@ def _whole(asked: Asked) -> _Source:
 
 
 def _named(asked: Asked, sessions: tuple[str, ...]) -> list[_Source]:
-    """The sessions that were typed, by the store they are in: a path names one of its own."""
+    """Group the typed sessions by store. A path names the store of its own folder."""
     place = Place(asked.store_url)
     sources: dict[str, _Source] = {}
     for typed in sessions:
@@ -110,7 +110,7 @@ def _target(url: str, sources: list[_Source]) -> Store:
 
 
 def _place(url: str) -> str:
-    """What two URLs of one store have in common. Where they do not say, a copy finds everything unchanged."""
+    """Return a normalized store URL, to compare two. If two URLs of one store differ, the copy finds all unchanged."""
     scheme, colon, place = url.partition(":")
     if colon and scheme in ("postgresql", "postgres", "memory"):
         return url
@@ -119,11 +119,11 @@ def _place(url: str) -> str:
     return f"{scheme}:{os.path.realpath(os.path.expanduser(place))}"
 
 
-# ── what became of it ────────────────────────────────────────────────────────────────────────────
+# ── results ──────────────────────────────────────────────────────────────────────────────────────
 
 
 class _Telling:
-    """Tells what became of each session: at once, or where it `waits` when all of it is over."""
+    """Print the result of each session: at once, or in `end` if `waits` is set."""
 
     def __init__(self, asked: Asked, *, dry_run: bool) -> None:
         self.waits = False
@@ -134,7 +134,7 @@ class _Telling:
         self._waiting: list[Copied] = []
 
     def tell(self, done: Copied) -> None:
-        """One more."""
+        """Record a result, and print it unless `waits` is set."""
         self._done.append(done)
         if self.waits:
             self._waiting.append(done)
@@ -142,7 +142,7 @@ class _Telling:
             self._show(done)
 
     def end(self) -> None:
-        """There are no more."""
+        """Print the results held back, and the summary."""
         for done in self._waiting:
             self._show(done)
         if not self._json:
@@ -150,7 +150,7 @@ class _Telling:
 
     @property
     def code(self) -> int:
-        """The exit code of the worst."""
+        """Return the exit code of the worst result."""
         codes = {_CODES.get(done.status, DAMAGED if done.damage or done.lost else 0) for done in self._done}
         return next((code for code in _BY_WEIGHT if code in codes), 0)
 

@@ -1,6 +1,6 @@
-"""What people do about a session from beside it: `cancel`, `attention`, `rerun`. Each decision is one new entry.
+"""Commands `cancel`, `attention` and `rerun`: decisions about a session. Each decision is one new entry.
 
-None of them needs the session to be run, or not to be: whoever runs it, now or later, finds the entry in the log.
+They work whether or not the session is being run: the process that runs it, now or later, reads the entry from the log.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,7 +38,7 @@ _DECISIONS: dict[str, DecisionWord] = {
     "unknown": "unknown",
     "run_again": "run again",
 }
-# A damaged log may hold a question too: nobody knows before it is read.
+# A damaged log may hold a question too; that is known only after reading it.
 _MAY_WAIT = ("waiting", "damaged", "unknown")
 
 # ── cancel ───────────────────────────────────────────────────────────────────────────────────────
@@ -107,7 +107,7 @@ def attention(asked: Asked, session: str | None, result: str | None, *, go_on: b
 
 
 def _list(asked: Asked) -> None:
-    """What waits in all sessions. As for other lists, damage is reported and does not change the exit code."""
+    """Print the open questions of all sessions. As in other lists, damage is reported and keeps the exit code."""
     place = Place(asked.store_url)
     opened = list(_opened(asked, place))
     found = [Waiting(session, question) for session in opened for question in questions(session)]
@@ -120,7 +120,7 @@ def _list(asked: Asked) -> None:
 
 
 def _opened(asked: Asked, place: Place) -> Iterator[Session]:
-    """The sessions in which something may wait. One that cannot be read is reported, and the others are still read."""
+    """Yield the sessions that may have open questions. One that cannot be read is reported and skipped."""
     rows = [row for row in place.catalog.rows(archived=None) if row.state in _MAY_WAIT]
     with watched("Reading sessions") as progress:
         for at, row in enumerate(rows):
@@ -135,7 +135,7 @@ def _opened(asked: Asked, place: Place) -> Iterator[Session]:
 
 
 def _list_one(asked: Asked, address: Address) -> None:
-    """What waits in one session, in full."""
+    """Print the open questions of one session, in full."""
     opened = Session(address.store, address.name)
     damage = opened.damage
     found = [Waiting(opened, question) for question in questions(opened)]
@@ -163,7 +163,7 @@ def _in_full(seen: Look, found: Sequence[Waiting]) -> Iterator[str]:
 
 
 def _one(address: Address, opened: Session) -> Waiting:
-    """The question that is meant: named by its own entry, or by the reply it is about, or the only one."""
+    """Return the addressed question: named by its own entry or by its reply, or the only open one."""
     found = questions(opened)
     if address.entry is not None:
         entry_id = find_entry(opened.read(), address.entry)
@@ -193,7 +193,7 @@ def _decide(asked: Asked, address: Address, word: DecisionWord, result: str | No
 
 
 def _then(asked: Asked, address: Address, opened: Session, *, entry: Entry, go_on: bool) -> None:
-    """Says what was written and how to go on, or goes on."""
+    """Print the written entry and how to continue; with `go_on`, wake the session instead."""
     first = first_of(opened.store, opened.name)
     if go_on:
         wake_and_finish(asked, Session(opened.store, first))

@@ -1,7 +1,7 @@
-"""The command `demo`: an agent is killed in the middle of a sentence and in the middle of a tool, and wakes.
+"""Command `demo`: kill an agent during a reply and during a tool run, and wake it again.
 
 Everything is real: the processes, the kill -9, the tools, the log. Only the model is scripted, so that no key and no
-network is needed. The tool that must not run twice writes to a ledger outside of the log, and the ledger is counted.
+network are needed. The tool that must not run twice writes to a ledger file outside the log; the demo counts its lines.
 """
 
 import json
@@ -129,11 +129,11 @@ def _proves(stage: Stage) -> None:
     stage.run("replay", _SESSION, "--verify")
 
 
-# ── killing ──────────────────────────────────────────────────────────────────────────────────────
+# ── kill -9 ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def _hear(process: "subprocess.Popen[bytes]", words: str) -> str:
-    """Reads what a process says until it has said these words."""
+    """Read the output of a process until it contains `words`; return the output."""
     assert process.stdout is not None
     heard = b""
     while words.encode() not in heard:
@@ -145,7 +145,7 @@ def _hear(process: "subprocess.Popen[bytes]", words: str) -> str:
 
 
 def _wait_for(path: str, process: "subprocess.Popen[bytes]") -> None:
-    """Waits until a file has something in it."""
+    """Wait until a file is not empty. `WakelogError` if the process ends first or after `_PATIENCE_S` seconds."""
     deadline = time.monotonic() + _PATIENCE_S
     while not (os.path.exists(path) and os.path.getsize(path)):
         if process.poll() is not None or time.monotonic() > deadline:

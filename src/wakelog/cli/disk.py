@@ -1,4 +1,4 @@
-"""The command `du`: what sessions take up, and what is kept beside them."""
+"""Command `du`: disk usage of sessions, journals, locks, blobs and the index."""
 
 import os
 

@@ -1,11 +1,11 @@
-"""Drawing for a terminal: colours, widths, wrapping, columns. Text comes in visible and goes out in lines.
+"""Terminal drawing: colours, widths, wrapping and columns. Takes visible text and returns lines.
 
-Nothing here knows what a session is. Colours are a handful of fixed codes, so that everything else that
-looks like a code on a terminal is somebody else's and a test can say so. A general drawing library was
-measured at half a millisecond an entry; this takes a twentieth, and ten thousand entries come at once.
+This module knows nothing of sessions. It emits only a few fixed colour codes, so that a test can treat every other
+escape code in the output as foreign. A general drawing library took half a millisecond per entry; this takes a
+twentieth of that, and ten thousand entries may be drawn at once.
 
-A text is measured and cut by signs as people see them, never within one. A sign may be many characters: a letter
-with its accents, a flag, a family held together by invisible joiners, a digit in a frame, a hand in a colour.
+Text is measured and cut by graphemes ("signs" here), never within one. A grapheme may be many characters: a letter
+with accents, a flag, a family emoji with joiners, a keycap, a hand with a skin tone.
 """
 
 import functools
@@ -40,7 +40,7 @@ _GIVEN_MIN = 3
 
 
 class Look(msgspec.Struct, frozen=True):
-    """How to draw: in colour or not, how wide, with which signs. `width` 0 means that lines are not cut."""
+    """Output style: colour, width and character set. `width` 0 means that lines are not cut."""
 
     colour: bool = False
     width: int = 0
@@ -48,20 +48,20 @@ class Look(msgspec.Struct, frozen=True):
 
     @property
     def columns(self) -> int:
-        """The width to lay things out in, also where lines are not cut."""
+        """Return the layout width, also where lines are not cut."""
         return self.width or _WIDTH_PIPED
 
     def paint(self, style: str, text: str) -> str:
-        """Text in a style."""
+        """Return text painted in a style."""
         return f"\x1b[{_SGR[style]}m{text}\x1b[0m" if self.colour and style and text else text
 
     def sign(self, sign: str, plain: str) -> str:
-        """A sign, or what stands for it where only ASCII can be shown."""
+        """Return `sign`, or `plain` where only ASCII can be shown."""
         return sign if self.utf8 else plain
 
 
 def look(color: str, stream: TextIO | None = None) -> Look:
-    """The look of a stream: this process's stdout, unless another is named."""
+    """Return the look of a stream; default is stdout."""
     out = stream or sys.stdout
     terminal = out.isatty()
     return Look(_is_coloured(color, terminal=terminal), _terminal_width(out) if terminal else 0, _is_utf8(out))
@@ -89,7 +89,7 @@ def _terminal_width(out: TextIO) -> int:
 
 
 def _is_utf8(out: TextIO) -> bool:
-    """Whether signs beyond ASCII can be shown: the stream writes UTF-8 and the locale does not deny it."""
+    """Return whether characters beyond ASCII can be shown: the stream is UTF-8 and the locale is not C or POSIX."""
     said = os.environ.get("LC_ALL") or os.environ.get("LC_CTYPE") or os.environ.get("LANG") or ""
     encoding = (out.encoding or "").lower().replace("-", "")
     return encoding == "utf8" and said not in ("C", "POSIX")
@@ -98,7 +98,7 @@ def _is_utf8(out: TextIO) -> bool:
 # ── widths ───────────────────────────────────────────────────────────────────────────────────────
 
 
-# Letters and marks of most languages: each is a sign by itself, wherever it stands. All others are looked up.
+# Characters of most languages that are one grapheme each in any context. All others are looked up.
 _NARROW = (
     "\u0020-\u007e\u00a1-\u00ac\u00ae-\u02ff\u0391-\u03c9\u0400-\u0481\u048a-\u052f"
     "\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2190-\u21ff\u2200-\u22ff\u2500-\u25fc"
@@ -108,7 +108,7 @@ _WIDE = "\u3001-\u3029\u3041-\u3096\u30a1-\u30fa\u30fc-\u30ff\u4e00-\u9fff\uac00
 
 @functools.cache
 def _tables() -> ModuleType:
-    """What knows which characters make a sign, and how wide it is: loaded with the first text that needs it."""
+    """Return `wcwidth`, which splits and measures graphemes; loaded for the first text that needs it."""
     return load("wcwidth")
 
 
@@ -118,17 +118,17 @@ def _plain() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether each character is a sign."""
+    """Return whether each character is a grapheme of its own."""
     return text.isascii() or _plain()[0].fullmatch(text) is not None
 
 
 def signs(text: str) -> Iterator[str]:
-    """The signs of a text, each with all of its characters."""
+    """Yield the graphemes of a text."""
     return iter(text) if _is_plain(text) else iter(_tables().iter_graphemes(text))
 
 
 def cells(text: str) -> int:
-    """How many columns a text takes. Terminals differ in what they join: what one draws apart is wider there."""
+    """Return the columns that a text takes. A terminal that does not join a sequence draws it wider."""
     if text.isascii():
         return len(text)
     if _is_plain(text):
@@ -143,20 +143,20 @@ def _width(sign: str) -> int:
 
 
 def beginning(text: str, width: int) -> str:
-    """As many signs from the beginning as have room."""
+    """Return the graphemes from the start that fit into `width`."""
     cut = text[:width]
-    # The one behind it could belong to the last.
+    # The next character could belong to the last grapheme.
     is_whole = _is_plain(text[: width + 1]) and cells(cut) <= width
     return cut if is_whole else text[: _taken(signs(text), width)]
 
 
 def ending(text: str, width: int) -> str:
-    """As many signs from the end as have room."""
+    """Return the graphemes from the end that fit into `width`."""
     return text[len(text) - _taken(reversed(list(signs(text))), width) :]
 
 
 def _taken(found: Iterator[str], width: int) -> int:
-    """How many characters there are in the first signs that have room together."""
+    """Return the number of characters in the first graphemes that fit into `width` together."""
     count = taken = 0
     for sign in found:
         taken += _width(sign)
@@ -167,7 +167,7 @@ def _taken(found: Iterator[str], width: int) -> int:
 
 
 def clip(look: Look, text: str, width: int) -> str:
-    """A text cut to a width, with a sign that says so."""
+    """Return a text cut to `width`, with an ellipsis if it was cut."""
     if len(text) * 2 <= width or cells(text) <= width:
         return text
     more = look.sign("…", "...")
@@ -175,20 +175,20 @@ def clip(look: Look, text: str, width: int) -> str:
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
-    """A text filled up to a width."""
+    """Return a text padded to `width`; `right` aligns it to the right."""
     space = " " * (width - cells(text))
     return space + text if right else text + space
 
 
 def wrap(line: str, width: int) -> list[str]:
-    """One line as lines no wider than `width` (0: as it is), broken at spaces where there are any."""
+    """Split one line into lines no wider than `width` (0: unchanged), at spaces where possible."""
     if not width or len(line) * 2 <= width or cells(line) <= width:
         return [line]
     lines = []
     while (piece := beginning(line, width)) != line:
         piece = piece or next(signs(line))
         space = piece.rfind(" ")
-        # A space in the first third would leave a ragged stub: a long word is cut instead.
+        # Breaking at a space in the first third would leave a short stub; the long word is cut instead.
         if space > width // 3 and len(piece) < len(line) and line[len(piece)] != " ":
             piece = piece[:space]
         lines.append(piece.rstrip(" "))
@@ -200,7 +200,7 @@ def wrap(line: str, width: int) -> list[str]:
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column of a table. Those that `give` are cut, the last one first, where a line is too long for the terminal."""
+    """A column of a table. Columns that `give` are cut, the widest first, where a line is too long for the terminal."""
 
     head: str
     right: bool = False
@@ -213,7 +213,7 @@ Cell = tuple[str, str]
 
 
 def table(look: Look, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, headed: bool) -> Iterable[str]:
-    """Rows in columns. The last column is not filled up, so that lines end where their text does."""
+    """Yield rows in columns. The last column is not padded, so that lines have no trailing spaces."""
     widths = _widths(look, columns, rows, headed=headed)
     if headed:
         yield _line(look, columns, widths, [(column.head, "dim") for column in columns])
@@ -230,7 +230,7 @@ def _widths(look: Look, columns: Sequence[Column], rows: Sequence[Sequence[Cell]
         return widths
     widths = [min(width, column.cap or look.width) for width, column in zip(widths, columns, strict=True)]
     for _ in range(sum(widths) + 2 * (len(widths) - 1) - look.width):
-        # The widest gives, and of equals the last: a short name stays whole beside a long title.
+        # The widest column is cut first, of equal ones the last: a short name stays whole beside a long title.
         given = [(width, at) for at, width in enumerate(widths) if columns[at].gives and width > _GIVEN_MIN]
         if not given:
             break

@@ -1,9 +1,9 @@
-"""Running a session from a terminal: it is woken, shown, interrupted, asked about, and left with an exit code.
+"""Run a session from a terminal: wake it, display it, handle Ctrl-C, ask its questions, return an exit code.
 
-Rule 1: everything a person does here is an entry in the log, as if another process had done it: Ctrl-C appends a
-cancel, an answer appends a decision; Ctrl-C at a question appends nothing, and leaves it open. Rule 2: a second
-Ctrl-C leaves at once and writes nothing more than that we left; the session is then like one whose process was
-killed, and is woken like it.
+Rule 1: every user action is an entry in the log, as if another process had made it: Ctrl-C appends a cancel, an answer
+appends a decision. Ctrl-C at a question appends nothing and leaves the question open.
+Rule 2: a second Ctrl-C leaves at once and writes nothing more than that this process left. The session is then like
+one with a killed process, and is woken in the same way.
 """
 
 import asyncio
@@ -49,12 +49,12 @@ _CODES = {
 
 
 _PATIENCE_S = 1.0
-# How much of an input the one line about it shows.
+# Characters of a tool's input in the one-line message about it.
 _WHAT_CHARS = 100
 
 
 class Manner(msgspec.Struct, frozen=True, kw_only=True):
-    """How to run: whether to show what tools do, to ask on the terminal, to approve whatever asks."""
+    """How to run: `quiet` hides tool activity, `in_place` asks on the terminal, `yes` approves every request."""
 
     quiet: bool = False
     in_place: bool = False
@@ -62,7 +62,7 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """How a session was left: a word as `ls` has it, or `cancelled` or `queued`; and what still waits for a person."""
+    """How a run ended: a state as in `ls`, or `cancelled` or `queued`; and the questions that are still open."""
 
     state: str
     rows: tuple[str, ...] = ()
@@ -71,24 +71,24 @@ class Ending(msgspec.Struct, frozen=True):
 
     @property
     def untouched(self) -> bool:
-        """Whether there was nothing to do: one look, no step, and so no entry."""
+        """Return whether there was nothing to do: one decision, no step, and so no entry."""
         return len(self.rows) == 1 and self.state not in ("waiting", "running")
 
     @property
     def code(self) -> int:
-        """The exit code: a sub-agent that somebody else runs is a conflict; what was over before is no news."""
+        """Return the exit code. A sub-agent run elsewhere is a conflict; a turn cancelled before this run is 0."""
         if self.untouched and self.state == "cancelled":
             return 0
         return _CODES.get(self.state, CONFLICT)
 
 
 def can_ask(asked: Asked) -> bool:
-    """Whether a person sits here who can be asked."""
+    """Return whether a person can be asked: no `--json`, and stdin and stderr are terminals."""
     return not asked.json and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def drive(asked: Asked, session: Session, manner: Manner, one_loop: OneLoop, *, after: int | None = None) -> Ending:
-    """Runs a session until it rests or waits for somebody who is not here. Told is what stands behind `after`."""
+    """Run a session until it rests, or waits for a decision that cannot be had here. Shows entries after `after`."""
     seen_to = session.last_seq if after is None else after
     renderer = renderer_for(asked, session, quiet=manner.quiet)
     run = Run(session, renderer, seen_to, store_url(asked.store_url), one_loop.servers)
@@ -102,7 +102,7 @@ def drive(asked: Asked, session: Session, manner: Manner, one_loop: OneLoop, *, 
 
 
 def _woken(run: "Run", one_loop: OneLoop) -> Report:
-    """Wakes it once; `KeyboardInterrupt` if a person left at once."""
+    """Wake the session once. `KeyboardInterrupt` if the user pressed Ctrl-C twice."""
 
     async def until_it_rests() -> Report:
         with heeding(run.interrupt):
@@ -126,7 +126,7 @@ def _decided(asked: Asked, session: Session, manner: Manner, left: list[Waiting]
 
 
 def _tell_open(session: Session) -> None:
-    """Somebody left at a question: it stays open, and whoever comes next finds out how to decide."""
+    """Say that the question stays open, and how to decide it; for a user who left at a question."""
     left = tuple(waiting(session))
     tell("\n")
     note(f"the question stays open; {_how_to_decide(session, left)}" if left else _left(session.name))
@@ -137,7 +137,7 @@ def _left(name: str) -> str:
 
 
 def ending_of(session: Session, report: Report, rows: tuple[str, ...], *, interrupted: bool) -> Ending:
-    """How a session was left, in the words of `ls`."""
+    """Return how a run ended, in the words of `ls`."""
     left = tuple(waiting(session)) if isinstance(report.decision, Await) else ()
     state: str
     if report.decision == Rest():
@@ -150,19 +150,19 @@ def ending_of(session: Session, report: Report, rows: tuple[str, ...], *, interr
 
 
 def _undelivered(session: Session) -> list[Owed]:
-    """The replies that could not be shown here."""
+    """Return the replies that could not be displayed here."""
     return [debt for debt in branch_state(session.branch()).owed if debt.channel == CHANNEL]
 
 
 class Run:
-    """One session, run here as often as it takes."""
+    """One session and its renderer; the session may be woken several times."""
 
     def __init__(
         self, session: Session, renderer: Renderer, after: int, url: str, servers: Servers | None = None
     ) -> None:
         self.name = session.name
         self.interrupted = False
-        """Whether somebody pressed Ctrl-C while it ran."""
+        """Whether Ctrl-C was pressed during the last run."""
         self._session = session
         self._renderer = renderer
         self._happenings = Happenings(session.store, session.name, after, renderer.hear)
@@ -170,7 +170,7 @@ class Run:
         self._world = world_for(session.store, url=url, channels=[channel], servers=servers)
 
     async def wake(self) -> Report:
-        """Wakes it once, and tells what happens meanwhile."""
+        """Wake the session once and display what happens meanwhile. `ReaderGone` if stdout was closed."""
         self.interrupted = False
         await be_ready(self._world, self._session)
         try:
@@ -189,14 +189,14 @@ class Run:
             await self._renderer.close()
 
     def interrupt(self) -> bool:
-        """Cancels the turn, as an entry; False if there is none."""
+        """Append a cancel of the turn; False if there is no turn."""
         self.interrupted = True
         return cancel(Session(self._session.store, self.name)) is not None
 
 
 @contextlib.contextmanager
 def heeding(interrupt: Callable[[], bool]) -> Iterator[None]:
-    """Ctrl-C, in this task: the first time `interrupt` cancels what runs, the second time we leave."""
+    """Handle Ctrl-C in this task: the first calls `interrupt`, the second cancels the task."""
     loop, here, presses = asyncio.get_running_loop(), asyncio.current_task(), 0
     assert here is not None
     telling: asyncio.TimerHandle | None = None
@@ -207,7 +207,7 @@ def heeding(interrupt: Callable[[], bool]) -> Iterator[None]:
         try:
             leaves = presses > 1
             if not leaves and interrupt():
-                # It takes no time, mostly, and then there is nothing to say.
+                # Cancelling is usually immediate; a message is needed only if it is not.
                 telling = loop.call_later(_PATIENCE_S, _tell_cancelling)
         except (WakelogError, OSError):
             leaves = True
@@ -220,7 +220,7 @@ def heeding(interrupt: Callable[[], bool]) -> Iterator[None]:
     finally:
         loop.remove_signal_handler(signal.SIGINT)
         if telling is not None:
-            # The loop may go on, and then there is nothing left to cancel.
+            # The event loop may continue, but there is nothing left to cancel.
             telling.cancel()
 
 
@@ -229,11 +229,11 @@ def _tell_cancelling() -> None:
     note("cancelling; Ctrl-C again leaves at once")
 
 
-# ── the end ──────────────────────────────────────────────────────────────────────────────────────
+# ── end of a run ─────────────────────────────────────────────────────────────────────────────────
 
 
 def finish(asked: Asked, session: Session, ending: Ending, *, quiet: bool) -> None:
-    """Says how it ended, and ends the command with the code that says so."""
+    """Print how the run ended, and exit with its code."""
     tell_end(asked, session, ending)
     if not (quiet or asked.json):
         idle = ": nothing to do" if ending.untouched and ending.state == "rest" else ""
@@ -243,7 +243,7 @@ def finish(asked: Asked, session: Session, ending: Ending, *, quiet: bool) -> No
 
 
 def tell_end(asked: Asked, session: Session, ending: Ending) -> None:
-    """The last event for programs; what people have to know, on stderr."""
+    """Write the last event (`--json`), and a note on stderr if the user has to know something."""
     if asked.json:
         put_end(session.id, session.name, ending.state, ending.rows)
     words = _last_words(session, ending)
@@ -252,7 +252,7 @@ def tell_end(asked: Asked, session: Session, ending: Ending) -> None:
 
 
 def put_end(session: str, name: str, state: str, rows: tuple[str, ...] = ()) -> None:
-    """The event that is the last one of a session."""
+    """Write the last event of a session."""
     put_json({"event": "end", "session": session, "name": name, "state": state, "rows": rows})
 
 

@@ -1,4 +1,4 @@
-"""The command `end`: a session takes no more messages and is never run again. Its log stays readable."""
+"""Command `end`: end a session for good. It takes no more messages and is never run; its log stays readable."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The command `export`: a session in another shape, to stdout or into a new file."""
+"""Command `export`: write a session as JSONL, JSON or Markdown, to stdout or a new file."""
 
 import os
 import sys
@@ -61,7 +61,7 @@ def export(asked: Asked, session: str, shape: str, output: str | None, at: str |
 
 
 def _lines(address: Address) -> tuple[Iterable[bytes], Sequence[Damage]]:
-    """The log itself. A log that needs no other is checked and written line by line, however long it is."""
+    """Return the log itself. A log without a parent is checked and written line by line, at any size."""
     scan = scan_log(address.store, address.name)
     if scan.origin is None:
         return jsonl.exact(address.store.load(address.name), scan.size), scan.damage
@@ -93,7 +93,7 @@ def _document(address: Address, shape: str) -> tuple[Iterable[bytes], Sequence[D
 
 
 def _branch(address: Address, scan: Scan, card: Overview) -> tuple[bytearray, tuple[Queued, ...]]:
-    """The branch that was asked for, as marks in the outline, and the messages that wait at its end."""
+    """Return the requested branch, as marks in the outline, and the messages queued at its end."""
     outline = scan.outline
     head = outline.head
     if address.entry is not None:
@@ -108,14 +108,14 @@ def _branch(address: Address, scan: Scan, card: Overview) -> tuple[bytearray, tu
 
 
 def _encoded(pieces: Iterable[str]) -> Iterator[bytes]:
-    """Text as bytes, in pieces of many lines."""
+    """Encode text, in pieces of many lines."""
     texts = iter(pieces)
     while piece := "".join(islice(texts, _LINES_OF_A_PIECE)):
         yield piece.encode()
 
 
 def write_new(path: str, content: Iterable[bytes]) -> None:
-    """Writes a file that was not there before, whole and synced; what is there is never overwritten."""
+    """Write and sync a new file. `UsageError` if it exists; nothing is overwritten."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:

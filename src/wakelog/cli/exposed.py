@@ -1,7 +1,7 @@
-"""One line on stderr, at most, about files of a store that other users own or may write to.
+"""Warning about files of a store that other users own or may write to: at most one line on stderr per command.
 
-A command that reads gives its output all the same; a command that runs an agent refuses (`runtime/checks.py`), and its
-error replaces the line. The stores and sessions of a command are remembered in the context of the command.
+A command that reads still gives its output; a command that runs an agent refuses (`runtime/checks.py`), and its error
+replaces the warning. The stores and sessions of a command are remembered in its click context.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _TOLD = "wakelog.exposure_told"
 
 
 def remember(store: Store, session: str | None = None) -> None:
-    """Remembers a store, and a session of it, that the running command reads."""
+    """Remember a store, and optionally a session of it, that the running command reads."""
     context = click.get_current_context(silent=True)
     if context is not None:
         _, sessions = context.meta.setdefault(_MET, {}).setdefault(id(store), (store, dict[str, None]()))
@@ -27,21 +27,21 @@ def remember(store: Store, session: str | None = None) -> None:
 
 
 def mark_told() -> None:
-    """The running command has reported what is exposed as an error: no line is needed."""
+    """Record that the running command has reported the exposure as an error, so that no warning follows."""
     context = click.get_current_context(silent=True)
     if context is not None:
         context.meta[_TOLD] = True
 
 
 def warn_once() -> None:
-    """Warns of what is exposed among all that the running command has met, if nothing was told yet."""
+    """Warn about exposed files among all that the running command has read, unless they were reported already."""
     context = click.get_current_context(silent=True)
     if context is None or context.meta.get(_TOLD):
         return
     try:
         exposures = {found.path: found for found in _exposures(context)}
     except UsageError as error:
-        # Of the configuration: it says whom to trust.
+        # The configuration, which names the trusted users, is invalid.
         mark_told()
         note(str(error))
         return
@@ -56,14 +56,14 @@ def _exposures(context: click.Context) -> Iterator[Exposure]:
     for store, sessions in context.meta.get(_MET, {}).values():
         for session in sessions or (None,):
             yield from _custody(store, session)
-        # What was opened on the way: logs of a list, blobs, the logs that a fork reads through.
+        # Files opened on the way: logs of a list, blobs, parents of forks.
         folder = getattr(store, "folder", None)
         if isinstance(folder, Folder):
             yield from folder.custody.exposed_so_far()
 
 
 def _custody(store: Store, session: str | None) -> tuple[Exposure, ...]:
-    """What is exposed; nothing where it cannot be looked at, since the reading itself reports that."""
+    """Return the exposed files; empty if they cannot be examined, because the reading itself reports that."""
     try:
         return store.custody(session)
     except UsageError:

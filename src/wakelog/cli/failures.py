@@ -1,8 +1,8 @@
-"""What a command line says when something goes wrong: one line, what happened, what to do, and a code.
+"""Errors and exit codes of the command line: one line with what failed and what to do, and a code.
 
 Exit codes, the first that applies: 130 interrupted, 2 usage, 3 not found, 5 conflict, lease lost or store busy, 7
 refused because of who owns or may write to a file, 1 failed, 6 needs a person, 4 damaged (the output is still given),
-0. Whatever a user can do, a traceback is never the answer; `WAKELOG_TRACEBACK=1` asks for one.
+0. No user action prints a traceback, unless `WAKELOG_TRACEBACK=1` is set.
 """
 
 import os
@@ -17,7 +17,7 @@ from wakelog.cli.safe import json_line, visible
 from wakelog.errors import Conflict, NotFound, StoreBusy, Untrusted, UsageError, WakelogError
 
 if TYPE_CHECKING:
-    # Help and usage errors read no log: they should not wait for the log room to be loaded.
+    # Help and usage errors read no log, so they do not load the `log` package.
     from wakelog.log.lines import Damage
 
 INTERRUPTED = 130
@@ -28,14 +28,14 @@ UNTRUSTED = 7
 FAILED = 1
 NEEDS_ATTENTION = 6
 DAMAGED = 4
-# What a shell reports for a process that SIGPIPE ended.
+# The code a shell reports for a process that SIGPIPE ended.
 PIPE_CLOSED = 141
 
 _DAMAGE_SHOWN = 5
 
 
 def exit_code(error: BaseException) -> int:
-    """The exit code that an exception stands for."""
+    """Return the exit code of an exception."""
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return INTERRUPTED
     if isinstance(error, click.UsageError | UsageError):
@@ -48,7 +48,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def report(error: BaseException, *, as_json: bool) -> int:
-    """Says on stderr what went wrong; gives the exit code."""
+    """Print an error on stderr and return its exit code."""
     code = exit_code(error)
     if code == INTERRUPTED:
         return code
@@ -64,7 +64,7 @@ def report(error: BaseException, *, as_json: bool) -> int:
 
 
 def _words(error: BaseException) -> tuple[str, str, str]:
-    """The kind, the message and the hint of an exception."""
+    """Return the kind, the message and the hint of an exception."""
     if isinstance(error, WakelogError):
         return error.kind, error.message, error.hint
     if isinstance(error, click.UsageError):
@@ -83,14 +83,14 @@ def _words(error: BaseException) -> tuple[str, str, str]:
 
 
 def note(text: str) -> None:
-    """Says something on stderr, on one line."""
+    """Print one line on stderr."""
     _write(f"wakelog: {visible(text)}\n")
 
 
 def note_damage(
     session: str, damage: "Sequence[Damage]", *, brief: bool = False, rest: str = "the rest is served"
 ) -> None:
-    """Says on stderr what could not be read; where, unless it is to be brief. `rest`: what became of the log."""
+    """Report damage on stderr, with its places unless `brief`. `rest` says what became of the other entries."""
     for hurt in () if brief else damage[:_DAMAGE_SHOWN]:
         where = f"line {hurt.line}, byte {hurt.offset}" if hurt.line else f"byte {hurt.offset}"
         note(f"{hurt.session or session}: {where}: {hurt.reason}")
@@ -100,14 +100,14 @@ def note_damage(
 
 
 def note_written(session: str, damage: "Sequence[Damage]") -> None:
-    """Says on stderr, after something was appended, what the log was found to be like before."""
+    """Report on stderr, after an append, the damage that was found before it."""
     if any(hurt.kind == "torn" for hurt in damage):
         note(f"{session} ended in a cut line that was never acknowledged; that is noted now")
     note_damage(session, [hurt for hurt in damage if hurt.kind != "torn"], brief=True)
 
 
 def stop_if_damaged(session: str, damage: "Sequence[Damage]") -> None:
-    """Ends a command that read a damaged session: its output was given, its exit code says so."""
+    """Report damage and exit with `DAMAGED`, after the output was given; return if there is none."""
     note_damage(session, damage)
     if damage:
         raise click.exceptions.Exit(DAMAGED)
@@ -118,5 +118,5 @@ def _write(text: str) -> None:
         sys.stderr.write(text)
         sys.stderr.flush()
     except (OSError, ValueError):
-        # Nobody can be told that nobody can be told.
+        # stderr cannot be written, so there is no way to report that.
         return

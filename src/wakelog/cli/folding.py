@@ -1,4 +1,4 @@
-"""`compact` without a summary: the session's own model is asked for one, and what came of it is said."""
+"""`compact` without a summary: the session's own model writes it, and the result is reported."""
 
 import asyncio
 
@@ -11,7 +11,10 @@ from wakelog.session import Session
 
 
 def folded(session: Session, keep: str | None, instructions: str) -> Entry:
-    """The compaction, or the request for one; a failure where there is nothing to fold, or the summary was no use."""
+    """Return the compaction, or the queued request for one if the session is being run.
+
+    `WakelogError` if there is nothing to compact or the summary was not usable.
+    """
     done = asyncio.run(compact_now(world_for(session.store), session.name, keep=keep, instructions=instructions))
     if done.entry is None:
         raise WakelogError(f"{session.name} was not folded: {done.why_not}")

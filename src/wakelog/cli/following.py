@@ -1,8 +1,8 @@
-"""Following a session: its entries as they are appended, and the text of replies and tools as it streams.
+"""Follow a session: print its entries as they are appended, and the text of replies and tools as it streams.
 
-Everything is read from the store, so it makes no difference which process runs the session. `Store.follow` waits for
-news; nothing here polls. Text that streams stands in a journal (`journals.py`): it is printed once, and when its entry
-comes only what was not printed yet follows.
+Everything is read from the store, so any process may run the session. `Store.follow` waits for news; nothing here
+polls. Streamed text is read from a journal (`journals.py`) and printed once; when its entry arrives, only what was not
+printed yet follows.
 """
 
 import hashlib
@@ -33,21 +33,21 @@ from wakelog.reading import Log, read_active
 
 _WAIT_S = 1.0
 _INDENT = 5
-# The annotations that a transcript shows: the others are for those who look at a log entry by entry.
+# The annotations that a transcript shows; `tail` shows the others too.
 _SHOWN_ANNOTATIONS = (Queued, Head, Attention, AttentionResolved)
 
 LinesOf = Callable[[Entry, bool], Iterable[str]]
-"""The lines of an entry; the flag says that the text of a reply was printed while it streamed."""
+"""Returns the lines of an entry; the flag says that the text of a reply was printed while it streamed."""
 
 
 def follow_log(asked: Asked, address: Address, *, next_seq: int, damage: Sequence[Damage]) -> None:
-    """Prints every entry of a log and the text that streams, until the process is interrupted (`tail -f`)."""
+    """Print every entry of a log and the text that streams, until the process is interrupted (`tail -f`)."""
     seen = look(asked.color)
     _Following(asked, address, lambda entry, told: entry_lines(seen, entry, told=told)).run(next_seq, damage)
 
 
 def follow_transcript(asked: Asked, address: Address, log: Log, *, full: bool | None) -> None:
-    """Prints what is said and done at the head of a session from here on (`show --follow`)."""
+    """Print new entries at the head of a session, until the process is interrupted (`show --follow`)."""
     seen, tree = look(asked.color), log.tree
 
     def lines_of(entry: Entry, told: bool) -> Iterable[str]:  # noqa: FBT001 - see `LinesOf`
@@ -62,10 +62,10 @@ def follow_transcript(asked: Asked, address: Address, log: Log, *, full: bool | 
 
 
 def entry_lines(seen: Look, entry: Entry, *, told: bool = False, full: bool | None = None) -> Iterator[str]:
-    """An entry as a transcript shows it, without the text of a reply that was `told`; an annotation on one line."""
+    """Yield an entry as a transcript shows it, without a reply's text if it was `told`; an annotation on one line."""
     if entry.is_node:
         dress = dressed(seen, now_ms(), {entry.id: str(entry.seq)}, full=full)
-        # What came of a call stands in an entry of its own here: a call by itself is neither open nor settled.
+        # Here a tool call and its result are separate entries, so the call alone is neither open nor completed.
         rows = [
             msgspec.structs.replace(row, status="") if row.kind == "call" else row
             for row in transcript(Branch((entry,)))
@@ -78,26 +78,26 @@ def entry_lines(seen: Look, entry: Entry, *, told: bool = False, full: bool | No
 
 
 class _Printed:
-    """How much of a journal's text was printed, and a digest of it: the text itself may be of any length."""
+    """How much of a journal's text was printed, and its digest: the text itself may be of any length."""
 
     def __init__(self) -> None:
         self.chars = 0
         self._digest = hashlib.sha256()
 
     def add(self, text: str) -> None:
-        """Notes the next piece."""
+        """Add the next printed piece."""
         self.chars += len(text)
         self._digest.update(text.encode(errors="backslashreplace"))
 
     def is_all_of(self, text: str) -> bool:
-        """Whether exactly this text was printed."""
+        """Return whether exactly this text was printed."""
         whole = _Printed()
         whole.add(text)
         return self.chars > 0 and whole._digest.digest() == self._digest.digest()
 
 
 class _Following:
-    """One session that is followed: where in its log and its journals the output stands."""
+    """A followed session, with the position of the output in its log and journals."""
 
     def __init__(self, asked: Asked, address: Address, lines_of: LinesOf) -> None:
         self._asked = asked
@@ -109,7 +109,7 @@ class _Following:
         self._open = ""
 
     def run(self, next_seq: int, damage: Sequence[Damage]) -> None:
-        """Prints what is new, until the process is interrupted. Warnings come first: there may be no end."""
+        """Print what is new, until the process is interrupted. Warnings come first, because there may be no end."""
         warn_once()
         store, name = self._address.store, self._address.name
         note_damage(self._address.ref, damage)
@@ -124,12 +124,12 @@ class _Following:
             note_damage(self._address.ref, [hurt for hurt in fresh.damage if hurt.offset not in told])
             told |= {hurt.offset for hurt in fresh.damage}
             if news.lines and fresh.next_seq == next_seq:
-                # A torn tail is news for as long as it stands there: once told, it is not asked about at once.
+                # A torn tail is returned by every `follow`; after it was reported, wait before asking again.
                 time.sleep(_WAIT_S)
             next_seq = fresh.next_seq
 
     def _skip_journals_that_are_over(self) -> None:
-        """A journal whose text is in the log already, and was not removed yet, is not printed."""
+        """Mark journals that are not yet removed but have their text in the log as read."""
         store, name = self._address.store, self._address.name
         journals = store.journals(name)
         if not journals:
@@ -156,13 +156,13 @@ class _Following:
             put_text(line for entry, was_told in told for line in self._lines_of(entry, was_told))
 
     def _was_told(self, entry: Entry) -> bool:
-        """Whether all the text of a reply was printed while it streamed; what was printed of it is forgotten."""
+        """Return whether a reply's whole text was printed while it streamed; forget what was printed of it."""
         match entry.value:
             case Message(message=Reply() as reply):
                 printed = self._printed.pop(entry.id, None)
                 return printed is not None and printed.is_all_of(reply.text)
             case Partial(reply_id=reply_id) | Resumed(reply_id=reply_id):
-                # Its journal is over: what streams next begins anew.
+                # This journal is over; the next text of the reply begins a new one.
                 self._printed.pop(reply_id, None)
         return False
 
@@ -209,7 +209,7 @@ class _Following:
         return f"{' ' * (_INDENT - 1)}{seen.paint('warn', f'{speaker}, {how}')}"
 
     def _close(self, *, interrupted: bool = False) -> None:
-        """Ends the text that is open."""
+        """End the text that is being printed."""
         if not self._open:
             return
         self._open = ""

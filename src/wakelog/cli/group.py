@@ -1,4 +1,4 @@
-"""The command `wakelog` itself: finds a command by its name, and turns whatever it raises into an exit code."""
+"""The click group `wakelog`: finds commands by name, and turns exceptions into exit codes."""
 
 import os
 import sys
@@ -29,7 +29,7 @@ log file; an entry by its number, its id, a unique beginning of it, or its label
 """
 
 
-# What other programs call it. Nothing is ever deleted here, so whoever wants that is shown the way to put it away.
+# Names that other programs use. wakelog deletes nothing, so `rm` and `delete` suggest `archive`.
 _MEANT = {
     **dict.fromkeys(("rm", "delete", "remove"), "archive"),
     **dict.fromkeys(("view", "cat", "open", "inspect", "info"), "show"),
@@ -54,14 +54,14 @@ _MEANT = {
 
 
 class Commands(click.Group):
-    """The commands by name. None is loaded before it is asked for."""
+    """The commands by name. Each is loaded on demand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Every command, in the order of the help."""
+        """Return every command name, in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """The command of a name or of its alias."""
+        """Return the command of a name or alias; None if there is none."""
         name = ALIASES.get(cmd_name, cmd_name)
         if name not in COMMANDS:
             return None
@@ -71,7 +71,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that was typed; for a word that is none, the ones that look like it."""
+        """Return the typed command. `click.UsageError` with suggestions if there is none of that name."""
         word = args[0]
         if word.startswith("-") or self.get_command(ctx, word) is not None:
             return super().resolve_command(ctx, args)
@@ -82,7 +82,7 @@ class Commands(click.Group):
         raise click.UsageError(f"there is no command {word!r}{meant}", ctx)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Examples first, then the commands under their headings."""
+        """Write the examples, then the commands under their headings, then the options."""
         formatter.write(f"{_ABOUT}\n\nExamples:\n{_EXAMPLES}\n")
         for section, commands in SECTIONS.items():
             with formatter.section(section):
@@ -91,25 +91,25 @@ class Commands(click.Group):
         formatter.write(f"\n{_SESSIONS}\n`wakelog COMMAND --help` begins with examples of that command.\n")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options alone: the commands stand before them."""
+        """Write the options only; `format_help` writes the commands before them."""
         rows = [row for param in self.get_params(ctx) if (row := param.get_help_record(ctx)) is not None]
         with formatter.section("Options"):
             formatter.write_dl(rows)
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **__: Any) -> Any:
-        """Runs a command line and exits with its code."""
+        """Run a command line and exit with its code."""
         sys.exit(run(list(sys.argv[1:] if args is None else args)))
 
     def answer(self, args: list[str]) -> int:
-        """Runs a command line; raises what went wrong."""
+        """Run a command line and return its code; exceptions are not caught."""
         code = super().main(args, prog_name="wakelog", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
 
 
 def run(args: list[str]) -> int:
-    """Runs a command line: the answer, or one line that says why there is none."""
-    # A terminal that cannot show a sign gets its number; an answer never stops at a character.
+    """Run a command line and return its code; an exception becomes one line on stderr."""
+    # Characters that the terminal's encoding lacks are escaped, so that output never fails on one.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -129,7 +129,7 @@ def _wants_json(args: list[str]) -> bool:
 
 
 def _let_go_of_stdout() -> None:
-    """Whoever read our output has left: what is still buffered must not be written at exit."""
+    """Redirect stdout to /dev/null, so that buffered output is not written to the closed pipe at exit."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):

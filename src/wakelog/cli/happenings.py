@@ -1,7 +1,7 @@
-"""What happens in a session while it is run, as it happens: every new entry of it and of its sub-agents.
+"""Watch a running session: report every new entry of it and of its sub-agents.
 
-Read from the log and nothing else, so that what other processes say to the session is heard too. Whoever
-shows replies asks to be brought up to date first: an entry is then told before the text that follows it.
+Entries are read from the log only, so that those of other processes are reported too. A channel that displays replies
+calls `catch_up` first: an entry is then reported before the text that follows it.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ Hear = Callable[[str, Entry], None]
 
 
 class Happenings:
-    """The new entries of one run, told in the order of each log."""
+    """Reports the new entries of one run, each log in its order."""
 
     def __init__(self, store: Store, name: str, after: int, hear: Hear) -> None:
         self._store = store
@@ -29,7 +29,7 @@ class Happenings:
         self._seen: dict[str, int] = {name: after}
 
     def catch_up(self) -> None:
-        """Tells everything that has happened since: of several sessions in the order of time."""
+        """Report all entries since the last call; those of several sessions sorted by timestamp."""
         fresh: list[tuple[str, Entry]] = []
         read: set[str] = set()
         while left := [session for session in self._seen if session not in read]:
@@ -39,7 +39,7 @@ class Happenings:
             self._hear(session, entry)
 
     async def watch(self) -> None:
-        """Tells everything as it happens, until it is stopped."""
+        """Report entries as they are appended, until cancelled. Reads the logs every `_LOOK_S` seconds."""
         while True:
             self.catch_up()
             await asyncio.sleep(_LOOK_S)
@@ -49,7 +49,7 @@ class Happenings:
         try:
             lines = list(self._store.load(session, after=after))
         except NotFound:
-            # A sub-agent is named before it exists.
+            # A sub-agent's name is logged before its session exists.
             return []
         entries = Reader(next_seq=after + 1).feed_all(lines)
         for entry in entries:
@@ -60,9 +60,9 @@ class Happenings:
 
 
 class Informed:
-    """A channel that tells what has happened before it shows what was said next.
+    """A channel wrapper that reports new entries before it shows the next reply.
 
-    When the reader of the output has left, the reply under way is still finished; before another one, the command ends.
+    When the reader of the output has closed it, the current reply is finished; the next `begin` ends the command.
     """
 
     def __init__(self, channel: Channel, happenings: Happenings) -> None:
@@ -85,7 +85,7 @@ class Informed:
             await self._channel.delta(reply_id, offset, text)
 
     async def reset(self, reply_id: str) -> None:
-        """See `ports.Channel`. Here the line that is open is finished before anything else is told."""
+        """See `ports.Channel`. The open line is finished before entries are reported."""
         with self._noticing():
             await self._channel.reset(reply_id)
             self._happenings.catch_up()
@@ -97,7 +97,7 @@ class Informed:
 
     @contextlib.contextmanager
     def _noticing(self) -> Iterator[None]:
-        """Notices that the reader is gone; to whoever delivers, the channel has failed."""
+        """Record that the reader is gone; raises `BrokenPipeError`, so that the delivery counts as failed."""
         try:
             yield
         except (BrokenPipeError, ReaderGone):

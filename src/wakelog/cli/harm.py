@@ -1,4 +1,4 @@
-"""What each kind of damage means, in words, and what to do about it. `doctor` says it; nothing here decides."""
+"""Texts about damage: the meaning of each kind and what to do about it, for `verify` and `doctor`."""
 
 from collections.abc import Iterator, Sequence
 
@@ -71,13 +71,13 @@ _LOOSE_ADVICE = "The next append seals them. If you did not add them by hand, fi
 
 
 def place(hurt: Damage) -> dict[str, object]:
-    """Where a damage is, and what it is; `session` where it is in the log of a session this one was forked from."""
+    """Return position, reason and kind of a damage; `session` is set if it is in the log of a parent of the fork."""
     inherited = {"session": hurt.session} if hurt.session else {}
     return {**inherited, "line": hurt.line, "offset": hurt.offset, "reason": hurt.reason, "kind": hurt.kind}
 
 
 def noted(scan: Scan) -> list[dict[str, object]]:
-    """Harm that the log itself knows of, and that is no news: cut appends, and what a salvaged copy says it lacks."""
+    """Return damage that the log itself records: torn appends, and places where a salvaged copy lacks lines."""
     torn = [
         {**place(hurt), "reason": "a cut line, noted by the append after it", "kind": "torn"} for hurt in scan.noted
     ]
@@ -94,7 +94,7 @@ def noted(scan: Scan) -> list[dict[str, object]]:
 
 
 def losing(loss: Loss) -> dict[str, object]:
-    """A blob that cannot be had, and what each entry that names it loses."""
+    """Return a blob that cannot be read, and what each entry that names it loses."""
     return {
         "kind": loss.kind,
         "digest": loss.digest,
@@ -109,7 +109,7 @@ def _entries(loss: Loss) -> list[dict[str, object]]:
 
 
 def find_harm(damage: Sequence[Damage], proof: Proof, losses: Sequence[Loss]) -> Iterator[dict[str, object]]:
-    """Everything that is wrong with a log, each thing once: where, what, what it means, what to do."""
+    """Yield each problem of a log once: position, reason, meaning and advice."""
     for hurt in damage:
         yield {**place(hurt), "size": hurt.size, **_told(_MEANINGS[hurt.kind], _ADVICE[hurt.kind])}
     hurt_lines = {hurt.line for hurt in damage if not hurt.session}

@@ -1,4 +1,4 @@
-"""Pieces of journals while a session is followed: each once, and none of a reply that an entry has ended meanwhile."""
+"""Journal pieces of a followed session: each once, and none of a reply that an entry has ended meanwhile."""
 
 from collections.abc import Sequence
 
@@ -18,23 +18,23 @@ class Streamed(msgspec.Struct, frozen=True):
 
 
 class JournalPieces:
-    """How many pieces of each journal were taken; `had` is what `Store.follow` wants to know."""
+    """The number of pieces taken from each journal; `had` is the `pieces` argument of `Store.follow`."""
 
     def __init__(self) -> None:
         self.had: dict[str, int] = {}
         self._complete: set[str] = set()
 
     def take(self, news: News, entries: Sequence[Entry]) -> list[Streamed]:
-        """The pieces that are new; `entries` are those that came in the same news."""
+        """Return the new pieces; `entries` are those of the same `news`."""
         stale = set(filter(None, map(_journal_of, entries)))
         for reply_id in stale:
             self.had.pop(reply_id, None)
-        # The journal of a complete reply stands for a moment longer: nothing in it is new.
+        # The journal of a complete reply still exists for a moment; nothing in it is new.
         self._complete |= {entry.id for entry in entries if isinstance(entry.value, Message)}
         found: list[Streamed] = []
         for piece in news.pieces:
             if piece.reply_id in stale:
-                # Of the journal before or of the new one: nobody can say. It is asked for again from its beginning.
+                # The piece may be of the old journal or of the new one. The journal is read again from its start.
                 continue
             self.had[piece.reply_id] = piece.offset + 1
             delta = delta_of(piece.raw)
@@ -44,7 +44,7 @@ class JournalPieces:
 
 
 def _journal_of(entry: Entry) -> str:
-    """The reply whose journal is over, or begun anew, with an entry; empty for what ends none."""
+    """Return the id of the reply whose journal ends or begins again with this entry; empty if there is none."""
     match entry.value:
         case Partial(reply_id=reply_id) | Resumed(reply_id=reply_id):
             return reply_id

@@ -1,8 +1,8 @@
-"""Keys that a program prints: it is run once in a process, and once more when what it printed was refused.
+"""Cache for keys that a key command prints: it runs once per process, and again after its key was refused.
 
-A password manager may ask a person each time, and an agent asks its model hundreds of times in a turn: so a key is
-kept, in this process alone, for as long as it is accepted. Many keys expire within the hour: so one that was kept and
-is refused is worth another try, with a fresh one; a fresh one that is refused is not.
+A password manager may ask a person each time, and a turn may make hundreds of model calls; so a key is cached, in this
+process only, while it is accepted. Many keys expire within an hour; so a cached key that is refused is worth one retry
+with a fresh one. A fresh key that is refused is not retried.
 """
 
 import contextlib
@@ -20,18 +20,18 @@ from wakelog.runtime.checks import check_askable
 
 
 class KeptKeys:
-    """Keys by the words of the program that printed them. One is run at a time: two would ask one person at once."""
+    """Cached keys by key command. One command runs at a time, because two would prompt the same person at once."""
 
     def __init__(self) -> None:
         self._keys: dict[tuple[str, ...], str | None] = {}
         self._turn = threading.Lock()
 
     def has(self, words: Sequence[str]) -> bool:
-        """Whether a key is kept."""
+        """Return whether a key is cached."""
         return tuple(words) in self._keys
 
     def get(self, words: Sequence[str], look_up: Callable[[], str | None]) -> str | None:
-        """The key that is kept, or that is looked up now. Whoever has one does not wait for somebody else's."""
+        """Return the cached key, or the result of `look_up`. A cached key is returned without waiting for the lock."""
         if self.has(words):
             return self._keys[tuple(words)]
         with self._turn:
@@ -40,19 +40,19 @@ class KeptKeys:
             return self._keys[tuple(words)]
 
     def forget(self, words: Sequence[str]) -> None:
-        """Whoever asks next gets a fresh one."""
+        """Remove the cached key; the next `get` looks it up again."""
         self._keys.pop(tuple(words), None)
 
 
 KEPT = KeptKeys()
-"""Those of this process."""
+"""The cache of this process."""
 
 
 class ByCommand:
-    """A provider whose key a program prints. See `ports.Provider`.
+    """A provider with a key that a key command prints. See `ports.Provider`.
 
-    `keyless` is the provider as it is known without a key, `open_it` opens it with one. A key that is yet to be printed
-    is waited for in a thread: the program may ask a person, and everybody else in the loop goes on meanwhile.
+    `keyless` is the provider opened without a key, `open_it` opens it with one. A key that is not cached yet is looked
+    up in a daemon thread: the command may ask a person, and the event loop is not blocked.
     """
 
     def __init__(self, keyless: Provider, words: Sequence[str], open_it: Callable[[], Provider]) -> None:
@@ -63,12 +63,12 @@ class ByCommand:
         self._open = open_it
 
     def check(self, model: str, params: Mapping[str, Any]) -> None:
-        """See `ports.CheckedProvider`. Without a key at hand nothing can be checked: the program is not run for it."""
+        """See `ports.CheckedProvider`. Without a cached key nothing is checked; the key command is not run for it."""
         if KEPT.has(self._words):
             check_askable(lambda _, __: self._open(), self.name, model, params)
 
     def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """See `ports.Provider`. With a key at hand, what cannot be asked at all is said at once."""
+        """See `ports.Provider`. With a cached key, an impossible request raises at once."""
         if KEPT.has(self._words):
             return self._watched(self._open().stream(request), was_kept=True)
         return self._in_time(request)
@@ -78,7 +78,7 @@ class ByCommand:
             opened = await behind(self._open)
             asked = opened.stream(request)
         except UsageError as error:
-            # With a key at hand it is the request that is at fault.
+            # If a key is cached, the request is at fault, not the key.
             kind = "bad_request" if KEPT.has(self._words) else "auth"
             yield Faulted(kind, "; ".join(filter(None, (error.message, error.hint))), retryable=False)
             return
@@ -95,6 +95,6 @@ class ByCommand:
                 else:
                     yield delta
         finally:
-            # Whoever hangs up here hangs up there.
+            # Closing this generator closes the provider's.
             if isinstance(reply, AsyncGenerator):
                 await reply.aclose()

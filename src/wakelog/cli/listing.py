@@ -1,8 +1,8 @@
-"""Commands over all sessions: `ls`, `search`. Both answer from the catalog and open no log.
+"""Commands `ls` and `search` over all sessions. Both answer from the catalog and open no log.
 
-Whether a session is being run is not in any log: it is asked of the store for the rows that are shown,
-and only where a log says that somebody attached. Where there is more than is shown, stderr says how to see it: people
-get a number to type, programs the cursor.
+No log records whether a session is being run now: the store is asked for the rows that are shown, and only where the
+log records an attached worker. If more rows exist than are shown, stderr says how to get them: a `--limit` for people,
+the command with the cursor for programs.
 """
 
 import os
@@ -29,7 +29,7 @@ from wakelog.stores.catalog.query import with_folders
 
 _SHOWN_ON_TERMINAL = 30
 _TIMES = 10
-# Of how many sessions the journals are searched, the last changed first.
+# Number of sessions with journals to search, the last changed first.
 _JOURNALS_OF = 1_000
 _STATES = {
     "running": "mark",
@@ -41,7 +41,7 @@ _STATES = {
     "inaccessible": "bad",
     "unknown": "bad",
 }
-# In these states a session may not be run, or its log cannot say whether it is.
+# In these states a session is not run, or its log cannot say whether it is.
 _SETTLED = ("terminated", "damaged", "inaccessible", "unknown")
 
 # ── ls ───────────────────────────────────────────────────────────────────────────────────────────
@@ -100,25 +100,25 @@ def ls(
 
 
 def _larger(shown: int, more: int) -> str:
-    """How people see more of a list: all of it, or, where that is a lot, ten times as much."""
+    """Return the `--limit` that shows more: all rows, or ten times as many if all are more than that."""
     all_of_it, a_lot = shown + more, shown * _TIMES
     return f"`--limit {all_of_it}` shows all" if all_of_it <= a_lot else f"`--limit {a_lot}` shows more"
 
 
 def _next_page(command: str, options: Mapping[str, object], cursor: str, query: Sequence[str] = ()) -> str:
-    """What a program types for the page behind a cursor. The store is not named: its URL may hold a password."""
+    """Return the command for the page after a cursor. The store is not named: its URL may contain a password."""
     words = ["wakelog", command]
     for name, value in {**options, "json": True, "after": cursor}.items():
         if value is not None and value is not False:
             words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
-    # What is left out begins with a minus, and would be taken for an option.
+    # An excluded term begins with a minus and would be parsed as an option.
     words += ["--"] if any(word.startswith("-") for word in query) else []
     joined: str = load("shlex").join([*words, *query])
     return joined
 
 
 def _with_state(store: Store, row: SessionRow) -> SessionRow:
-    """A row with what only the store knows: that somebody runs the session."""
+    """Return the row with the state `running` if a process holds the session's lease."""
     if not row.attached or row.state in _SETTLED or store.held(row.name) is None:
         return row
     return msgspec.structs.replace(row, state="running")
@@ -150,7 +150,7 @@ def _cells(row: SessionRow, now: int) -> list[Cell]:
 
 
 def _say_the_rest(place: Place, rows: Sequence[SessionRow], filters: dict[str, Any], after: str | None) -> None:
-    """What the list does not show, on stderr: that there is nothing, that something is damaged."""
+    """Report on stderr why the list is empty, and which sessions are damaged or unreadable."""
     if not rows and after is not None:
         note("nothing behind that")
     elif not rows:
@@ -174,7 +174,7 @@ def _note_damaged(names: Iterable[str]) -> None:
 
 
 def note_unread(catalog: Catalog) -> None:
-    """Says on stderr which sessions could not be read or summarised: what is listed or found is without them."""
+    """Report on stderr the sessions that could not be read or summarised, and so are missing from the results."""
     _note_inaccessible(catalog.inaccessible())
     failed = catalog.unsummarised()
     if failed:
@@ -218,7 +218,7 @@ def search(asked: Asked, query: tuple[str, ...], limit: int, after: str | None, 
     place = Place(asked.store_url)
     wanted = with_folders(words, _whole)
     found = place.catalog.search(wanted, limit=limit + 1, after=after)
-    # What is being written, or was interrupted, is in no index: it stands on the first page, beside its hits.
+    # Unfinished text in journals is in no index; its matches are on the first page, before the indexed ones.
     live = _in_journals(place, wanted, limit) if after is None else []
     hits = [*live, *found[:limit]]
     if names:
@@ -236,26 +236,26 @@ def search(asked: Asked, query: tuple[str, ...], limit: int, after: str | None, 
 
 
 def _in_journals(place: Place, query: str, limit: int) -> list[Hit]:
-    """Matches in replies and tool output that are in no log yet, of the sessions that were changed last."""
+    """Return matches in replies and tool output that are in no log yet, of the sessions that changed last."""
     rows = place.catalog.rows(limit=_JOURNALS_OF, archived=None)
     found: list[Hit] = load("wakelog.journals").search_journals(place.store, rows, query, limit=limit)
     return found
 
 
 def _more_hits(asked: Asked, query: Sequence[str], options: Mapping[str, int], last: Hit) -> str:
-    """That there are more than were asked for. How many is not known: nobody counts what is not shown."""
+    """Return the note that more hits exist. Their number is not known: hits that are not shown are not counted."""
     if asked.json:
         return f"there is more; `{_next_page('search', options, last.cursor, query)}` shows the next"
     return f"more than {plural(options['limit'], 'hit')}; `--limit {options['limit'] * _TIMES}` shows more"
 
 
 def _whole(folder: str) -> str:
-    """A folder as sessions name theirs. A shell leaves `~` as it is behind a colon."""
+    """Return a folder as an absolute path, as sessions store it. A shell does not expand `~` after a colon."""
     return os.path.abspath(os.path.expanduser(folder))
 
 
 def _hit_lines(seen: Look, hits: Sequence[Hit]) -> Iterator[str]:
-    """Hits with those of the same session, in the order of its best."""
+    """Yield hits grouped by session, the groups in the order of their best hit."""
     now = now_ms()
     for name in dict.fromkeys(hit.name for hit in hits):
         for hit in hits:
@@ -273,7 +273,7 @@ def _hit(seen: Look, hit: Hit, now: int) -> Iterator[str]:
 
 
 def _marked(seen: Look, line: str) -> str:
-    """What matched in bold where there are colours; else the marks stay."""
+    """Return a line with its matches highlighted; without colours the « » marks stay."""
     if not seen.colour:
         return line
     head, *rest = line.split("«")

@@ -1,4 +1,4 @@
-"""The limit on the wait for a lock of another process, and the line on stderr that tells the user about a long wait."""
+"""Limit on waiting for another process's lock, and a note on stderr about a long wait."""
 
 import math
 import os
@@ -12,7 +12,7 @@ _LONGEST_S = 24 * 60 * 60
 
 
 def lock_wait() -> LockWait:
-    """The limit from `WAKELOG_LOCK_TIMEOUT`, in seconds, or the default; long waits are told on stderr."""
+    """Return the limit from `WAKELOG_LOCK_TIMEOUT`, in seconds, or the default; long waits are noted on stderr."""
     timeout_s = _timeout_s()
 
     def tell(waiting: Waiting) -> None:

@@ -1,4 +1,4 @@
-"""Commands that say something about a session or an entry: `rename`, `label`, `archive`. Each is one new entry."""
+"""Commands `rename`, `label` and `archive`: metadata of a session or an entry. Each appends one entry."""
 
 import click
 

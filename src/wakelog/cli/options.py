@@ -1,7 +1,7 @@
-"""What commands have in common: the shared options, the shape of their help, and what was asked for.
+"""Shared options of all commands, the layout of their help, and the `command` decorator.
 
-An option stands on `wakelog` and on each command alike, since people write it in either place; the one
-nearer to the command wins. Commands get one `Asked` and never look at options of another command.
+A shared option is accepted on `wakelog` and on each command, because users write it in either place; the one nearer to
+the command wins. Each command gets one `Asked` and does not read options of other commands.
 """
 
 import sys
@@ -18,7 +18,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class Asked(msgspec.Struct):
-    """What the shared options say."""
+    """Values of the shared options."""
 
     store_url: str | None = None
     color: str = "auto"
@@ -27,7 +27,7 @@ class Asked(msgspec.Struct):
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    """Keeps the value of a shared option; one that was not given leaves what is there."""
+    """Store the value of a shared option in `Asked`; an option that was not given changes nothing."""
     asked = ctx.ensure_object(Asked)
     if value is not None:
         setattr(asked, str(param.name), value)
@@ -55,14 +55,14 @@ def _show_help(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         ctx.exit()
 
 
-# The option that click would make looks for translations on disk at every start.
+# The help option that click creates looks for translations on disk at every start.
 HELP = click.Option(
     ["-h", "--help"], is_flag=True, is_eager=True, expose_value=False, callback=_show_help, help="Show this help."
 )
 
 
 class Command(click.Command):
-    """A command whose help begins with examples."""
+    """A command with a help text that begins with examples."""
 
     def __init__(self, *args: Any, examples: str = "", shared: tuple[click.Option, ...] = (), **more: Any) -> None:
         super().__init__(*args, **{**more, "add_help_option": False})
@@ -70,7 +70,7 @@ class Command(click.Command):
         self.params += [*shared, STORE, COLOR, HELP]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Words that cannot be understood are told by the command they were said to."""
+        """Parse the arguments; a usage error gets this command's context, so that the hint names the command."""
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
@@ -78,7 +78,7 @@ class Command(click.Command):
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command; then warns of files that other users own or may write to, unless that was its error."""
+        """Run the command; then warn of files that other users own or may write to, unless that was its error."""
         try:
             answer = super().invoke(ctx)
         except (Untrusted, UsageError):
@@ -90,7 +90,7 @@ class Command(click.Command):
         return answer
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Examples, usage, what it does, options."""
+        """Write examples, usage, description and options."""
         with formatter.section("Examples"):
             for line in self.examples.strip().splitlines():
                 formatter.write(f"  {line.strip()}\n")
@@ -99,7 +99,7 @@ class Command(click.Command):
 
 
 def _warn_of_exposed() -> None:
-    # A command that met no store has not loaded it.
+    # If no store was opened, the module is not loaded and there is nothing to warn about.
     exposed = sys.modules.get("wakelog.cli.exposed")
     if exposed is not None:
         exposed.warn_once()
@@ -108,7 +108,7 @@ def _warn_of_exposed() -> None:
 def command(
     name: str, *, examples: str, json: bool = True, paged: bool = False
 ) -> Callable[[Callable[..., Any]], Command]:
-    """Makes a command of a function that takes `Asked` and its own options."""
+    """Return a decorator that makes a command of a function with `Asked` and its own options as parameters."""
     shared = (*((JSON,) if json else ()), *((PAGER,) if paged else ()))
 
     def make(function: Callable[..., Any]) -> Command:
@@ -120,22 +120,22 @@ def command(
 
 
 def session_argument(function: _Function) -> _Function:
-    """The session a command is about."""
+    """Add the argument SESSION."""
     return click.argument("session", metavar="SESSION", shell_complete=_complete_session)(function)
 
 
 def maybe_session_argument(function: _Function) -> _Function:
-    """The session a command is about, which may also be about all of them."""
+    """Add the optional argument SESSION, for a command that may also apply to all sessions."""
     return click.argument("session", required=False, metavar="[SESSION]", shell_complete=_complete_session)(function)
 
 
 def sessions_argument(function: _Function) -> _Function:
-    """The sessions a command is about, which may also be about all of them."""
+    """Add the argument for any number of sessions, for a command that may also apply to all."""
     return click.argument("sessions", nargs=-1, metavar="[SESSION]...", shell_complete=_complete_session)(function)
 
 
 def session_option(function: _Function) -> _Function:
-    """The session a command goes on with, where it would begin one otherwise."""
+    """Add the option `--session`, for a command that begins a session without it."""
     return click.option(
         "-s",
         "--session",
@@ -146,7 +146,7 @@ def session_option(function: _Function) -> _Function:
 
 
 def at_option(function: _Function) -> _Function:
-    """The entry whose branch a command is about."""
+    """Add the option `--at` for the entry at the end of a branch."""
     return click.option("--at", metavar="ENTRY", help="The branch that ends at this entry. [default: the head]")(
         function
     )

@@ -1,8 +1,8 @@
-"""The way out: JSON lines, stored bytes and drawn lines to stdout, through a pager where one is wanted.
+"""Write JSON lines, stored bytes and drawn lines to stdout, optionally through a pager.
 
-Rule 1: output is written in large pieces: ten thousand entries are not ten thousand system calls.
-Rule 2: all of it is written, or an error is raised. An unbuffered stream may take a part of what it is
-given and say nothing, so nothing here relies on a single write.
+Rule 1: output is written in large pieces, so that ten thousand entries do not take ten thousand system calls.
+Rule 2: everything is written, or an error is raised. An unbuffered stream may accept only a part of its input without
+an error, so nothing here relies on a single write.
 """
 
 import os
@@ -17,40 +17,40 @@ _PIECE_CHARS = 64 * 1024
 
 
 class ReaderGone(BaseException):
-    """The reader of our output has closed the pipe: nothing is wrong, and the rest is not needed.
+    """The reader of stdout has closed the pipe; the rest of the output is not needed.
 
-    It ends the command, as Ctrl-C does. It is no failure of a channel, which would be tried again.
+    It ends the command, as Ctrl-C does. It is not a channel failure, which would be retried.
     """
 
 
 def put(text: str) -> None:
-    """One line of text."""
+    """Write one line of text."""
     put_bytes(_encoded(f"{text}\n"))
 
 
 def put_raw(text: str) -> None:
-    """Text that has been made visible, as it is: without an end of line."""
+    """Write text that was made visible before, without a line end."""
     put_bytes(_encoded(text))
 
 
 def put_text(lines: Iterable[str]) -> None:
-    """Many lines of text."""
+    """Write many lines of text."""
     for piece in _pieces(lines):
         put_bytes(_encoded(piece))
 
 
 def put_json(value: object) -> None:
-    """One line of JSON."""
+    """Write one line of JSON."""
     put_bytes(json_line(value))
 
 
 def put_lines(lines: Iterable[bytes]) -> None:
-    """Stored lines as they are, an LF behind each."""
+    """Write stored lines unchanged, each followed by LF."""
     put_bytes(b"".join(line + b"\n" for line in lines))
 
 
 def put_bytes(content: bytes) -> None:
-    """Bytes as they are."""
+    """Write bytes unchanged. `ReaderGone` if the pipe is closed."""
     view = memoryview(content)
     try:
         sys.stdout.flush()
@@ -62,12 +62,12 @@ def put_bytes(content: bytes) -> None:
 
 
 def _encoded(text: str) -> bytes:
-    """A sign that the stream cannot write comes out as its number."""
+    """Encode text for stdout; characters that its encoding lacks are escaped."""
     return text.encode(sys.stdout.encoding or "utf-8", "backslashreplace")
 
 
 def put_pages(asked: Asked, lines: Iterable[str]) -> None:
-    """Drawn lines, in a pager on a terminal."""
+    """Write drawn lines, through a pager on a terminal."""
     if not (asked.pager and _can_page() and load("wakelog.cli.pager").page(_pieces(lines))):
         put_text(lines)
 

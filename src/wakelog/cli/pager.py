@@ -1,7 +1,7 @@
-"""A pager for a terminal: `$WAKELOG_PAGER`, `$PAGER` or `less`, and plain output where none can be run.
+"""Pager for terminals: `$WAKELOG_PAGER`, `$PAGER` or `less`; plain output if none can be run.
 
-`less` is asked to keep colours, to leave short output alone and not to clear the screen. It gets text
-that `safe` has been over, so there is nothing in it that a pager would have to hold back.
+`less` keeps colours, exits at once on short output and does not clear the screen. Its input has passed through `safe`,
+so the pager does not have to filter it.
 """
 
 import contextlib
@@ -13,12 +13,12 @@ from collections.abc import Iterable
 
 
 def page(pieces: Iterable[str]) -> bool:
-    """Shows pieces of text one screen at a time. Where there is no pager nothing is taken, and the answer is no."""
+    """Show pieces of text in a pager. Return False, with nothing consumed, if there is no pager."""
     pager = _started()
     if pager is None or pager.stdin is None:
         return False
     try:
-        # The reader may leave early; then the rest is of no interest.
+        # The user may quit early; the rest is then dropped.
         with contextlib.suppress(BrokenPipeError), pager.stdin as feed:
             for piece in pieces:
                 feed.write(piece.encode(errors="backslashreplace"))
@@ -39,7 +39,7 @@ def _started() -> "subprocess.Popen[bytes] | None":
 
 
 def _wait(pager: "subprocess.Popen[bytes]") -> None:
-    """An interrupt is for the pager to handle: this process waits until it is gone."""
+    """Wait until the pager ends; it handles Ctrl-C itself."""
     while True:
         with contextlib.suppress(KeyboardInterrupt):
             pager.wait()

@@ -1,8 +1,8 @@
-"""Where sessions are: the store that was asked for, and the catalog of it.
+"""Location of sessions: the store a command uses, and its catalog.
 
-`--store`, else `WAKELOG_STORE`, else what is configured, else `wakelog/sessions` in the XDG data folder. The catalog is
-opened when a question needs it and brought up to date then. That of a store of files is an index in the cache; a
-database keeps its own. Either may be deleted at any time.
+`--store`, else `WAKELOG_STORE`, else the configured store, else `wakelog/sessions` in the XDG data folder. The catalog
+is opened on first use and brought up to date then. For a store of files it is an index in the cache folder; a database
+holds its own. Either may be deleted at any time.
 """
 
 import heapq
@@ -26,19 +26,19 @@ from wakelog.stores.retrying import with_retries
 
 _NAMES_COMPLETED = 200
 _PAGE = 20
-# How much is read into the index before a session is gone on with; `ls` and `search` read the rest.
+# Limit on bytes read into the index before continuing a session; `ls` and `search` read the rest.
 _READ_MAX_BYTES = 16 * 1024 * 1024
 _LOGIN = r"(?<=://).*@"
 _HIDDEN = r"([?&](?:password|direct)=)[^&]*"
 
 
 def store_url(given: str | None) -> str:
-    """The store a command is about."""
+    """Return the URL of the store a command uses."""
     return given or os.environ.get("WAKELOG_STORE") or _configured_store() or default_store()
 
 
 def _configured_store() -> str | None:
-    """The store that is configured: one's own file says it, or says which project may. Without one, nobody does."""
+    """Return the configured store: of the user's own file, or of a project that file trusts; else None."""
     if not is_configured(os.environ):
         return None
     found: str | None = load("wakelog.config.finding").configured_store(os.environ)
@@ -46,22 +46,22 @@ def _configured_store() -> str | None:
 
 
 def default_store() -> str:
-    """The folder that is used when nothing else is said."""
+    """Return the folder used when no store is named."""
     home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
     return os.path.join(home, "wakelog", "sessions")
 
 
 def shown_url(url: str) -> str:
-    """A store for people to see: its URL without what is secret in it."""
+    """Return a store's URL for display, without its secrets."""
     named = re.sub(_LOGIN, lambda found: f"{found[0].partition(':')[0].rstrip('@')}@", url)
     return re.sub(_HIDDEN, r"\1…", named)
 
 
 def opened_store(url: str) -> Store:
-    """The store of a URL, with the owners that the user's own configuration trusts.
+    """Open the store of a URL, with the owners that the user's own configuration trusts.
 
-    The configuration is read only where a file is not private. The command warns of such files at its end. Long waits
-    for a lock are told on stderr. A database rides out short outages, which are told there too; files have none.
+    The configuration is read only if a file is not private; the command warns of such files at its end. Long waits for
+    a lock are noted on stderr. A database store retries during short outages, which are noted there too.
     """
     store = open_store(url, trusted_owners=_trusted_owners, lock_wait=lock_wait())
     remember(store)
@@ -76,7 +76,7 @@ def _trusted_owners() -> tuple[str, ...]:
 
 
 class Place:
-    """One store and, when it is asked for, the catalog of it."""
+    """A store and its catalog, which is opened on first use."""
 
     def __init__(self, url: str | None) -> None:
         self.url = store_url(url)
@@ -85,18 +85,18 @@ class Place:
 
     @property
     def shown(self) -> str:
-        """The store for people to see."""
+        """Return the store's URL for display."""
         return shown_url(self.url)
 
     @property
     def index_path(self) -> str:
-        """Where the index of a store of files is; empty for a store that keeps its catalog itself."""
+        """Return the path of the index of a store of files; empty for a store with its own catalog."""
         path: str = "" if has_own_catalog(self.url) else load("wakelog.stores.catalog.index").index_path(self.url)
         return path
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog, up to date. Most commands name a session outright and never need it."""
+        """Return the up-to-date catalog. Commands that name a session by its full name do not need it."""
         if self._catalog is None:
             catalog = open_catalog(self.url, self.store, lock_wait=lock_wait())
             with watched("Reading sessions") as progress:
@@ -105,9 +105,9 @@ class Place:
         return self._catalog
 
     def recent(self, **filters: str) -> Iterator[SessionRow]:
-        """The sessions, the last changed first, without waiting for large logs that are not indexed yet.
+        """Yield sessions, the last changed first, without waiting for large logs that are not indexed yet.
 
-        Of those logs the first and the last lines are read instead. `filters` are those of `Catalog.rows`.
+        Of those logs only the first and the last lines are read. `filters` are those of `Catalog.rows`.
         """
         catalog, left = self._catalog, list[SessionRow]()
         if catalog is None:
@@ -126,7 +126,7 @@ def _is_of(row: SessionRow, filters: Mapping[str, str]) -> bool:
 
 
 def _by_age(row: SessionRow) -> tuple[int, str]:
-    """The order of rows in a catalog: the last changed first, then by name."""
+    """Return the sort key of catalog rows: the last changed first, then by name."""
     return -(parse_ms(row.updated) or 0), row.name
 
 
@@ -138,7 +138,7 @@ def _pages(catalog: Catalog, filters: Mapping[str, Any]) -> Iterator[SessionRow]
 
 
 def session_names(url: str | None, beginning: str) -> list[str]:
-    """Names of sessions for a shell to complete. A completion never complains."""
+    """Return session names for shell completion; empty on any error."""
     try:
         rows = Place(url).catalog.rows(archived=None)
     except (WakelogError, OSError):

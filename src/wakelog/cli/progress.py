@@ -1,6 +1,6 @@
-"""A progress bar for whatever takes over a second, on a terminal's stderr only.
+"""Progress bar for operations that take over a second; only if stderr is a terminal.
 
-The drawing library is loaded when the second is over: a command that is quick never pays for it.
+The drawing library is loaded after that second, so that quick commands do not pay for it.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ _PATIENCE_S = 1.0
 
 @contextlib.contextmanager
 def watched(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A callback for (done, total); None where nobody is watching."""
+    """Yield a callback for (done, total); None if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -28,7 +28,7 @@ def watched(what: str) -> Iterator[Callable[[int, int], None] | None]:
 
 
 class _Bar:
-    """Waits a second, then draws."""
+    """A progress bar that is drawn after `_PATIENCE_S` seconds."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -37,7 +37,7 @@ class _Bar:
         self._task: Any = None
 
     def step(self, done: int, total: int) -> None:
-        """So much is done of so much."""
+        """Update the bar: `done` of `total`."""
         if self._drawn is None and time.monotonic() - self._begun > _PATIENCE_S:
             console = load("rich.console").Console(stderr=True)
             self._drawn = load("rich.progress").Progress(console=console, transient=True)
@@ -47,6 +47,6 @@ class _Bar:
             self._drawn.update(self._task, completed=done, total=total)
 
     def close(self) -> None:
-        """Takes the bar off the terminal."""
+        """Remove the bar from the terminal."""
         if self._drawn is not None:
             self._drawn.stop()

@@ -1,7 +1,7 @@
-"""What waits for a person, in a session and in the sub-agents it waits for: found, drawn, and asked about in place.
+"""Open questions of a session and of the sub-agents it waits for: find them, draw them, ask them on the terminal.
 
-Nobody may approve what they have not seen: an input is shown whole, however long; what a list cuts it marks as
-cut. Every string of it is the model's and goes through `safe`.
+An approval must not cover anything unseen: an input is shown whole, at any length; lists mark what they cut. Every
+string of it comes from the model and passes through `safe`.
 """
 
 import sys
@@ -31,7 +31,7 @@ _WHY = {
     "unknown": "may or may not have run",
     DAMAGE: "a reply is lost: the tools it called may or may not have run",
 }
-# How each thing is asked in one line, and what a key stands for.
+# The prompt for each kind of question, and the answer of each key.
 ANSWERS = {
     "approve": ("Run it? [y]es / [n]o / [a]lways in this session: ", {"y": "approve", "n": "deny", "a": "always"}),
     "unknown": (
@@ -46,35 +46,35 @@ ANSWERS = {
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """A question, and the session it stands in."""
+    """An open question and its session."""
 
     session: Session
     question: Question
 
     @property
     def tool(self) -> str:
-        """The tool it is about."""
+        """Return the name of the tool; empty if the question is not about a tool call."""
         return self.question.call.call.name if self.question.call is not None else ""
 
     @property
     def input(self) -> object:
-        """What the tool is to be given."""
+        """Return the input of the tool call, or None."""
         return self.question.call.call.input if self.question.call is not None else None
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The call it is about: its session, its reply, its own id."""
+        """Return the key of the tool call: session name, reply id, tool call id."""
         call = self.question.call
         return (self.session.name, call.reply_id, call.call.id) if call is not None else (self.session.name, "", "")
 
     @property
     def why(self) -> str:
-        """What is asked, in words."""
+        """Return the question in words."""
         return _WHY.get(self.question.attention.reason, self.question.attention.reason)
 
 
 def waiting(session: Session, seen: frozenset[str] = frozenset()) -> list[Waiting]:
-    """What waits for a person in a session, and in the sub-agents whose answers it waits for."""
+    """Return the open questions of a session and of the sub-agents it waits for."""
     found = [Waiting(session, question) for question in questions(session)]
     for call in pending(session.branch()).open_calls:
         if call.child is None or call.child in seen:
@@ -88,7 +88,7 @@ def waiting(session: Session, seen: frozenset[str] = frozenset()) -> list[Waitin
 
 
 def first_of(store: Store, name: str) -> str:
-    """The session at the beginning of a chain of sub-agents: the one to wake, so that all of them go on."""
+    """Return the root of a chain of sub-agents: the session to wake so that all of them continue."""
     seen: set[str] = set()
     while name not in seen:
         seen.add(name)
@@ -103,11 +103,11 @@ def first_of(store: Store, name: str) -> str:
     return name
 
 
-# ── drawn ────────────────────────────────────────────────────────────────────────────────────────
+# ── drawing ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def draw(look: Look, asked: Waiting, now: int) -> Iterator[str]:
-    """A question in full: where it stands, what is asked, and everything the tool is to be given."""
+    """Yield a question in full: its place, what is asked, and the whole input of the tool."""
     entry = asked.question.attention
     since = ago(entry.timestamp, now)
     place = f"{asked.session.name}:{entry.seq}"
@@ -124,7 +124,7 @@ def draw(look: Look, asked: Waiting, now: int) -> Iterator[str]:
 
 
 def _lost_lines(asked: Waiting) -> Iterator[str]:
-    """What the model will be told about the damage that a question is about."""
+    """Yield the notice that the model will get about the damage of a question."""
     if asked.question.attention.reason != DAMAGE:
         return
     found = losses(asked.session.tree, asked.session.branch())
@@ -132,7 +132,7 @@ def _lost_lines(asked: Waiting) -> Iterator[str]:
 
 
 def _input_lines(given: object) -> Iterator[str]:
-    """Each argument by its name; texts line by line, everything else as JSON."""
+    """Yield each argument with its name; texts line by line, other values as JSON."""
     if not isinstance(given, dict):
         yield from () if given is None else visible_lines(canonical(given).decode())
         return
@@ -145,11 +145,11 @@ def _input_lines(given: object) -> Iterator[str]:
             yield from (f"  {line}" for line in lines)
 
 
-# ── asked ────────────────────────────────────────────────────────────────────────────────────────
+# ── answers ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def decide_in_place(look: Look, root: Session, left: list[Waiting], now: int) -> bool:
-    """Asks about each on the terminal. Whether anything was decided: only then is there something to go on with."""
+    """Ask each question on the terminal; return whether any was decided."""
     decided, always = False, set[str]()
     for asked in left:
         if asked.question.attention.reason == "approve" and asked.tool in always:
@@ -165,9 +165,9 @@ def decide_in_place(look: Look, root: Session, left: list[Waiting], now: int) ->
 
 
 def decide(root: Session, asked: Waiting, word: str) -> bool:
-    """Writes down an answer; `always` also lets the tool run unasked from here on. False for what decides nothing.
+    """Append a decision; `always` also lets the tool run without approval from now on. False if it decides nothing.
 
-    Said of a sub-agent that is like its sender, it holds for the sender too, and so for those that it sends out later.
+    For a sub-agent of the same agent as `root`, `always` holds for `root` too, and so for its later sub-agents.
     """
     if word == "always":
         allow_always(asked.session, asked.tool)
@@ -178,7 +178,7 @@ def decide(root: Session, asked: Waiting, word: str) -> bool:
 
 
 def approve_all(left: list[Waiting]) -> bool:
-    """Approves whatever only waits for that. Whether there was any."""
+    """Approve every question that only waits for approval; return whether there was any."""
     decided = [_decide(asked, "approve") for asked in left if asked.question.attention.reason == "approve"]
     return any(decided)
 
@@ -193,7 +193,7 @@ def _decide(asked: Waiting, word: str) -> bool:
 
 
 def _answer(reason: str) -> str:
-    """What a person types, until it is one of the answers; nothing more to read means later."""
+    """Read from stdin until a valid answer is typed; end of input means `later`."""
     text, answers = ANSWERS.get(reason, ANSWERS["unknown"])
     while True:
         tell(text)

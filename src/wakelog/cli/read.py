@@ -1,4 +1,4 @@
-"""Commands that look at one session from one side: `context`, `usage`. Neither writes anything anywhere."""
+"""Commands `context` and `usage`: projections of one session. Neither writes anything."""
 
 from collections.abc import Iterator, Mapping
 
@@ -24,7 +24,7 @@ from wakelog.projections.usage import usage as add_up
 from wakelog.reading import Log, read_log
 
 _LINES = 3
-"""How many lines of a message are shown."""
+"""Number of lines shown of a message."""
 
 # ── context ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -79,7 +79,7 @@ def context(
 
 
 def context_lines(seen: Look, log: Log, built: Context, others: Mapping[str, int]) -> Iterator[str]:
-    """What the model would see: a heading, what stands beside the messages, and the first lines of each message."""
+    """Yield the context: a heading, token counts of instructions and tools, the first lines of each message."""
     model = visible(built.model or "no model named")
     dot = seen.sign("·", "-")
     tokens = plural(built.tokens + sum(others.values()), "token")
@@ -103,7 +103,7 @@ def context_lines(seen: Look, log: Log, built: Context, others: Mapping[str, int
 
 
 def _first_lines(seen: Look, text: str) -> Iterator[str]:
-    """A few lines, and how many there are behind them; one line too many is shown rather than counted."""
+    """Yield the first lines and the number of the others; a single extra line is shown instead of counted."""
     lines = visible_lines(text.strip("\n"))
     shown = lines if len(lines) <= _LINES + 1 else lines[:_LINES]
     yield from (clip(seen, line, seen.columns - 6) if seen.width else line for line in shown)
@@ -147,7 +147,7 @@ def usage(asked: Asked, session: str) -> None:
 
 
 def spent_lines(log: Log) -> Iterator[str]:
-    """What was spent in all, and on each branch where there are several."""
+    """Yield the total usage, and that of each branch if there are several."""
     yield _spent_line(log.name, add_up(log.entries))
     branches, names = usage_by_branch(log.tree), Names(log.tree)
     for branch in branches if len(branches) > 1 else ():

@@ -1,8 +1,9 @@
-"""How a run is shown while it runs: text for people, alone or among others, or one event a line for programs.
+"""Renderers that display a run: text for one session, text for one of many sessions, or JSON events.
 
-Rule 1: stdout gets what the agent says, or the events; stderr gets one dim line for each tool, and nothing that
-a program would have to read. Rule 2: names, inputs and results are hostile and go through `safe`; a stored
-line inside an event is as it was stored. Rule 3: an event is written whole and at once.
+Rule 1: stdout gets the replies, or the events; stderr gets one dim line for each tool, and nothing that a program has
+to read.
+Rule 2: names, inputs and results are hostile text and pass through `safe`; a stored line inside an event is unchanged.
+Rule 3: an event is written whole and at once.
 """
 
 import sys
@@ -24,35 +25,35 @@ from wakelog.ports import Channel
 from wakelog.projections.pending import pending
 from wakelog.session import Session
 
-# The standard output of whoever wakes, whatever is written there.
+# Name of the channel for the stdout of the waking process, in every output format.
 CHANNEL = "terminal"
 _STATUS_ROOM = 24
 _NAME_ROOM = 24
 
 
 class Renderer(Protocol):
-    """What a run is shown by."""
+    """Displays a run."""
 
     channel: Channel
 
     def hear(self, session: str, entry: Entry) -> None:
-        """An entry was appended."""
+        """Handle a new entry."""
         ...
 
     async def close(self) -> None:
-        """Nothing more comes for now: lines that are open are finished."""
+        """Finish open lines; nothing more follows for now."""
         ...
 
 
 def renderer_for(asked: Asked, session: Session, *, quiet: bool, apart: bool = False) -> Renderer:
-    """The face that was asked for; `apart` from those of other sessions that are run at the same time."""
+    """Return the renderer for these options; `apart` for one of several sessions that run at the same time."""
     if asked.json:
         return Events(session)
     return (Apart if apart else Plain)(session, look(asked.color, sys.stderr), quiet=quiet)
 
 
 def tell(text: str) -> None:
-    """Writes to stderr what has been made visible before. Nobody can be told that nobody can be told."""
+    """Write visible text to stderr. Errors are ignored, because there is no other place to report them."""
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
@@ -61,7 +62,7 @@ def tell(text: str) -> None:
 
 
 class Events:
-    """One JSON object a line, as things happen."""
+    """Renderer that writes one JSON object per line."""
 
     def __init__(self, session: Session) -> None:
         self._name, self._id = session.name, session.id
@@ -75,17 +76,17 @@ class Events:
             put_json({"event": "reset", "session": self._id, "reply": event.reply_id})
 
     def hear(self, session: str, entry: Entry) -> None:
-        """The line as stored, inside an event. What a sub-agent does stands in its own session."""
+        """Write the stored line inside an event. Entries of sub-agents are left out; they are in their own sessions."""
         if session == self._name:
             front = json_line({"event": "entry", "session": self._id}).rstrip(b"}\n")
             put_bytes(front + b',"entry":' + entry.raw.strip() + b"}\n")
 
     async def close(self) -> None:
-        """Events are whole at any time."""
+        """Do nothing: events are always complete."""
 
 
 class Plain:
-    """The text of replies on stdout, and what tools do on stderr."""
+    """Renderer that writes the text of replies to stdout and tool activity to stderr."""
 
     def __init__(self, session: Session, seen: Look, *, quiet: bool) -> None:
         self._terminal = TerminalChannel(sys.stdout, name=CHANNEL, clean=visible)
@@ -94,21 +95,21 @@ class Plain:
         self._quiet = quiet
 
     def hear(self, session: str, entry: Entry) -> None:
-        """A line for each tool, and for what a person would otherwise wonder about."""
+        """Write a line for each tool, and for retries and compactions."""
         if not self._quiet:
             self._lines.hear(session, entry)
 
     async def close(self) -> None:
-        """Finishes the lines that are open, on both streams."""
+        """Finish the open lines of both streams."""
         self._lines.finish()
-        # To the terminal another reply begins: that finishes the line of one that was cut.
+        # Beginning another reply finishes the line of an interrupted one.
         await self._terminal.begin("", 1)
 
 
 class Apart:
-    """The same for one of many sessions: whole lines only, each with the session's name before it.
+    """Like `Plain`, for one of many sessions: whole lines only, each prefixed with the session's name.
 
-    A reply is printed when it is whole. One that was cut is in the log, and whoever goes on with it prints it.
+    A reply is printed when it is complete. An interrupted reply is in the log; the process that continues it prints it.
     """
 
     def __init__(self, session: Session, seen: Look, *, quiet: bool) -> None:
@@ -130,18 +131,18 @@ class Apart:
                 self._replies.pop(event.reply_id, None)
 
     def hear(self, session: str, entry: Entry) -> None:
-        """See `Plain`; a tool has its line when it has its result."""
+        """See `Plain`; a tool gets its line when it has its result."""
         if not self._quiet:
             self._lines.hear(session, entry)
 
     async def close(self) -> None:
-        """Lines are whole at any time."""
+        """Do nothing: lines are always complete."""
 
 
 class _ToolLines:
-    """One dim line for each tool: what it is, and behind it how it ended, if nothing came in between.
+    """Writes one dim line per tool: its name and input, then its outcome on the same line unless other output came.
 
-    With something in `front` of it, a line is written whole when the tool has ended.
+    With a `front` prefix, a line is written whole when the tool has ended.
     """
 
     def __init__(self, session: Session, seen: Look, *, front: str = "") -> None:
@@ -153,13 +154,13 @@ class _ToolLines:
         self._tries = Tries()
         branch = session.branch()
         for node in branch.nodes:
-            # Somebody else may have tried before.
+            # Another process may have made the earlier attempts.
             self._tries.hear(session.name, node)
         for call in pending(branch).open_calls:
             self._know(session.name, call.reply_id, [call.call])
 
     def hear(self, session: str, entry: Entry) -> None:
-        """An entry of the session, or of one of its sub-agents."""
+        """Handle an entry of the session or of one of its sub-agents."""
         indent = "" if session == self._session else "  "
         tried = self._tries.hear(session, entry)
         if tried:
@@ -177,13 +178,13 @@ class _ToolLines:
                 self._say(f"{indent}folded from about {before:,} to {after:,} tokens")
 
     def finish(self) -> None:
-        """Ends a line that waits for its result."""
+        """End a line that waits for its result."""
         if self._open is not None:
             tell("\n")
         self._open = None
 
     def _know(self, session: str, reply_id: str, calls: Iterable[ToolCall]) -> None:
-        """What calls are about: their results only name them."""
+        """Store the inputs of tool calls, because results contain only their ids."""
         for call in calls:
             self._asked[session, reply_id, call.id] = telling(call.input)
 
@@ -205,7 +206,7 @@ class _ToolLines:
         self._open = None
 
     def _say(self, text: str) -> None:
-        """A line of its own."""
+        """Write a separate line."""
         self.finish()
         self._write(self._mark(text))
         tell("\n")

@@ -1,4 +1,4 @@
-"""The command `replay`: a session happens again, from its log alone. No model is called and no tool is run."""
+"""Command `replay`: replay a session from its log alone. No model is called and no tool is run."""
 
 import asyncio
 

@@ -1,7 +1,7 @@
-"""The command `run`: one prompt, one turn, in a new session or one that is there.
+"""Command `run`: one prompt, one turn, in a new or an existing session.
 
-What the agent says goes to stdout as it comes; the log holds everything else, and `wake` needs nothing but the
-session's name if this process dies on the way.
+Replies go to stdout as they stream; the log holds everything else. If this process dies, `wake` needs only the
+session's name to continue.
 """
 
 import os
@@ -91,7 +91,7 @@ def run(asked: Asked, words: tuple[str, ...], session: str | None, **said: objec
 
 
 class Options:
-    """The options of `run` and `chat`, sorted: what may change, what only a new session has, how to show it."""
+    """Options of `run` and `chat`: `terms` are settings, others apply only to a new session or to the display."""
 
     def __init__(self, said: dict[str, object]) -> None:
         def text(key: str) -> str | None:
@@ -116,7 +116,7 @@ class Options:
 
     @property
     def folder(self) -> str:
-        """Where a new session works."""
+        """Return the working folder of a new session. `UsageError` if it does not exist."""
         cwd = os.path.abspath(self.cwd) if self.cwd is not None else here()
         if not os.path.isdir(cwd):
             what = f"there is no folder {cwd}" if cwd else "the folder that this is started in is gone"
@@ -125,7 +125,7 @@ class Options:
 
 
 def _opened(asked: Asked, session: str | None, options: Options, served: Served) -> tuple[Session, int, str]:
-    """The session, the seq behind which everything is new, and what to call it."""
+    """Return the session, the seq after which entries are new, and the reference typed for it."""
     if session is None:
         store, cwd = Place(asked.store_url).store, options.folder
         sender = options.sender or "user"
@@ -155,7 +155,7 @@ def _say(session: Session, prompt: str, options: Options) -> Entry:
 def _answered(
     asked: Asked, session: Session, options: Options, entry: Entry | None, after: int, one_loop: OneLoop
 ) -> Ending:
-    """Lets the session answer. Whoever else runs it has the message now, or will find it; without one: `Conflict`."""
+    """Run the session. If another process runs it, the message stays queued; `Conflict` if there is no message."""
     if entry is None or session.store.held(session.name) is None:
         manner = Manner(quiet=options.quiet, in_place=can_ask(asked), yes=options.terms.yes)
         try:
@@ -170,11 +170,11 @@ def _answered(
     return Ending("queued")
 
 
-# ── what is said ─────────────────────────────────────────────────────────────────────────────────
+# ── the prompt ───────────────────────────────────────────────────────────────────────────────────
 
 
 def _prompt(words: tuple[str, ...]) -> str:
-    """The prompt, with what was piped in behind it; a dash stands for what is piped in alone. Empty for none."""
+    """Return the prompt followed by piped input; `-` stands for piped input alone. Empty if there is neither."""
     text = one_text(words) if words else ""
     piped = read_stdin() if text == "-" or _is_piped() else ""
     said = "\n\n".join(part for part in ("" if text == "-" else text, piped) if part.strip())
@@ -184,7 +184,7 @@ def _prompt(words: tuple[str, ...]) -> str:
 
 
 def _check_waiting(asked: Asked, session: str | None, options: Options) -> None:
-    """Without a prompt: `UsageError` unless a session was named in which something waits to be done."""
+    """Raise `UsageError` unless a session with pending work was named. For a run without a prompt."""
     if session is None:
         raise UsageError("there is nothing to say", hint='give a prompt: wakelog run "..."')
     if options.steer:
@@ -197,7 +197,7 @@ def _check_waiting(asked: Asked, session: str | None, options: Options) -> None:
 
 
 def _is_piped() -> bool:
-    """Whether somebody feeds us: a pipe, a file or a socket, not a terminal and not /dev/null."""
+    """Return whether stdin is a pipe, a file or a socket; not a terminal and not /dev/null."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError):
@@ -206,7 +206,7 @@ def _is_piped() -> bool:
 
 
 def _system(text: str | None) -> str | None:
-    """The instructions; `@FILE` is read."""
+    """Return the instructions; `@FILE` is read from the file."""
     if text is None or not text.startswith("@"):
         return text
     try:

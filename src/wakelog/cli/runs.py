@@ -1,7 +1,7 @@
-"""The tree of runs: a session, the sub-agents it sent out, theirs, and in which state each is (`tree --runs`).
+"""Tree of runs (`tree --runs`): a session and its sub-agents, recursively, with the state of each.
 
-A sub-agent is found by the `spawned` annotation of the session that started it, never by looking through the store. One
-that was named and never began is shown as such. Damage in their logs is reported like that of one session.
+Sub-agents are found by the `spawned` annotations of the session that started them, never by searching the store. One
+that was logged but has no session yet is shown as such. Damage in any of the logs is reported as for one session.
 """
 
 from collections.abc import Iterator
@@ -36,22 +36,22 @@ _WORDS = {"unborn": "not begun yet"}
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A session and those it sent out. `prompt` is what it was first told."""
+    """A session and its sub-agents. `prompt` is the first line of its first prompt."""
 
     session: str
     name: str
     state: str
     prompt: str = ""
     entry: str | None = None
-    """The reply that asked for it."""
+    """The reply that started it."""
     runs: tuple["Run", ...] = ()
     damage: tuple[Damage, ...] = ()
     error: WakelogError | None = None
-    """Why its log could not be read at all."""
+    """The reason why its log could not be read at all."""
 
 
 def runs_of(address: Address) -> Run:
-    """The tree that a session is the root of."""
+    """Return the tree with this session as its root."""
     return _run(address.store, address.name, None, frozenset())
 
 
@@ -66,7 +66,7 @@ def _run(store: Store, session: str, entry: str | None, above: frozenset[str]) -
     above = above | {log.id}
     state = overview(log.tree, held=store.held(log.name) is not None, damaged=bool(log.damage)).state
     spawned = [annotation.value for annotation in log.entries if isinstance(annotation.value, Spawned)]
-    # A log can say anything, also that a session sent itself.
+    # A hostile log may claim that a session started itself.
     below = [annotation for annotation in spawned if annotation.child_session not in above and len(above) < _DEPTH_MAX]
     runs = tuple(_run(store, annotation.child_session, annotation.reply_id, above) for annotation in below)
     said = [entry.value.message for entry in log.entries if isinstance(entry.value, Message)]
@@ -75,7 +75,7 @@ def _run(store: Store, session: str, entry: str | None, above: frozenset[str]) -
 
 
 def note_harm(run: Run, *, as_json: bool) -> int:
-    """Says on stderr what of a run, and of those it sent out, cannot be read; gives the exit code."""
+    """Report unreadable parts of a run and its sub-agents on stderr; return the exit code."""
     codes = [note_harm(below, as_json=as_json) for below in run.runs]
     note_damage(run.name, run.damage)
     if run.error is not None:
@@ -85,7 +85,7 @@ def note_harm(run: Run, *, as_json: bool) -> int:
 
 
 def plain(run: Run) -> dict[str, Any]:
-    """A run as JSON has it."""
+    """Return a run as its `--json` value."""
     return {
         "session": run.session,
         "name": run.name,
@@ -97,7 +97,7 @@ def plain(run: Run) -> dict[str, Any]:
 
 
 def draw(look: Look, run: Run, left: str = "", below: str = "") -> Iterator[str]:
-    """A run on one line, and those it sent out beneath it."""
+    """Yield a run on one line, with its sub-agents below it."""
     state = _WORDS.get(run.state, run.state)
     name = visible(run.name)
     room = look.width - len(left) - cells(name) - len(state) - 4

@@ -1,8 +1,8 @@
-"""The command `service`: what wakes sessions on boot and by a timer, shown, or written where systemd looks for it.
+"""Command `service`: show or install systemd units (or show cron lines) that wake sessions on boot and by a timer.
 
-Rule 1: nothing is run here. What is to be done next is said, and done by whoever reads it.
-Rule 2: a file that we did not write, or that somebody has changed since, is left alone unless `--force` says so; both
-are looked at before either is written, and each is replaced as a whole.
+Rule 1: no command is run here. The next commands are printed for the user to run.
+Rule 2: a file that wakelog did not write, or that was edited since, is kept unless `--force` is given. Both files are
+checked before either is written, and each is replaced atomically.
 """
 
 import os
@@ -25,7 +25,7 @@ from wakelog.stores.files import storage, sync_folder, write_all
 _SYSTEM_FOLDER = "/etc/systemd/system"
 _SYSTEM_KEYS = "/etc/wakelog/environment"
 _USER_KEYS = "%h/.config/wakelog/environment"
-# What tools need to find what they found here, and what says where else files lie.
+# Variables copied into the unit: the program path for tools, and the locations of files.
 _CARRIED = ("PATH", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME")
 _SHORTEST_S = 60
 
@@ -62,7 +62,7 @@ def service(asked: Asked, act: str, *, system: bool, user: str | None, every: st
         _install(asked, plan, force=force)
 
 
-# ── what is wanted ───────────────────────────────────────────────────────────────────────────────
+# ── plan ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _every(text: str) -> int:
@@ -73,7 +73,7 @@ def _every(text: str) -> int:
 
 
 def _runner(given: str | None) -> str:
-    """Who runs what the system starts. Agents have tools: nobody lets them run as root without saying so."""
+    """Return the user that runs a system service. `UsageError` for root, unless it was named with `--as`."""
     me = pwd.getpwuid(os.geteuid()).pw_name
     name = given or os.environ.get("SUDO_USER") or me
     if name == "root" and given is None:
@@ -88,8 +88,8 @@ def _runner(given: str | None) -> str:
 def _plan(asked: Asked, user: str, every_s: int) -> Plan:
     if not sys.executable:
         raise UsageError("it is not known which Python runs this", hint="run it as `python -m wakelog service …`")
-    # This very interpreter, links and all: a virtual environment is known by where it is called. `-P`: a folder that
-    # is called wakelog in the place where this is started is not what is meant.
+    # The path of this interpreter without resolving symbolic links, because a virtual environment is found by it.
+    # `-P`: a folder named wakelog in the working directory is not imported.
     words = (os.path.abspath(sys.executable), "-P", "-m", "wakelog", "wake", "--all", "--quiet")
     keys = _SYSTEM_KEYS if user else _user_keys()
     return Plan(words=words, environment=_environment(asked, user, keys), keys_file=keys, every_s=every_s, user=user)
@@ -101,7 +101,7 @@ def _user_keys() -> str:
 
 
 def _environment(asked: Asked, user: str, keys: str) -> dict[str, str]:
-    """What is carried over: where programs are, where files lie, and which store."""
+    """Return the variables for the service: program path, file locations, and the store unless its URL has a secret."""
     carried = _CARRIED[:1] if user else _CARRIED
     found = {name: os.environ[name] for name in carried if os.environ.get(name)}
     if not user and os.environ.get("WAKELOG_CONFIG"):
@@ -116,13 +116,13 @@ def _environment(asked: Asked, user: str, keys: str) -> dict[str, str]:
 
 
 def _unsaid(asked: Asked, user: str) -> bool:
-    """Whether nobody named a store, and it is somebody else's own that is meant: that one is found when it is woken."""
+    """Return whether no store was named and the service runs as another user; its default is found when it runs."""
     named = asked.store_url or os.environ.get("WAKELOG_STORE")
     return not named and bool(user) and pwd.getpwnam(user).pw_uid != os.geteuid()
 
 
 def _settled(url: str) -> str:
-    """A store's URL that means the same from wherever it is opened."""
+    """Return a store's URL that is valid in any working directory."""
     scheme, colon, place = url.partition(":")
     if colon and scheme == "memory":
         raise UsageError("a store in memory is gone when this ends", hint="name another with --store")
@@ -139,7 +139,7 @@ def _spoken(keys: str) -> str:
 
 
 def _folder(plan: Plan) -> str:
-    """Where systemd looks for units."""
+    """Return the folder in which systemd looks for units."""
     if plan.user:
         return _SYSTEM_FOLDER
     config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
@@ -200,7 +200,7 @@ def _install(asked: Asked, plan: Plan, *, force: bool) -> None:
 
 
 def _state(path: str, unit: Unit) -> str:
-    """`absent`, `current`, `older` (ours, and other than it would be now) or `foreign`. A link is never ours."""
+    """Return `absent`, `current`, `older` (written by wakelog, outdated) or `foreign`. Symbolic links are foreign."""
     with storage(f"read {path}"):
         if not os.path.lexists(path):
             return "absent"
@@ -214,7 +214,7 @@ def _state(path: str, unit: Unit) -> str:
 
 
 def _replace(path: str, content: bytes) -> None:
-    """Puts a whole file in its place: beside it first, synced, then under its name. systemd reads no `.new`."""
+    """Replace a file atomically: write and sync a `.new` file beside it, then rename. systemd ignores `.new` files."""
     fresh = f"{path}.{os.getpid()}.new"
     with storage(f"write {path}"):
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -232,7 +232,7 @@ def _replace(path: str, content: bytes) -> None:
 
 
 def _next(plan: Plan) -> list[str]:
-    """What is to be run. Without lingering, a user's units begin when that user logs in, and end with it."""
+    """Return the commands to run. Without lingering, a user's units run only while that user is logged in."""
     ours = "systemctl" if plan.user else "systemctl --user"
     linger = [] if plan.user else ["loginctl enable-linger"]
     return [f"{ours} daemon-reload", f"{ours} enable --now {NAME}.timer", *linger]

@@ -1,9 +1,9 @@
-"""MCP servers as commands use them: asked for their tools when a session begins, and kept until the command ends.
+"""MCP servers of a command: list their tools when a session begins, and keep them running until the command ends.
 
-Rule 1: a command has one set of servers, in one event loop. What was started to list its tools goes on to run them,
-in every wake that follows; it is ended with the command, and with nothing else.
-Rule 2: a server that cannot be asked is a line, and the session does without it; its log remembers it, and the next
-command that brings something to the session asks it again.
+Rule 1: a command has one set of servers in one event loop. A server started to list its tools also runs them, in every
+later wake; it ends with the command.
+Rule 2: an unreachable server is a note on stderr, and the session continues without it. Its log records the server, and
+the next `run` or `chat` of the session tries it again.
 """
 
 import asyncio
@@ -22,24 +22,24 @@ T = TypeVar("T")
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What came of asking servers: their tools, and the values of those that could not be asked."""
+    """The tools of the servers, and the configuration values of servers that could not be reached."""
 
     tools: tuple[Tool, ...] = ()
     absent: tuple[Mapping[str, Any], ...] = ()
 
 
 def none_asked(values: Sequence[Mapping[str, Any]], _: str) -> Found:
-    """For those who ask nobody: whoever was not there is not there."""
+    """Contact no server; all of them count as absent."""
     return Found(absent=tuple(values))
 
 
 def heard_servers() -> Servers:
-    """Servers whose troubles are said on stderr."""
+    """Return servers that report problems on stderr."""
     return Servers(notice=note)
 
 
 async def tools_listed(servers: Servers, values: Sequence[Mapping[str, Any]], cwd: str) -> Found:
-    """The tools of servers, by their values. All are asked side by side: one that is slow holds up nobody."""
+    """Return the tools of servers, given by their configuration values. All are asked concurrently."""
     async with servers:
         told = await asyncio.gather(*(_tools_of_one(servers, value, cwd) for value in values))
     declared = [tool for tools in told for tool in tools or ()]
@@ -56,7 +56,7 @@ async def _tools_of_one(servers: Servers, value: Mapping[str, Any], cwd: str) ->
 
 
 class OneLoop:
-    """The event loop of a command that is not inside one, and the servers that live in it from one run to the next."""
+    """The event loop of a synchronous command, and the MCP servers that live in it across runs."""
 
     def __init__(self) -> None:
         self.servers = heard_servers()
@@ -75,9 +75,9 @@ class OneLoop:
             self._runner.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """What comes of it. Ctrl-C ends it, and leaves the loop to what comes next."""
+        """Run a coroutine and return its result. Ctrl-C cancels it; the loop stays usable."""
         return self._runner.run(work)
 
     def tools_of(self, values: Sequence[Mapping[str, Any]], cwd: str) -> Found:
-        """The tools of servers, asked now."""
+        """Return the tools of servers; asks them now."""
         return self.run(tools_listed(self.servers, values, cwd)) if values else Found()

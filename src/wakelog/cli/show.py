@@ -1,7 +1,7 @@
-"""The command `show`: which entries of a session are shown, and in what order. It writes nothing anywhere.
+"""Command `show`: select and order the entries of a session to show. It writes nothing.
 
-As JSON they go out as stored, byte for byte. What people read is drawn by `show_text`, which is loaded only
-then: a program that reads a log should not wait for colours.
+With `--json` entries are written as stored, byte for byte. Text is drawn by `show_text`, which is imported only when
+needed, so that JSON output starts faster.
 """
 
 import click
@@ -48,7 +48,7 @@ def show(asked: Asked, session: str, at: str | None, *, active: bool, full: bool
     branch = log.tree.branch(find_node(log, address.entry))
     if active:
         branch = _active(log, branch)
-    # Whoever follows gets what stands in journals from there.
+    # With `--follow`, the text in journals is printed by `following`.
     journals = NO_JOURNALS if follow else read_journals(address.store, log.name, log.tree)
     if asked.json:
         whole = not active and address.entry is None
@@ -64,7 +64,7 @@ def show(asked: Asked, session: str, at: str | None, *, active: bool, full: bool
 
 
 def _active(log: Log, branch: Branch) -> Branch:
-    """A branch cut down to what follows its last compaction, which stands in front."""
+    """Return the part of a branch after its last compaction, with the compaction first."""
     part = active_part(branch)
     fold = (log.tree.nodes[part.compaction.id],) if part.compaction else ()
     nodes = (*fold, *part.nodes)
@@ -74,7 +74,7 @@ def _active(log: Log, branch: Branch) -> Branch:
 
 
 def _in_order(branch: Branch, *, active: bool) -> list[Entry]:
-    """The entries of a branch in the order of the log; an active part keeps its compaction in front."""
+    """Return the entries of a branch in log order; an active part keeps its compaction first."""
     nodes = branch.nodes if active else branch.nodes[branch.inherited :]
     front = nodes[:1] if active else ()
     rest = sorted((*nodes[len(front) :], *branch.annotations), key=lambda entry: entry.seq)

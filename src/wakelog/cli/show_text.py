@@ -1,7 +1,6 @@
-"""What `show` draws: a card that says what session this is, then the transcript of a branch.
+"""Text output of `show`: a heading about the session, then the transcript of a branch.
 
-Which entries those are is not decided here (`show` does), nor how a row is drawn (`transcripts`). Every stored
-string goes through `safe`.
+`show` selects the entries, and `transcripts` draws the rows. Every stored string passes through `safe`.
 """
 
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from wakelog.reading import Log
 def transcript_lines(
     asked: Asked, address: Address, log: Log, branch: Branch, journals: JournalTexts, *, full: bool | None
 ) -> Iterator[str]:
-    """A card that says what session this is, what was said and done on a branch, and that there are others."""
+    """Yield the heading of the session, the transcript of a branch, and a hint if there are other branches."""
     seen = look(asked.color)
     now = now_ms()
     names = Names(log.tree)
@@ -42,7 +41,7 @@ def transcript_lines(
 
 
 def _card(seen: Look, address: Address, log: Log, branch: Branch, now: int) -> Iterator[str]:
-    """The head of a transcript: what session this is, and how many messages follow; a fork's are inherited too."""
+    """Yield the heading: the session, its state, and its number of messages, inherited ones included."""
     held = address.store.held(address.name) is not None
     card = overview(log.tree, held=held, damaged=bool(log.damage))
     title = first_line(card.title or "")

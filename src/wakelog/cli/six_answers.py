@@ -1,4 +1,4 @@
-"""Six questions that whoever runs an agent should be able to answer, answered from one log and nothing else."""
+"""Last part of the demo: six questions about an agent run, answered from its log alone."""
 
 import inspect
 from collections import Counter
@@ -16,7 +16,7 @@ from wakelog.stores import open_store
 
 
 def six_answers(stage: Stage, session: str) -> None:
-    """Asks and answers, one after the other."""
+    """Print the questions and their answers."""
     stage.chapter("Six questions, answered from that log", "What whoever runs an agent should be able to say of it.")
     log = read_log(open_store(stage.sessions), session)
     _question(1, "Which types of entry did the harness write?")
@@ -88,7 +88,7 @@ def _result(log: Log, started: ToolStarted) -> str:
 
 
 def _crash(log: Log) -> None:
-    """From the call that was cut off to the reply that made it good, and the tool's unknown end."""
+    """Print the entries around the crashes: model calls, interrupted and completed replies, tool starts and results."""
     holder = ""
     for entry in log.entries:
         value = entry.value

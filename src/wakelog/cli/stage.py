@@ -1,6 +1,6 @@
-"""Where a demonstration takes place: real commands, shown and run, in a temporary store of their own.
+"""Environment of the demos: shows real commands and runs them in a temporary store.
 
-Nobody's sessions are touched and nothing is asked of a network.
+It uses no session of the user and no network.
 """
 
 import os
@@ -16,12 +16,12 @@ _MEANINGS = {4: "damaged; the output is still given", 6: "somebody is waited for
 
 
 class Stage:
-    """Says what happens next, shows the command, runs it, in a store that nobody else has."""
+    """Prints text, shows commands and runs them in a temporary store."""
 
     def __init__(self, seen: Look, folder: str) -> None:
         self._look = seen
         self._folder = folder
-        # Whatever is configured here is nothing to the play.
+        # The user's configuration must not affect the demo.
         around = {name: value for name, value in os.environ.items() if not name.startswith("WAKELOG_")}
         self._environment = {
             **around,
@@ -34,32 +34,32 @@ class Stage:
 
     @property
     def sessions(self) -> str:
-        """The folder of the store."""
+        """Return the folder of the store."""
         return self._environment["WAKELOG_STORE"]
 
     def path(self, name: str) -> str:
-        """A file in the folder where everything takes place."""
+        """Return the path of a file in the temporary folder."""
         return os.path.join(self._folder, name)
 
     def chapter(self, title: str, text: str) -> None:
-        """A heading, and what it is about."""
+        """Print a heading and a text."""
         line = self._look.sign("──", "--")
         put(f"\n{self._look.paint('mark', f'{line} {title}')}")
         self.say(text)
 
     def say(self, text: str) -> None:
-        """A few words between two commands."""
+        """Print a wrapped text between two commands."""
         put("")
         for line in wrap(" ".join(text.split()), min(self._look.columns, 90)):
             put(line)
 
     def run(self, *arguments: str, expected: int = 0) -> None:
-        """Shows a command and runs it to its end, which must be as expected."""
+        """Show a command and run it to its end. `WakelogError` if its exit code is not `expected`."""
         process = self.start(*arguments)
         self.ended(arguments[0], process.wait(), expected)
 
     def start(self, *arguments: str, seen: bool = True) -> "subprocess.Popen[bytes]":
-        """Shows a command and starts it; what it says is shown, or, not `seen`, left in its pipe."""
+        """Show a command and start it. Its output is shown or, with `seen=False`, left in its pipe."""
         put(f"\n{self._look.paint('bold', f'$ wakelog {shlex.join(arguments)}')}")
         sys.stdout.flush()
         return subprocess.Popen(  # noqa: S603 - our own command with our own words
@@ -72,12 +72,12 @@ class Stage:
         )
 
     def ended(self, name: str, code: int, expected: int) -> None:
-        """A command came to its end; with another code than expected, so does the demonstration."""
+        """Check the exit code of a command that ended; `WakelogError` if it is not `expected`."""
         if code != expected:
             raise WakelogError(f"the demo's `wakelog {name}` ended with {code}, not {expected}")
         if expected:
             put(self._look.paint("dim", f"(exit code {expected}: {_MEANINGS[expected]})"))
 
     def remark(self, text: str) -> None:
-        """What nobody typed and no command said."""
+        """Print a dimmed remark that is neither a command nor its output."""
         put(self._look.paint("dim", text))

@@ -1,8 +1,8 @@
-"""What lies in a store, counted and looked over. Used by `doctor` and `du`.
+"""Checks and sizes of a store, for `doctor` and `du`.
 
-What is said of folders and files is empty for a store that is no folder. Logs are read for the blobs they name, and
-those are looked for in a listing; their bytes are not read. No log is changed: the only thing that is repaired are
-links, which are derived from the logs.
+Findings about folders and files are empty for a database. Logs are read for the digests of their blobs, which are
+compared with a listing; blob contents are not read. No log is changed; only links, which are derived from the logs, are
+repaired.
 """
 
 import os
@@ -25,14 +25,14 @@ _PROBLEMS_MAX = 20
 
 
 class LostBlobs(msgspec.Struct, frozen=True):
-    """A session, and how many blobs it names that are not there or have another size."""
+    """A session, and how many of the blobs it names are missing or have another size."""
 
     name: str
     blobs: int
 
 
 class StoreReport(msgspec.Struct, frozen=True, rename="camel"):
-    """What `doctor` says about a store."""
+    """The report of `doctor` about a store; its fields are the `--json` output."""
 
     store: str
     sessions: int
@@ -47,14 +47,14 @@ class StoreReport(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_bad(self) -> bool:
-        """Whether something that was kept cannot be had."""
+        """Return whether stored data is damaged, lost or not accessible."""
         return bool(self.damaged or self.lost or self.inaccessible)
 
 
 def check_store(place: Place) -> StoreReport:
-    """Looks a store over."""
+    """Check a store, and make its missing links."""
     folder = folder_of(place)
-    # A file where a folder should be is a finding, and nothing that can be listed.
+    # A file in place of the folder is reported as a problem; it cannot be listed.
     is_readable = folder is None or os.path.isdir(folder) or not os.path.lexists(folder)
     stats = list(place.store.sessions()) if is_readable else []
     rows = place.catalog.rows(archived=None) if stats else []
@@ -75,7 +75,7 @@ def check_store(place: Place) -> StoreReport:
 
 
 def relink(place: Place, titles: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Makes the missing links of a store of files; gives those that were made, and why some could not be made."""
+    """Make the missing links of a store of files; return those made, and the errors."""
     if not isinstance(place.store, JsonlStore):
         return [], []
     try:
@@ -85,7 +85,7 @@ def relink(place: Place, titles: Mapping[str, str]) -> tuple[list[str], list[str
 
 
 def _lost_blobs(store: Store, names: list[str]) -> tuple[list[LostBlobs], list[str]]:
-    """The logs that name blobs which cannot be had, and what this user may not read."""
+    """Return the sessions with missing blobs, and what this user may not read."""
     lost: list[LostBlobs] = []
     inaccessible: list[str] = []
     try:
@@ -100,7 +100,7 @@ def _lost_blobs(store: Store, names: list[str]) -> tuple[list[LostBlobs], list[s
             except NoAccess:
                 inaccessible.append(name)
             except WakelogError:
-                # The catalog could not read it either, and calls it damaged.
+                # The catalog could not read it either, and reports it as damaged.
                 continue
             if progress is not None:
                 progress(at + 1, len(names))
@@ -115,18 +115,18 @@ def _named_blobs(store: Store, name: str) -> dict[str, int]:
 
 
 def folder_of(place: Place) -> str | None:
-    """The folder of a store of files."""
+    """Return the folder of a store of files; None for other stores."""
     return place.store.folder.path if isinstance(place.store, JsonlStore) else None
 
 
 def index_bytes(place: Place) -> int:
-    """What the index in the cache takes up; what a store keeps in itself is part of the store."""
+    """Return the bytes of the index in the cache folder; 0 for a store with its own catalog."""
     path = place.index_path
     return sum(os.path.getsize(path + end) for end in ("", "-wal", "-shm", ".lock") if os.path.isfile(path + end))
 
 
 def bytes_under(path: str) -> int:
-    """The sizes of all files below a folder, links not followed; 0 if there is none."""
+    """Return the total size of all files below a folder; symbolic links are not followed. 0 if it does not exist."""
     total = 0
     for folder, _, files in os.walk(path):
         for file in files:

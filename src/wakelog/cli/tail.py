@@ -1,4 +1,4 @@
-"""The command `tail`: the end of a log in its own order, all branches, and what is added while one looks."""
+"""Command `tail`: the last entries of a log in log order, of all branches; `--follow` prints new ones."""
 
 import itertools
 from collections.abc import Iterable
@@ -46,7 +46,7 @@ def tail(asked: Asked, session: str, count: int, *, follow: bool) -> None:
 
 
 def _last_entries(address: Address, reader: Reader, count: int) -> list[Entry]:
-    """The last entries, read from the end where every line there says its number; else from the beginning."""
+    """Return the last entries. Reads from the end if every line there has its seq; else from the beginning."""
     last = list(itertools.islice(address.store.tail(address.name), count + 1))[::-1]
     if last and all(_is_plain(line) for line in last):
         reader.next_seq = seq_of(last[0].raw) or 0
@@ -69,7 +69,7 @@ def _put(asked: Asked, entries: Iterable[Entry]) -> None:
 
 
 def _put_journals(asked: Asked, address: Address) -> None:
-    """What is being written or was interrupted stands behind the last entry."""
+    """Print the text of journals, running or interrupted, after the last entry."""
     journals = read_journals(address.store, address.name)
     if asked.json:
         put_bytes(b"".join(map(json_line, journals.values(address.name))))

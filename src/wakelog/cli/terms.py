@@ -1,9 +1,9 @@
-"""What a command line asks of an agent, and how that gets into a log: only what is said changes.
+"""Settings of the command line, and how they get into a log: only what was given changes.
 
-Rule 1 (law 2): what is in force stands in the log. A new session begins with everything; in one that is there
-already, what was not said stays as it is, and where nothing new was said nothing is written.
-Rule 2: a program's own tools run unless it says otherwise; at a command line what only looks runs at once, and
-everything else asks first.
+Rule 1 (law 2, the log is the only state): settings in force are in the log. A new session begins with all of them; in
+an existing one, settings that were not given stay, and if nothing changes nothing is written.
+Rule 2: the tools of a library user run without approval by default; at a command line read-only tools run at once, and
+all others ask first.
 """
 
 import os
@@ -42,7 +42,7 @@ _HOW_TO_NAME_ONE = (
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """What was said; None where nothing was."""
+    """Settings given on the command line; None (or False) where not given."""
 
     model: str | None = None
     system: str | None = None
@@ -56,7 +56,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     resume: bool = False
 
     def policy(self, before: Policy) -> Policy:
-        """The agreements, on top of those before."""
+        """Return the policy `before` with these settings applied."""
         approval = _unasked(before.approval)
         by_tool = {tool: _unasked(how) for tool, how in before.approvals.items()}
         said: dict[str, Any] = {
@@ -73,12 +73,12 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _unasked(how: Approval) -> Approval:
-    """What nobody is asked about runs; what may never run does not."""
+    """Return the approval mode without questions: `ask` becomes `auto`; other modes stay."""
     return "auto" if how == "ask" else how
 
 
 def checked(terms: Terms, session: Session | None = None, *, cwd: str = "", agent: str | None = None) -> Meant:
-    """The model that would answer, in a session or in a new one, and that it can likely be asked; writes nothing."""
+    """Return the model for a session or a new one, after a quick check that it can be used. Writes nothing."""
     _tool_names(terms)
     found = meant(terms, session, cwd=cwd, agent=agent)
     check_likely(found)
@@ -86,7 +86,7 @@ def checked(terms: Terms, session: Session | None = None, *, cwd: str = "", agen
 
 
 def meant(terms: Terms, session: Session | None = None, *, cwd: str = "", agent: str | None = None) -> Meant:
-    """The model that would answer; whether it can be asked is not looked at."""
+    """Return the model for a session or a new one, without checking it."""
     if session is None:
         return _plan(terms, agent=agent, cwd=cwd, quiet=True)[0]
     state = branch_state(session.branch())
@@ -96,15 +96,15 @@ def meant(terms: Terms, session: Session | None = None, *, cwd: str = "", agent:
     return Meant(provider, model, _for_model(state.context, state, provider, model).params, terms.resume)
 
 
-# ── a session that begins ────────────────────────────────────────────────────────────────────────
+# ── new sessions ─────────────────────────────────────────────────────────────────────────────────
 
 
 Served: TypeAlias = Callable[[Sequence[Mapping[str, Any]], str], Found]
-"""How the tools of servers are come by, by the values of these and the folder of the session."""
+"""Returns the tools of MCP servers, given the servers' configuration values and the session's folder."""
 
 
 def begin(store: Store, terms: Terms, *, agent: str | None, sender: str, cwd: str, served: Served) -> Session:
-    """A new session, with everything it needs to be woken anywhere: as it is configured, and as was said."""
+    """Create a session with all its settings, from configuration and command line, so that it can be woken anywhere."""
     check_store_custody(store)
     model, plan = _plan(terms, agent=agent, cwd=cwd)
     check_meant(model)
@@ -112,7 +112,7 @@ def begin(store: Store, terms: Terms, *, agent: str | None, sender: str, cwd: st
 
 
 def servers_for(terms: Terms, session: Session | None, *, agent: str | None, cwd: str) -> Sequence[Mapping[str, Any]]:
-    """The servers that are asked for their tools now: all where a session begins, else those that were not there."""
+    """Return the MCP servers to ask for tools now: all for a new session, else those that were absent before."""
     if session is None:
         return _plan(terms, agent=agent, cwd=cwd, quiet=True)[1].servers
     state = branch_state(session.branch())
@@ -122,11 +122,11 @@ def servers_for(terms: Terms, session: Session | None, *, agent: str | None, cwd
 
 
 Planned: TypeAlias = tuple[Meant, Plan]
-"""The model that is to answer, and all else that is configured."""
+"""The model, and all other configured settings."""
 
 
 def _plan(terms: Terms, *, agent: str | None, cwd: str, model: str = "", quiet: bool = False) -> Planned:
-    """What is configured for a session that begins, with its model. `model`: what its log says."""
+    """Return the model and the configured settings of a new session. `model` is the model that its log names."""
     provider, name = _named(terms.model or model or _default_model(cwd, agent))
     config = configured(cwd, model=f"{provider}:{name}", quiet=quiet)
     plan = plan_of(config, agent or config.agent)
@@ -136,7 +136,7 @@ def _plan(terms: Terms, *, agent: str | None, cwd: str, model: str = "", quiet: 
 
 
 def _plan_of_session(session: Session, state: BranchState, terms: Terms, *, quiet: bool = False) -> Planned:
-    """The same for a session that is there, and has never been run: it begins now."""
+    """Like `_plan`, for an existing session that was never run and has no settings yet."""
     card = session.tree.card
     model = f"{state.provider}:{state.model}" if state.provider and state.model else ""
     return _plan(terms, agent=card.agent or None, cwd=card.cwd, model=model, quiet=quiet)
@@ -157,7 +157,7 @@ def _made(terms: Terms, plan: Plan, cwd: str, served: Served) -> Agent:
 
 
 def _others(terms: Terms, plan: Plan, cwd: str) -> dict[str, OtherAgent]:
-    """Whom an agent can send out besides its like: the other agents that are configured, as they would begin."""
+    """Return the other configured agents that this agent can start as sub-agents, with their initial settings."""
     options = {"--model": plan.model} if terms.model is not None and plan.model is not None else {}
     config = load_config(cwd, os.environ, options).sound()
     return {name: _other(plan_of(config, name), terms) for name in config.agents if name != plan.name}
@@ -176,7 +176,7 @@ def _other(plan: Plan, terms: Terms) -> OtherAgent:
 
 
 def _default_model(cwd: str, agent: str | None) -> str:
-    """The model that is configured; there is none that would be right for everybody."""
+    """Return the configured model. `UsageError` if there is none; there is no built-in default."""
     config = load_config(cwd, os.environ).sound()
     found = plan_of(config, agent or config.agent).model
     if found is None:
@@ -184,13 +184,16 @@ def _default_model(cwd: str, agent: str | None) -> str:
     return found
 
 
-# ── a session that goes on ───────────────────────────────────────────────────────────────────────
+# ── existing sessions ────────────────────────────────────────────────────────────────────────────
 
 
 def agree(session: Session, terms: Terms, served: Served) -> None:
-    """Writes into a session what is new; checks that its model can be asked at all."""
+    """Append changed settings to a session, after checking that its model can be used.
+
+    `Conflict` if settings change while the session is being run.
+    """
     if terms == Terms() and session.store.held(session.name) is not None:
-        # Nothing was asked for, and whoever runs it works with what it began with.
+        # No settings were given, and the process that runs the session uses those it began with.
         return
     check_custody(session)
     state = branch_state(session.branch())
@@ -214,7 +217,7 @@ def agree(session: Session, terms: Terms, served: Served) -> None:
 
 
 def _said(session: Session, state: BranchState) -> str:
-    """The model in force, as the log says it; a log that says none goes by what is configured."""
+    """Return the model in force according to the log, else the configured one."""
     if state.provider and state.model:
         return f"{state.provider}:{state.model}"
     card = session.tree.card
@@ -230,7 +233,7 @@ def _check_free(session: Session) -> None:
 
 
 def _for_model(record: ContextRecord, state: BranchState, provider: str, model: str) -> ContextRecord:
-    """What holds with a model: another one has its own price, and one of another provider is asked where that is."""
+    """Return the settings for a model: another model gets its own price, another provider its own endpoint."""
     if (provider, model) == (state.provider, state.model):
         return record
     config = load_config("", os.environ).sound()
@@ -245,7 +248,7 @@ def _for_model(record: ContextRecord, state: BranchState, provider: str, model: 
 
 
 def _changed(session: Session, before: ContextRecord, terms: Terms) -> ContextRecord:
-    """What is in force, with what was said now, and with the instruction files as they are now."""
+    """Return the settings in force with the given changes, and with the current instruction files."""
     record, policy = before.bare, terms.policy(policy_in_force(before))
     blobs = session.store.blobs
     if terms.tools is not None:
@@ -263,14 +266,14 @@ def _changed(session: Session, before: ContextRecord, terms: Terms) -> ContextRe
 
 
 def _absent(record: ContextRecord) -> list[Mapping[str, Any]]:
-    """The servers that could not be asked yet, as the log names them."""
+    """Return the MCP servers that the log records as absent."""
     values = record.environment.get(ABSENT)
     named = values if isinstance(values, list | tuple) else ()
     return [value for value in named if isinstance(value, Mapping) and isinstance(value.get("name"), str)]
 
 
 def _with_servers(session: Session, record: ContextRecord, served: Served) -> ContextRecord:
-    """A record with the tools of servers that were not there before and are now; the same record if there are none."""
+    """Return the record with the tools of servers that are reachable now; unchanged if there are none."""
     absent = _absent(record)
     found = served(absent, session.tree.card.cwd) if absent else Found()
     if len(found.absent) == len(absent):
@@ -289,7 +292,7 @@ def _with_servers(session: Session, record: ContextRecord, served: Served) -> Co
 
 
 def _with_policy(record: ContextRecord, policy: Policy) -> ContextRecord:
-    """A record with other agreements; the same record where they are the same."""
+    """Return the record with another policy; unchanged if the policy is the same."""
     if policy == policy_in_force(record):
         return record
     environment = {**record.environment, "approvalPolicy": policy.approval}
@@ -297,13 +300,13 @@ def _with_policy(record: ContextRecord, policy: Policy) -> ContextRecord:
 
 
 def allow_always(session: Session, tool: str) -> None:
-    """From here on a tool that was asked about runs without that."""
+    """Let a tool run without approval from now on, if it needed approval before."""
     if policy_in_force(branch_state(session.branch()).context).approval_of(tool) == "ask":
         _approve(session, tool, "auto")
 
 
 def ask_again(session: Session, tool: str) -> None:
-    """Takes that back: from here on a tool asks before it runs."""
+    """Make a tool ask for approval from now on. `UsageError` if the session has no such tool."""
     names = [str(declared.get("name", "")) for declared in _declared(session)]
     if tool not in names:
         raise UsageError(f"no tool is called {tool!r} here", hint=f"there are {', '.join(names)}" if names else "")
@@ -311,7 +314,7 @@ def ask_again(session: Session, tool: str) -> None:
 
 
 def unasked(session: Session) -> list[str]:
-    """The tools that run without being asked about."""
+    """Return the tools that run without approval."""
     policy = policy_in_force(branch_state(session.branch()).context)
     names = [str(declared.get("name", "")) for declared in _declared(session)]
     return [name for name in names if policy.approval_of(name) == "auto"]
@@ -334,14 +337,14 @@ def _approve(session: Session, tool: str, how: Approval) -> None:
 
 
 def _named(text: str) -> tuple[str, str]:
-    """A model by the name of its provider and its own; a script by its whole path, so that any folder will do."""
+    """Return provider and model name. The path of a script is made absolute, so that it works in any folder."""
     provider, model = split_model(text)
     check_known(provider)
     return provider, os.path.abspath(os.path.expanduser(model)) if provider == "scripted" else model
 
 
 def _tool_names(terms: Terms, configured: Sequence[str] | None = None) -> Sequence[str]:
-    """The names that were said, separated by commas; else those that are configured; else all."""
+    """Return the given tool names, else the configured ones, else all. `UsageError` for an unknown name."""
     if terms.tools is None:
         return TOOL_NAMES if configured is None else configured
     names = () if terms.tools == "none" else tuple(dict.fromkeys(name.strip() for name in terms.tools.split(",")))
@@ -352,6 +355,6 @@ def _tool_names(terms: Terms, configured: Sequence[str] | None = None) -> Sequen
 
 
 def _tools(names: Sequence[str], cwd: str, others: Mapping[str, OtherAgent] | None = None) -> tuple[Tool, ...]:
-    """The tools of these names; the one that sends out sub-agents knows the others."""
+    """Return the tools of these names; the sub-agent tool gets the `others`."""
     shipped = {tool.name: tool for tool in builtin_tools(cwd, [name for name in names if name in BUILTIN_NAMES])}
     return tuple(shipped.get(name, SubAgentTool(others)) for name in names)

@@ -1,4 +1,4 @@
-"""Times, sizes and counts as people say them. What machines read is never written this way."""
+"""Times, sizes and counts for people to read. Machine-readable output does not use this module."""
 
 import re
 import time
@@ -13,12 +13,12 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def now_ms() -> int:
-    """The time to count from."""
+    """Return the current time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 def ago(timestamp: str, now: int) -> str:
-    """How long ago a timestamp was: `now`, `5m`, `3d`, then its date; empty if it is no time."""
+    """Return the age of a timestamp: `now`, `5m`, `3d`, then its date; empty if it is not a timestamp."""
     then = parse_ms(timestamp)
     if then is None:
         return ""
@@ -35,7 +35,7 @@ def ago(timestamp: str, now: int) -> str:
 
 
 def lasted(duration_ms: int) -> str:
-    """A duration: `40 ms`, `3.2 s`, `12 min`."""
+    """Return a duration: `40 ms`, `3.2 s`, `12 min`."""
     if duration_ms < 1_000:
         return f"{duration_ms} ms"
     seconds = duration_ms / 1_000
@@ -43,13 +43,13 @@ def lasted(duration_ms: int) -> str:
 
 
 def span(seconds: float) -> str:
-    """How long something has been there: `40s`, `5m`, `3h`, `12d`."""
+    """Return an age in its largest unit: `40s`, `5m`, `3h`, `12d`."""
     unit = next((unit for unit in "dhm" if seconds >= _SECONDS[unit]), "s")
     return f"{int(seconds // _SECONDS[unit])}{unit}"
 
 
 def parse_span(text: str) -> float:
-    """The seconds of `30m`, `12h`, `1d` or `2w`, or `UsageError`."""
+    """Return the seconds of `30m`, `12h`, `1d` or `2w`. `UsageError` for other text."""
     found = _SPAN.fullmatch(text)
     if found is None:
         raise UsageError(f"not a length of time: {text[:60]!r}", hint="write a number and one of s, m, h, d, w: 12h")
@@ -57,7 +57,7 @@ def parse_span(text: str) -> float:
 
 
 def size(count: int) -> str:
-    """A number of bytes: `812 B`, `4.1 kB`."""
+    """Return a number of bytes as text: `812 B`, `4.1 kB`."""
     amount = float(count)
     for unit in _UNITS[:-1]:
         if amount < 1_000:
@@ -67,5 +67,5 @@ def size(count: int) -> str:
 
 
 def plural(count: int, one: str, many: str = "") -> str:
-    """`1 entry`, `2 entries`."""
+    """Return a count with its noun: `1 entry`, `2 entries`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -1,11 +1,11 @@
-"""Many sessions woken side by side, so many at a time: one that waits for its provider holds up nobody else.
+"""Wake many sessions concurrently, with a limit: one that waits for its provider does not delay the others.
 
-Rule 1: each is woken as it would be alone: under its own lease, with its own channel, and it ends with its own word.
-One that fails, or is in other hands, does not keep the others from going on.
-Rule 2: a sub-agent is woken by whoever sent it out. It has a turn of its own when that one is done, not before.
-Rule 3: a session that was forked, or whose head was moved, waits for a person; it is left as it is (`is_dormant`).
-Rule 4: Ctrl-C cancels the turns that run and begins no others; the second time all are left, like a killed process
-leaves them.
+Rule 1: each session is woken as it would be alone: under its own lease, with its own channel and its own ending. One
+that fails, or is run by another process, does not stop the others.
+Rule 2: a sub-agent is run by its parent. It is woken on its own only after the parent is done.
+Rule 3: a session that was forked, or has a moved head, waits for a person and is not woken (`is_dormant`).
+Rule 4: the first Ctrl-C cancels the running turns and starts no others; the second leaves all sessions at once, in the
+state in which a killed process leaves them.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from wakelog.session import Session
 
 
 class Woken(msgspec.Struct, frozen=True):
-    """What came of one: how it ended; or why it could not be woken; without either it is dormant and was left alone."""
+    """The result for one session: how it ended, or the error; with neither, it is dormant and was not woken."""
 
     row: SessionRow
     session: Session | None = None
@@ -40,7 +40,7 @@ class Woken(msgspec.Struct, frozen=True):
 
 
 class Together:
-    """Sessions that are woken at the same time. `told` is given what came of each, as it comes."""
+    """Wakes sessions concurrently, at most `jobs` at a time. `told` is called with each result when it is known."""
 
     def __init__(self, asked: Asked, place: Place, *, jobs: int, quiet: bool, told: Callable[[Woken], None]) -> None:
         self._asked = asked
@@ -52,7 +52,7 @@ class Together:
         self._over = False
 
     async def wake(self, rows: Sequence[SessionRow]) -> bool:
-        """Wakes all of them, the first ones first; False if a person had enough before that."""
+        """Wake the sessions in order; False if Ctrl-C stopped it."""
         tasks: dict[str, asyncio.Task[None]] = {}
         for row in rows:
             sender = tasks.get(sent_by(self._place.store, row)) if row.origin in tasks else None
@@ -95,7 +95,7 @@ class Together:
 
 
 async def _all_of(tasks: Iterable["asyncio.Task[None]"]) -> None:
-    """Waits for all; what one of them meets that it should not ends the others as well."""
+    """Wait for all tasks; if one raises, cancel the others."""
     left = list(tasks)
     try:
         await asyncio.gather(*left)
@@ -107,7 +107,7 @@ async def _all_of(tasks: Iterable["asyncio.Task[None]"]) -> None:
 
 
 def sent_by(store: Store, row: SessionRow) -> str:
-    """The session that sent a sub-agent out; empty for one that nobody sent."""
+    """Return the session that started a sub-agent; empty for other sessions."""
     first = read_first(store, row.name)
     origin = first.value.parent if first is not None and isinstance(first.value, SessionEntry) else None
     return origin.session if origin is not None and origin.kind == "subagent" else ""

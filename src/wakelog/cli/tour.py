@@ -1,6 +1,6 @@
-"""The tour, `demo --tour`: a session is written, branched, folded, damaged on purpose, recovered and found again.
+"""Tour (`demo --tour`): write, branch, compact, damage, recover and find a session.
 
-What is damaged on the way is damaged by this file, byte by byte, as a disk would.
+The damage is made by this module, which flips a bit and cuts the file.
 """
 
 import os
@@ -12,7 +12,7 @@ _SESSION = "demo_you_1"
 
 
 def tour(stage: Stage) -> None:
-    """All of it, one part after the other."""
+    """Run all parts of the tour in order."""
     for part in (_write, _branch, _fold, _damage, _recover, _find, _goodbye):
         part(stage)
 

@@ -1,8 +1,8 @@
-"""Rows of a transcript → lines of a terminal. The words are the log's; only the dress is made here.
+"""Draw transcript rows as terminal lines. The text comes from the log; this module adds the layout.
 
-An entry has a heading (its address, who, when, its label) and its text beneath. Tool output is folded to
-a few lines, with a count of what is left out: `--full` unfolds it, and what goes into a pipe is never
-folded. Thinking is dim. Every string of a row goes through `safe`.
+An entry has a heading (address, speaker, time, label) and its text below. Tool output is shortened to a few lines with
+a count of the rest: `--full` shows all, and piped output is not shortened by default. Thinking is dim. Every string of
+a row passes through `safe`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,26 +28,26 @@ _STATUS = {
 
 
 class Dress(msgspec.Struct, frozen=True):
-    """How a transcript is drawn: the look, the time to count from, folded or not, the address of each entry."""
+    """Layout of a transcript: style, current time, shortened or full, and the address of each entry."""
 
     look: Look
     now: int
     full: bool
     addresses: dict[str, str]
     gutter: int
-    """The width of the column that addresses stand in."""
+    """Width of the address column."""
     ref: str = ""
     """What to type for the session, in hints."""
 
 
 def dressed(look: Look, now: int, addresses: dict[str, str], *, full: bool | None = None, ref: str = "") -> Dress:
-    """The dress for entries with these addresses. What goes into a pipe is folded only if that was asked for."""
+    """Return the layout for entries with these addresses. Piped output is shortened only if `full` is False."""
     gutter = max([3, *(cells(address) for address in addresses.values())])
     return Dress(look, now, not look.width if full is None else full, addresses, gutter, ref)
 
 
 def draw_rows(dress: Dress, rows: Iterable[Row]) -> Iterator[str]:
-    """The lines of a transcript, a blank one between two entries."""
+    """Yield the lines of a transcript, with a blank line between entries."""
     last = None
     for row in rows:
         if row.entry_id != last:
@@ -64,12 +64,12 @@ def draw_rows(dress: Dress, rows: Iterable[Row]) -> Iterator[str]:
 
 
 def how_to_continue(ref: str) -> str:
-    """What to type for a reply, or a tool's output, that was interrupted."""
+    """Return the hint for an interrupted reply or tool output."""
     return f"interrupted; `wakelog wake {visible(ref)}` continues it"
 
 
 def who(row: Row) -> tuple[str, str]:
-    """Who speaks in a row, and in which style."""
+    """Return the speaker of a row and its style."""
     match row.kind:
         case "prompt":
             return "user", "user"
@@ -94,7 +94,7 @@ def who(row: Row) -> tuple[str, str]:
 def _heading(dress: Dress, row: Row) -> str:
     look = dress.look
     speaker, style = who(row)
-    # A text that is in no entry yet has no address.
+    # Text that is in no entry yet has no address.
     named = "" if row.journal and row.kind != "call" else dress.addresses.get(row.entry_id, str(row.seq))
     address = pad(visible(named), dress.gutter, right=True)
     words = [look.paint("dim", address) + " ", look.paint(style, clip(look, speaker, 40))]
@@ -130,7 +130,7 @@ def _body(dress: Dress, row: Row, indent: int) -> Iterator[str]:
 
 
 def _tool(dress: Dress, row: Row, width: int) -> Iterator[str]:
-    """A tool call as a box: what was asked, how it ended, what came back."""
+    """Yield a tool call as a box: its input, its outcome and its output."""
     look = dress.look
     state = row.status + (f" {lasted(row.duration_ms)}" if row.duration_ms is not None else "")
     asked = f"{visible(row.name)}  {telling(row.input)}" if row.kind == "call" else visible(row.name)
@@ -150,7 +150,7 @@ def _tool(dress: Dress, row: Row, width: int) -> Iterator[str]:
 
 
 def _folded(dress: Dress, lines: list[str], most: int) -> Iterator[str]:
-    """A few lines and a count of the rest; one line too many is shown rather than counted."""
+    """Yield the first lines and a count of the rest; a single extra line is shown instead of counted."""
     if dress.full or len(lines) <= most + 1:
         yield from lines
         return
@@ -164,12 +164,12 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _room(dress: Dress, indent: int) -> int:
-    """The width for text: none where lines are not cut."""
+    """Return the width for text; 0 where lines are not cut."""
     return max(20, dress.look.width - indent) if dress.look.width else 0
 
 
 def telling(arguments: object) -> str:
-    """The one argument of a tool call that says most, or all of them as JSON."""
+    """Return the most telling argument of a tool call, or all of them as JSON."""
     if isinstance(arguments, dict):
         for key in _TELLING:
             if isinstance(arguments.get(key), str):

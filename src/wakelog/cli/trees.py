@@ -1,8 +1,8 @@
-"""The command `tree`: every branch of a session, drawn with lines, the active one marked.
+"""Command `tree`: draw every branch of a session, with the active one marked.
 
-A chain stays in its column; only a fork opens a new one, so that a session of ten thousand entries is a
-list and not a staircase. Side branches stand first, the branch that goes on (the active one where it
-passes) continues below them. Walked with a stack: a log may be deeper than any recursion.
+A chain stays in its column; only a fork opens a new column, so that a session of ten thousand entries is a list and not
+a staircase. Side branches come first; the continuing branch (the active one, if it passes here) follows below them. The
+tree is walked with a stack, because a log may be deeper than the recursion limit.
 """
 
 from collections.abc import Iterator
@@ -70,11 +70,11 @@ def _show_runs(asked: Asked, address: Address) -> None:
         raise click.exceptions.Exit(code)
 
 
-# ── as JSON ──────────────────────────────────────────────────────────────────────────────────────
+# ── JSON ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _all_entries(log: Log) -> list[Entry]:
-    """What was inherited, in the order of its branch, then the session's own in the order of its log."""
+    """Return the inherited nodes in branch order, then the session's own entries in log order."""
     inherited = [node for node in log.tree.nodes.values() if log.tree.is_inherited(node.id)]
     return [*inherited, *log.tree.own()]
 
@@ -98,16 +98,16 @@ def _plain(log: Log, entry: Entry) -> dict[str, object]:
     return said
 
 
-# ── as a drawing ─────────────────────────────────────────────────────────────────────────────────
+# ── drawing ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def draw_tree(look: Look, tree: Tree, *, annotations: bool = False) -> Iterator[str]:
-    """Every branch of a session, as lines."""
+    """Yield the lines of the drawing of every branch."""
     return _Drawing(look, tree, annotations=annotations).lines()
 
 
 class _Step(msgspec.Struct):
-    """A node to draw: with what stands left of it, and of what hangs below it."""
+    """A node to draw, with the graph prefix of its own line and that of the lines below it."""
 
     node: str
     left: str
@@ -128,7 +128,7 @@ class _Drawing:
         self._gutter = max([1, *(cells(visible(self._names.short(node))) for node in self._addressed())])
 
     def lines(self) -> Iterator[str]:
-        """Every node, and its annotations if they are wanted, from the root down."""
+        """Yield every node from the root down, with its annotations if they are wanted."""
         stack = [_Step(self._tree.root, "", "")] if self._tree.root else []
         while stack:
             step = stack.pop()
@@ -137,13 +137,13 @@ class _Drawing:
             stack += reversed(self._children(step))
 
     def _addressed(self) -> Iterator[Entry]:
-        """Everything that gets a line of its own."""
+        """Yield every entry that gets its own line."""
         for node in self._tree.nodes.values():
             yield node
             yield from self._tree.annotations(node.id) if self._annotations else ()
 
     def _children(self, step: _Step) -> list[_Step]:
-        """Side branches, each in a column of its own, then the one that goes on in this column."""
+        """Return the side branches, each in a new column, then the branch that continues in this column."""
         children = sorted(self._tree.children(step.node), key=self._active.__contains__)
         if not children:
             return []
@@ -166,12 +166,12 @@ class _Drawing:
         words = pad(clip(look, speaker, _SPEAKER), _SPEAKER)
         line = f"{self._stem(step, entry)} {look.paint(style if active else 'dim', words)} "
         line += (shown if active else look.paint("dim", shown)) + marks
-        # On a terminal the times stand in a column of their own at the right.
+        # On a terminal the times are in a separate column at the right.
         blank = " " * max(2, look.width - used - cells(shown) + 2) if look.width else "  "
         return f"{line}{blank}{look.paint('dim', when)}" if when else line
 
     def _stem(self, step: _Step, entry: Entry) -> str:
-        """The address of a node and its place in the graph."""
+        """Return the address of a node and its place in the graph."""
         look, active = self._look, entry.id in self._active
         dot = look.sign("●", "*") if active else look.sign("○", "o")
         address = pad(visible(self._names.short(entry)), self._gutter, right=True)
@@ -179,7 +179,7 @@ class _Drawing:
         return f"{look.paint('dim', address)} {graph}"
 
     def _marks(self, entry: Entry) -> tuple[str, int]:
-        """The label of a node and whether it is the head, with their width."""
+        """Return the label of a node and the head mark, with their width."""
         words = []
         if entry.id in self._labels:
             words.append(("label", f"[{clip(self._look, visible(self._labels[entry.id]), 30)}]"))
@@ -197,12 +197,12 @@ class _Drawing:
 
 
 def _graph(look: Look, left: str) -> str:
-    """What stands left of a node; of a very deep one only the end."""
+    """Return the graph left of a node; for a very deep one only the end of it."""
     return left if len(left) <= _GRAPH_MAX else look.sign("… ", ".. ") + left[2 - _GRAPH_MAX :]
 
 
 def _told(tree: Tree, entry: Entry) -> tuple[str, str, str]:
-    """Who speaks in a node, in which style, and its words on one line."""
+    """Return the speaker of a node, its style, and its text on one line."""
     row = _row(tree, entry)
     if row is None:
         return "assistant", "model", ""
@@ -215,7 +215,7 @@ def _told(tree: Tree, entry: Entry) -> tuple[str, str, str]:
 
 
 def _row(tree: Tree, entry: Entry) -> Row | None:
-    """The first row of a node; what is in force is told beside what was before."""
+    """Return the first row of a node; settings are shown as a change from the settings before."""
     before = _context_before(tree, entry) if isinstance(entry.value, ContextRecord) else ()
     return next((row for row in transcript(Branch((*before, entry))) if row.entry_id == entry.id), None)
 
@@ -232,7 +232,7 @@ def _named(row: Row) -> str:
 
 
 def _words(entry: Entry) -> str:
-    """What a node says, on one line."""
+    """Return the text of a node on one line."""
     value = entry.value
     if isinstance(value, Message):
         said = value.message

@@ -1,7 +1,7 @@
-"""What is said of a model that fails and is asked again: the same words wherever a run is shown.
+"""Notices about failed model calls and retries: the same words wherever a run is shown.
 
-Pure. A failure is said when it is met, and another try when it begins, so that neither is ever announced in vain:
-whether one follows is the policy's affair, and a person may cancel meanwhile.
+Pure. A failure is reported when it is logged, and a retry when it begins. A retry is never announced in advance,
+because the policy or a cancel may prevent it.
 """
 
 from wakelog.cli.times import lasted
@@ -9,13 +9,13 @@ from wakelog.log.entry import Call, Cancelled, Compaction, Entry, Failed, FaultR
 
 
 class Tries:
-    """The calls of sessions that came to nothing in a row."""
+    """Counts consecutive failed model calls per session."""
 
     def __init__(self) -> None:
         self._failed: dict[str, int] = {}
 
     def hear(self, session: str, entry: Entry) -> str:
-        """What an entry of a session has to say about it; empty for nothing. The text is as it was stored."""
+        """Return the notice for an entry; empty if there is none. Stored text in it is not made visible yet."""
         match entry.value:
             case Failed(reason="call", error=FaultReport(retryable=True) as error):
                 self._failed[session] = self._failed.get(session, 0) + 1

@@ -1,9 +1,9 @@
-"""Units for systemd and lines for cron that wake what owes something, as texts: no file is touched here.
+"""systemd units and cron lines that wake sessions with pending work, as text. No file is touched here.
 
-Rule 1: what comes from the machine (paths, a store's URL) is quoted for whoever reads it next, systemd or cron and a
-shell. What cannot be written there, such as a line break, is refused and never repaired.
-Rule 2: no secret stands in a unit, which anybody on the machine may read. Keys have a file of their own.
-Rule 3: a unit is ours while the digest in its first line fits the rest: one that somebody has edited is theirs.
+Rule 1: values from the machine (paths, a store's URL) are quoted for their reader: systemd, or cron and a shell. Text
+that cannot be written there, such as a line break, is refused and never altered.
+Rule 2: a unit contains no secret, because every user of the machine may read it. Keys are in a separate file.
+Rule 3: a unit counts as written by wakelog while the digest in its first line matches the rest; an edited one does not.
 """
 
 import re
@@ -19,14 +19,14 @@ NAME = "wakelog-wake"
 CRON_FILE = "/etc/cron.d/wakelog"
 _MARK = re.compile(r"# Written by `wakelog service install` \((sha256:[0-9a-f]{64})\)")
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_@+=:,./~-]+")
-# What no line can hold: control characters, and bytes of a path that are no text.
+# Text that no line can contain: control characters, and undecodable bytes of a path.
 _UNWRITABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-# A longer line is cut off by some crons, which would run the beginning of it.
+# Some crons cut off a longer line and would run the beginning of it.
 _CRON_LINE_MAX = 990
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """Who wakes sessions, how, and how often. A `user` makes units of the system, which run as that user."""
+    """How to wake sessions, how often and as which user. With a `user`, system units that run as that user."""
 
     words: tuple[str, ...]
     environment: Mapping[str, str] = {}
@@ -36,7 +36,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """A unit file: its name, and what is in it."""
+    """A unit file: its name and its text."""
 
     name: str
     text: str
@@ -46,19 +46,19 @@ class Unit(msgspec.Struct, frozen=True):
 
 
 def units(plan: Plan) -> tuple[Unit, Unit]:
-    """What is run, and when. Only the timer is enabled: it starts the other one."""
+    """Return the service and the timer. Only the timer is enabled; it starts the service."""
     return Unit(f"{NAME}.service", _what(plan)), Unit(f"{NAME}.timer", _when(plan))
 
 
 def is_ours(text: str) -> bool:
-    """Whether a unit file is as we wrote it."""
+    """Return whether a unit file is unchanged since wakelog wrote it."""
     first, _, rest = text.partition("\n")
     found = _MARK.match(first)
     return found is not None and found[1] == digest_of(rest.encode(errors="surrogateescape"))
 
 
 def _signed(plan: Plan, name: str, lines: Sequence[str]) -> str:
-    """The lines, and before them who wrote them and how to change that."""
+    """Return the unit text: a line with the digest, a line that says how to edit the unit, then `lines`."""
     edit = f"# To change it: systemctl {'' if plan.user else '--user '}edit {name}"
     rest = "".join(f"{line}\n" for line in (edit, *lines))
     return f"# Written by `wakelog service install` ({digest_of(rest.encode())})\n{rest}"
@@ -114,18 +114,18 @@ def _when(plan: Plan) -> str:
 
 
 def _startable(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The words that systemd starts. It takes no program with a quote or a backslash in its path; a shell does."""
+    """Return the words for ExecStart; through a shell if the program's path has a quote or backslash."""
     return ("/bin/sh", "-c", 'exec "$0" "$@"', *words) if re.search(r"[\"'\\]", words[0]) else words
 
 
 def _quoted(word: str) -> str:
-    """A word of a unit, which systemd reads as it was."""
+    """Return a word quoted for a unit."""
     escaped = _refuse_unwritable(word).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return escaped if _PLAIN_WORD.fullmatch(word) else f'"{escaped}"'
 
 
 def _file(path: str) -> str:
-    """A path where systemd takes the rest of the line, and looks for patterns in it. `%h` at its beginning is meant."""
+    """Return a path escaped for a setting where systemd expands patterns; a leading `%h/` keeps its meaning."""
     home, rest = ("%h", path[2:]) if path.startswith("%h/") else ("", path)
     return home + re.sub(r"([*?\[\\])", r"\\\1", _refuse_unwritable(rest)).replace("%", "%%")
 
@@ -141,14 +141,14 @@ def _refuse_unwritable(text: str) -> str:
 
 
 def cron_lines(plan: Plan) -> tuple[str, ...]:
-    """The lines of a crontab: after the start, and from time to time. One of the system names who runs them."""
+    """Return the crontab lines: at boot, and at the interval. A system crontab also names the user."""
     keys = f'"$HOME/{plan.keys_file[3:]}"' if plan.keys_file.startswith("%h/") else shlex.quote(plan.keys_file)
     steps = (
         "set -a",
         *(f"{name}={shlex.quote(value)}" for name, value in plan.environment.items()),
-        # Keys are read last, as systemd reads them: they win.
+        # Keys are read last, as in systemd, so that they take precedence.
         f"test ! -r {keys} || . {keys}",
-        # What agents say stays in their logs.
+        # Replies stay in their logs.
         f"{shlex.join(plan.words)} 2>&1 >/dev/null | logger -t {NAME}",
     )
     command = _for_cron("; ".join(steps))
@@ -156,7 +156,7 @@ def cron_lines(plan: Plan) -> tuple[str, ...]:
 
 
 def _for_cron(script: str) -> str:
-    """A command as cron takes it: it makes a line break of each percent sign that has no backslash."""
+    """Escape a command for cron, which turns each unescaped percent sign into a line break."""
     _refuse_unwritable(script)
     if "\\" in script:
         raise UsageError("crons differ in how they read a backslash", hint="use the units of systemd instead")

@@ -1,7 +1,7 @@
-"""The command `wake`: a session goes on from wherever it was left, with nothing but its name.
+"""Command `wake`: continue a session from wherever it was left, given only its name.
 
-Model, tools and policy stand in its log. One that somebody else runs is left to them, and of many one that
-fails does not keep the others from going on.
+Model, tools and policy are in its log. A session that another process runs is left alone; with `--all`, a failure does
+not stop the other sessions.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from wakelog.runtime.user_actions import has_failed
 from wakelog.runtime.user_actions import retry as retry_turn
 from wakelog.session import Session
 
-# What may owe something. A log that is damaged, cannot be summarised, or may not be read by this user, may too.
+# States with possibly pending work. It is not known for a log that is damaged, unreadable or not summarised.
 _MAY_OWE = ("owes", "undelivered", "waiting", "damaged", "inaccessible", "unknown")
 _SPOKEN = {
     "rest": "rest",
@@ -48,12 +48,12 @@ _SPOKEN = {
     "no_model": "names no model that could answer",
     "untrusted": "refused: other users own or may write to its files",
 }
-# Of many sessions the worst that happened is the answer, in the order of the exit codes. What somebody else runs is in
-# good hands, and no part of it.
+# With `--all` the exit code is that of the worst result, in this order. Sessions that another process runs do not
+# count.
 _BY_WEIGHT = (INTERRUPTED, UNTRUSTED, FAILED, NEEDS_ATTENTION, 0)
-# Of a session that could not be woken.
+# Exit codes of sessions that could not be woken.
 _CODES = {"failed": FAILED, "untrusted": UNTRUSTED}
-# Providers limit how many may ask at once, and each session has its own tools running.
+# Providers limit concurrent requests, and each session runs its own tools.
 _JOBS, _JOBS_MAX = 4, 64
 
 
@@ -99,7 +99,7 @@ def _wake_one(asked: Asked, session: str, *, retrying: bool, quiet: bool) -> Non
 
 
 def wake_and_finish(asked: Asked, session: Session, *, quiet: bool = False, ref: str | None = None) -> None:
-    """Lets one session go on, and ends the command as it ended."""
+    """Wake one session, and exit with the code of its ending."""
     damage = session.damage
     with OneLoop() as one_loop:
         ending = drive(asked, session, Manner(quiet=quiet, in_place=can_ask(asked)), one_loop)
@@ -111,18 +111,18 @@ def wake_and_finish(asked: Asked, session: Session, *, quiet: bool = False, ref:
     finish(asked, session, ending, quiet=quiet)
 
 
-# ── many ─────────────────────────────────────────────────────────────────────────────────────────
+# ── --all ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _wake_all(asked: Asked, *, jobs: int, retrying: bool, quiet: bool) -> None:
-    """The oldest first, and so parents before their sub-agents, which they wake themselves."""
+    """Wake all sessions with pending work, the oldest first: parents before their sub-agents, which they wake."""
     place = Place(asked.store_url)
     states = (*_MAY_OWE, "failed") if retrying else _MAY_OWE
     rows = sorted((row for row in place.catalog.rows() if row.state in states), key=lambda row: row.created)
     if not rows and not quiet:
         note("nothing is owed")
     codes = [0]
-    # Where text goes to the terminal, the lines are the progress.
+    # If replies go to the terminal, their lines show the progress.
     drawn = sys.stderr.isatty() and not sys.stdout.isatty()
     with watched("Waking sessions" if drawn else "") as progress:
 
@@ -158,7 +158,7 @@ def _woken(
 
 
 def _tell(asked: Asked, woken: Woken) -> int:
-    """Says what came of one; gives its exit code."""
+    """Print the result of one session and return its exit code."""
     if woken.session is not None and woken.ending is not None:
         tell_end(asked, woken.session, woken.ending)
         _tell_line(asked, woken.row, _word(woken.ending))
@@ -174,7 +174,7 @@ def _tell(asked: Asked, woken: Woken) -> int:
 
 
 def _why_not(woken: Woken) -> str:
-    """Why one was not woken: dormant, run by another process, files of other users, no model, or failed."""
+    """Return why one was not woken: dormant, run by another process, files of other users, no model, or failed."""
     if woken.error is None:
         return "dormant"
     if isinstance(woken.error, Conflict):

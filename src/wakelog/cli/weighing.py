@@ -1,7 +1,7 @@
-"""How much a model is handed, in tokens: the messages, and what stands beside them. Pure.
+"""Estimated tokens of what a request contains besides the messages. Pure.
 
-What stands beside them is known by its size alone, so nothing is read for this. What is injected is found when a run
-begins; until then what the last call was handed is the best guess.
+The estimate uses blob sizes only, so nothing is read. Injected text is determined when a run begins; until then that of
+the last model call is the estimate.
 """
 
 from wakelog.log.entry import Call
@@ -10,7 +10,7 @@ from wakelog.projections.context import Context
 
 
 def beside(built: Context, branch: Branch) -> dict[str, int]:
-    """The estimated size of what goes along with the messages, by what it is; what is not there is left out."""
+    """Return the estimated tokens of instructions, tools and injected text (bytes / 4); absent ones are left out."""
     calls = (annotation.value for annotation in reversed(branch.annotations) if isinstance(annotation.value, Call))
     call = next((call for call in calls if call.purpose == "reply"), None)
     sizes = {

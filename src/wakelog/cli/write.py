@@ -1,4 +1,4 @@
-"""Commands that add to the talk: `new`, `append`, `compact`. What they wrote is durable when they answer."""
+"""Commands `new`, `append` and `compact`: add to a conversation. What they wrote is durable when they print it."""
 
 import contextlib
 import os
@@ -58,7 +58,7 @@ def new(
 
 
 def here() -> str:
-    """The folder this runs in, as text that can be written; empty if it is gone."""
+    """Return the working folder as encodable text; empty if it no longer exists."""
     with contextlib.suppress(OSError):
         return os.fsencode(os.getcwd()).decode(errors="replace")
     return ""
@@ -95,7 +95,7 @@ def append(asked: Asked, session: str, words: tuple[str, ...], role: str, *, ste
 
 
 def note_clipped(entry: Entry) -> None:
-    """Says that a text was too long for a line, and where all of it is."""
+    """Note on stderr that a text was too long for one line, and which blob holds all of it."""
     said = entry.value.message if isinstance(entry.value, Message | Queued) else None
     for part in said.parts if said is not None else ():
         if isinstance(part, Text) and part.blob is not None:
@@ -106,14 +106,14 @@ def note_clipped(entry: Entry) -> None:
 
 
 def one_text(words: tuple[str, ...]) -> str:
-    """The one text that was given. Several words are not joined: a shell has already lost what stood between them."""
+    """Return the one text that was given. Several words are refused: the shell dropped the spaces between them."""
     if len(words) > 1:
         raise UsageError("the text has several words", hint="put it in quotes")
     return words[0]
 
 
 def _said(text: str) -> str:
-    """The text, from standard input if it is a dash."""
+    """Return the text, read from standard input if it is `-`. `UsageError` if it is blank."""
     if text == "-":
         text = read_stdin()
     if not text.strip():
@@ -122,7 +122,7 @@ def _said(text: str) -> str:
 
 
 def read_stdin() -> str:
-    """Everything on standard input, which must be text."""
+    """Return all of standard input. `UsageError` if it is not UTF-8."""
     if sys.stdin.isatty():
         note("type the message and end it with Ctrl-D")
     try:
@@ -160,5 +160,5 @@ def compact(asked: Asked, session: str, summary: str | None, instructions: str |
 
 
 def put_entry(asked: Asked, entry: Entry) -> None:
-    """What was written: the entry as stored, or its id."""
+    """Print the written entry: as stored with `--json`, else its id."""
     put_lines([entry.raw]) if asked.json else put(entry.id)

@@ -1,11 +1,12 @@
-"""What a person or a project wants of agents, written down before a run: TOML files, variables, options.
+"""Configuration of agents: values from TOML files, environment variables and command-line options.
 
-Rule 1 (law 2): configuration only makes the next `context` entry. Whoever wakes a session reads none of it.
-Rule 2: every value knows its place, and every mistake is named with it; what is left out is said.
-Rule 3: a project's file comes with a cloned repository and is hostile until the user's own file trusts its folder.
-Rule 4: no secret stands in a file: a variable holds it, or a program prints it.
-Everything here is pure but `finding`, which looks at files, and runs the program that prints a key.
-Read in this order: values, scanner, shape, names, reading, nesting, plans, trust, checking, resolving, keys, finding.
+Rule 1 (law 2, the log is the only state): configuration only creates the next `context` entry. Waking a session does
+not read it.
+Rule 2: every value has its place, and every mistake names its place; values that are left out are reported.
+Rule 3: a project's file comes with a cloned repository and is hostile until the user's file trusts its folder.
+Rule 4: no file contains a secret; a variable holds it, or a program prints it.
+All modules are pure except `finding`, which reads files and runs the program that prints a key.
+Reading order: values, scanner, shape, names, reading, nesting, plans, trust, checking, resolving, keys, finding.
 """
 
 from wakelog.config.finding import load_config, run_key_command

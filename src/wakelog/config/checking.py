@@ -1,4 +1,4 @@
-"""What no single file can see: names that lead nowhere once everything is together. Pure."""
+"""Checks across all configuration layers: names of agents, servers and tools that are not defined. Pure."""
 
 import itertools
 from collections.abc import Iterable, Iterator
@@ -14,9 +14,9 @@ _OF_SERVERS = keys_of(McpConfig)
 
 
 def inconsistencies(settings: Settings, misread: Iterable[Mistake] = ()) -> tuple[Mistake, ...]:
-    """Every name that names nothing, and every server that cannot be reached; no more than anybody reads.
+    """Return a mistake per undefined name and per unusable server, at most `MISTAKES_MAX`.
 
-    What is missing only because it was misread is not reported a second time.
+    A server with a key in `misread` is skipped, so that one mistake is not reported twice.
     """
     half_read = {path[:2] for path in (mistake.path for mistake in misread) if path[2:] and path[2] in _OF_SERVERS}
     config = config_of(settings)
@@ -29,7 +29,7 @@ def inconsistencies(settings: Settings, misread: Iterable[Mistake] = ()) -> tupl
 
 
 def _default_agent(settings: Settings) -> Iterator[Mistake]:
-    """An option may name an agent that nobody configured; what is written down may not."""
+    """Check that the default agent is configured. Only an option may name an agent that is not."""
     chosen = settings.get(("agent",))
     if chosen is None or chosen.place.kind == "option" or chosen.value == DEFAULT_AGENT:
         return
@@ -44,7 +44,7 @@ def _agent(settings: Settings, config: Config, name: str) -> Iterator[Mistake]:
         if server not in config.mcp:
             yield _nobody(settings["agents", name, "mcp"], "server", server, list(config.mcp))
     for tool in agent.approvals if not agent.mcp else ():
-        # The tools of a server are known when it is asked; without one there are only those that ship.
+        # The tools of an MCP server are unknown until it is queried; without a server only the built-in tools exist.
         if tool not in TOOL_NAMES:
             yield _nobody(settings["agents", name, "approvals", tool], "tool", tool, list(TOOL_NAMES))
 

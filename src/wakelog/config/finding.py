@@ -1,8 +1,8 @@
-"""The effects of configuration: finding and reading files, and running the program that prints a key.
+"""Effects of configuration: find and read files, and run the program that prints a key.
 
-Rule 1: whatever a path turns out to be, reading it neither waits nor fills memory; what is wrong with it is a mistake.
-Rule 2: which files a project has depends on real paths alone: from the top of the git repository that the folder
-lies in down to the folder itself. A repository inside another is a project of its own, and so is its trust.
+Rule 1: reading a path never blocks and never fills memory, whatever the path is; an unreadable file is a mistake.
+Rule 2: the files of a project depend on real paths only: from the root of the git repository that contains the folder
+down to the folder itself. A repository inside another is a separate project with separate trust.
 """
 
 import os
@@ -25,8 +25,9 @@ _KEY_PATIENCE_S = 60
 
 
 def load_config(cwd: str, environ: Mapping[str, str], options: Mapping[str, str] | None = None) -> Loaded:
-    """The configuration that holds in a folder, by default this one. `options` are those of a command line:
-    `{"--model": "demo"}`.
+    """Return the configuration for a folder; an empty `cwd` is the current folder.
+
+    `options` are those of the command line: `{"--model": "demo"}`.
     """
     path = user_file(environ)
     home = home_folder(environ)
@@ -38,9 +39,10 @@ def load_config(cwd: str, environ: Mapping[str, str], options: Mapping[str, str]
 
 
 def configured_store(environ: Mapping[str, str]) -> str | None:
-    """The store that is configured here, whatever is wrong with other keys: who only reads needs none of them.
+    """Return the configured store; mistakes that cannot affect it are ignored, because a reader needs no other key.
 
-    An untrusted project has no say in it, not by its mistakes either, and a file that says the store hides no other.
+    An untrusted project has no influence, not even by its mistakes. Mistakes of the file that sets the store are
+    ignored too.
     """
     loaded, own = load_config("", environ), user_file(environ)
     files = {source.path for source in loaded.sources if source.trusted} - {loaded.place_of("store").name}
@@ -50,9 +52,9 @@ def configured_store(environ: Mapping[str, str]) -> str | None:
 
 
 def trusted_owners(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The users and groups that the user's own file trusts; no other file, variable or option has a say in it.
+    """Return the users and groups trusted by the user's file; no other file, variable or option is considered.
 
-    `UsageError` for a mistake in that file that may be about this key.
+    Raises `UsageError` for a mistake in that file that may be about this key.
     """
     reading = _layer(Source(user_file(environ), "user"), home_folder(environ)).reading
     hiding = [mistake for mistake in reading.mistakes if not mistake.path or _is_about(mistake, "trusted_owners")]
@@ -67,7 +69,7 @@ def _is_about(mistake: Mistake, key: str) -> bool:
 
 
 def _may_hide_store(mistake: Mistake, own: str) -> bool:
-    """Whether a store may have been meant where this is wrong: by the key, or by the project that would be trusted."""
+    """Whether a mistake may hide a setting of the store: by its key, or by trust of the project that sets it."""
     match mistake.path:
         case ():
             return True
@@ -77,7 +79,7 @@ def _may_hide_store(mistake: Mistake, own: str) -> bool:
 
 
 def user_file(environ: Mapping[str, str]) -> str:
-    """Where the user's own file lies, there or not."""
+    """Return the path of the user's file, whether or not it exists."""
     named = environ.get("WAKELOG_CONFIG")
     if named:
         return os.path.abspath(home_folder(environ) + named[1:] if named.startswith("~/") else named)
@@ -85,7 +87,7 @@ def user_file(environ: Mapping[str, str]) -> str:
 
 
 def project_files(cwd: str, trusted: set[str]) -> Iterator[Source]:
-    """Where a project's files may lie, the outermost first."""
+    """Yield the possible files of a project, outermost first."""
     folders = folders_down(cwd)
     root = folders[0]
     for folder in folders:
@@ -113,7 +115,7 @@ def _layer(source: Source, home: str, *, must_be_there: bool = False) -> Layer:
 
 
 def _text(path: str) -> str:
-    """A small text file as it is; `OSError` for anything else."""
+    """Return the text of a regular file of at most `FILE_MAX_BYTES`; raise `OSError` for any other."""
     with open(path, "rb", opener=without_waiting) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode) and path != os.devnull:
             raise OSError(0, "it is not a plain file")
@@ -134,11 +136,11 @@ def _why_unread(path: str, error: OSError) -> str:
     return f"{path} cannot be read: {error.strerror or error}"
 
 
-# ── the texts that a file names ──────────────────────────────────────────────────────────────────
+# ── system prompts in files ──────────────────────────────────────────────────────────────────────
 
 
 def _with_systems(loaded: Loaded) -> Loaded:
-    """The same, with the text of every `system_file` read."""
+    """Return the configuration with the text of every `system_file` read."""
     found = {name: _with_system(agent) for name, agent in loaded.config.agents.items()}
     agents = {name: each for name, each in found.items() if isinstance(each, AgentConfig)}
     mistakes = [
@@ -172,9 +174,9 @@ def _with_system(agent: AgentConfig) -> AgentConfig | OSError:
 
 
 def run_key_command(words: Sequence[str]) -> str:
-    """What a program prints. Without a shell, and without its output in any message."""
+    """Return the output of a program, run without a shell. Error messages never contain the output."""
     try:
-        done = subprocess.run(  # noqa: S603 - the user's own file names it
+        done = subprocess.run(  # noqa: S603 - the command comes from the user's own file
             list(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False, timeout=_KEY_PATIENCE_S
         )
     except subprocess.TimeoutExpired:

@@ -1,6 +1,7 @@
-"""The key of a provider: from the variable that is named, from a program that prints it, or from where it usually is.
+"""The API key of a provider: from the configured variable, the configured program, or the provider's usual variable.
 
-Pure: the environment and whoever runs programs are handed in. A key is given back and never kept, logged or shown.
+Pure: the environment and the function that runs programs are passed in. A key is returned, never stored, logged or
+shown.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,10 @@ _DEMO = "or use --model demo, which needs none"
 def key_for(
     provider: str, config: Config, environ: Mapping[str, str], run: Callable[[Sequence[str]], str]
 ) -> str | None:
-    """The key; None if nothing says where it is and the usual variable is not set."""
+    """Return the key; None if no source is configured and the usual variable is not set.
+
+    Raises `UsageError` if the configured variable is not set or the program prints no usable key.
+    """
     said = config.providers.get(provider, ProviderConfig())
     if said.key_command is not None:
         return _first_line(provider, run(said.key_command))
@@ -28,7 +32,7 @@ def key_for(
 
 
 def _first_line(provider: str, printed: str) -> str:
-    """What a program printed, up to the end of its first line; what cannot go into a header is refused unseen."""
+    """Return the first line of a program's output as the key; refuse what cannot be an HTTP header value, unshown."""
     key = printed.partition("\n")[0].strip()
     if not key or not key.isascii() or not key.isprintable():
         what = "no key" if not key else "something that is no key"

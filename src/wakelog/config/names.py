@@ -1,4 +1,4 @@
-"""Names that must name something: providers, tools, hooks, folders; and the grammar of those that people give. Pure."""
+"""Checks of names in settings: providers, tools, hooks and folders, and the grammar of table names. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,19 +18,19 @@ KEY_VARIABLES: Mapping[str, str] = {
     "openai": "OPENAI_API_KEY",
     "openai-chat": "OPENAI_API_KEY",
 }
-"""Which providers have keys, and where each key usually is."""
+"""The providers that have keys, and the usual environment variable of each."""
 ADDRESS_VARIABLES: Mapping[str, str] = {
     "anthropic": "ANTHROPIC_BASE_URL",
     "openai": "OPENAI_BASE_URL",
     "openai-chat": "OPENAI_BASE_URL",
 }
-"""Where the address of each usually is."""
+"""The usual environment variable for the base URL of each provider."""
 PROVIDERS = (*KEY_VARIABLES, "scripted", "demo")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class Strange(msgspec.Struct, frozen=True):
-    """A name that will not do: what is wrong, what to do, and its place in the list it stands in."""
+    """A rejected name: what is wrong, what to do, and its index if it is in a list."""
 
     message: str
     hint: str = ""
@@ -38,7 +38,7 @@ class Strange(msgspec.Struct, frozen=True):
 
 
 def bad_name(path: Path, key: str) -> Strange | None:
-    """What is wrong with the name of a table, if anything is."""
+    """Return what is wrong with the name of a table, None if nothing is."""
     match path:
         case ("providers",) if key not in KEY_VARIABLES:
             message = f"no provider called {quoted(clipped(key))} has an address or a key"
@@ -51,7 +51,7 @@ def bad_name(path: Path, key: str) -> Strange | None:
 
 
 def stranger(path: Path, value: Any) -> Strange | None:
-    """The first name in a value that nothing has, if there is one."""
+    """Return the first unknown name or invalid value in a setting, None if there is none."""
     match path:
         case ("model",) | ("agents", _, "model"):
             return _unknown("there is no provider", value.partition(":")[0], PROVIDERS)
@@ -72,7 +72,7 @@ def _names_program(value: Any) -> bool:
 
 
 def did_you_mean(word: str, words: Sequence[str]) -> str:
-    """The nearest of some words as a question, or all of them."""
+    """Return a hint: the nearest word as a question, or all words."""
     near = nearest(word, words)
     return f"did you mean {near}?" if near else f"there are {', '.join(words)}"
 
@@ -88,6 +88,6 @@ def _loose(folder: str) -> Strange | None:
 
 
 def _first(found: Iterable[Strange | None]) -> Strange | None:
-    """The first that is wrong, with its place in the list."""
+    """Return the first problem, with its index in the list."""
     wrong = ((at, each) for at, each in enumerate(found) if each is not None)
     return next((msgspec.structs.replace(each, at=at) for at, each in wrong), None)

@@ -1,4 +1,4 @@
-"""Settings, each with its path, put together into the values they make. Pure."""
+"""Combine settings, each with its path, into nested configuration values. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,11 +8,11 @@ import msgspec
 from wakelog.config.values import Config, Path, Setting
 
 Settings = Mapping[Path, Setting]
-"""What holds so far, by path."""
+"""The settings in force, by path."""
 
 
 def nested(settings: Settings) -> dict[str, Any]:
-    """The tables that these settings are the keys of."""
+    """Return the nested tables that contain these settings."""
     made: dict[str, Any] = {}
     for path, setting in settings.items():
         table = made
@@ -26,12 +26,12 @@ def nested(settings: Settings) -> dict[str, Any]:
 
 
 def config_of(settings: Settings) -> Config:
-    """The configuration. Each setting was found to fit when it was read."""
+    """Return the configuration. Each setting was already validated when it was read."""
     return msgspec.convert(nested(settings), Config)
 
 
 def by_agent(settings: Settings) -> dict[str, dict[Path, Setting]]:
-    """What is said of each agent."""
+    """Return the settings of each agent, by name."""
     found: dict[str, dict[Path, Setting]] = {}
     for path, setting in settings.items():
         if path[0] == "agents":

@@ -1,7 +1,6 @@
-"""From what is configured to what an agent is made of: its policy, what goes to the provider, its servers. Pure.
+"""Convert configuration to the parts of an agent: policy, provider parameters and MCP servers. Pure.
 
-Only what was said becomes a parameter: a default of ours that nobody asked for would be one more thing that can
-change under a session.
+Only configured values become parameters: a default added here would be one more value that can change under a session.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,12 +13,12 @@ from wakelog.decide.policy import Approval, HookTerms, Policy, Price, redact_wor
 from wakelog.hooks import HOOK_NAMES
 from wakelog.providers import split_model
 
-# Where everything else asks first, what only looks runs at once.
+# Read-only tools run without approval where the others ask.
 _ONLY_LOOK: Mapping[str, Approval] = {"read": "auto", "list": "auto", "grep": "auto"}
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a configuration says of one agent."""
+    """The complete configuration of one agent."""
 
     name: str
     model: str | None
@@ -31,7 +30,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_of(config: Config, name: str) -> Plan:
-    """The agent of that name; one that nobody configured has the defaults."""
+    """Return the plan of the agent of that name; an agent that is not configured has the defaults."""
     agent = config.agents.get(name, AgentConfig())
     model = agent.model or config.model
     price = config.prices.get(model or "")
@@ -51,7 +50,7 @@ def plan_of(config: Config, name: str) -> Plan:
 
 
 def policy_of(agent: AgentConfig, *, price: Price | None = None, known: Sequence[Mapping[str, str]] = ()) -> Policy:
-    """The agreements. `known` are the agents that the list of agents names."""
+    """Return the policy. `known` are the agents listed by the `agents` hook."""
     looks = _ONLY_LOOK if agent.approval == "ask" else {}
     return Policy(
         approval=agent.approval,
@@ -68,7 +67,7 @@ def policy_of(agent: AgentConfig, *, price: Price | None = None, known: Sequence
 
 
 def _hooks(agent: AgentConfig) -> dict[str, HookSetting]:
-    """Those that ship first, each on unless it is switched off; then one's own, in the order of the file."""
+    """Return the built-in hooks, each on unless switched off, then the user's own in the order of the file."""
     return {name: agent.hooks.get(name, True) for name in HOOK_NAMES} | agent.hooks
 
 
@@ -81,7 +80,7 @@ def _hook(name: str, said: HookSetting, known: Sequence[Mapping[str, str]]) -> H
 
 
 def params_of(agent: AgentConfig, provider: ProviderConfig | None = None) -> dict[str, Any]:
-    """What goes to the provider, in the words of `Request.params`."""
+    """Return the parameters for the provider, with the keys of `Request.params`."""
     said = {
         "maxTokens": agent.max_tokens,
         "temperature": agent.temperature,
@@ -95,7 +94,7 @@ def params_of(agent: AgentConfig, provider: ProviderConfig | None = None) -> dic
 
 
 def server_of(name: str, server: McpConfig) -> dict[str, Any]:
-    """A server as a plain value without secrets: what the log keeps of it."""
+    """Return a server as a plain value without secrets, as the log records it."""
     said = {
         "name": name,
         "command": list(server.command) if server.command is not None else None,

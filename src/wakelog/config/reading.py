@@ -1,7 +1,7 @@
-"""One TOML text → the settings it makes and the mistakes in it. Pure: text in, values out.
+"""Parse one TOML text into settings and mistakes. Pure.
 
-A mistake leaves out the key that it is about; everything else of the text holds. A message names what was written
-only where that cannot be a secret.
+A mistake drops only the key it is about; the rest of the text applies. A message repeats a written value only where it
+cannot be a secret.
 """
 
 import os
@@ -32,7 +32,7 @@ from wakelog.config.shape import (
 from wakelog.config.values import Config, Mistake, Path, Place, Setting
 from wakelog.hooks import HOOK_NAMES
 
-# What other programs call it.
+# Names used by other programs, and ours.
 _MEANT = {
     "window": "strategy",
     "prompt": "system",
@@ -45,7 +45,7 @@ _MEANT = {
     "headers": "bearer_env",
     "mcp_servers": "mcp",
 }
-# Two ways to say one thing: a file says it one way, and a nearer file replaces the other way too.
+# Pairs of keys that exclude each other in a file; a key in a later layer also replaces its counterpart.
 RIVALS: Mapping[str, str] = {
     one: other
     for pair in (("system", "system_file"), ("command", "url"), ("key_env", "key_command"))
@@ -56,7 +56,7 @@ MISTAKES_MAX = 100
 _TOO_DEEP = "this is not TOML, or goes too deep to be read"
 _HOW_TO_WRITE = "a line is key = value or [table], and text stands in quotes"
 _SAID_TWICE = "it is said twice: leave one of them out"
-# What to do, by a word of what the parser says; words of its own that change cost the better hint, and no more.
+# Hints by a word of the parser's message. If the parser's wording changes, only the specific hint is lost.
 _CURES = {
     "Invalid value": 'text stands in quotes: key = "text"',
     "overwrite": _SAID_TWICE,
@@ -69,14 +69,14 @@ Finding = Setting | Mistake
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What a text says, and what is wrong with it."""
+    """The settings and the mistakes of a text."""
 
     settings: tuple[Setting, ...] = ()
     mistakes: tuple[Mistake, ...] = ()
 
 
 def read_text(text: str, file: str, role: Literal["user", "project"] = "user", home: str = "~") -> Reading:
-    """The settings of one file. Relative paths in it are meant from its own folder, `~` is the `home`."""
+    """Return the settings of one file. Relative paths are resolved from the file's folder, `~` is `home`."""
     text = text.replace("\r\n", "\n")
     if line := too_deep(text):
         return Reading(mistakes=(Mistake(Place("file", file, line), _TOO_DEEP, _HOW_TO_WRITE),))
@@ -88,7 +88,7 @@ def read_text(text: str, file: str, role: Literal["user", "project"] = "user", h
 
 
 def _collected(found: Iterator[Finding]) -> Reading:
-    """What was found, up to more mistakes than anybody reads."""
+    """Collect settings and mistakes; stop after `MISTAKES_MAX` mistakes."""
     settings: list[Setting] = []
     mistakes: list[Mistake] = []
     for each in found:
@@ -103,7 +103,7 @@ def _collected(found: Iterator[Finding]) -> Reading:
 
 
 def _syntax(text: str, file: str, error: Exception) -> Mistake:
-    """What the parser says, with its place taken out of the words and put where places stand."""
+    """Return the parser's error as a mistake, with the position moved from the message to the place."""
     if isinstance(error, RecursionError):
         return Mistake(Place("file", file), _TOO_DEEP, _HOW_TO_WRITE)
     what, _, where = str(error).partition(" (at ")
@@ -114,7 +114,7 @@ def _syntax(text: str, file: str, error: Exception) -> Mistake:
 
 
 class _Page:
-    """One file while it is read: which file, whose, and where its keys stand."""
+    """Reading of one file: its path, its role and the lines of its keys."""
 
     def __init__(self, file: str, role: str, lines: Mapping[ScanPath, int], home: str) -> None:
         self._file = file
@@ -123,21 +123,21 @@ class _Page:
         self._home = home
 
     def place(self, *path: str | int) -> Place:
-        """Where a key stands, or the nearest table around it."""
+        """Return the place of a key, or of the nearest table around it."""
         for size in range(len(path), 0, -1):
             if path[:size] in self._lines:
                 return Place("file", self._file, self._lines[path[:size]], exact=size == len(path))
         return Place("file", self._file)
 
     def everything(self, document: Mapping[str, Any]) -> Iterator[Finding]:
-        """All that a document says."""
+        """Yield the settings and mistakes of a document."""
         yield from self.table(document, Config, ())
         yield from self._said_twice(document)
 
     # ── tables ───────────────────────────────────────────────────────────────────────────────────
 
     def table(self, table: Mapping[str, Any], kind: Any, path: Path) -> Iterator[Finding]:
-        """Everything that a table says."""
+        """Yield the settings and mistakes of a table."""
         keys, each = keys_of(kind), each_of(kind)
         for key, value in table.items():
             here = (*path, key)
@@ -161,14 +161,14 @@ class _Page:
             yield self._leaf(value, kind, path)
         elif isinstance(value, dict):
             if keys_of(kind) and len(path) == 2:
-                # The table itself: one without a key is said all the same.
+                # The table itself, so that a table without keys is recorded too.
                 yield Setting(path, {}, self.place(*path))
             yield from self.table(value, kind, path)
         else:
             yield Mistake(self.place(*path), f"{_told(path)} must be a table, not {word_for(value)}", path=path)
 
     def _hook_list(self, value: list[Any], path: Path) -> Iterator[Finding]:
-        """The hooks that ship, by name: those named are on, the others are off."""
+        """Convert a list of built-in hook names to settings: those in the list are on, the others off."""
         unknown = [name for name in value if name not in HOOK_NAMES]
         for name in unknown:
             said = quoted(clipped(name)) if isinstance(name, str) else word_for(name)
@@ -188,7 +188,7 @@ class _Page:
         return Mistake(place, f"nothing is called {_told(path)}", hint, path=path)
 
     def _said_twice(self, document: Mapping[str, Any], path: Path = ()) -> Iterator[Mistake]:
-        """Keys that exclude each other, in one table."""
+        """Yield a mistake per pair of keys in one table that exclude each other."""
         for key, value in document.items():
             rival = RIVALS.get(key, "")
             if key < rival and rival in document and len(path) == 2:
@@ -213,7 +213,7 @@ class _Page:
         return Mistake(self.place(*path, *within), strange.message, strange.hint, path=path)
 
     def _whole(self, place: str) -> str:
-        """A path from the root, seen from the folder of the file."""
+        """Return an absolute path, resolved from the folder of the file."""
         if place == "~" or place.startswith("~/"):
             place = self._home + place[1:]
         return os.path.normpath(os.path.join(os.path.dirname(self._file), place))
@@ -223,7 +223,7 @@ class _Page:
         if isinstance(value, dict) and f"{path[-1]}s" in keys_of(Config) and len(path) == 1:
             message = f"{_told(path)} must be {wrong}, not a table"
             return Mistake(self.place(*path), message, f"did you mean [{path[-1]}s.…]?", path=path)
-        # What a text says may be a key in the wrong place: it is repeated only where a few words are allowed.
+        # A text may be a secret in the wrong place, so it is repeated only where the key has a fixed set of values.
         said = quoted(clipped(value)) if choices and isinstance(value, str) else word_for(value)
         near = nearest(value, choices) if isinstance(value, str) else ""
         told = f"{_told(path)} must be {wrong}{'' if is_kin(value, kind) else f', not {said}'}"
@@ -231,12 +231,12 @@ class _Page:
 
 
 def _told(path: Path) -> str:
-    """A path short enough for a message."""
+    """Return a path shortened for a message."""
     return dotted(tuple(map(clipped, path)))
 
 
 def _anchored(path: Path, value: Any, whole: Callable[[str], str]) -> Any:
-    """A value with its relative path made whole: what a file means does not depend on where a command is typed."""
+    """Return a value with relative paths made absolute, so that it does not depend on the current folder."""
     match path:
         case ("store",):
             kind, colon, place = value.partition(":")

@@ -1,7 +1,7 @@
-"""Layers → one configuration. The user's file, the project's files from the outside in, variables, options. Pure.
+"""Merge configuration layers: the user's file, the project's files from the outside in, variables, options. Pure.
 
-Each layer replaces what the ones before it say, key by key; lists are replaced whole. What is said for one run, by a
-variable or an option, wins over everything that is written down, the models of single agents included.
+Each layer overrides the layers before it, key by key; lists are replaced as a whole. Variables and options override all
+files, including the models of single agents.
 """
 
 import os
@@ -34,12 +34,12 @@ VARIABLES: Mapping[str, str] = {
     "WAKELOG_REDACT": "redact",
 }
 OPTIONS: Mapping[str, str] = {"--model": "model", "--agent": "agent", "--store": "store"}
-# What the variable could say before the setting had words.
+# Values that the variable accepted when the setting was a boolean.
 _SWITCHED = {**dict.fromkeys(("1", "true", "yes", "on"), "keys"), **dict.fromkeys(("0", "false", "no"), "off")}
 
 
 class Layer(msgspec.Struct, frozen=True):
-    """One file and what it says."""
+    """One file and its content."""
 
     source: Source
     reading: Reading
@@ -53,7 +53,7 @@ def resolve(
     user_file: str,
     real: Callable[[str], str] = os.path.normpath,
 ) -> Loaded:
-    """Everything together, with the place of each value, every mistake and every notice. `real` follows links."""
+    """Return the merged configuration with the places of values, mistakes and notices. `real` resolves symlinks."""
     merged = _Merged(user_file, real)
     for layer in layers:
         merged.take_file(layer)
@@ -72,13 +72,13 @@ def resolve(
 
 
 def in_order(sources: Sequence[Source], *mistakes: Mistake) -> tuple[Mistake, ...]:
-    """Mistakes file by file and line by line; those of variables and options last."""
+    """Return mistakes ordered by file and line; those of variables and options last."""
     order = {source.path: number for number, source in enumerate(sources)}
     return tuple(sorted(mistakes, key=lambda each: (order.get(each.place.name, len(order)), each.place.line)))
 
 
 class _Merged:
-    """What holds so far."""
+    """The settings merged so far."""
 
     def __init__(self, user_file: str, real: Callable[[str], str]) -> None:
         self.settings: dict[Path, Setting] = {}
@@ -88,7 +88,7 @@ class _Merged:
         self._untrusted: set[str] = set()
 
     def take_file(self, layer: Layer) -> None:
-        """All that a file says, or all that it may say."""
+        """Merge a file: all settings if it is trusted, otherwise those that an untrusted file may set."""
         said, source = layer.reading.settings, layer.source
         if source.trusted:
             self.take(said)
@@ -101,7 +101,7 @@ class _Merged:
             self.notices.append(notice_of(source, tuple(held.values()), self._user_file))
 
     def take(self, said: Iterable[Setting]) -> None:
-        """Each of these in the place of whatever it replaces."""
+        """Merge settings; each replaces its previous value and its excluded counterpart."""
         for setting in said:
             for path in self._replaced(setting):
                 self.settings.pop(path, None)
@@ -116,7 +116,7 @@ class _Merged:
 
 
 def spoken_by(environ: Mapping[str, str], options: Mapping[str, str]) -> Reading:
-    """What variables and options say. An empty one says nothing."""
+    """Return the settings of variables and options. Empty ones are ignored."""
     found = [
         *(_spoken(Place("variable", name), key, environ[name]) for name, key in VARIABLES.items() if environ.get(name)),
         *(_spoken(Place("option", name), key, options[name]) for name, key in OPTIONS.items() if options.get(name)),
@@ -136,7 +136,7 @@ def _spoken(place: Place, key: str, text: str) -> Setting | Mistake:
 
 
 def _with_models(settings: Mapping[Path, Setting]) -> dict[Path, Setting]:
-    """The same, with the default agent among the agents and a model for each of them, if one was said."""
+    """Add the default agent to the agents, and the general model (or None) to each agent without one."""
     chosen = settings.get(("agent",), Setting(("agent",), DEFAULT_AGENT, DEFAULT))
     model = settings.get(("model",), Setting(("model",), None, DEFAULT))
     names = dict.fromkeys((*(path[1] for path in settings if path[0] == "agents"), chosen.value))

@@ -1,8 +1,8 @@
-"""On which line each key of a TOML text stands. The parser of the standard library says what, this says where.
+"""Find the line of each key in a TOML text; the parser of the standard library gives the values without positions.
 
-Pure, and meant for texts that the parser has accepted: it steps over values and judges nothing. Paths hold names, and
-numbers for the elements of lists. A table is where it is first named. A text that this loses its way in gives what
-was found until then, and whoever asks for more gets the line of the nearest table around it.
+Pure, for texts that the parser has accepted: values are skipped, not validated. Paths contain names, and numbers for
+the elements of lists. A table has the line where it is first named. If the scan fails, the lines found so far are
+returned, and a caller uses the line of the nearest enclosing table for the rest.
 """
 
 import re
@@ -11,10 +11,10 @@ from bisect import bisect_right
 
 ScanPath = tuple[str | int, ...]
 
-# Deeper than any key there is. What lies deeper has the line of what it lies in: hostile depth costs nothing.
+# Deeper than any known key. Deeper values get the line of what encloses them, so hostile nesting costs nothing.
 _DEEPEST = 12
 
-# A key of many parts costs the parser their square, in time and in memory.
+# The parser's time and memory grow with the square of the number of parts of a dotted key.
 _PARTS_MAX = 64
 _BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -29,11 +29,11 @@ _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 
 class _Lost(Exception):
-    """The text is not what was expected here."""
+    """The text does not match the expected syntax."""
 
 
 def lines_of(text: str) -> dict[ScanPath, int]:
-    """The line, counted from 1, of every table, key and element."""
+    """Return the line, counted from 1, of every table, key and element."""
     scan = _Scan(text)
     try:
         scan.document()
@@ -43,14 +43,14 @@ def lines_of(text: str) -> dict[ScanPath, int]:
 
 
 def too_deep(text: str) -> int:
-    """The line of what is too much for the parser, in a text that it has not seen; 0 if there is nothing."""
+    """Return the line of a key too long for the parser, in a text it has not parsed yet; 0 if there is none."""
     if all(line.count(".") < _PARTS_MAX for line in text.split("\n")):
         return 0
     scan = _Scan(text)
     try:
         scan.document()
     except (_Lost, RecursionError):
-        # What follows is unknown, so it is not tried.
+        # The rest cannot be scanned, so the text is not given to the parser.
         return scan.line
     return 0
 
@@ -68,7 +68,7 @@ class _Scan:
         self._lists: dict[ScanPath, int] = {}
 
     def document(self) -> None:
-        """Headers and the keys under them."""
+        """Scan headers and the keys below them."""
         table: ScanPath = ()
         self._blank()
         while self.at < len(self.text):
@@ -87,7 +87,7 @@ class _Scan:
         return self._note((), keys, line)
 
     def _list_header(self) -> ScanPath:
-        """`[[name]]`: one more element of a list of tables."""
+        """Scan `[[name]]`: the next element of a list of tables."""
         self._sign("[[")
         line, keys = self.line, self._keys()
         self._sign("]]")
@@ -105,7 +105,7 @@ class _Scan:
         self._value(path)
 
     def _note(self, table: ScanPath, keys: tuple[str, ...], line: int) -> ScanPath:
-        """Notes each step of the way to a key; a list of tables on the way means its last element."""
+        """Record the line of each part of a key; a list of tables on the path stands for its last element."""
         path = table
         for key in keys:
             path = _below(path, key)
@@ -142,11 +142,11 @@ class _Scan:
             self._pair(path)
             self._comma()
 
-    # ── the smallest steps ───────────────────────────────────────────────────────────────────────
+    # ── tokens ───────────────────────────────────────────────────────────────────────────────────
 
     @property
     def line(self) -> int:
-        """The line of what comes next."""
+        """The line of the next token."""
         self._blank()
         return bisect_right(self._ends, self.at - 1) + 1
 
@@ -166,7 +166,7 @@ class _Scan:
         return said
 
     def _closes(self, sign: str) -> bool:
-        """Whether this sign is next; steps over it if so."""
+        """Whether this sign is next; skips it if so."""
         self._blank()
         here = self.text.startswith(sign, self.at)
         self.at += len(sign) if here else 0

@@ -1,6 +1,6 @@
-"""What looks like a secret in a file where none may stand: keys that are named like one, values shaped like one.
+"""Detect secrets in configuration files: keys with the name of a secret, values with the shape of one.
 
-Pure. `KEPT_ELSEWHERE` says where a secret belongs. A message built here never repeats what was written.
+Pure. `KEPT_ELSEWHERE` says where a secret belongs. The detected value is never part of a message.
 """
 
 import difflib
@@ -14,19 +14,19 @@ KEPT_ELSEWHERE = "name the variable that holds it (key_env, bearer_env, env), or
 _NAMES = re.compile(
     r"(?:\w+_)?(?:api_?key|key|secret|password|passwd|token|bearer|authorization|auth|credentials?)", re.IGNORECASE
 )
-# Looser than what is redacted in a log: ordinary configuration has nothing like these, and a miss costs more here.
+# Wider than the redaction of logs: ordinary configuration has nothing like these, and a miss costs more here.
 _LOOKS = re.compile(
     r"\b(?:sk|pk|rk|gsk|hf|npm|glpat|gh[pousr]|xox[abpors]|github_pat)[-_][A-Za-z0-9_-]{16,}"
     r"|\bBearer\s+[A-Za-z0-9._~+/-]{16,}"
     r"|://[^/\s:@]*:[^/\s@]+@"
     r"|[?&](?:password|api_?key|token|access_token|secret)=[^&\s]"
 )
-# So near to a key there is that it is a slip of the pen and no secret: `max_token`.
+# Similarity to a known key from which an unknown key is a typo and not a secret: `max_token`.
 _SLIP = 0.85
 
 
 def is_secret_name(key: str, near: str) -> bool:
-    """Whether a key that nothing has is named as secrets are, and is no slip of the pen."""
+    """Whether an unknown key is named like a secret and is not a typo of `near`, the nearest known key."""
     if not _NAMES.fullmatch(key):
         return False
     return not near or difflib.SequenceMatcher(None, key, near).ratio() < _SLIP
@@ -38,7 +38,7 @@ def holds_secret(value: Any) -> bool:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text in a value, keys included."""
+    """Yield every string in a value, keys included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):

@@ -1,6 +1,6 @@
-"""What stands where: the structs of `values` looked at as a tree of tables and leaves, and the words for both.
+"""Introspection of the structs of `values` as a tree of tables and leaves, and wording for messages about them.
 
-Pure. Nothing here knows a file; `reading` walks a document along these shapes.
+Pure. No function here knows a file; `reading` walks a document along these types.
 """
 
 import difflib
@@ -20,7 +20,7 @@ _SHOWN_CHARS = 40
 
 
 def keys_of(kind: Any) -> Mapping[str, Any]:
-    """The keys of a table and what each may hold; none for one that takes any key."""
+    """Return the keys of a table and their types; empty for a table that accepts any key."""
     return _fields(kind) if isinstance(kind, type) and issubclass(kind, msgspec.Struct) else {}
 
 
@@ -30,17 +30,17 @@ def _fields(struct: type[msgspec.Struct]) -> Mapping[str, Any]:
 
 
 def each_of(kind: Any) -> Any:
-    """What every key of a table may hold that takes any key; None for other kinds."""
+    """Return the value type of a table that accepts any key; None for other types."""
     return get_args(kind)[1] if get_origin(kind) is dict else None
 
 
 def is_table(kind: Any) -> bool:
-    """Whether something has keys of its own."""
+    """Whether a type is a table."""
     return bool(keys_of(kind)) or each_of(kind) is not None
 
 
 def misfit(value: Any, kind: Any) -> str:
-    """What a value must be instead, in words; empty if it fits."""
+    """Return what a value must be, in words; empty if it fits."""
     if kind is Any:
         return "" if _is_json(value) else words_for(kind)
     try:
@@ -61,7 +61,7 @@ def _is_json(value: Any) -> bool:
 
 
 def words_for(kind: Any) -> str:
-    """The words behind "must be"."""
+    """Return the words that follow "must be"."""
     if get_origin(kind) is Annotated:
         found = [meta.description for meta in get_args(kind)[1:] if isinstance(meta, msgspec.Meta)]
         return found[0] or "" if found else words_for(get_args(kind)[0])
@@ -73,7 +73,7 @@ def words_for(kind: Any) -> str:
 
 
 def is_kin(value: Any, kind: Any) -> bool:
-    """Whether a value that does not fit is at least of the right sort: a text for a text, a list for a list."""
+    """Whether a value that does not fit has at least the right basic type: a string, a list, a table."""
     if get_origin(kind) is tuple:
         return isinstance(value, list)
     if get_origin(kind) in (Annotated, Union, UnionType):
@@ -84,40 +84,40 @@ def is_kin(value: Any, kind: Any) -> bool:
 
 
 def choices_of(kind: Any) -> tuple[str, ...]:
-    """The words that a value may be, where only some are allowed."""
+    """Return the allowed values of a type with a fixed set of them, otherwise empty."""
     if get_origin(kind) is Literal:
         return get_args(kind)
     return tuple(word for inner in get_args(kind) for word in choices_of(inner))
 
 
 def one_of(words: Iterable[str]) -> str:
-    """`a, b or c`."""
+    """Return `a, b or c`."""
     *most, last = words
     return f"{', '.join(most)} or {last}" if most else last
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """The word that was probably meant; empty if none looks like it."""
+    """Return the most similar word; empty if none is similar."""
     found = difflib.get_close_matches(word[:200], list(words), 1, _CLOSE)
     return found[0] if found else ""
 
 
 def dotted(path: Path) -> str:
-    """A path as it could stand in a file: `prices."openai:o9".input`."""
+    """Return a path as written in a TOML file: `prices."openai:o9".input`."""
     return ".".join(key if _BARE.fullmatch(key) else quoted(key) for key in path)
 
 
 def quoted(text: str) -> str:
-    """A text in quotes, as JSON and TOML write it."""
+    """Return a text in quotes, as JSON and TOML write it."""
     return msgspec.json.encode(text.encode(errors="replace").decode()).decode()
 
 
 def word_for(value: Any) -> str:
-    """What a value is, without what it says."""
+    """Return the name of a value's type, without its content."""
     words = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "a table"}
     return words.get(type(value), "a date or time")
 
 
 def clipped(text: str) -> str:
-    """A text short enough for a message."""
+    """Return a text shortened for a message."""
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"

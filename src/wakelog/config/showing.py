@@ -1,6 +1,6 @@
-"""Everything that is in force, one row a value, with the place it comes from. Pure.
+"""List all configuration values in force, one row per value, with the place each comes from. Pure.
 
-What nobody said is shown as the default that it is; what was left out stands behind, and says so.
+Values that are not configured are shown with the place "default"; values that were left out come last, marked as such.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _DEPTH = 3
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One value. Not `taken`: an untrusted project said it, and it is left out."""
+    """One value. `taken` is False if an untrusted project set it and it was left out."""
 
     path: Path
     value: Any
@@ -26,7 +26,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def rows(loaded: Loaded) -> Iterator[Row]:
-    """All values in the order of the keys, then what was left out."""
+    """Yield all values in the order of the keys, then those that were left out."""
     for path, value in _leaves(loaded.config, ()):
         yield Row(path, value, loaded.place_of(*path))
     for notice in loaded.notices:
@@ -34,7 +34,7 @@ def rows(loaded: Loaded) -> Iterator[Row]:
 
 
 def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    # A hook and a key of `extra` are shown whole, whatever they hold.
+    # A hook and a key of `extra` are shown as a whole, whatever they contain.
     table = _keys(value) if len(path) <= _DEPTH else None
     if table is not None:
         for key, inner in table.items():
@@ -44,7 +44,7 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 
 
 def _keys(value: Any) -> dict[str, Any] | None:
-    """A table as its keys; None for what is none."""
+    """Return a table as a dict; None for a value that is not a table."""
     if isinstance(value, AgentConfig):
         return _in_force(value)
     if isinstance(value, msgspec.Struct):
@@ -53,7 +53,7 @@ def _keys(value: Any) -> dict[str, Any] | None:
 
 
 def _in_force(agent: AgentConfig) -> dict[str, Any]:
-    """An agent with what holds for it unsaid; the text of a file is shown as the file."""
+    """Return an agent with its defaults in force; `system` is left out if its text comes from `system_file`."""
     said = msgspec.structs.asdict(agent)
     if agent.system_file is not None:
         del said["system"]

@@ -1,8 +1,8 @@
-"""What a project's file may say while the user has not trusted its folder. Pure.
+"""The settings that a project's file may make while the user has not trusted its folder. Pure.
 
-Such a file comes with a repository that anybody wrote. It may describe agents and narrow what they do. It may not
-start a program, choose where anything is sent or kept, reach for a secret, let a tool run unasked, or undo what the
-user's own file forbids. What it may not say is left out, and one line tells what that was.
+Such a file comes with a repository of unknown origin. It may describe agents and restrict them. It may not start a
+program, choose where data is sent or stored, access a secret, let a tool run without approval, or undo what the user's
+file forbids. Settings that are not allowed are left out, and a one-line notice lists them.
 """
 
 import os
@@ -17,15 +17,15 @@ from wakelog.decide.policy import Approval, Policy, Reasoning, redact_word
 from wakelog.redaction.shapes import Redact
 
 _STRICTNESS: Mapping[Approval, int] = {"auto": 0, "ask": 1, "deny": 2}
-# How much of a model's reasoning a log gets.
+# How much of a model's reasoning is recorded.
 _KEPT: Mapping[Reasoning, int] = {"drop": 0, "summary": 1, "keep": 2}
-# How many secrets are taken out.
+# How many kinds of secrets are redacted.
 _FOUND: Mapping[Redact, int] = {"off": 0, "keys": 1, "assignments": 2}
 _KEYS_TOLD = 5
 
 
 class Before:
-    """What was said before a file: by the user, and by the files around it that were let through."""
+    """The settings in force before a file: of the user's file, and of outer project files as far as allowed."""
 
     def __init__(self, settings: Settings, untrusted: Container[str] = ()) -> None:
         self._said = by_agent(settings)
@@ -34,10 +34,10 @@ class Before:
         self.agents_are_chosen = any(
             path[0] in ("agent", "agents") and said.place.name not in untrusted for path, said in settings.items()
         )
-        """Whether somebody who is trusted has said anything about agents."""
+        """Whether a trusted source has configured any agent."""
 
     def agent(self, name: str) -> tuple[AgentConfig, Policy]:
-        """An agent as it was, and its policy."""
+        """Return an agent as configured before, and its policy."""
         if name not in self._agents:
             agent = config_of(self._said.get(name, {})).agents.get(name, AgentConfig())
             self._agents[name] = agent, policy_of(agent)
@@ -45,7 +45,7 @@ class Before:
 
 
 def may_say(setting: Setting, before: Before, root: str, real: Callable[[str], str] = os.path.normpath) -> bool:
-    """Whether an untrusted file may say this, on top of what was said before it. `real` follows links."""
+    """Whether an untrusted file may make this setting on top of the earlier ones. `real` resolves symlinks."""
     value = setting.value
     match setting.path:
         case ("mcp" | "providers" | "trust", *_) | ("store" | "trusted_owners",) | ("agents", _, "extra", *_):
@@ -53,10 +53,10 @@ def may_say(setting: Setting, before: Before, root: str, real: Callable[[str], s
         case ("redact",):
             return _FOUND[redact_word(value)] >= _FOUND[before.redact]
         case ("model",) | ("agents", _, "model"):
-            # The words of a script are the project's own, tool calls included.
+            # The project controls the replies of a scripted model, tool calls included.
             return not value.startswith("scripted:")
         case ("agent",):
-            # Another agent than the user's may be allowed more than theirs, whoever described it.
+            # Another agent than the user's may have more permissions, whichever file describes it.
             return not before.agents_are_chosen
         case ("agents", name, *rest):
             if rest == ["system_file"]:
@@ -66,7 +66,7 @@ def may_say(setting: Setting, before: Before, root: str, real: Callable[[str], s
 
 
 def _agent_may(rest: Sequence[str], value: object, before: AgentConfig, policy: Policy) -> bool:
-    """What may be said of an agent: whatever allows no more than before."""
+    """Whether a setting of an agent is allowed: it must not permit more than before."""
     match rest, value:
         case ["approval"], ("auto" | "ask" | "deny") as word:
             return _is_narrower(word, before.approval)
@@ -92,12 +92,12 @@ def _is_narrower(word: Approval, before: Approval) -> bool:
 
 
 def is_inside(path: str, root: str) -> bool:
-    """Whether a whole path stays in a folder."""
+    """Whether an absolute path is inside a folder."""
     return os.path.commonpath((path, root)) == root
 
 
 def notice_of(source: Source, held: Sequence[Setting], user_file: str) -> Notice:
-    """One line about all that was left out of a file."""
+    """Return a one-line notice about the settings of a file that were left out."""
     told = [f"{clipped(dotted(each.path))} (line {each.place.line})" for each in held if each.value != {}][:_KEYS_TOLD]
     more = sum(each.value != {} for each in held) - len(told)
     others = f" and {more} more" if more > 0 else ""

@@ -1,7 +1,7 @@
-"""The configuration as values: every key there is, what it may hold, where it was said, and what is wrong with it.
+"""Configuration values: all keys with their types, the places of values, and mistakes.
 
-These structs are the one list of keys: reading, checking, showing and `docs/config.md` all follow them. What a key
-may hold is its type; the words of its `Meta` complete the sentence "KEY must be …".
+These structs are the only list of keys: reading, checking, showing and `docs/config.md` follow them. The type of a key
+defines its valid values; the description in its `Meta` completes the sentence "KEY must be …".
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ HOOK_TIMEOUT_S = 10.0
 _MICRO = 1_000_000
 
 Path: TypeAlias = tuple[str, ...]
-"""Where a value stands: `("agents", "reviewer", "model")`."""
+"""The path of a value: `("agents", "reviewer", "model")`."""
 
 Text = Annotated[str, msgspec.Meta(description="text")]
 Filled = Annotated[str, msgspec.Meta(min_length=1, description="text that is not empty")]
@@ -31,7 +31,7 @@ Strategy = Annotated[
 ]
 Switch = Annotated[bool, msgspec.Meta(description="true or false")]
 RedactSetting = Annotated[Redact | bool, msgspec.Meta(description="keys, assignments or off")]
-"""A boolean is what the setting was before it had words: true stands for `keys`, false for `off`."""
+"""A boolean is the former form of the setting: true means `keys`, false means `off`."""
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53, description="a whole number, 0 or more")]
 Positive = Annotated[int, msgspec.Meta(ge=1, lt=2**53, description="a whole number, 1 or more")]
 Warmth = Annotated[float, msgspec.Meta(ge=0, le=2, description="a number from 0 to 2")]
@@ -67,7 +67,7 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class HookCommand(_Table, frozen=True, kw_only=True):
-    """A program of one's own that is asked before each run."""
+    """A user-defined hook: a program that is called before each run."""
 
     command: Words
     timeout: Seconds = HOOK_TIMEOUT_S
@@ -80,15 +80,15 @@ HookSetting = Annotated[
 
 
 class AgentConfig(_Table, frozen=True, kw_only=True):
-    """One agent. What is None was not said: the provider's own default holds, or there is nothing."""
+    """One agent. None means not configured: the provider's default applies, or there is no value."""
 
     description: Text | None = None
-    """A line about it, for the other agents."""
+    """A line about the agent, for the other agents."""
     model: Model | None = None
     system: Text | None = None
     system_file: Filled | None = None
     tools: Names | None = None
-    """Which tools it has; None: all that ship."""
+    """The tools of the agent; None: all built-in tools."""
     approval: Approval = "ask"
     approvals: dict[str, Approval] = {}
     compact_at: Count = 0
@@ -108,7 +108,7 @@ class AgentConfig(_Table, frozen=True, kw_only=True):
 
 
 class McpConfig(_Table, frozen=True, kw_only=True):
-    """A server whose tools an agent may have: a program, or an address."""
+    """An MCP server that provides tools to agents: a program, or a URL."""
 
     command: Words | None = None
     url: Url | None = None
@@ -120,7 +120,7 @@ class McpConfig(_Table, frozen=True, kw_only=True):
 
 
 class ProviderConfig(_Table, frozen=True, kw_only=True):
-    """Where a provider is reached, and where its key is. Never the key."""
+    """The address of a provider and the source of its key; never the key itself."""
 
     base_url: Url | None = None
     key_env: Variable | None = None
@@ -128,7 +128,7 @@ class ProviderConfig(_Table, frozen=True, kw_only=True):
 
 
 class PriceConfig(_Table, frozen=True, kw_only=True):
-    """What a model costs, as price lists say it: dollars for a million tokens."""
+    """The price of a model in dollars per million tokens."""
 
     input: Dollars = 0.0
     output: Dollars = 0.0
@@ -137,25 +137,25 @@ class PriceConfig(_Table, frozen=True, kw_only=True):
 
     @property
     def exact(self) -> Price:
-        """The same in millionths of a dollar, whole."""
+        """The same price in millionths of a dollar, as whole numbers."""
         return Price(**{field: round(getattr(self, field) * _MICRO) for field in self.__struct_fields__})
 
 
 class TrustConfig(_Table, frozen=True, kw_only=True):
-    """Which projects may say everything."""
+    """The projects whose files may make every setting."""
 
     projects: Folders = ()
 
 
 class Config(_Table, frozen=True, kw_only=True):
-    """Everything that can be said."""
+    """All configuration keys."""
 
     model: Model | None = None
     agent: Filled = DEFAULT_AGENT
     store: Filled | None = None
     redact: RedactSetting = "assignments"
     trusted_owners: Owners = ()
-    """Users and groups, besides the user, whose files in a store may be run. In the user's own file only."""
+    """Users and groups, besides the user, whose files in a store may be run. In the user's file only."""
     agents: dict[str, AgentConfig] = {}
     mcp: dict[str, McpConfig] = {}
     providers: dict[str, ProviderConfig] = {}
@@ -163,11 +163,11 @@ class Config(_Table, frozen=True, kw_only=True):
     trust: TrustConfig = TrustConfig()
 
 
-# ── where it was said, and what is wrong with it ─────────────────────────────────────────────────
+# ── places and mistakes ──────────────────────────────────────────────────────────────────────────
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a value was said. `line` 0: the file as a whole; not `exact`: the line of the table around it."""
+    """The place of a value. `line` 0: the file as a whole; not `exact`: the line of the enclosing table."""
 
     kind: Literal["default", "file", "variable", "option"] = "default"
     name: str = ""
@@ -189,7 +189,7 @@ DEFAULT = Place()
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One value that was said."""
+    """One configured value."""
 
     path: Path
     value: Any
@@ -197,14 +197,14 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 class Mistake(msgspec.Struct, frozen=True):
-    """Something that cannot be as it is: where, what, and what to do."""
+    """An invalid setting: its place, what is wrong, and what to do."""
 
     place: Place
     message: str
     hint: str = ""
     column: int = 0
     path: Path = ()
-    """The key that it is about; empty: the file as a whole."""
+    """The key it is about; empty: the file as a whole."""
 
     def __str__(self) -> str:
         column = f":{self.column}" if self.column else ""
@@ -212,7 +212,7 @@ class Mistake(msgspec.Struct, frozen=True):
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """What a file says that was left out because its folder is not trusted, in one line."""
+    """The settings of a file that were left out because its folder is not trusted, with a one-line message."""
 
     file: str
     message: str
@@ -220,7 +220,7 @@ class Notice(msgspec.Struct, frozen=True):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A file that may say something. `root` is the folder of the project it belongs to."""
+    """A configuration file. `root` is the folder of the project it belongs to."""
 
     path: str
     role: Literal["user", "project"]
@@ -230,7 +230,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A configuration as it came together. What is mistaken is left out of `config`; all the rest holds."""
+    """A merged configuration. Mistaken settings are left out of `config`; all others apply."""
 
     config: Config = Config()
     places: Mapping[Path, Place] = {}
@@ -239,11 +239,11 @@ class Loaded(msgspec.Struct, frozen=True):
     sources: tuple[Source, ...] = ()
 
     def place_of(self, *path: str) -> Place:
-        """Where a value was said; `default` if nobody said it."""
+        """Return the place of a value; `DEFAULT` if it is not configured."""
         return self.places.get(path, DEFAULT)
 
     def sound(self) -> Config:
-        """The configuration, if nothing is wrong with it: nobody runs an agent on half of what was meant."""
+        """Return the configuration; raise `UsageError` if there is a mistake, so that no agent runs on a part of it."""
         if not self.mistakes:
             return self.config
         first, more = self.mistakes[0], len(self.mistakes) - 1

@@ -1,4 +1,4 @@
-"""Everything that can be decided, as values. What a decision does to the world is in `runtime/wake.py`, never here."""
+"""Decisions as values. `runtime/wake.py` carries them out."""
 
 from typing import Literal, TypeAlias
 
@@ -17,65 +17,65 @@ class Rest(msgspec.Struct, frozen=True, tag=True):
 
 
 class Await(msgspec.Struct, frozen=True, tag=True):
-    """Nothing to do until somebody has done something, or a time has come."""
+    """Nothing to do until a question in `attention` is resolved, or until `until_ms`."""
 
     attention: tuple[str, ...] = ()
     until_ms: int | None = None
 
 
 class Deliver(msgspec.Struct, frozen=True, tag=True):
-    """Give a finished reply to a channel that is owed it."""
+    """Send an undelivered reply to a channel."""
 
     reply_id: str
     channel: str
 
 
 class Settle(msgspec.Struct, frozen=True, tag=True):
-    """Give an open call its one result without running it."""
+    """Give an open tool call its result without running it."""
 
     call: OpenCall
     result: ToolResult
 
 
 class Raise(msgspec.Struct, frozen=True, tag=True):
-    """Ask a person about an open call."""
+    """Ask a person about an open tool call."""
 
     call: OpenCall
     reason: Literal["approve", "unknown"]
 
 
 class Run(msgspec.Struct, frozen=True, tag=True):
-    """Run the tools of these open calls, side by side; a call that has a child lets the child go on."""
+    """Run the tools of these open tool calls concurrently; for a call with a child session, continue the child."""
 
     calls: tuple[OpenCall, ...]
 
 
 class Inquire(msgspec.Struct, frozen=True, tag=True):
-    """Ask a tool with receipts whether it has done what it was begun for."""
+    """Ask a tool with receipts whether a started tool call has taken effect."""
 
     call: OpenCall
 
 
 class Cancel(msgspec.Struct, frozen=True, tag=True):
-    """End the turn, as a person asked."""
+    """Cancel the turn, as a queued entry requests."""
 
     queued: Queued
 
 
 class TakeUp(msgspec.Struct, frozen=True, tag=True):
-    """Say what a person said while the agent was busy."""
+    """Append a queued message as a prompt."""
 
     queued: Queued
 
 
 class Ask(msgspec.Struct, frozen=True, tag=True):
-    """Call the model for a reply."""
+    """Call the model for a reply, with a context built by `strategy`."""
 
     strategy: str = "full"
 
 
 class Mend(msgspec.Struct, frozen=True, tag=True):
-    """Call the model again for a reply that was cut off, under the same id."""
+    """Call the model again for an interrupted reply, under the same id. `window` is the context strategy."""
 
     reply_id: str
     strategy: Literal["replace", "resume"]
@@ -83,7 +83,7 @@ class Mend(msgspec.Struct, frozen=True, tag=True):
 
 
 class Compact(msgspec.Struct, frozen=True, tag=True):
-    """Call the model for a summary of everything before an entry, and fold."""
+    """Call the model for a summary of everything before `first_kept` (None: of everything), and compact."""
 
     first_kept: str | None
     trigger: str = "threshold"
@@ -96,7 +96,7 @@ class TellDamage(msgspec.Struct, frozen=True, tag=True):
 
     losses: Losses
     answer: AttentionResolved | None = None
-    """What a person decided about it, where one was asked."""
+    """The decision of a person, if one was asked."""
 
 
 class AskAboutDamage(msgspec.Struct, frozen=True, tag=True):
@@ -106,7 +106,7 @@ class AskAboutDamage(msgspec.Struct, frozen=True, tag=True):
 
 
 class Fail(msgspec.Struct, frozen=True, tag=True):
-    """End the turn: it has met one of its bounds."""
+    """End the turn, because it has reached a limit of the policy."""
 
     reason: Literal["steps", "faults"]
     message: str

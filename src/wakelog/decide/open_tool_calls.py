@@ -1,8 +1,8 @@
-"""One open call: the rows of the table that judge it. The first that fits wins.
+"""Open tool calls: the rows of the decision table that judge one of them. The first row that matches decides.
 
-Rule 1 (law 6): where the log cannot prove that a tool has not begun, it counts as begun, and one that may not
-be replayed is not.
-Rule 2 (law 7): every row ends in exactly one result, now or when somebody has spoken.
+Rule 1 (law 6, never twice): where the log cannot prove that a tool has not started, it counts as started, and a tool
+that may not be repeated is not run again.
+Rule 2 (law 7, one result per open tool call): every row leads to exactly one result, at once or after a person decides.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ Judgement: TypeAlias = Decision | Literal["waits"] | None
 
 
 class CallRow(msgspec.Struct, frozen=True):
-    """A row that judges one open call: its name, both of its cells, and the function that is the row."""
+    """A row that judges one open tool call: its name, the texts of its two cells, and its function."""
 
     name: str
     when: str
@@ -34,7 +34,7 @@ class CallRow(msgspec.Struct, frozen=True):
 
 
 def judge_open_calls(snapshot: Snapshot) -> tuple[str, Decision] | None:
-    """Whatever can move, moves; waiting is the answer only when none can. None where no call is open."""
+    """Return the row and decision for the open tool calls: wait only if none can proceed. None if none is open."""
     runs: list[tuple[str, OpenCall]] = []
     waits: list[str] = []
     for call in snapshot.open.open_calls:
@@ -76,7 +76,7 @@ def _not_ours(snapshot: Snapshot, call: OpenCall) -> Judgement:
 
 
 def _is_proven_unstarted(snapshot: Snapshot, call: OpenCall) -> bool:
-    """Whether the log would show it if the tool had started: a model call in it made the reply, and nothing is lost."""
+    """Whether the log would show a start of the tool: a model call in it made the reply, and no entry after is lost."""
     if call.recorded or call.doubtful:
         return False
     if snapshot.tree.is_inherited(call.reply_id):
@@ -132,12 +132,12 @@ def _unknown(snapshot: Snapshot, call: OpenCall) -> Judgement:
 
 
 def _may_have_begun(snapshot: Snapshot, since: Entry) -> bool:
-    """Whether a beginning may have stood behind an entry and be lost: bytes there are not what was written."""
+    """Whether a `tool_started` entry after `since` may be lost: the log from there on is damaged or its seals break."""
     return since.offset < snapshot.branch.scar or not holds_from(snapshot.tree.own(), since.id)
 
 
 def unknown(call: OpenCall, policy: Policy) -> Raise | Settle:
-    """A call of which nobody can say whether it ran, and that may not run twice."""
+    """Decide a tool call whose outcome is unknown and that may not run twice: ask a person, or settle as unknown."""
     return Raise(call, "unknown") if policy.unknown == "ask" else _settle(call, "unknown", words.UNKNOWN)
 
 
@@ -167,7 +167,7 @@ def _settle(call: OpenCall, status: Settlement, text: str) -> Settle:
 
 
 def settled(call: OpenCall, status: Settlement, content: Content) -> ToolResult:
-    """The one result of an open call."""
+    """Build the result of an open tool call."""
     return ToolResult(
         tool_call_id=call.call.id,
         tool_name=call.call.name,

@@ -1,9 +1,8 @@
-"""What was agreed before a turn began: bounds, approvals, and what to do when nobody knows.
+"""The policy of an agent: limits, approvals, and the handling of unknown outcomes.
 
-A policy stands in the log, in the `context` entry in force, so that whoever wakes the session ends the
-turn as it would have ended. Every bound has an outcome that is written down: a turn that meets one ends in
-a `failed` entry, a call in a result, a message in a refusal; nothing goes on for ever and nothing stops
-without a word.
+The policy is stored in the log, in the `context` entry in force, so a turn ends the same way whichever worker continues
+it. Reaching a limit always has a recorded or reported outcome: a turn ends in a `failed` entry, a tool call in a
+result, and a queued message is refused.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -22,20 +21,20 @@ RETRY_FIRST_MS = 1_000
 RETRY_LONGEST_MS = 60_000
 ASKED_LONGEST_MS = 3_600_000
 SENDS_MAX = 3
-"""How often one worker tries to send a reply to a channel that raises; then the reply stays undelivered."""
+"""Attempts by one worker to send a reply to a channel that raises; after these the reply stays undelivered."""
 QUEUE_MAX = 100
-"""How many messages may wait in one session; one more is refused to whoever says it."""
+"""Maximum number of queued messages in one session; a further message is refused with an error."""
 
 
 class HookTerms(Value, frozen=True, kw_only=True):
-    """A hook that is agreed on: its name, and what it must know to be made anew anywhere."""
+    """A configured hook: its name, and the options from which any process can construct it."""
 
     name: str
     options: JsonObject = {}
 
 
 class Price(Value, frozen=True, kw_only=True):
-    """What a model costs, in millionths of a dollar for a million tokens of each kind."""
+    """Price of a model, in millionths of a dollar per million tokens of each kind."""
 
     input: int = 0
     output: int = 0
@@ -43,7 +42,7 @@ class Price(Value, frozen=True, kw_only=True):
     cache_write: int = 0
 
     def of(self, usage: Usage) -> Usage:
-        """What was used, with its cost, rounded to the nearest millionth; a cost that is known already stays."""
+        """Return the usage with its cost, rounded to the nearest millionth of a dollar; a known cost is kept."""
         if usage.cost_micros is not None:
             return usage
         paid = (
@@ -56,78 +55,78 @@ class Price(Value, frozen=True, kw_only=True):
 
 
 class Policy(Value, frozen=True, kw_only=True):
-    """The agreements of one agent. A program's own tools run unless it says otherwise; the command line asks."""
+    """The policy of one agent. By default tools run without approval; the command line sets `approval` to ask."""
 
     steps_max: int = 200
-    """How many replies one turn may take; then it fails with the reason `steps`."""
+    """Maximum number of replies in one turn; beyond it the turn fails with the reason `steps`."""
     faults_max: int = 5
-    """How many calls may fail in a row, without a word gained, before the turn fails with the reason `faults`."""
+    """Consecutive model calls that may fail before the turn fails with the reason `faults`, see `decide/faults.py`."""
     attempts_max: int = 3
-    """How often a safe tool is begun for one call; then the call is settled as an error."""
+    """How often a safe tool is started for one tool call; after that the result is an error."""
     unknown: Literal["tell", "ask"] = "tell"
-    """A tool that may or may not have run: tell the model so, or ask a person first."""
+    """A tool that may or may not have run: report that to the model, or ask a person first."""
     cut: Literal["replace", "resume"] = "replace"
-    """A reply that was cut off: begin again, or go on from where it was. Resume only where the provider can."""
+    """An interrupted reply: start it again, or continue its text. Use resume only if the provider supports it."""
     approval: Approval = "auto"
-    """Whether tools run without asking, for tools that `approvals` does not name."""
+    """Whether tools that `approvals` does not name run at once, after approval, or not at all."""
     approvals: dict[str, Approval] = {}
-    """The same by the tool's name."""
+    """Approval by tool name."""
     strategy: str = "full"
-    """How much of the branch the model sees: full, window:N or budget:TOKENS."""
+    """Which part of the branch goes into the context: full, window:N or budget:TOKENS."""
     compact_at: int = 0
-    """How many tokens a context may have before it is folded; 0: never."""
+    """Context size in tokens above which the session is compacted; 0: never."""
     keep: int = 4_000
-    """How many tokens of the newest messages a fold keeps word for word."""
+    """How many tokens of the newest messages a compaction keeps verbatim."""
     clip: int = 16_384
-    """How many bytes of a tool's output stand in the log; the whole of it is a blob."""
+    """How many bytes of a tool's output are kept in the log; longer output is stored whole as a blob."""
     children: int = 3
-    """How deep sub-agents may call sub-agents."""
+    """Maximum nesting depth of sub-agents."""
     hooks: tuple[HookTerms, ...] = ()
-    """Who is asked before a run for what the model should see in that run only, in this order."""
+    """Hooks that run, in this order, before a run; their text is in the context of that run only."""
     instructions: bool = False
-    """Whether AGENTS.md files are read when a run begins: the user's own, and those of the folder it works in."""
+    """Whether AGENTS.md files are read when a run begins: the user's, and those of the working folder."""
     redact: Redact = "assignments"
     """Which secrets are removed before anything is written or displayed, see `wakelog.redaction`."""
     reasoning: Reasoning = "keep"
-    """What of a model's reasoning is written and shown: all, summaries that the provider makes, or nothing."""
+    """Which of a model's reasoning is stored and displayed: all, summaries made by the provider, or none."""
     price: Price | None = None
-    """What the model costs; without it, what was spent is counted in tokens alone."""
+    """Price of the model; without it, usage is counted in tokens only."""
 
     def __post_init__(self) -> None:
-        """Whether to redact was a boolean before there was a second rule."""
+        """Convert a boolean `redact`, as older logs and callers have it, to its word."""
         msgspec.structs.force_setattr(self, "redact", redact_word(self.redact))
 
     @property
     def redacts(self) -> bool:
-        """Whether any secrets are taken out."""
+        """Whether redaction is on."""
         return self.redact != "off"
 
     def approval_of(self, tool: str) -> Approval:
-        """What is agreed about one tool."""
+        """Return the approval setting of one tool."""
         return self.approvals.get(tool, self.approval)
 
 
 def redact_word(value: Any) -> Any:
-    """The setting `redact` as one of its words; anything that is no boolean is left as it is."""
+    """Return the setting `redact` as one of its words; a value that is not a boolean is returned unchanged."""
     return {True: "keys", False: "off"}[value] if isinstance(value, bool) else value
 
 
 def policy_in_force(record: ContextRecord | None, rules: int = RULES) -> Policy:
-    """The policy that the log says; the defaults where it says none."""
+    """Return the policy of a `context` entry, or the defaults without one. Raises `Damaged` if it is unreadable."""
     said = record.policy if record is not None else {}
-    # Workers under rules 1 knew the shapes of keys alone; what a later one said of it is a word.
+    # Workers under rules 1 redacted key shapes only, so "keys" is the default there.
     redact = redact_word(said.get("redact", "assignments" if rules >= 2 else "keys"))
     if record is None:
         return Policy(redact=redact)
     try:
-        # Logs that do not say whether instruction files are read say it by having read some.
+        # Older policies lack `instructions`; recorded sources show that instruction files were read.
         return msgspec.convert({"instructions": bool(record.sources), **said, "redact": redact}, Policy)
     except msgspec.ValidationError as error:
         raise Damaged(f"the policy in force cannot be read: {error}", hint="see the last `context` entry") from None
 
 
 def check_policy(policy: Policy) -> None:
-    """`UsageError` for a policy that nobody could go by: it would stand in a log for ever."""
+    """Raise `UsageError` for an invalid policy, before it is written to a log for good."""
     fields = {field.encode_name: getattr(policy, field.name) for field in msgspec.structs.fields(Policy)}
     try:
         msgspec.convert(policy_written(policy), Policy)
@@ -139,13 +138,16 @@ def check_policy(policy: Policy) -> None:
 
 
 def policy_written(policy: Policy) -> JsonObject:
-    """A policy as it stands in a `context` entry: whole, so that a later default changes nothing."""
+    """Return a policy as stored in a `context` entry: with all fields, so that later defaults do not change it."""
     fields = msgspec.structs.fields(Policy)
     return {field.encode_name: msgspec.to_builtins(getattr(policy, field.name)) for field in fields}
 
 
 def retry_delay_ms(entry_id: str, faults: int, asked_ms: int | None) -> int:
-    """How long to wait after a fault: what the provider asked for, else ever longer, spread by the fault's id."""
+    """Return the delay after a fault: the one the provider requested (at most an hour), else exponential back-off.
+
+    The back-off is at most a minute; jitter is derived from the id of the fault, so replay computes the same delay.
+    """
     if asked_ms is not None:
         return max(0, min(asked_ms, ASKED_LONGEST_MS))
     longest = min(RETRY_LONGEST_MS, RETRY_FIRST_MS << min(max(0, faults - 1), 16))

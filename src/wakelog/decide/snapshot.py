@@ -1,4 +1,4 @@
-"""What a row of the table may look at: the log, the policy in force, the time, and the channels in reach."""
+"""Snapshot of a session for the decision table: the log, the policy in force, the time, and attached channels."""
 
 import msgspec
 
@@ -11,7 +11,7 @@ from wakelog.projections.state import BranchState, branch_state
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """Everything there is to see at the head of a session."""
+    """Input of the rows: the tree, the head branch with its state and open work, policy, time and channels."""
 
     tree: Tree
     branch: Branch
@@ -26,7 +26,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 def look(
     tree: Tree, now_ms: int, attached: frozenset[str], rules: int = RULES, *, new_worker: bool = False
 ) -> Snapshot:
-    """Takes a snapshot of the head branch for `decide()`; a new worker has failed to send nothing yet."""
+    """Take a snapshot of the head branch for `decide()`. For a new worker, earlier send failures do not count."""
     branch = tree.branch()
     state = branch_state(branch)
     if new_worker:
@@ -39,7 +39,7 @@ def look(
 
 
 def _not_followed(tree: Tree, branch: Branch, cut: str | None) -> str | None:
-    """The call whose reply never came: what came of one that was followed stands on another branch."""
+    """Return the interrupted model call, or None if a later node follows the tip: its outcome is on another branch."""
     call = tree.entry(cut) if cut is not None else None
     if call is None or branch.tip is None:
         return None

@@ -1,10 +1,10 @@
-"""What is to be done now: one pure function, a table read from the top, the first row that fits wins.
+"""The decision table: a pure function from the log to the next step. The first row that matches decides.
 
-Rule 1: there is no other place where anything is decided, and no other way to recover: starting, going
-on and coming back after a crash are this function over the same log (law 15).
-Rule 2: a row sees the log, the policy in force, the time, and which channels can be reached. Nothing else.
-Rule 3: open calls are judged one by one. Whatever can move, moves; waiting is the answer only when none can.
-`docs/decide.md` is printed from `ROWS`; the case table of the tests holds every row.
+Rule 1: all decisions are made here. Starting a session, continuing it and recovering it after a crash are the same
+function over the same log (law 15: one entry point).
+Rule 2: the input of a row is the log, the policy in force, the time, and the set of attached channels. Nothing else.
+Rule 3: open tool calls are judged one by one. The decision is to wait only if no open tool call can proceed.
+`docs/decide.md` is printed from `ROWS`; the case table of the tests covers every row.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ from wakelog.projections.state import is_terminated
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One row of the table: its name, both of its cells, and the function that is the row."""
+    """One row of the table: its name, the texts of its two cells, and the function that implements it."""
 
     name: str
     when: str
@@ -42,7 +42,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """A decision, the row it came from, and what was seen when it was made."""
+    """A decision, the name of the row that made it, and the snapshot it was made from."""
 
     row: str
     decision: Decision
@@ -57,12 +57,16 @@ def decide(
     *,
     new_worker: bool = False,
 ) -> Verdict:
-    """Decides what is to be done at the head of a session: by the worker that has it, or by one that would take it."""
+    """Decide the next step at the head of a session.
+
+    `attached` names the channels that can be reached. `new_worker` decides for a worker that has yet to attach, for
+    which earlier send failures do not count.
+    """
     return or_retry(_first_that_fits(look(tree, now_ms, attached, rules, new_worker=new_worker)))
 
 
 def or_retry(verdict: Verdict) -> Verdict:
-    """The verdict, or the retry of a send where it would rest or wait for a person or a sub-agent."""
+    """Return the verdict, or a send retry if the verdict is to rest or to wait without a time."""
     match verdict.decision:
         case Rest("terminated") | Await(until_ms=int()):
             return verdict
@@ -90,12 +94,12 @@ def _terminated(snapshot: Snapshot) -> Decision | None:
 
 
 def _open_calls(_: Snapshot) -> Decision | None:
-    """Stands for the rows of `calls.py`, which judge each open call."""
+    """Placeholder for the rows of `open_tool_calls.py`, which judge each open tool call."""
     return None
 
 
 def _retry(_: Snapshot) -> Decision | None:
-    """Stands for `or_retry`, which looks at what the other rows have come to."""
+    """Placeholder for `or_retry`, which runs after the other rows."""
     return None
 
 
@@ -140,7 +144,7 @@ def _faulted(snapshot: Snapshot) -> Decision | None:
 
 def _compaction_asked(snapshot: Snapshot) -> Decision | None:
     if snapshot.open.cut or snapshot.state.ends_in == "faulted":
-        # What is half said, or is to be tried again, comes first; a turn that has failed for good does not.
+        # An interrupted reply or a retryable fault is handled first; a turn that has failed for good does not block.
         return None
     for queued in snapshot.open.queue:
         kept = queued.keep or plan_compaction(snapshot.branch, snapshot.policy.keep)
@@ -168,7 +172,10 @@ def _rest(_: Snapshot) -> Decision | None:
 
 
 def _answer(snapshot: Snapshot) -> Decision:
-    """The model is to answer: ask it, unless the turn has gone on too long or its context must be folded first."""
+    """Decide how to get a reply: Ask, unless the turn has reached `steps_max` or the context must be compacted first.
+
+    Where compaction cannot help, the model is asked with a token budget instead.
+    """
     policy = snapshot.policy
     if snapshot.state.steps >= policy.steps_max:
         return Fail("steps", words.STEPS.format(steps=snapshot.state.steps))

@@ -1,8 +1,8 @@
-"""The rows of a branch of any length: the transcript, told stretch by stretch.
+"""Transcript rows of a branch of any length, computed stretch by stretch.
 
-`views.transcript` tells a branch that is held as a whole. Here the log is read along the branch, and the entries of one
-stretch are held at a time. What stands far behind the node that it belongs to (a label, the result of a call that took
-long) is looked for first, in a reading of its own; such entries are few.
+`projections.transcript` needs the whole branch in memory. Here the log is read along the branch, and only the entries
+of one stretch are held at a time. Entries far behind the node they belong to (a label, the result of a long tool call)
+are collected first, in a separate pass; such entries are few.
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ STRETCH_ENTRIES = 2_048
 
 
 class _Stretch(msgspec.Struct):
-    """What belongs to one stretch of the outline: annotations about its nodes, and the results of its calls."""
+    """Late entries of one stretch of the outline: annotations of its nodes, and the results of its tool calls."""
 
     annotations: list[Entry] = []
     results: dict[tuple[str, str], Entry] = {}
@@ -36,7 +36,7 @@ def branch_rows(
     *,
     stretch: int = STRETCH_ENTRIES,
 ) -> Iterator[Row]:
-    """The rows of the nodes that are marked in `path`; messages that wait are not among them."""
+    """Return the rows of the nodes marked in `path`, without queued messages."""
     telling = _Telling(scan, path, stretch)
     late = telling.late(path_entries(store, scan, path)) if len(scan.outline) > stretch else {}
     beside = Beside({}, telling.is_on_path, unsealed=journals.partials, running=journals.running)
@@ -56,23 +56,23 @@ def branch_rows(
 
 
 class _Telling:
-    """One branch as it is told. A stretch has as many consecutive entries of the outline as `size` says."""
+    """Assigns the entries of one branch to stretches of `size` consecutive outline entries."""
 
     def __init__(self, scan: Scan, path: bytearray, size: int) -> None:
         self._outline, self._path, self._size = scan.outline, path, size
         self._asked: dict[str, int] = {}
 
     def is_on_path(self, entry_id: str) -> bool:
-        """Whether an id is that of a node of the branch."""
+        """Return whether an id is that of a node of the branch."""
         number = self._outline.number(entry_id)
         return number != NONE and self._outline.is_node(number) and bool(self._path[number])
 
     def stretch_of(self, entry: Entry) -> int:
-        """The stretch that an entry stands in."""
+        """Return the stretch that an entry is in."""
         return self._outline.number(entry.id) // self._size
 
     def home_of(self, annotation: Entry) -> int:
-        """The stretch of the node that an annotation is told with."""
+        """Return the stretch of the node that an annotation is shown with."""
         about = self._outline.node_of(self._outline.number(annotation.id)) // self._size
         match annotation.value:
             case Attention(reply_id=str() as reply_id) if self.is_on_path(reply_id):
@@ -82,7 +82,7 @@ class _Telling:
         return about
 
     def late(self, entries: Iterator[Entry]) -> dict[int, _Stretch]:
-        """What belongs to a stretch and stands behind it, by that stretch."""
+        """Return the entries that belong to a stretch but follow after it, by that stretch."""
         found: defaultdict[int, _Stretch] = defaultdict(_Stretch)
         for (reply_id, call_id), result in answers(self._nodes_of(entries, found)):
             if self.is_on_path(reply_id):
@@ -92,7 +92,7 @@ class _Telling:
         return dict(found)
 
     def _nodes_of(self, entries: Iterator[Entry], found: dict[int, _Stretch]) -> Iterator[Entry]:
-        """Hands the nodes on, and takes the annotations that come late."""
+        """Yield the nodes, and collect the annotations that come late."""
         for entry in entries:
             if entry.is_node:
                 yield entry
@@ -102,7 +102,7 @@ class _Telling:
     def rows(
         self, nodes: Sequence[Entry], annotations: Sequence[Entry], late: _Stretch, beside: Beside
     ) -> Iterator[Row]:
-        """The rows of one stretch."""
+        """Return the rows of one stretch."""
         said = (*annotations, *late.annotations)
         inherited = tuple(
             annotation for annotation in said if self._outline.number(annotation.id) < self._outline.inherited

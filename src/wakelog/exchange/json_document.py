@@ -1,8 +1,7 @@
-"""JSON: a session as one document, for programs that would rather not read lines.
+"""JSON export: a session as one document, for programs that do not read JSON lines.
 
-Entries are embedded as the bytes they are stored as; around them stands what a reader would otherwise have to work out:
-where the head is, which entries are on the active branch, what could not be read. The document is written piece by
-piece: of the entries only the ids on the active branch are held.
+Entries are embedded as their stored bytes. The document adds derived data: the head, the ids on the active branch, and
+the damage found. It is written piece by piece; of the entries only the ids on the active branch are held in memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +21,7 @@ _PIECE_BYTES = 1024 * 1024
 def document(
     store: Store, scan: Scan, title: str | None, state: str, journals: JournalTexts = NO_JOURNALS
 ) -> Iterator[bytes]:
-    """The document, LF included; `journals` is what the session's journals hold beyond its log."""
+    """Yield the document, LF included; `journals` are the texts that the session's journals hold beyond its log."""
     head, active = _active_branch(store, scan)
     about = {
         "format": f"wakelog/{FORMAT_VERSION}",
@@ -44,7 +43,7 @@ def document(
 
 
 def _active_branch(store: Store, scan: Scan) -> tuple[str | None, bytes]:
-    """The id of the head, and the ids of its branch as the items of a JSON array."""
+    """Return the id of the head, and the ids of its branch as the items of a JSON array."""
     head, ids = None, bytearray()
     if scan.outline.head != NONE:
         for node in path_entries(store, scan, scan.outline.path(scan.outline.head), annotations=False):
@@ -54,13 +53,13 @@ def _active_branch(store: Store, scan: Scan) -> tuple[str | None, bytes]:
 
 
 def _entries(store: Store, scan: Scan) -> Iterator[Entry]:
-    """What a fork inherited, then everything of its own in the order of the log."""
+    """Yield the inherited nodes of a fork, then the session's own entries in log order."""
     yield from inherited_entries(store, scan)
     yield from readable_entries(store, scan)
 
 
 def _joined(entries: Iterable[Entry]) -> Iterator[bytes]:
-    """Entries as the items of a JSON array, in pieces of many."""
+    """Yield entries as the items of a JSON array, in pieces of many."""
     piece, comma = bytearray(), b""
     for entry in entries:
         piece += comma + entry.raw.removeprefix(_BOM).strip()
@@ -72,5 +71,5 @@ def _joined(entries: Iterable[Entry]) -> Iterator[bytes]:
 
 
 def _members(values: Mapping[str, object]) -> bytes:
-    """Values as the members of a JSON object, without its braces."""
+    """Return values as the members of a JSON object, without its braces."""
     return msgspec.json.encode(values)[1:-1]

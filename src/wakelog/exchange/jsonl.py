@@ -1,7 +1,7 @@
-"""JSONL: the log itself. An ordinary session leaves as the bytes it is stored as, damage included.
+"""JSONL export: the log itself. A session that is not a fork is exported as its stored bytes, damage included.
 
-A session forked from another refers to it; away from its store it would have no beginning. So it is
-written out whole: the parent's branch, then its own entries, sealed anew as one log that stands alone.
+A fork refers to its parent and has no beginning outside its store. So it is written out in full: the parent's branch,
+then its own entries, with new seals, as one self-contained log.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ _PIECE_BYTES = 1024 * 1024
 
 
 def exact(lines: Iterable[Line], size: int) -> Iterator[bytes]:
-    """The first `size` bytes of a log as they are stored, in pieces of many lines."""
+    """Yield the first `size` stored bytes of a log, in pieces of many lines."""
     piece, held = [], 0
     for line in lines:
         if line.offset >= size:
@@ -31,9 +31,9 @@ def exact(lines: Iterable[Line], size: int) -> Iterator[bytes]:
 
 
 def standalone(store: Store, scan: Scan, *, verify: bool = False) -> CleanCopy | None:
-    """A clean copy of a log that needs no other: what can be read, a fork with its parent's branch.
+    """Return a clean, self-contained copy of a log's readable entries; for a fork with its parent's branch.
 
-    `scan` is that of the log, made with the same `verify`. None if nothing can be read.
+    `scan` must be a scan of the log with the same `verify`. None if nothing can be read.
     """
     _refuse_newer(scan.damage)
     if scan.first is None:
@@ -54,7 +54,7 @@ def standalone(store: Store, scan: Scan, *, verify: bool = False) -> CleanCopy |
 
 
 def in_pieces(copy: CleanCopy) -> Iterator[bytes]:
-    """The bytes of a copy, in pieces of many lines."""
+    """Yield the bytes of a copy, in pieces of many lines."""
     piece, held = [], 0
     for line in copy.lines():
         piece += [line, b"\n"]
@@ -66,14 +66,14 @@ def in_pieces(copy: CleanCopy) -> Iterator[bytes]:
 
 
 def _refuse_newer(damage: Iterable[Damage]) -> None:
-    """What a newer version wrote is not damage, and must not be lost in a copy."""
+    """Raise `NewerFormat` if an entry is in a newer format: it is not damage, and a copy would lose it."""
     newer = next((hurt for hurt in damage if hurt.kind == "newer" and not hurt.session), None)
     if newer is not None:
         raise NewerFormat(f"line {newer.line}: {newer.reason}", hint="upgrade wakelog and try again")
 
 
 def _id_of(store: Store, scan: Scan, number: int) -> str:
-    """The id of an entry by its number; the log is read for it."""
+    """Return the id of an entry by its number; reads the log."""
     if number >= scan.outline.inherited:
         return next(entry.id for own, entry in own_entries(store, scan) if own == number)
     return next(entry.id for entry in inherited_entries(store, scan) if scan.outline.number(entry.id) == number)

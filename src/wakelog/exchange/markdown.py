@@ -1,9 +1,9 @@
-"""Markdown: the active branch of a session as a document for people.
+"""Markdown export: the active branch of a session as a document for people.
 
-Rule 1: headings are ours, everything quoted was said. What people and models said stands in block quotes
-and what tools gave in fences longer than any inside them, so that no text can pass for another's.
-Rule 2: raw HTML is taken apart: a viewer that would run it gets text.
-Rule 3: `visible` makes control characters harmless; the caller hands it in, since it knows who looks.
+Rule 1: headings are made here; stored text is always quoted. Messages are block quotes, and tool input and output are
+in fences longer than any fence inside them, so that stored text cannot imitate the document's structure.
+Rule 2: HTML tags are escaped, so that a viewer shows them as text.
+Rule 3: `visible` makes control characters harmless; the caller passes it in, because it depends on the display.
 """
 
 import re
@@ -23,7 +23,7 @@ Visible = Callable[[str], str]
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
-    """What the head of a document says of its session."""
+    """The values in the header of a document."""
 
     name: str
     id: str
@@ -36,7 +36,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def document(about: About, rows: Iterable[Row], visible: Visible) -> Iterator[str]:
-    """The document of one branch, in pieces; `rows` are those of its transcript."""
+    """Yield the document of one branch, in pieces; `rows` are the rows of its transcript."""
     blank = 0
     for line in _lines_of(about, rows, visible):
         if line:
@@ -63,7 +63,7 @@ def _lines_of(about: About, rows: Iterable[Row], visible: Visible) -> Iterator[s
 
 
 def _next(row: Row, name: str) -> str:
-    """What becomes of a text that is not in the log yet."""
+    """Return what happens next to a text that is in a journal and not in the log yet."""
     return "being written" if row.journal == "running" else f"`wakelog wake {name}` continues it"
 
 
@@ -140,7 +140,7 @@ def _tool(row: Row, visible: Visible) -> Iterator[str]:
         yield from _fence(row.text, visible)
 
 
-# ── making text harmless ─────────────────────────────────────────────────────────────────────────
+# ── escaping ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _lines(text: str, visible: Visible) -> list[str]:
@@ -148,7 +148,7 @@ def _lines(text: str, visible: Visible) -> list[str]:
 
 
 def _quote(text: str, visible: Visible) -> Iterator[str]:
-    """Text as a block quote. A fence left open inside ends with the quote."""
+    """Yield text as a block quote. A fence that is open at its end is closed by the end of the quote."""
     fence = ""
     for line in _lines(text, visible):
         mark = _FENCE.match(line)
@@ -160,13 +160,13 @@ def _quote(text: str, visible: Visible) -> Iterator[str]:
 
 
 def _without_tags(line: str) -> str:
-    """A line outside fences, in which nothing begins a tag; code between ticks is left as it is."""
+    """Return a line outside fences with HTML tags escaped; code spans stay unchanged."""
     pieces = _split_code(line)
     return "".join(piece if code else _TAG.sub("&lt;", piece) for code, piece in pieces)
 
 
 def _split_code(line: str) -> Iterator[tuple[bool, str]]:
-    """The pieces of a line, and whether each is a code span: ticks, up to as many ticks again."""
+    """Yield the pieces of a line and whether each is a code span: backticks up to equally many backticks."""
     at = 0
     while (opening := _TICKS.search(line, at)) is not None:
         closing = next((tick for tick in _TICKS.finditer(line, opening.end()) if tick[0] == opening[0]), None)
@@ -180,7 +180,7 @@ def _split_code(line: str) -> Iterator[tuple[bool, str]]:
 
 
 def _fence(text: str, visible: Visible) -> Iterator[str]:
-    """Text in a fence that is longer than any row of ticks in it."""
+    """Yield text in a fence that is longer than any run of backticks in it."""
     longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=0)
     mark = "`" * max(3, longest + 1)
     yield mark
@@ -189,7 +189,7 @@ def _fence(text: str, visible: Visible) -> Iterator[str]:
 
 
 def _code(text: str, visible: Visible) -> str:
-    """Text in a code span, on one line."""
+    """Return text as a code span on one line."""
     if not text:
         return ""
     longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=0)
@@ -199,5 +199,5 @@ def _code(text: str, visible: Visible) -> str:
 
 
 def _inline(text: str, visible: Visible) -> str:
-    """Text on one line in which no sign means anything."""
+    """Return text on one line with all Markdown characters escaped."""
     return _SPECIAL.sub(r"\\\1", visible(" ".join(text.split("\n")))).strip()

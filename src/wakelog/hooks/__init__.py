@@ -1,9 +1,9 @@
-"""What is said to the model before a run, made fresh each time: hooks, the four that ship and anybody's own.
+"""Hooks: texts for the model that are generated before each run, by built-in hooks, commands or custom hooks.
 
-Rule 1: what a hook says is shown in one run and never becomes history (VIEW-7). The log keeps which text it was, as
-a blob that the call names, so that the request can be told again.
-Rule 2: which hooks are in force stands in the log, with all that is needed to make them anew (RUN-19).
-Rule 3: a hook that fails does not stop the run: the model is told that it failed, and so is whoever reads the log.
+Rule 1: the text of a hook is used in one run and never becomes history (VIEW-7). The log keeps the text as a blob that
+the model call names, so that the request can be rebuilt.
+Rule 2: the log says which hooks are in force, with everything that is needed to create them again (RUN-19).
+Rule 3: a hook that fails does not stop the run: its text is then a note that it failed, for the model and in the log.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ __all__ = ["HOOK_NAMES", "OpenCatalog", "open_hook"]
 
 
 def open_hook(terms: HookTerms, given: Mapping[str, Hook], catalog: OpenCatalog | None) -> Hook:
-    """The hook that was agreed on: one that was handed in, one that ships, or a command."""
+    """Return the hook for `terms`: a custom one (`given`), a command, or a built-in one; else raise `NotFound`."""
     if terms.name in given:
         return given[terms.name]
     if "command" in terms.options:

@@ -1,4 +1,4 @@
-"""Which agents there are to be sent on a subagent task: their names, and a line about each."""
+"""The `agents` hook: lists the agents that can be started as subagents, with a line about each."""
 
 from typing import Self
 
@@ -10,7 +10,7 @@ from wakelog.ports import Occasion
 
 
 class Known(msgspec.Struct, frozen=True):
-    """One agent, as others know it."""
+    """One agent in the list."""
 
     name: str
     description: str = ""
@@ -26,14 +26,14 @@ class AgentList:
 
     @classmethod
     def of(cls, terms: HookTerms) -> Self:
-        """From what the log says."""
+        """Create the hook from its options in the log; `Damaged` if they cannot be read."""
         try:
             return cls(msgspec.convert(terms.options.get("agents", ()), tuple[Known, ...]))
         except msgspec.ValidationError as error:
             raise Damaged(f"the agents in the policy cannot be read: {error}") from None
 
     async def before_run(self, occasion: Occasion) -> str:
-        """See `ports.Hook`. Nobody is told of itself."""
+        """See `ports.Hook`. The running agent itself is left out."""
         others = [known for known in self._known if known.name != occasion.agent]
         lines = [f"- {known.name}: {known.description}".removesuffix(": ") for known in others]
         return "\n".join(["<agents>", *lines, "</agents>"]) if lines else ""

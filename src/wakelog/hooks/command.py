@@ -1,8 +1,8 @@
-"""A program that is run before each run: what it prints is shown to the model.
+"""The command hook: runs a program before each run and shows its output to the model.
 
-It is told of the run by its environment, gets nothing on its input and runs without a shell. It runs like a command of
-the `shell` tool (`tools/command.py`): every process that it started is ended when its time is up, when the run is
-cancelled and when the harness is killed. Output beyond the bound is cut off, with a note.
+The program gets the data of the run in environment variables and nothing on its input, and runs without a shell. It
+runs like a command of the `shell` tool (`tools/command.py`): every process that it started is ended when its time is
+up, when the run is cancelled and when the harness is killed. Output beyond the limit is cut off, with a note.
 """
 
 import os
@@ -35,7 +35,7 @@ class CommandHook:
 
     @classmethod
     def of(cls, terms: HookTerms) -> Self:
-        """From what the log says."""
+        """Create the hook from its options in the log; `Damaged` if they cannot be read."""
         try:
             options = msgspec.convert(terms.options, _Options)
         except msgspec.ValidationError as error:
@@ -43,7 +43,7 @@ class CommandHook:
         return cls(terms.name, options.command, options.timeout_s)
 
     async def before_run(self, occasion: Occasion) -> str:
-        """See `ports.Hook`. A program that fails or does not end says so by an error."""
+        """See `ports.Hook`. Raises if the program fails or does not end in time."""
         env = {**os.environ, **_told(occasion)}
         ended = await run_command(
             self._command, cwd=occasion.cwd, timeout_s=self._timeout_s, env=env, with_errors=False
@@ -60,7 +60,7 @@ class CommandHook:
 
 
 def _bounded(text: str) -> str:
-    """The output, up to the bound."""
+    """Return the output, up to the limit."""
     content = text.encode()
     if len(content) <= _TEXT_MAX_BYTES:
         return text.strip()
@@ -72,6 +72,6 @@ def _told(occasion: Occasion) -> dict[str, str]:
         "WAKELOG_SESSION": occasion.session,
         "WAKELOG_AGENT": occasion.agent,
         "WAKELOG_SENDER": occasion.sender,
-        # A variable has a bound, in bytes; a program that could not be started would know nothing at all.
+        # The system limits the bytes of a variable; with a longer one the program could not be started.
         "WAKELOG_PROMPT": occasion.prompt.replace("\0", " ").encode()[:_TEXT_MAX_BYTES].decode(errors="ignore"),
     }

@@ -1,4 +1,4 @@
-"""Where the agent finds itself: folder, day, system, branch of git. Read from files, so that no program is run."""
+"""The `environment` hook: working folder, date, system and git branch. Reads files and runs no program."""
 
 import os
 import platform

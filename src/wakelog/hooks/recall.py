@@ -1,7 +1,7 @@
-"""What was said before, elsewhere: passages of earlier sessions that share rare words with the prompt.
+"""The `memory` hook: passages of earlier sessions that share rare words with the prompt.
 
-Only sessions of the same agent, the same sender and the same folder (or one below it) are looked through: what was
-said in one project is no business of another.
+Only sessions of the same agent, the same sender and the same folder (or one below it) are searched, so that text from
+one project does not reach another.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ _FIELD_MAX = 500
 _READ_MAX_BYTES = 16 * 1024 * 1024
 
 OpenCatalog: TypeAlias = Callable[[], AbstractContextManager[Catalog]]
-"""Opens a catalog for one look, in the thread that looks."""
+"""Opens a catalog for one search, in the thread that searches."""
 
 
 class Recall:
-    """See `ports.Hook`. Catalogs are synchronous, and may have much to read: a thread of its own looks."""
+    """See `ports.Hook`. Searches in a separate thread: catalogs are synchronous and may have much to read."""
 
     name = "memory"
 
@@ -48,13 +48,13 @@ class Recall:
 
 
 def words_of(prompt: str) -> list[str]:
-    """The longest words of a prompt, each once: those that say most about it."""
+    """Return the longest words of a prompt in lower case, each once; they are taken as the most specific ones."""
     words = dict.fromkeys(word.lower() for word in _WORD.findall(prompt))
     return sorted(words, key=len, reverse=True)[:_WORDS_MAX]
 
 
 def ranked(found: Sequence[Sequence[Hit]], *, own: str) -> list[Hit]:
-    """Hits of other sessions: those that share most words first, a word that is rare here counting more."""
+    """Return hits of other sessions, those that share most words first; a word with fewer hits counts more."""
     weights: dict[tuple[str, str], float] = {}
     hits: dict[tuple[str, str], Hit] = {}
     for of_a_word in found:
@@ -71,17 +71,17 @@ def _names(found: Sequence[Sequence[Hit]]) -> set[str]:
 
 
 def _is_of(catalog: Catalog, name: str, occasion: Occasion) -> bool:
-    """Whether a session is of exactly this agent and sender. A query cannot say every text exactly."""
+    """Return whether a session has exactly this agent and sender. A query cannot express every text exactly."""
     wanted = (name, occasion.agent, occasion.sender)
     return any((row.name, row.agent, row.sender) == wanted for row in catalog.find(name))
 
 
 def _query(word: str, occasion: Occasion) -> str:
-    # A pair that a query cannot say is left out of it; the sessions that are found are compared with it all the same.
+    # A name that a query cannot express is left out of it; `_is_of` compares the sessions found with it anyway.
     pair = {"agent": _quoted(occasion.agent), "sender": _quoted(occasion.sender)}
     told = [f"{field}:{value}" for field, value in pair.items() if value[1:-1].strip() and len(value) <= _FIELD_MAX]
     told += [f"cwd:{_quoted(occasion.cwd)}"] if occasion.cwd else []
-    # A session without a folder belongs to no project: it is told of others like it.
+    # A session without a folder belongs to no project: only others without a folder are searched.
     return " ".join([f'"{word}"', *told, *(() if occasion.cwd else ('-cwd:"/"',))])
 
 

@@ -1,9 +1,9 @@
-"""Entry ⇄ JSON line. The one file that knows the JSON library.
+"""Encoding and decoding of entries as JSON lines.
 
-Writing: `encode` gives the line without seq and h; the store seals those around it (`seal.py`).
-Reading: `decode` gives the typed value or says why it cannot; the caller keeps the bytes either way.
-A line this version does not understand is never an accident of the decoder: an unknown type is an
-`Unknown`, an unknown part is an `UnknownPart`, an older version is upcast in the value only.
+Writing: `encode` returns the line without seq and h; the store adds both (`seal.py`).
+Reading: `decode` returns the typed value or raises with a reason; the caller keeps the bytes in both cases.
+Unknown data is preserved: an entry of an unknown type is an `Unknown`, an unknown content part is an `UnknownPart`, and
+an older format version is upcast in the value only.
 """
 
 import functools
@@ -31,21 +31,21 @@ from wakelog.log.ids import ID, is_id
 from wakelog.log.mending import members, mended
 
 LINE_MAX_BYTES = 16 * 1024 * 1024
-# The store puts seq in front and the seal behind.
+# The store adds v and seq in front and the seal at the end.
 _BODY_MAX_BYTES = LINE_MAX_BYTES - 1024
-# What stands around the content of an entry (ids, error, usage) takes less than a mebibyte.
+# The rest of an entry (ids, error, usage) takes less than 1 MiB.
 _CONTENT_MAX_BYTES = 15 * 1024 * 1024
-# How deep a line may be nested. The JSON library's own limit is what is left of the stack, so without this one
-# a line could be readable in one place and not in another.
+# Nesting limit of a line. The JSON library is limited only by the remaining stack, so that without this limit a line
+# could be readable in one place and not in another.
 NESTING_MAX = 256
-# How many lists and objects a line may hold: each takes twenty times the memory of its two bytes.
+# Limit on lists and objects in a line: each takes twenty times the memory of its two bytes.
 BRACKETS_MAX = 250_000
 _LARGE_BYTES = 1024 * 1024
-# A line shorter than this cannot be nested too deep.
+# A shorter line cannot exceed the nesting limit.
 _SHORT_BYTES = 2 * NESTING_MAX
 _FIRST_VERSION = 1
 Upcaster: TypeAlias = Callable[[JsonObject], JsonObject]
-# By version n: what makes a line of version n + 1 of one, on the plain JSON object. Version 1 is the newest yet.
+# Version n → function that converts a line's plain JSON object to version n + 1. Empty: version 1 is the newest.
 UPCASTERS: Mapping[int, Upcaster] = {}
 
 _LEFT_OUT_UNDER_RULES_1: Mapping[str, JsonObject] = {
@@ -62,17 +62,17 @@ _plain = msgspec.json.Decoder()
 _fits = ID.fullmatch
 _PART_TYPES = frozenset(str(part.__struct_config__.tag) for part in Part.__subclasses__())
 _NOT_ENCODABLE = (UnicodeEncodeError, TypeError, ValueError, OverflowError, RecursionError)
-# Invalid UTF-8 in a tag comes out of the JSON library as an error of its own.
+# Invalid UTF-8 in a type tag makes the JSON library raise UnicodeDecodeError.
 _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError)
-# A bracket, or a string whose escapes have been taken out; one that never ends is taken to the end of the line.
+# A bracket, or a string without escapes (they are removed before); an unterminated string extends to the end.
 _TOKEN = re.compile(rb'[\[\]{}]|"[^"]*"?')
 _STEP = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
-# What the JSON library says of a number that is valid JSON and too large for it.
+# Part of the JSON library's message for a number that is valid JSON but too large for it.
 _OUT_OF_RANGE = "out of range"
 
 
 class Envelope(msgspec.Struct, frozen=True, rename="camel"):
-    """What every entry says of itself, as far as it does."""
+    """The fields that identify any entry, as far as the line has them."""
 
     id: str
     parent_id: str | None = None
@@ -88,7 +88,7 @@ class _Origin(msgspec.Struct, frozen=True):
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What the first line of a session says of its identity and origin, in any format version."""
+    """Identity and origin in the first line of a session, readable in any format version."""
 
     type: str
     agent: str = ""
@@ -101,7 +101,7 @@ class Header(msgspec.Struct, frozen=True):
         return self.parent.kind if self.parent is not None else None
 
     def is_of(self, agent: str, sender: str) -> bool:
-        """Whether this is the exact identity of the session."""
+        """Return whether the session has exactly this identity."""
         return (self.agent, self.sender) == (agent, sender)
 
 
@@ -119,7 +119,10 @@ class Undecodable(Exception):
 
 
 def encode(value: Known, *, rules: int = RULES) -> bytes:
-    """The line of a stamped body, without seq and h, as a worker under these rules writes it."""
+    """Return the line of a stamped body, without seq and h, as these rules write it.
+
+    `UsageError` if it cannot be written: not JSON, nested too deep, or too long for one line.
+    """
     line = _encoded(value, rules)
     if excess := _excess(line):
         raise UsageError(f"a {value.type} entry cannot be written: it is {excess}")
@@ -132,12 +135,12 @@ def encode(value: Known, *, rules: int = RULES) -> bytes:
 
 
 def fits_a_line(value: Known, *, rules: int = RULES) -> bool:
-    """Whether the line of a stamped body would not be too long."""
+    """Return whether the line of a stamped body is within the size limit."""
     return len(_encoded(value, rules)) <= _BODY_MAX_BYTES
 
 
 def fits_as_content(content: Content) -> bool:
-    """Whether an entry with this content can be written: JSON can express it, and one line can hold it."""
+    """Return whether an entry with this content can be written: JSON can express it and one line can hold it."""
     try:
         raw = _encoder.encode({"message": {"content": content}})
     except _NOT_ENCODABLE:
@@ -146,12 +149,12 @@ def fits_as_content(content: Content) -> bool:
 
 
 def is_excessive(raw: bytes) -> bool:
-    """Whether JSON is nested deeper, or made of more lists and objects, than any line may be."""
+    """Return whether JSON is nested deeper, or has more lists and objects, than a line may have."""
     return bool(_excess(raw))
 
 
 def structure_of(part: bytes) -> tuple[int, bool]:
-    """How many lists and objects a content part in JSON holds, and whether it is nested too deep for an entry."""
+    """Return the number of lists and objects in a JSON content part, and whether it is nested too deep for an entry."""
     raw = b'{"message":{"content":[' + part + b"]}}"
     tokens = _TOKEN.finditer(raw.replace(b"\\\\", b"").replace(b'\\"', b""))
     steps = list(filter(None, (_STEP.get(token[0], 0) for token in tokens)))
@@ -166,7 +169,7 @@ def _encoded(value: Known, rules: int) -> bytes:
 
 
 def _under_rules_1(value: Known) -> JsonObject:
-    """A body without the choices that lines of rules 1 left out where they equalled the default."""
+    """Return the body without fields that lines of rules 1 omitted where they equal the default."""
     body: JsonObject = msgspec.to_builtins(value)
     _leave_out(body, _LEFT_OUT_UNDER_RULES_1.get(value.type, {}))
     if isinstance(value, Session) and value.parent is not None:
@@ -184,12 +187,12 @@ def _leave_out(body: JsonObject, defaults: JsonObject) -> None:
 
 
 def canonical(value: Any) -> bytes:
-    """JSON with sorted keys and no spaces: equal values give equal bytes. What digests are taken of."""
+    """Return JSON with sorted keys and no spaces: equal values give equal bytes. Used for digests."""
     return msgspec.json.encode(value, order="sorted")
 
 
 def envelope_of(line: bytes) -> Envelope | None:
-    """What an encoded line says of itself, whatever else it holds."""
+    """Return the envelope of an encoded line, whatever else it holds; None if it cannot be read."""
     try:
         return _envelope.decode(line)
     except msgspec.ValidationError:
@@ -202,7 +205,7 @@ def envelope_of(line: bytes) -> Envelope | None:
 
 
 def header_of(line: bytes) -> Header | None:
-    """The identity in the first line of a session; None if the line is not a readable session entry."""
+    """Return the identity in the first line of a session; None if the line is not a readable session header."""
     try:
         header = _header.decode(line)
     except msgspec.ValidationError:
@@ -216,18 +219,18 @@ def header_of(line: bytes) -> Header | None:
 
 
 def id_of(line: bytes) -> str | None:
-    """The id in an encoded line."""
+    """Return the id in an encoded line; None if it cannot be read."""
     said = envelope_of(line)
     return said.id if said is not None else None
 
 
 def plain(value: Any) -> Any:
-    """A typed value as plain dicts and lists, with the names of the JSON."""
+    """Return a typed value as plain dicts and lists, with the JSON names."""
     return msgspec.to_builtins(value)
 
 
 def amended(raw: bytes, changes: JsonObject, *, without: tuple[str, ...] = ()) -> bytes:
-    """A line with some of its keys changed or taken away. All others stay in their order, each value byte for byte."""
+    """Return a line with some keys changed or removed. All others keep their order and their value's bytes."""
     written = {key: _encoder.encode(value) for key, value in changes.items()}
     line: dict[bytes, bytes] = {}
     met = set()
@@ -242,14 +245,14 @@ def amended(raw: bytes, changes: JsonObject, *, without: tuple[str, ...] = ()) -
 
 @functools.cache
 def _known() -> Callable[[bytes], Known]:
-    """What decodes a line of ours. Made when one is first read: it takes longer than a list of sessions should."""
+    """Return the decoder of known entries. Created on first use: that takes longer than listing sessions should."""
     return msgspec.json.Decoder(Known).decode
 
 
 def decode(raw: bytes, newest: int = FORMAT_VERSION, upcasters: Mapping[int, Upcaster] = UPCASTERS) -> Body:
-    """The typed value of one line (without its LF), or `Undecodable`. `newest` is the format that is written now."""
+    """Return the typed value of one line (without LF); raise `Undecodable`. `newest` is the current format version."""
     if len(raw) > _LARGE_BYTES and (excess := _excess(raw)):
-        # Decoding would already have taken the memory that the check is there to save.
+        # Checked before decoding, which would take the memory that the check is meant to save.
         raise Undecodable(excess)
     try:
         value = _known()(raw)
@@ -257,7 +260,7 @@ def decode(raw: bytes, newest: int = FORMAT_VERSION, upcasters: Mapping[int, Upc
         return decode_patiently(raw, newest, upcasters)
     except RecursionError:
         raise Undecodable("nested too deep") from None
-    # Ten thousand lines pass here: what is plainly ours goes by with one look at each thing.
+    # Fast path: a line that passes these cheap checks needs no further ones.
     if (
         _fits(value.id) is None
         or (value.v != newest and (value.v is not None or newest != _FIRST_VERSION))
@@ -269,7 +272,7 @@ def decode(raw: bytes, newest: int = FORMAT_VERSION, upcasters: Mapping[int, Upc
 
 
 def decode_patiently(raw: bytes, newest: int, upcasters: Mapping[int, Upcaster]) -> Body:
-    """The slow way, for lines that are not plainly ours: step by step, with a reason for each no."""
+    """Decode step by step, with a reason for each failure: the slow path for lines that `decode` does not accept."""
     line = _object(raw)
     try:
         envelope = msgspec.convert(line, Unknown)
@@ -309,7 +312,7 @@ def _object(raw: bytes) -> JsonObject:
 
 
 def _excess(raw: bytes) -> str:
-    """What is too much about a line's JSON, or nothing. Most lines are too short, or hold too few brackets, to be."""
+    """Return which limit a line's JSON exceeds, or "". Lines that are short or have few brackets exceed none."""
     if not _holds_many_brackets(raw):
         return ""
     depth = count = 0
@@ -324,7 +327,7 @@ def _excess(raw: bytes) -> str:
 
 
 def _holds_many_brackets(raw: bytes) -> bool:
-    """Whether a line could be nested too deep at all. To take few bytes out of many is faster than to count them."""
+    """Return whether a line could exceed the nesting limit. Removing a few bytes is faster than counting all."""
     if len(raw) < _SHORT_BYTES:
         return False
     most = NESTING_MAX + 1
@@ -332,7 +335,7 @@ def _holds_many_brackets(raw: bytes) -> bool:
 
 
 def _version(line: JsonObject, envelope: Unknown) -> int:
-    """The format that a line is written in: the first where the line does not say. `Undecodable` below the first."""
+    """Return the format version of a line; 1 where it has none. `Undecodable` for a version below 1."""
     said = line.get("version") if envelope.type == "session" else None
     versions = [_FIRST_VERSION if envelope.v is None else envelope.v, *([said] if isinstance(said, int) else [])]
     if min(versions) < _FIRST_VERSION:
@@ -342,12 +345,12 @@ def _version(line: JsonObject, envelope: Unknown) -> int:
 
 
 def _mended(raw: bytes, error: Exception) -> bytes:
-    """`raw` with what the JSON library refuses in valid JSON replaced; `raw` itself where there is nothing of that."""
+    """Return `raw` with valid JSON that the library rejects replaced; `raw` itself if there is none."""
     return mended(raw, numbers=_OUT_OF_RANGE in str(error))
 
 
 def _with_unknown_parts(line: JsonObject) -> JsonObject:
-    """`line` with every content part that would not decode wrapped as an unknown one."""
+    """Return the line with every content part that cannot be decoded wrapped as an unknown part."""
     line = dict(line)
     if isinstance(line.get("message"), dict):
         line["message"] = _with_unknown_parts(line["message"])

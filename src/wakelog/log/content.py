@@ -1,8 +1,8 @@
-"""What is said: content parts, messages and usage, as values without identity.
+"""Content parts, messages and usage: the values inside entries.
 
-These types know nothing of ids, parents, time or storage: an entry wraps them (`entry.py`). They
-mirror the JSON one to one (camelCase there, snake_case here), are frozen, and skip keys they do
-not know; the bytes they were read from stay with the entry, so nothing is lost by skipping.
+These types have no ids, parents, times or storage; an entry wraps them (`entry.py`). They mirror the JSON one to one
+(camelCase there, snake_case here), are frozen, and skip unknown keys. Skipping loses nothing, because the entry keeps
+its bytes.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -14,11 +14,11 @@ Settlement = Literal["ok", "error", "interrupted", "skipped", "denied", "unknown
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The shape every JSON value of the format shares."""
+    """Base class of all JSON values of the format."""
 
 
 class BlobRef(Value, frozen=True, kw_only=True):
-    """Bytes kept outside the log, named by their digest (`sha256:…`)."""
+    """Reference to bytes stored outside the log, by digest (`sha256:…`)."""
 
     digest: str
     bytes: int
@@ -26,15 +26,15 @@ class BlobRef(Value, frozen=True, kw_only=True):
 
 
 class Part(Value, frozen=True, kw_only=True, tag_field="type"):
-    """One piece of a message.
+    """One part of a message.
 
-    Where a part has `bound`, that is what only the provider that made it understands: it goes back there as it came,
-    and nowhere else.
+    `bound`, where a part has it, is data that only the provider that made it understands. It is sent back to that
+    provider unchanged, and to no other.
     """
 
 
 class Text(Part, frozen=True, kw_only=True, tag="text"):
-    """Plain words. A text too long for a line is clipped here, and `blob` holds the whole of it."""
+    """Plain text. A text too long for a line is clipped, and `blob` holds all of it."""
 
     text: str
     bound: JsonObject | None = None
@@ -42,7 +42,7 @@ class Text(Part, frozen=True, kw_only=True, tag="text"):
 
 
 class Thinking(Part, frozen=True, kw_only=True, tag="thinking"):
-    """A model's reasoning. `signature` must go back to the provider byte for byte."""
+    """Reasoning of a model. `signature` must be sent back to the provider byte for byte."""
 
     thinking: str = ""
     signature: str | None = None
@@ -50,7 +50,7 @@ class Thinking(Part, frozen=True, kw_only=True, tag="thinking"):
 
 
 class Image(Part, frozen=True, kw_only=True, tag="image"):
-    """A picture: a blob in logs we write, inline base64 in some that others wrote."""
+    """An image: a blob in logs written by wakelog, inline base64 in some foreign logs."""
 
     mime_type: str = ""
     blob: BlobRef | None = None
@@ -58,7 +58,7 @@ class Image(Part, frozen=True, kw_only=True, tag="image"):
 
 
 class Audio(Part, frozen=True, kw_only=True, tag="audio"):
-    """A recording, kept as an image is."""
+    """A recording, stored like an image."""
 
     mime_type: str = ""
     blob: BlobRef | None = None
@@ -66,7 +66,7 @@ class Audio(Part, frozen=True, kw_only=True, tag="audio"):
 
 
 class ToolCall(Part, frozen=True, kw_only=True, tag="toolCall"):
-    """The model asks for a tool. `id` is unique only within its reply."""
+    """A tool call in a reply. `id` is unique only within that reply."""
 
     id: str
     name: str
@@ -82,12 +82,12 @@ class UnknownPart(Part, frozen=True, kw_only=True, tag="unknown"):
 
 Media: TypeAlias = Image | Audio
 AnyPart: TypeAlias = Text | Thinking | Image | Audio | ToolCall | UnknownPart
-# Hand-written and foreign lines may hold a bare string where we write a list of parts.
+# Hand-written and foreign lines may have a bare string instead of a list of parts.
 Content: TypeAlias = str | tuple[AnyPart, ...]
 
 
 class Usage(Value, frozen=True, kw_only=True):
-    """What one model call consumed. `cost_micros` is in millionths of a dollar; None: price unknown."""
+    """Tokens and cost of one model call. `cost_micros` is in millionths of a dollar; None if the price is unknown."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -107,30 +107,30 @@ class Usage(Value, frozen=True, kw_only=True):
 
 
 class Said(Value, frozen=True, kw_only=True, tag_field="role"):
-    """What one side said in one message."""
+    """Base class of messages."""
 
     content: Content = ()
 
     @property
     def parts(self) -> tuple[AnyPart, ...]:
-        """The content as parts, also where a bare string was stored."""
+        """The content as parts, also where a bare string is stored."""
         return (Text(text=self.content),) if isinstance(self.content, str) else self.content
 
     @property
     def text(self) -> str:
-        """The words alone, thinking and tool calls left out."""
+        """The text alone, without thinking and tool calls."""
         return "".join(part.text for part in self.parts if isinstance(part, Text))
 
 
 class Prompt(Said, frozen=True, kw_only=True, tag="user"):
-    """What a person, or the program in their place, said. `queued_id` names the entry it was taken up from."""
+    """A message from a person or from a program in that role. `queued_id` is the queued entry it was taken from."""
 
     channel: str | None = None
     queued_id: str | None = None
 
 
 class Reply(Said, frozen=True, kw_only=True, tag="assistant"):
-    """What the model answered. One written by hand or imported has no `call_id`."""
+    """A message from the model. One written by hand or imported has no `call_id`."""
 
     call_id: str | None = None
     model: str | None = None
@@ -141,12 +141,12 @@ class Reply(Said, frozen=True, kw_only=True, tag="assistant"):
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The tools this reply asks for, in order."""
+        """The tool calls of this reply, in order."""
         return tuple(part for part in self.parts if isinstance(part, ToolCall))
 
 
 class ToolResult(Said, frozen=True, kw_only=True, tag="toolResult"):
-    """How one tool call ended. (reply_id, tool_call_id) is the call; provider ids alone may repeat."""
+    """Result of one tool call, identified by (reply_id, tool_call_id); provider ids alone may repeat."""
 
     tool_call_id: str
     tool_name: str = ""
@@ -160,12 +160,12 @@ class ToolResult(Said, frozen=True, kw_only=True, tag="toolResult"):
 
     @property
     def settled(self) -> Settlement:
-        """The settlement word, derived for foreign lines that only say `isError`."""
+        """The status; derived from `isError` for foreign lines without one."""
         return self.status or ("error" if self.is_error else "ok")
 
 
 class Note(Said, frozen=True, kw_only=True, tag="custom"):
-    """A message of an extension's own making; the model sees it as the user's."""
+    """A message of an extension; sent to the model as a user message."""
 
     custom_type: str = ""
 

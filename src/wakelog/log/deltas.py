@@ -1,7 +1,7 @@
-"""What a model says while it says it: the pieces of a reply, as values.
+"""Deltas: the pieces of a streamed reply, as values.
 
-A piece also stands in the journal of the reply under way, as one line of JSON, so that what was shown
-can be told again by whoever comes next.
+Each delta is also stored as one JSON line in the journal of the reply in progress, so that displayed text can be
+recovered after a crash.
 """
 
 from typing import Any, TypeAlias
@@ -12,16 +12,16 @@ from wakelog.log.content import JsonObject, Usage
 
 
 class TextDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="text"):
-    """A piece of the answer. What is bound to its provider comes with the last one of a part."""
+    """A piece of text. Data bound to the provider arrives with the last piece of a part."""
 
     text: str
     bound: JsonObject | None = None
 
 
 class ThinkingDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="thinking"):
-    """A piece of reasoning; the signature, and what else is bound to its provider, comes with the last one.
+    """A piece of reasoning. The signature and other data bound to the provider arrive with the last piece.
 
-    `summary` says that the provider made the text of this piece out of reasoning that it does not show.
+    `summary` means that the text is the provider's summary of reasoning that it does not expose.
     """
 
     thinking: str = ""
@@ -31,7 +31,7 @@ class ThinkingDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="thinki
 
 
 class CallDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="call"):
-    """A tool call, whole."""
+    """A complete tool call."""
 
     id: str
     name: str
@@ -48,7 +48,7 @@ class Finished(msgspec.Struct, frozen=True, tag="finished"):
 
 
 class Faulted(msgspec.Struct, frozen=True, tag="faulted"):
-    """The reply did not come: a failure of the outside world, as a value."""
+    """The reply failed: a failure outside wakelog, as a value."""
 
     kind: str
     message: str
@@ -61,12 +61,12 @@ Spoken: TypeAlias = TextDelta | ThinkingDelta | CallDelta
 
 
 def piece_of(delta: Spoken) -> bytes:
-    """A delta as a line of a journal."""
+    """Return a delta as a line of a journal."""
     return msgspec.json.encode(delta)
 
 
 def delta_of(piece: bytes) -> Spoken | None:
-    """The delta of a journal's line; None for a line that is none."""
+    """Return the delta of a journal line; None if the line is not one."""
     try:
         delta: Spoken = msgspec.json.decode(piece, type=Spoken)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

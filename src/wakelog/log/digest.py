@@ -1,4 +1,4 @@
-"""Digests, tagged with their algorithm so that another one can follow."""
+"""SHA-256 digests, prefixed with the algorithm so that others can be added."""
 
 import hashlib
 import re
@@ -9,15 +9,15 @@ _DIGEST_IN_BYTES = re.compile(_DIGEST.pattern.encode())
 
 
 def digest_of(content: bytes) -> str:
-    """`sha256:` and the digest of some bytes."""
+    """Return `sha256:` and the hexadecimal digest of bytes."""
     return "sha256:" + hashlib.sha256(content).hexdigest()
 
 
 def is_digest(text: str) -> bool:
-    """Whether `text` could be the digest of something."""
+    """Return whether a text has the form of a digest."""
     return _DIGEST.fullmatch(text) is not None
 
 
 def digests_in(raw: bytes) -> set[str]:
-    """Every digest that stands anywhere in some bytes, whatever else they are."""
+    """Return every digest found anywhere in bytes of any kind."""
     return {found.decode() for found in _DIGEST_IN_BYTES.findall(raw)}

@@ -1,7 +1,7 @@
-"""Where a log ends: all that the next append needs to know, as a fold over its lines.
+"""The end of a log: the state that the next append needs, as a fold over lines.
 
-Stores keep one of these per open log and feed it what others have appended. It is a function of the
-log's bytes and nothing else; when in doubt a store throws it away and reads again.
+A store keeps one `End` for each open log and feeds it lines appended by others. It is derived from the bytes of the log
+only; if in doubt, a store discards it and reads again.
 """
 
 from collections.abc import Iterable
@@ -13,9 +13,9 @@ from wakelog.log.seal import Chain, seal_of, seq_of, unsealed
 
 
 class End:
-    """The last seq, the running end of the chain, and the torn tail if there is one.
+    """The last seq, the current end of the seal chain, and the torn tail if there is one.
 
-    `ragged`: the last line has no LF; `sealed`: it has a seal.
+    `ragged`: the last line has no LF. `sealed`: it has a seal.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class End:
         self.sealed = False
 
     def take(self, line: Line) -> None:
-        """Goes over one more line."""
+        """Process the next line."""
         self.size = line.offset + len(line.raw) + line.ended
         self.ragged, self.torn = not line.ended, b""
         h = seal_of(line.raw) if line.whole else None
@@ -43,11 +43,11 @@ class End:
         reader = Reader(next_seq=self.seq + 1)
         reader.feed(line)
         self.seq = reader.next_seq - 1
-        # Loose blanks, or the end of a line over the limit, are nobody's cut append: readers do not call them torn.
+        # Stray blanks and the end of a line over the size limit are not a torn append, also for readers.
         self.torn = reader.torn.raw if reader.torn else b""
 
     def seal(self, body: bytes) -> bytes:
-        """The bytes to append for an encoded entry: sealed, ended by LF, on a line of its own."""
+        """Return the bytes to append for an encoded entry: sealed, ended by LF, on its own line."""
         opening = b"\n" if self.ragged else b""
         if self.ragged and not self.sealed:
             self._chain.skip(opening)
@@ -55,7 +55,7 @@ class End:
         return opening + sealed + b"\n"
 
     def advance(self, written: bytes) -> int:
-        """What `seal` gave has been written: the log ends behind it now. Gives the new entry's seq."""
+        """Move the end past bytes returned by `seal` that have been written; return the seq of the new entry."""
         self.seq += 1
         self.size += len(written)
         self.torn, self.ragged, self.sealed = b"", False, True
@@ -63,14 +63,14 @@ class End:
 
 
 def check_place(end: End, *, after: int, behind: int) -> bool:
-    """Whether an append that knows the log up to `after`, torn tail included, may go behind this end."""
+    """Return whether an append that knows the log up to `after` and its torn tail may follow this end."""
     return end.seq == after and len(end.torn) == behind
 
 
 def already_there(body: bytes, added: Iterable[Line], *, after: int) -> tuple[int, Line] | None:
-    """This very entry among the lines behind seq `after`, with its seq: appended, though nobody was told.
+    """Return the seq and line of this same entry if it is among the lines after seq `after`, else None.
 
-    The same id with other bytes is somebody's mistake, and a `Conflict`.
+    It was then appended by an earlier try that got no acknowledgement. `Conflict` for the same id with other bytes.
     """
     wanted, reader = id_of(body), Reader(next_seq=after + 1)
     for line in added:

@@ -1,11 +1,11 @@
-"""The entry: one immutable line of a session, an envelope and a body of one of a closed set of types.
+"""Entry types: one entry is one immutable line of a session log, an envelope plus a typed body.
 
-Rule 1: a type here is either a *node* (it chains: `parentId` is the node before it) or a *annotation*
-(`parentId` names the one node it speaks about). Nothing else about the tree is decided here.
-Rule 2: a body is made without an envelope; `session.py` stamps id, parent and time, the store seals
-seq and h around the encoded bytes. Nothing read from a store is ever encoded again.
-Rule 3: types are short words we own; a type we do not know is an `Unknown` with its bytes.
-`docs/format.md` is the source of truth for each field.
+Rule 1: each type is either a *node* (`parentId` is the previous node of its branch) or an *annotation* (`parentId` is
+the node it describes). `tree.py` decides everything else about the tree.
+Rule 2: a body is created without an envelope. `session.py` sets id, parent and timestamp; the store adds seq and h
+around the encoded bytes. Data read from a store is never encoded again.
+Rule 3: the set of types is closed. An entry of a type this version does not know is an `Unknown` and keeps its bytes.
+`docs/format.md` defines each field.
 """
 
 from typing import Any, Literal, Self, TypeAlias
@@ -16,20 +16,20 @@ from wakelog.log.content import AnyMessage, BlobRef, Content, JsonObject, Usage,
 
 FORMAT_VERSION = 1
 RULES = 2
-"""The rules by which this version decides and writes; `activity` records the number, so that replay can follow it."""
+"""Version of the decision and writing rules. `activity` entries record it, so that replay applies the same rules."""
 Replay: TypeAlias = Literal["safe", "receipt", "never"]
 
 
 def always_written(default: Any) -> Any:
-    """A field that is written even where it equals its default: it records a choice that recovery depends on.
+    """Return a field that is encoded even where it equals its default, because recovery depends on the value.
 
-    A line without it, from before rules 2, means the default given here; that default never changes.
+    Lines written before rules 2 may lack the field; it then has the default given here, which never changes.
     """
     return msgspec.field(default_factory=lambda: default)
 
 
 class Envelope(Value, frozen=True, kw_only=True, tag_field="type"):
-    """What every entry carries. Blank in a body that has not been appended yet."""
+    """Fields that every entry has. They are blank in a body that has not been appended."""
 
     id: str = ""
     parent_id: str | None = None
@@ -40,28 +40,28 @@ class Envelope(Value, frozen=True, kw_only=True, tag_field="type"):
 
     @property
     def type(self) -> str:
-        """The entry's tag."""
+        """The type tag of the entry."""
         return str(self.__struct_config__.tag)
 
     @property
     def bare(self) -> Self:
-        """The body as it was before it got its place: what it says, and to be appended anew."""
+        """A copy of the body with a blank envelope, ready to be appended again."""
         return msgspec.structs.replace(self, id="", parent_id=None, timestamp="", turn_id=None, v=None, seq=None)
 
 
 class Node(Envelope, frozen=True, kw_only=True):
-    """An entry that chains: a branch is the walk over nodes."""
+    """An entry with a place in the tree. A branch is a path of nodes."""
 
 
 class Annotation(Envelope, frozen=True, kw_only=True):
-    """An entry that speaks about one node; never a parent, never moves the head (but for `head`)."""
+    """An entry about one node. It is never a parent, and only the `head` type moves the head."""
 
 
 # ── nodes ────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Origin(Value, frozen=True, kw_only=True):
-    """Where a session came from: the entry of another session that its own history goes on from."""
+    """Reference to the entry of another session that this session was made from."""
 
     session: str
     entry: str
@@ -70,7 +70,7 @@ class Origin(Value, frozen=True, kw_only=True):
 
 
 class Session(Node, frozen=True, kw_only=True, tag="session"):
-    """The first line. Its id is the session's id."""
+    """Session header: the first line of a log. Its id is the id of the session."""
 
     version: int | None = None
     cwd: str = ""
@@ -86,7 +86,7 @@ class Session(Node, frozen=True, kw_only=True, tag="session"):
 
 
 class Source(Value, frozen=True, kw_only=True):
-    """One instruction file that was, or could not be, loaded."""
+    """One instruction file that was loaded, or that could not be loaded (`error`)."""
 
     kind: str = ""
     path: str = ""
@@ -98,7 +98,7 @@ class Source(Value, frozen=True, kw_only=True):
 
 
 class ContextRecord(Node, frozen=True, kw_only=True, tag="context"):
-    """What is in force from here on: instructions, tools, parameters, policy. Texts are blobs."""
+    """Settings in force from this entry on: instructions, tools, parameters, policy. `system` and `tools` are blobs."""
 
     sources: tuple[Source, ...] = ()
     environment: JsonObject = {}
@@ -109,29 +109,29 @@ class ContextRecord(Node, frozen=True, kw_only=True, tag="context"):
 
 
 class Message(Node, frozen=True, kw_only=True, tag="message"):
-    """A prompt, a reply, a tool result, or an extension's note."""
+    """A prompt, a reply, a tool result, or a message of an extension."""
 
     message: AnyMessage
 
 
 class ModelChange(Node, frozen=True, kw_only=True, tag="model_change"):
-    """Which model answers from here on."""
+    """The model used from this entry on."""
 
     model: str
     provider: str | None = None
 
 
 class Setting(Node, frozen=True, kw_only=True, tag="setting"):
-    """One run setting, from here on."""
+    """One run setting, in force from this entry on."""
 
     key: str
     value: Any = None
 
 
 class Cancelled(Node, frozen=True, kw_only=True, tag="cancelled"):
-    """The turn was ended by a person; `queued_id` names the entry that asked for it.
+    """The turn was cancelled by a person; `queued_id` is the entry that requested it.
 
-    `content` is what they had read of the reply under way: it stays part of the talk.
+    `content` is the displayed part of the reply in progress; it stays in the context.
     """
 
     reason: str = ""
@@ -140,7 +140,7 @@ class Cancelled(Node, frozen=True, kw_only=True, tag="cancelled"):
 
 
 class FaultReport(Value, frozen=True, kw_only=True):
-    """What the outside world did wrong."""
+    """A failure outside wakelog, such as a provider error."""
 
     kind: str = ""
     message: str = ""
@@ -149,7 +149,7 @@ class FaultReport(Value, frozen=True, kw_only=True):
 
 
 class Failed(Node, frozen=True, kw_only=True, tag="failed"):
-    """A model call, or the turn, ended in a fault."""
+    """A model call, or the whole turn, ended in a failure."""
 
     reason: str = ""
     error: FaultReport | None = None
@@ -157,7 +157,7 @@ class Failed(Node, frozen=True, kw_only=True, tag="failed"):
 
 
 class Custom(Node, frozen=True, kw_only=True, tag="custom"):
-    """An extension's entry. The model sees `content`, and only if `inContext`."""
+    """An entry of an extension. The model sees `content` only if `inContext` is true."""
 
     custom_type: str
     data: Any = None
@@ -165,15 +165,15 @@ class Custom(Node, frozen=True, kw_only=True, tag="custom"):
     content: Content = ()
 
 
-# ── annotations ────────────────────────────────────────────────────────────────────────────────────────
+# ── annotations ──────────────────────────────────────────────────────────────────────────────────
 
 
 class Call(Annotation, frozen=True, kw_only=True, tag="call"):
-    """Written before each request to the model. Hangs on the last node the request contains.
+    """A model call, written before the request is sent. Its parent is the last node that the request contains.
 
-    `call_id` is what its outcome names it by, where that is not the entry's own id (see `key`).
-    `from` is the first entry of a window that leaves some out, `to` the first that a summary is not to stand for;
-    `context_id` names the context in force where that is not the last one of the branch.
+    Entries about the outcome refer to the call by `call_id`, or by the entry's own id if that is None (see `key`).
+    `from` is the first entry of a context window that omits older ones; `to` is the first entry that a summary does not
+    cover; `context_id` is the `context` entry in force if that is not the last one of the branch.
     """
 
     call_id: str | None = None
@@ -194,12 +194,12 @@ class Call(Annotation, frozen=True, kw_only=True, tag="call"):
 
     @property
     def key(self) -> str:
-        """What the outcome of this call names it by."""
+        """The id by which entries about the outcome refer to this model call."""
         return self.call_id or self.id
 
 
 class Partial(Annotation, frozen=True, kw_only=True, tag="partial"):
-    """A reply, or a tool's output, that was cut off, as far as it had come; error and usage where they are known."""
+    """The stored part of an interrupted reply or of an interrupted tool's output; error and usage where known."""
 
     reply_id: str
     content: Content = ()
@@ -209,7 +209,7 @@ class Partial(Annotation, frozen=True, kw_only=True, tag="partial"):
 
 
 class Resumed(Annotation, frozen=True, kw_only=True, tag="resumed"):
-    """How a cut reply is being made good."""
+    """How an interrupted reply is recovered: continued (`resume`) or generated again (`replace`)."""
 
     reply_id: str
     strategy: Literal["resume", "replace"] = always_written("replace")
@@ -217,9 +217,9 @@ class Resumed(Annotation, frozen=True, kw_only=True, tag="resumed"):
 
 
 class ToolStarted(Annotation, frozen=True, kw_only=True, tag="tool_started"):
-    """Durable before the tool's effect begins. Hangs on the reply that asked for it.
+    """Start of a tool run, durable before the tool's effect begins. Its parent is the reply with the tool call.
 
-    `intent` is what the tool needs to know afterwards to say whether it had its effect.
+    `intent` is the data that the tool needs later to find out whether it had its effect.
     """
 
     reply_id: str
@@ -239,7 +239,7 @@ class Sent(Annotation, frozen=True, kw_only=True, tag="sent"):
 
 
 class SendFailed(Annotation, frozen=True, kw_only=True, tag="send_failed"):
-    """A channel raised while it was given this reply. `attempt` counts from 1 since the worker took the session up."""
+    """A channel raised while it got this reply. `attempt` counts from 1 since the worker acquired the session."""
 
     reply_id: str
     channel: str = ""
@@ -248,10 +248,10 @@ class SendFailed(Annotation, frozen=True, kw_only=True, tag="send_failed"):
 
 
 class Head(Annotation, frozen=True, kw_only=True, tag="head"):
-    """A person moved the place where the next node goes.
+    """A person moved the head: the next node goes under `target_id`.
 
-    `reason` says that the move is a request to run: a turn is tried again (`retry`), or a tool runs again (`rerun`).
-    A move without a reason is no such request (see `SessionState.dormant`).
+    With a `reason` the move is also a request to run: repeat a turn (`retry`) or run a tool again (`rerun`).
+    Without a reason it is not such a request (see `SessionState.dormant`).
     """
 
     target_id: str
@@ -259,29 +259,29 @@ class Head(Annotation, frozen=True, kw_only=True, tag="head"):
 
 
 class Label(Annotation, frozen=True, kw_only=True, tag="label"):
-    """A person named an entry. An empty label takes the name away."""
+    """A label for an entry, set by a person. An empty label removes it."""
 
     target_id: str
     label: str = ""
 
 
 class SessionRenamed(Annotation, frozen=True, kw_only=True, tag="session_renamed"):
-    """The session's title, from now on."""
+    """The title of the session from this entry on."""
 
     title: str
 
 
 class SessionArchived(Annotation, frozen=True, kw_only=True, tag="session_archived"):
-    """The session is put away, or brought back."""
+    """The session was archived or restored."""
 
     archived: bool = True
 
 
 class Queued(Annotation, frozen=True, kw_only=True, tag="queued"):
-    """Said while the agent was busy, or asked of it: taken up by an entry that names this one.
+    """A message or request left while the agent was busy. The entry that uses it refers to it by id.
 
-    A `cancel` ends the turn in which it is said. A `compact` asks for a fold that keeps everything from `keep`
-    on; its message holds instructions for the summary.
+    `cancel` ends the current turn. `compact` requests a compaction that keeps everything from `keep` on; its message
+    holds instructions for the summary.
     """
 
     message: AnyMessage | None = None
@@ -290,7 +290,7 @@ class Queued(Annotation, frozen=True, kw_only=True, tag="queued"):
 
 
 class Attention(Annotation, frozen=True, kw_only=True, tag="attention"):
-    """A person is needed."""
+    """A decision of a person is needed: an approval or a question."""
 
     reason: str = ""
     refs: tuple[str, ...] = ()
@@ -299,7 +299,7 @@ class Attention(Annotation, frozen=True, kw_only=True, tag="attention"):
 
 
 class AttentionResolved(Annotation, frozen=True, kw_only=True, tag="attention_resolved"):
-    """A person has decided."""
+    """The decision of a person on an `attention` entry."""
 
     attention_id: str
     decision: str = ""
@@ -307,7 +307,7 @@ class AttentionResolved(Annotation, frozen=True, kw_only=True, tag="attention_re
 
 
 class Spawned(Annotation, frozen=True, kw_only=True, tag="spawned"):
-    """A sub-agent's session is about to exist; hangs on the reply that asked for it."""
+    """Written before a subagent's session is created. Its parent is the reply with the tool call."""
 
     child_session: str
     reply_id: str
@@ -315,11 +315,11 @@ class Spawned(Annotation, frozen=True, kw_only=True, tag="spawned"):
 
 
 class Activity(Annotation, frozen=True, kw_only=True, tag="activity"):
-    """A worker took the session up, or left it. The seq of the taking is the worker's fence.
+    """A worker acquired or released the session. The seq of the acquiring entry is the worker's fence.
 
-    `channels` are those the worker can deliver to while it has the session; `rules` are those it decides and writes by.
-    `queue` is given where the last compaction was written before rules 2, which carries the queue of one branch only.
-    It holds the messages that wait in the whole session, so that they need not be looked for again.
+    `channels` are those the worker can deliver to; `rules` is the version of the rules it decides and writes by.
+    `queue` is set where the last compaction was written before rules 2 and so carries the queue of one branch only. It
+    holds the waiting messages of the whole session, so that readers need not search for them again.
     """
 
     holder: str = ""
@@ -340,30 +340,31 @@ class DamageNote(Annotation, frozen=True, kw_only=True, tag="damage"):
 
 
 class Terminated(Annotation, frozen=True, kw_only=True, tag="terminated"):
-    """The session is over for good."""
+    """The session has ended for good."""
 
     reason: str = ""
 
 
-# ── the fold ─────────────────────────────────────────────────────────────────────────────────────
+# ── compaction ───────────────────────────────────────────────────────────────────────────────────
 
 
 class Owed(Value, frozen=True, kw_only=True):
-    """A reply that a channel has not been given yet."""
+    """A reply that has not been delivered to a channel yet."""
 
     reply_id: str
     channel: str
 
 
 class CarriedState(Value, frozen=True, kw_only=True):
-    """Everything a reader would need from before a compaction, so that reading can stop there.
+    """The state that readers need from before a compaction, so that reading can stop at the compaction.
 
-    Session-wide values are those of the whole log before the compaction; branch values those of
-    the branch the compaction stands on. `head` is the session's head just before it.
+    Session-wide values are those of the whole log before the compaction; branch values are those of the compaction's
+    branch. `head` is the head of the session just before the compaction.
 
-    `rules` are those it was computed by. Under rules 1 `queue` held what waited on this branch only, `said` which of it
-    was taken up on another branch, `uptime_ms` counted the time of dead workers too, and `dormant` was not recorded.
-    Under rules 2 `queue` holds the messages that wait in the whole session, and this branch's requests.
+    `rules` is the version of the rules the state was computed by. Under rules 1 `queue` held only the messages waiting
+    on this branch, `said` named those of them taken up on another branch, `uptime_ms` included the time of crashed
+    workers, and `dormant` was not recorded. Under rules 2 `queue` holds the waiting messages of the whole session and
+    the requests of this branch.
     """
 
     head: str
@@ -374,7 +375,7 @@ class CarriedState(Value, frozen=True, kw_only=True):
     uptime_ms: int = 0
     attached_at: str | None = None
     worked_at: str | None = None
-    """When the worker that is attached last wrote an entry that only a worker writes."""
+    """Timestamp of the last entry by the attached worker of a type that only workers write."""
     dormant: bool = False
     calls: int = 0
     usage: Usage = Usage(cost_micros=0)
@@ -393,13 +394,13 @@ class CarriedState(Value, frozen=True, kw_only=True):
     attention: tuple[Attention, ...] = ()
     owed: tuple[Owed, ...] = ()
     send_failed: tuple[SendFailed, ...] = ()
-    """Of each owed reply, the last failed attempt to send it since the worker took the session up."""
+    """For each undelivered reply, the last failed delivery since the worker acquired the session."""
 
 
 class Compaction(Node, frozen=True, kw_only=True, tag="compaction"):
-    """Stands for everything before `first_kept_entry_id` in the context. Deletes nothing.
+    """Replaces everything before `first_kept_entry_id` in the context by a summary. Deletes nothing.
 
-    `summary` is, word for word, the user message it becomes. Without a first kept entry nothing
+    `summary` is used verbatim as the user message that replaces those entries. Without a first kept entry, nothing
     older than the compaction is kept.
     """
 
@@ -442,7 +443,7 @@ ANNOTATION_TYPES = frozenset(str(cls.__struct_config__.tag) for cls in Annotatio
 
 
 class Unknown(Value, frozen=True, kw_only=True):
-    """An envelope whose body this version does not understand; the entry keeps the bytes."""
+    """The envelope of an entry whose body this version cannot decode; `Entry.raw` keeps the bytes."""
 
     type: str
     id: str
@@ -457,10 +458,10 @@ Body: TypeAlias = Known | Unknown
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """One entry as it was read: its bytes and their typed value.
+    """An entry as read: its bytes and their typed value.
 
-    `seq` is its place in the session, also where the line itself did not say; `offset` and `line`
-    say where its bytes stand (line 0: not counted, the log was not read from its beginning).
+    `seq` is the position in the session, computed where the line does not state it. `offset` is the byte offset of the
+    line, `line` its number (0 if unknown because the log was not read from the start).
     """
 
     raw: bytes
@@ -471,15 +472,15 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def id(self) -> str:
-        """The entry's id."""
+        """The id of the entry."""
         return self.value.id
 
     @property
     def type(self) -> str:
-        """The entry's tag."""
+        """The type tag of the entry."""
         return self.value.type
 
     @property
     def is_node(self) -> bool:
-        """Whether it chains. A known node type whose body would not decode still does."""
+        """Whether the entry is a node, also where the body of a known node type could not be decoded."""
         return isinstance(self.value, Node) or self.value.type in NODE_TYPES

@@ -1,8 +1,8 @@
-"""A table of ids that numbers them in the order in which they come, in about 20 bytes an id.
+"""A table that numbers ids in order of insertion, in about 20 bytes per id.
 
-A `dict` or a `set` of a million ids takes a hundred megabytes. Here an id is kept as a 64-bit hash: that two of a
-million ids share one has a chance of about one in forty million. The hash differs from process to process, so that ids
-which share one cannot be chosen beforehand.
+A `dict` or `set` of a million ids takes a hundred megabytes. This table stores a 64-bit hash of each id: the chance
+that any two of a million ids share a hash is about one in forty million. The hash differs between processes, so that
+colliding ids cannot be chosen in advance.
 """
 
 from array import array
@@ -27,7 +27,7 @@ class IdTable:
         return self.number(key_of(name)) != NONE
 
     def number(self, key: int) -> int:
-        """The number of a key, or `NONE`."""
+        """Return the number of a key, or `NONE`."""
         slots, keys, mask = self._slots, self.keys, len(self._slots) - 1
         at = key & mask
         while (number := slots[at]) != NONE:
@@ -37,7 +37,7 @@ class IdTable:
         return NONE
 
     def add(self, key: int) -> int:
-        """Gives the next number to a key that has none yet."""
+        """Assign the next number to a new key; return it."""
         number = len(self.keys)
         self.keys.append(key)
         if 5 * number > 3 * len(self._slots):
@@ -47,7 +47,7 @@ class IdTable:
         return number
 
     def add_names(self, names: Iterable[str]) -> None:
-        """Takes in ids; those that are known stay as they are."""
+        """Add ids; known ones keep their numbers."""
         for name in names:
             if self.number(key_of(name)) == NONE:
                 self.add(key_of(name))
@@ -66,5 +66,5 @@ class IdTable:
 
 
 def key_of(name: str) -> int:
-    """The hash of an id."""
+    """Return the hash of an id."""
     return hash(name) & _HASH_MASK

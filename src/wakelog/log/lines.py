@@ -1,9 +1,9 @@
-"""From bytes to entries: lines split at LF, decoded, and whatever cannot be read reported, never dropped.
+"""Splitting log bytes into lines and decoding entries; everything unreadable is reported as damage, never dropped.
 
-Rule 1: lines end at LF and nowhere else; U+2028, CR, VT and friends are ordinary bytes.
-Rule 2: damage costs only itself. A bad line is reported with its place and reason, complete records
-glued together are all read, and a record behind a torn fragment is found again.
-Rule 3: every loop here is bounded, whatever a line holds; a line over the limit is stepped over in slices.
+Rule 1: only LF ends a line; U+2028, CR, VT and similar characters are ordinary content.
+Rule 2: damage is confined to its own bytes. A bad line is reported with its place and reason, complete records joined
+on one line are all read, and a record that follows a torn fragment is found.
+Rule 3: every loop is bounded for any content; a line over the size limit is skipped in slices.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,15 +29,15 @@ DamageKind: TypeAlias = Literal[
     "orphan",
     "origin",
 ]
-# Where a record may begin behind a fragment, and how many bytes may be tried in search of one.
+# The bytes a record starts with, and how many bytes are searched for records on one line.
 _RECORD_START = b'{"'
 _SEARCH_BYTES_MAX = 64 * 1024 * 1024
-# No session gets this far: a line that says so was not sealed by us, and is counted by its place.
+# A seq above this limit was not assigned by wakelog; the entry is numbered by its position instead.
 _SEQ_LIMIT = 10**15
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):
-    """One line as stored. `whole` is false for each slice of a line that is over the limit."""
+    """One line as stored. `whole` is false for each slice of a line over the size limit."""
 
     raw: bytes
     offset: int = 0
@@ -47,15 +47,15 @@ class Line(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def bytes(self) -> bytes:
-        """The bytes as stored, LF included."""
+        """The stored bytes, including the LF if there is one."""
         return self.raw + b"\n" if self.ended else self.raw
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """Something in a log that is not as it should be: where, and why.
+    """A defect in a log, with its place and reason.
 
-    `digest` is that of the damaged bytes; where lines are missing, that of the line behind the gap. `session` names
-    the session whose log this is about, if that is not the one being read but one it was forked from.
+    `digest` is the digest of the damaged bytes or, where lines are missing, of the line after the gap. `session` is the
+    session whose log is damaged, if that is not the session being read but one it was forked from.
     """
 
     kind: DamageKind
@@ -68,21 +68,21 @@ class Damage(msgspec.Struct, frozen=True):
 
     @property
     def hides(self) -> bool:
-        """Whether an entry that was acknowledged may have stood here."""
+        """Whether an acknowledged entry may have been in this place."""
         return self.kind in ("unreadable", "changed", "missing", "too long", "newer")
 
 
 class Torn(msgspec.Struct, frozen=True):
-    """Bytes at the end of a log that are no line: an append that was cut short and never acknowledged."""
+    """Bytes at the end of a log that are not a line: an append that was cut short and never acknowledged."""
 
     offset: int
     raw: bytes
 
 
 def split(blocks: Iterable[bytes], *, offset: int = 0, number: int = 1) -> Iterator[Line]:
-    """Cuts a stream of blocks into lines, holding at most one line (up to the limit) in memory.
+    """Split a stream of blocks into lines, with at most one line (up to the size limit) in memory.
 
-    A number of 0 leaves the lines uncounted, for a stream that does not begin at the beginning.
+    With `number` 0 the lines are not numbered, for a stream that does not start at the start of the log.
     """
     rest, slicing, step = b"", False, int(number > 0)
     for block in blocks:
@@ -103,9 +103,10 @@ def split(blocks: Iterable[bytes], *, offset: int = 0, number: int = 1) -> Itera
 
 
 def split_backwards(blocks: Iterable[bytes], *, end: int) -> Iterator[Line]:
-    """Cuts blocks that come from the last to the first into lines, from the last to the first.
+    """Split blocks, given from the last to the first, into lines from the last to the first.
 
-    `end` is where the last block ends. A line over the limit ends the walk as one that is not whole.
+    `end` is the offset at which the last block ends. A line over the size limit ends the iteration with a line that is
+    not `whole`.
     """
     rest, start, ended = b"", end, False
     for block in blocks:
@@ -126,11 +127,11 @@ def split_backwards(blocks: Iterable[bytes], *, end: int) -> Iterator[Line]:
 
 
 def lines_after(lines: Iterable[Line], after: int) -> Iterator[Line]:
-    """The lines behind the entry with that seq, damage included; a line that tells no seq is counted."""
+    """Yield the lines after the entry with seq `after`, damaged ones included; lines without a seq are counted."""
     reader, lines = Reader(), iter(lines)
     for line in lines:
         seq = seq_of(line.raw) if line.whole and line.ended else None
-        # A torn append may name a seq that was given to another entry afterwards.
+        # A torn append may contain a seq that was assigned to another entry later.
         if (reader.next_seq if seq is None else seq) > after:
             yield line
             yield from lines
@@ -141,9 +142,9 @@ def lines_after(lines: Iterable[Line], after: int) -> Iterator[Line]:
 
 
 class Reader:
-    """A fold over lines: entries come out, damage is collected. Feed it in the order of the log.
+    """Turns lines into entries and collects damage. Lines must be fed in log order.
 
-    With `seals` every seal is verified, and a line whose seal shows that it was changed counts as unreadable.
+    With `seals` every seal is verified; a line whose seal shows that it was changed counts as unreadable.
     """
 
     def __init__(self, *, next_seq: int = 0, seals: SealCheck | None = None) -> None:
@@ -155,11 +156,11 @@ class Reader:
         self.torn: Torn | None = None
 
     def feed(self, line: Line) -> list[Entry]:
-        """The entries of one line: one, mostly; none if it is blank or damaged; several if glued."""
+        """Return the entries of one line: usually one, none if it is blank or damaged, several if records are glued."""
         return self.feed_all((line,))
 
     def feed_all(self, lines: Iterable[Line]) -> list[Entry]:
-        """The entries of many lines."""
+        """Return the entries of many lines."""
         found: list[Entry] = []
         for line in lines:
             raw = line.raw
@@ -174,7 +175,7 @@ class Reader:
                 found += self._pieces(line, error) if raw.strip() else ()
                 continue
             if value.seq == self.next_seq and not self.damage:
-                # The ordinary line of an ordinary log, told apart here because there are so many of them.
+                # Fast path for the common case: an undamaged line with the expected seq.
                 self.next_seq += 1
                 found.append(Entry(raw, value, value.seq, line.offset, line.number))
             else:
@@ -182,7 +183,7 @@ class Reader:
         return found
 
     def _passes(self, line: Line, seals: SealCheck) -> bool:
-        """Verifies a line's seal. False for a line that decodes and is not what was written: it is not an entry."""
+        """Verify the seal of a line. False for a line that decodes but was changed: it is not an entry."""
         state = seals.check(line.raw, ended=line.ended, whole=line.whole)
         if state == "right":
             self._proven_damage = len(self.damage)
@@ -191,7 +192,7 @@ class Reader:
             self._count_unreadable(line.raw, acknowledged=True)
             return False
         elif state == "unproven" and not any(hurt.hides for hurt in self.damage[self._proven_damage :]):
-            # Something before this line is wrong, and nothing has been reported there.
+            # Bytes before this line do not match its seal, and no damage has been reported there.
             reason = seals.missing_before(line.raw, self.next_seq)
             self.damage.append(Damage("missing", line.number, line.offset, 0, reason, digest_of(line.raw)))
         return True
@@ -206,7 +207,7 @@ class Reader:
         return Entry(raw, value, seq, offset, number)
 
     def _note(self, note: DamageNote) -> None:
-        """A torn tail that a later append has noted is known, and no longer news."""
+        """Move a torn tail that a later entry describes from `damage` to `noted`."""
         known = [hurt for hurt in self.damage if (hurt.offset, hurt.size) == (note.offset, note.bytes)]
         self.noted += known
         self.damage = [hurt for hurt in self.damage if hurt not in known]
@@ -217,11 +218,11 @@ class Reader:
             before = self.damage.pop()
             line, size = Line(b"", before.offset, before.line), before.size + size
         reason = f"a line over {LINE_MAX_BYTES:,} bytes is not read"
-        # Only the last slice is at hand: its digest, with the offset, still names this damage and no other.
+        # Only the last slice is in memory; its digest and the offset still identify this damage.
         self.damage.append(Damage("too long", line.number, line.offset, size, reason, last_slice))
 
     def _pieces(self, line: Line, error: Undecodable) -> list[Entry]:
-        """What a line that is not one entry still holds."""
+        """Return the entries that can be read from a line that is not one valid entry."""
         if error.envelope is not None:
             self._report(line, "newer" if error.newer else "unreadable", error.reason)
             return [self._entry(error.envelope, line.raw, line.offset, line.number)]
@@ -238,7 +239,7 @@ class Reader:
         return [self._entry(value, raw, line.offset + at, line.number) for at, raw, value in found]
 
     def _count_unreadable(self, fragment: bytes, *, acknowledged: bool) -> None:
-        """A sealed line that was damaged later keeps its place: nobody else may get its seq."""
+        """Keep the seq of a sealed line that was damaged later, so that it is not assigned again."""
         seq = seq_of(fragment)
         if acknowledged and seq is not None:
             self.next_seq = seq + 1
@@ -248,11 +249,11 @@ class Reader:
 
 
 def glued_records(raw: bytes) -> tuple[list[tuple[int, bytes, Body]], bytes]:
-    """Complete records at the end of a line, as (offset, bytes, value), and the fragment before them.
+    """Return the complete records at the end of a line, as (offset, bytes, value), and the fragment before them.
 
-    Going from the right, every place where a record could begin is tried. What decodes up to the end
-    is a record, unless it may be a part of the fragment before it: a line cut behind a tool call, or
-    behind an entry that a fold carries, ends in a whole object.
+    Every possible start of a record is tried, from right to left. Bytes that decode up to the end are a record unless
+    they may be part of the fragment before them: a line that was cut after a tool call, or after an entry inside a
+    compaction's state, ends in a complete object.
     """
     found: list[tuple[int, bytes, Body]] = []
     end = limit = len(raw)
@@ -267,15 +268,15 @@ def glued_records(raw: bytes) -> tuple[list[tuple[int, bytes, Body]], bytes]:
 
 
 def _may_be_nested(raw: bytes, at: int, end: int) -> bool:
-    """Whether the object at `at` stands where JSON wants a value. One with a seal of its own is a record anyway."""
+    """Return whether the object at `at` may be a JSON value inside another; an object with its own seal is a record."""
     before = raw[max(0, at - 16) : at].rstrip()
     return before.endswith((b":", b",", b"[")) and seal_of(raw[at:end]) is None
 
 
 def _may_be_torn(fragment: bytes) -> bool:
-    """Whether bytes at the end of a log can be an append that was cut short: those begin like a line.
+    """Return whether bytes at the end of a log can be an append that was cut short: they start like a line.
 
-    Other bytes may have been an acknowledged line before they were overwritten, unless they are too few for one.
+    Other bytes may be an acknowledged line that was overwritten, unless they are too few for a line.
     """
     return len(fragment) <= SEAL_BYTES or (fragment.startswith(b"{") and b"\0" not in fragment)
 

@@ -1,29 +1,29 @@
-"""JSON that is valid and that the JSON library refuses: made readable, in a copy of the bytes.
+"""Making valid JSON readable that the JSON library rejects, in a copy of the bytes.
 
 Two things are replaced: a lone surrogate escape by U+FFFD, and a number that is too large for the library by the
-largest number it reads. Only the value that is read from the copy changes; stored bytes are never touched.
-`members` splits an object without reading its values, so that a line can be written again with every value as it was.
+largest number it reads. Only the value read from the copy changes; stored bytes are never changed.
+`members` splits an object without decoding its values, so that a line can be rewritten with every value unchanged.
 """
 
 import re
 from collections.abc import Iterator
 
 BOM = b"\xef\xbb\xbf"
-# The library reads integers up to this many characters, and other numbers up to the largest double.
+# The library reads integers of up to this many characters, and other numbers up to the largest double.
 _INTEGER_CHARS_MAX = 4300
 _LARGEST = b"1.7976931348623157e308"
-# Every escape is matched, so that an escaped backslash before a `u` is never taken for one.
+# Matches every escape, so that `u` after an escaped backslash is not taken for one.
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
 )
-# A string that never ends is taken to the end of the line. Possessive, so that no input takes more than linear time.
+# An unterminated string extends to the end of the line. Possessive quantifiers keep the time linear for any input.
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+'
 _STRING_OR_NUMBER = re.compile(_STRING + rb"|(-?+[0-9]++(\.[0-9]++)?+([eE][+-]?+[0-9]++)?+)", re.DOTALL)
 _STRING_OR_SIGN = re.compile(_STRING + rb"|[\[\]{},:]", re.DOTALL)
 
 
 def mended(raw: bytes, *, numbers: bool) -> bytes:
-    """`raw` without a byte order mark and with lone surrogate escapes replaced; with `numbers`, too large ones too."""
+    """Return `raw` without byte order mark and with lone surrogates replaced; with `numbers`, too large ones too."""
     raw = _with_whole_characters(raw.removeprefix(BOM))
     return _STRING_OR_NUMBER.sub(_in_range, raw) if numbers else raw
 
@@ -31,7 +31,7 @@ def mended(raw: bytes, *, numbers: bool) -> bytes:
 def _with_whole_characters(raw: bytes) -> bytes:
     if b"\\ud" not in raw and b"\\uD" not in raw:
         return raw
-    # Both escapes have the same length, so they are put in place one by one: a line of nothing else costs one copy.
+    # Both escapes have the same length, so they are replaced in place: one copy, however many there are.
     whole = bytearray(raw)
     for found in _ESCAPE.finditer(raw):
         if found[1]:
@@ -50,7 +50,7 @@ def _in_range(found: re.Match[bytes]) -> bytes:
 
 
 def members(raw: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The keys and values of a JSON object, each as its bytes, in order. The line must be a valid object."""
+    """Yield the keys and values of a JSON object as bytes, in order. The line must be a valid object."""
     depth, start, key = 0, raw.index(b"{") + 1, b""
     for token in _STRING_OR_SIGN.finditer(raw):
         sign = token[0]

@@ -1,12 +1,12 @@
-"""Names of sessions, `{agent}_{sender}_{number}`: readable for people, distinct for distinct identities.
+"""Session names, `{agent}_{sender}_{number}`: readable, and distinct for distinct identities.
 
-Pure. The identity of a session is the exact pair (agent, sender) in its first line. A name is made from the pair and
-is a hint: two pairs never get the same name, but only the first line says whose session it is.
+Pure. The identity of a session is the exact pair (agent, sender) in its header. A name is derived from the pair and is
+only a hint: two pairs never get the same name, but the header decides whose session it is.
 
-Grammar of a name: Unicode letters and digits in NFC and lower case, combining marks behind them, and `-` `_` `.` `~`;
-at most 180 bytes; the first character is a letter or a digit. There are no format or direction characters, no spaces
-and no path separators. Every id is also a valid name. The parts that are made here hold no `_` and no `.`, so they
-never collide with another part, with `..`, or with a device name of Windows.
+Grammar of a name: Unicode letters and digits in NFC and lower case, combining marks after them, and `-` `_` `.` `~`; at
+most 180 bytes; the first character is a letter or a digit. There are no format or direction characters, no spaces and
+no path separators. Every id is also a valid name. The parts made here contain no `_` and no `.`, so they never collide
+with another part, with `..`, or with a device name of Windows.
 """
 
 import base64
@@ -18,7 +18,7 @@ from wakelog.errors import BadId
 
 NAME_MAX_BYTES = 180
 PART_MAX_BYTES = 60
-# Between the readable form of a text and the digest of the text. No readable form holds it.
+# Separates the readable form of a text from its digest. No readable form contains it.
 _DIGEST_SIGN = "~"
 _DIGEST_CHARS = 8
 _NUMBER_MAX_DIGITS = 9
@@ -26,7 +26,7 @@ _EMPTY = "x"
 ASCII_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._~-]{{0,{NAME_MAX_BYTES - 1}}}")
 _SEPARATORS = "._~-"
 _HINT = "a name is letters and digits in lower case, dot, dash, underscore and tilde; `wakelog ls` lists them"
-# Letters and marks that are not visible (Unicode: Default_Ignorable_Code_Point). Other such characters are neither.
+# Invisible letters and marks (Unicode: Default_Ignorable_Code_Point). Other such characters are neither.
 _INVISIBLE = frozenset(
     map(
         chr,
@@ -42,28 +42,28 @@ _OLD_SLUG_MAX = 48
 _NOT_OLD_SLUG = re.compile(r"[^a-z0-9]+")
 
 
-# ── from an identity to a name ───────────────────────────────────────────────────────────────────
+# ── identity → name ──────────────────────────────────────────────────────────────────────────────
 
 
 def name_stem(agent: str, sender: str) -> str:
-    """The name of every new session of this pair, without its number."""
+    """Return the name of every new session of this pair, without its number."""
     return f"{name_part(agent)}_{name_part(sender)}_"
 
 
 def old_stem(agent: str, sender: str) -> str:
-    """The stem that earlier versions gave this pair. Other pairs may have the same one."""
+    """Return the stem that earlier versions used for this pair. Other pairs may have the same one."""
     return f"{_old_slug(agent)}_{_old_slug(sender)}_"
 
 
 def stems(agent: str, sender: str) -> tuple[str, ...]:
-    """All stems under which sessions of this pair may be stored, the current one first."""
+    """Return all stems under which sessions of this pair may be stored, the current one first."""
     return tuple(dict.fromkeys((name_stem(agent, sender), old_stem(agent, sender))))
 
 
 def name_part(text: str) -> str:
-    """An agent or a sender as part of a name. Different texts give different parts.
+    """Return an agent or a sender as part of a name. Different texts give different parts.
 
-    A text that is its own readable form is taken as it is. Any other text gets a digest of the exact text behind its
+    A text that equals its readable form is used unchanged. Any other text gets a digest of the exact text after its
     readable form, also if it differs from another text only in a way that some file systems ignore.
     """
     readable = _readable(text)
@@ -74,12 +74,12 @@ def name_part(text: str) -> str:
 
 
 def title_part(title: str) -> str:
-    """A title as part of a node's name. A title without any letter or digit keeps its symbols, such as emoji."""
+    """Return a title as part of a link's name. A title without letters and digits keeps its symbols, such as emoji."""
     return _cut(_readable(title) or _symbols(title), PART_MAX_BYTES) or _EMPTY
 
 
 def _readable(text: str) -> str:
-    """The letters and digits of a text, in lower case; every run of other characters is one dash."""
+    """Return the letters and digits of a text in lower case; each run of other characters becomes one dash."""
     made = ""
     for char in unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).lower()):
         if _is_letter(char) or (_is_mark(char) and made and made[-1] != "-"):
@@ -94,13 +94,13 @@ def _symbols(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """Equal for all texts that a file system may take for the same name: case and normalisation do not count."""
+    """Return a form that is equal for texts that differ only in case or normalisation, as some file systems compare."""
     upper = unicodedata.normalize("NFKC", text).upper()
     return unicodedata.normalize("NFKC", upper.casefold())
 
 
 def _cut(text: str, most: int) -> str:
-    """The start of a text, at most so many bytes; no character is cut in half."""
+    """Return the start of a text, at most `most` bytes, without splitting a character."""
     return text.encode("utf-8", "replace")[:most].decode("utf-8", "ignore").rstrip("-")
 
 
@@ -113,11 +113,11 @@ def _old_slug(text: str) -> str:
     return _NOT_OLD_SLUG.sub("-", text.lower()).strip("-")[:_OLD_SLUG_MAX].strip("-") or "x"
 
 
-# ── from what was typed to a name ────────────────────────────────────────────────────────────────
+# ── user input → name ────────────────────────────────────────────────────────────────────────────
 
 
 def is_name(text: str) -> bool:
-    """Whether `text` is within the grammar of names."""
+    """Return whether `text` matches the grammar of names."""
     if text.isascii():
         return ASCII_NAME.fullmatch(text) is not None
     if len(text) > NAME_MAX_BYTES or not _is_letter(text[0]) or not unicodedata.is_normalized("NFC", text):
@@ -132,14 +132,14 @@ def is_name(text: str) -> bool:
 
 
 def checked_name(text: str) -> str:
-    """`text` itself, or `BadId`."""
+    """Return `text`; `BadId` if it is not a valid name."""
     if not is_name(text):
         raise BadId(f"not a session name: {text[:60]!r}", hint=_HINT)
     return text
 
 
 def parted(name: str) -> tuple[str, int | None]:
-    """A name as its stem and its number. A name without a number is a stem to which one can be added."""
+    """Return a name as stem and number; a name without a number becomes a stem, with None."""
     stem, _, digits = name.rpartition("_")
     if stem and digits.isascii() and digits.isdigit() and len(digits) <= _NUMBER_MAX_DIGITS:
         return f"{stem}_", int(digits)

@@ -1,8 +1,7 @@
-"""What a log needs besides its own bytes, so that it can be used somewhere else: sessions and blobs.
+"""The sessions and blobs that a log needs besides its own bytes, so that it can be copied elsewhere.
 
-Pure: a fold over lines, in the order of the log. A digest counts wherever it stands, in damaged lines and unknown
-types too: what cannot be understood may still mean it. Most lines need nothing and are only looked through, not
-decoded.
+Pure: a fold over lines in log order. A digest counts wherever it occurs, also in damaged lines and unknown types,
+because these may still refer to a blob. Most lines need nothing and are only searched, not decoded.
 """
 
 import re
@@ -13,16 +12,16 @@ from wakelog.log.ids import is_id
 from wakelog.log.lines import Line, Reader
 
 _TELLING = (b'"spawned"', b'"session_renamed"')
-# A digest may also be one of something that was never kept: a reference to a blob says so, as no other object does.
+# Not every digest belongs to a blob. A digest followed by a size is a reference to a blob; nothing else has that form.
 _REFERENCE = re.compile(rb'"digest"\s*:\s*"(sha256:[0-9a-f]{64})"\s*,\s*"bytes"\s*:\s*([0-9]{1,15})\b')
 _REFERENCE_BYTES = DIGEST_CHARS + 64
 
 
 class Needs:
-    """The fold. `named` are the digests, each with the size of the log up to the line that first names it.
+    """The fold. `named` maps each digest to the size of the log up to the end of the line that first contains it.
 
-    `blobs` are those of them that are references to blobs for certain, with the size of each. `parent` is the session
-    that a fork reads through, `children` are the sub-agents that were sent out. `title` is None where none was given.
+    `blobs` maps those that are certain to be references to blobs to their sizes. `parent` is the session that a fork
+    reads its history from, `children` are the sessions of subagents. `title` is None if no title was set.
     """
 
     def __init__(self) -> None:
@@ -35,7 +34,7 @@ class Needs:
         self._before = b""
 
     def take(self, line: Line) -> None:
-        """The next line."""
+        """Process the next line."""
         is_first = self.size == 0
         self.size += len(line.raw) + line.ended
         raw = self._before + line.raw
@@ -44,7 +43,7 @@ class Needs:
                 self.named.setdefault(digest, self.size)
             for digest, size in references_in(raw):
                 self.blobs.setdefault(digest, size)
-        # A line that is too long to be held comes in slices, and what is looked for may lie across two of them.
+        # A line over the size limit comes in slices, and a reference may span two of them.
         self._before = b"" if line.ended else raw[-_REFERENCE_BYTES:]
         if is_first or (line.whole and any(word in raw for word in _TELLING)):
             self._read(line)
@@ -62,5 +61,5 @@ class Needs:
 
 
 def references_in(raw: bytes) -> list[tuple[str, int]]:
-    """Every reference to a blob that stands in some bytes: its digest and the size it must have."""
+    """Return every blob reference found in bytes: its digest and the size it must have."""
     return [(digest.decode(), int(size)) for digest, size in _REFERENCE.findall(raw)]

@@ -1,8 +1,8 @@
-"""The outline of a log: which entries it holds and what hangs on what, in about 40 bytes an entry.
+"""Outline of a log: its entry ids and their tree, in about 40 bytes per entry.
 
-A `Tree` holds every entry and takes about three times the size of its log. An outline takes no entry in: it answers
-which ids are known, which node an id names, which path leads to a node and where the head is, and it reports the same
-damage as a tree (`tests/laws/test_outline.py`). So a log of any size can be checked and copied line by line.
+A `Tree` holds every entry and takes about three times the size of its log. An outline holds no entries: it knows the
+ids, the node each id refers to, the path to each node and the head, and it reports the same damage as a tree
+(`tests/laws/test_outline.py`). So a log of any size can be checked and copied line by line.
 """
 
 from array import array
@@ -15,12 +15,12 @@ from wakelog.log.lines import Damage, DamageKind
 from wakelog.log.seal import seal_of
 from wakelog.log.tree import subject
 
-# What an entry is, in one byte: an annotation is 0.
+# The kind of an entry, in one byte; 0 is an annotation.
 _ANNOTATION, _NODE, _MESSAGE = range(3)
 
 
 class Outline:
-    """Entries by number, in the order of the log; a fork's outline begins with the path it inherited."""
+    """Entries by number, in log order; the outline of a fork starts with the path it inherited."""
 
     def __init__(self) -> None:
         self.damage: list[Damage] = []
@@ -29,22 +29,22 @@ class Outline:
         self.root = NONE
         self.last_node = NONE
         self.head = NONE
-        """The node that the next entry goes under; `Tree` says by which rules."""
+        """The node that the next entry goes under; `Tree` defines the rules."""
         self.last_seq = -1
         self.repeated: set[int] = set()
-        """The hashes of the ids that stand in the log more than once."""
+        """Hashes of the ids that occur more than once in the log."""
         self._ids = IdTable()
-        # Of a node the node before it on its branch; of an annotation the node that it is about.
+        # For a node its parent node; for an annotation the node it describes.
         self._nodes = array("i")
         self._offsets = array("Q")
         self._seals = array("Q")
         self._kinds = bytearray()
         self._gap_seq = self._head_seq = -1
 
-    # ── growing ──────────────────────────────────────────────────────────────────────────────────
+    # ── adding entries ───────────────────────────────────────────────────────────────────────────
 
     def add(self, entry: Entry) -> None:
-        """Takes in the next entry of the log, and reports what does not fit."""
+        """Add the next entry of the log; report it if its id, parent or target is wrong."""
         key = key_of(entry.id)
         self._count(entry.seq)
         if self._ids.number(key) != NONE:
@@ -69,7 +69,7 @@ class Outline:
             self._set_head(head, entry.seq)
 
     def _head_after(self, entry: Entry, parent: int) -> int:
-        """Where a node, whose number will be the next one, leaves the head; `NONE` if it does not move it."""
+        """Return the head after a node, whose number is the next one, is added; `NONE` if it does not move the head."""
         value, number = entry.value, len(self)
         if isinstance(value, Compaction) and value.state is not None:
             return number if value.parent_id == value.state.head else self._resolved(value.state.head)
@@ -83,7 +83,7 @@ class Outline:
         self.head, self._head_seq = node, seq
 
     def inherit(self, parent: "Outline", path: bytearray) -> None:
-        """Begins with the entries of another outline that are marked in `path`, and with what is said about them."""
+        """Start with the entries of another outline that are marked in `path`, and their annotations."""
         numbers = array("i", [NONE]) * len(parent)
         for number in range(len(parent)):
             key, node, offset, seal, kind = parent.record(number)
@@ -115,7 +115,7 @@ class Outline:
         return node
 
     def _move_head(self, entry: Entry, named: str, itself: int) -> None:
-        """Moves the head to what an entry names. One that names itself means the node that it is about."""
+        """Move the head to the target of a `head` entry; one that targets itself means the node it describes."""
         target = itself if itself != NONE else self._resolved(named)
         if target == NONE:
             self._report(entry, "orphan", f"it moves the head to {named}, which does not stand before it")
@@ -140,53 +140,53 @@ class Outline:
                 self.root = number
 
     def record(self, number: int) -> tuple[int, int, int, int, int]:
-        """What is kept of an entry: the hash of its id, the number of its node, its offset, its seal, its kind."""
+        """Return the stored fields of an entry: hash of its id, number of its node, offset, seal, kind."""
         kept = self._nodes[number], self._offsets[number], self._seals[number], self._kinds[number]
         return self._ids.keys[number], *kept
 
     def _report(self, entry: Entry, kind: DamageKind, reason: str) -> None:
         self.damage.append(Damage(kind, entry.line, entry.offset, len(entry.raw), reason, digest_of(entry.raw)))
 
-    # ── asking ───────────────────────────────────────────────────────────────────────────────────
+    # ── queries ──────────────────────────────────────────────────────────────────────────────────
 
     def __len__(self) -> int:
         return len(self._ids)
 
     def find(self, entry_id: str) -> int | None:
-        """The number of the node that an id names: itself, or the one that an annotation is about."""
+        """Return the number of the node that an id refers to (itself, or an annotation's node); None if unknown."""
         found = self._resolved(entry_id)
         return None if found == NONE else found
 
     def number(self, entry_id: str) -> int:
-        """The number of the entry with an id, or `NONE`."""
+        """Return the number of the entry with this id, or `NONE`."""
         return self._ids.number(key_of(entry_id))
 
     def number_in(self, other: "Outline", number: int) -> int:
-        """The number that an entry of another outline has in this one, or `NONE`."""
+        """Return the number in this outline of an entry of another outline, or `NONE`."""
         return self._ids.number(other.key(number))
 
     def parent(self, node: int) -> int:
-        """The node before a node on its branch; `NONE` for the root."""
+        """Return the previous node of the branch; `NONE` for the root."""
         return self._nodes[node]
 
     def node_of(self, number: int) -> int:
-        """The number of a node, or of the node that an annotation is about; `NONE` if it is about nothing."""
+        """Return the number of a node itself, or of the node that an annotation describes; `NONE` if there is none."""
         return number if self._kinds[number] else self._nodes[number]
 
     def key(self, number: int) -> int:
-        """The hash of an entry's id, see `key_of`."""
+        """Return the hash of an entry's id, see `key_of`."""
         return self._ids.keys[number]
 
     def is_node(self, number: int) -> bool:
-        """Whether an entry is a node."""
+        """Return whether an entry is a node."""
         return bool(self._kinds[number])
 
     def count_messages(self, path: bytearray) -> int:
-        """How many messages the nodes marked in `path` have."""
+        """Return the number of messages among the nodes marked in `path`."""
         return sum(kind == _MESSAGE for kind in compress(self._kinds, path))
 
     def path(self, node: int) -> bytearray:
-        """A mark for every entry: 1 on the nodes from the root to this one."""
+        """Return one byte per entry: 1 for the nodes from the root to this one."""
         marks = bytearray(len(self))
         while node != NONE:
             marks[node] = 1
@@ -194,16 +194,16 @@ class Outline:
         return marks
 
     def number_of(self, entry: Entry) -> int | None:
-        """The number of an entry of this log; None for a repetition, which has none."""
+        """Return the number of an entry of this log; None for a repetition, which has none."""
         number = self._ids.number(key_of(entry.id))
         return number if number != NONE and self._offsets[number] == entry.offset else None
 
     def offset(self, number: int) -> int:
-        """Where an entry stands in the log that it belongs to."""
+        """Return the byte offset of an entry in the log it belongs to."""
         return self._offsets[number]
 
     def is_sealed_with(self, number: int, h: str) -> bool:
-        """Whether an entry carries this seal."""
+        """Return whether an entry has this seal."""
         return self._seals[number] == _seal_key(h)
 
     def _resolved(self, name: str | None) -> int:

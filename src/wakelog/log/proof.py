@@ -1,7 +1,7 @@
-"""The proof that nobody touched a log: every seal checked, every break named.
+"""Verification of a log's seal chain: every seal is checked and every break is reported.
 
-The chain stops accidents and finds edits. After a break it goes on from the h it reads: one fault,
-one report. A cut tail is found only by whoever kept a head digest elsewhere.
+The chain detects accidental damage and edits. After a break, checking continues from the h that was read, so that one
+fault gives one report. Lines removed at the end are detected only by comparing with a head digest kept elsewhere.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from wakelog.log.seal import Chain, seal_of
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """What the chain of a log says. `head` is the digest to keep elsewhere."""
+    """Result of a verification. `head` is the digest to keep elsewhere."""
 
     broken: tuple[tuple[int, int], ...] = ()
     unsealed: int = 0
@@ -22,7 +22,7 @@ class Proof(msgspec.Struct, frozen=True):
 
 
 def prove(lines: Iterable[Line]) -> Proof:
-    """Checks every seal: where it is broken (line, offset), and how many lines after the last seal are loose.
+    """Check every seal; return the breaks (line, offset) and the number of unsealed lines after the last seal.
 
     Lines before the first seal are a foreign beginning, which the first seal covers.
     """
@@ -39,10 +39,10 @@ def prove(lines: Iterable[Line]) -> Proof:
 
 
 def holds_from(entries: Sequence[Entry], entry_id: str) -> bool:
-    """Whether from an entry on every line is, by its seal, what was written behind the one before it.
+    """Return whether the seals from an entry on prove that no line there was changed, moved or removed.
 
-    So none there was changed, moved or taken away. An entry without a seal has nothing to prove. The note of a torn
-    tail is sealed over bytes that are no entry, and is taken as it is.
+    True if the entry has no seal, since nothing can be proven; false if it is not among `entries`. The note of a torn
+    tail is accepted as it is, because its seal also covers bytes that are not an entry.
     """
     at = next((at for at, entry in enumerate(entries) if entry.id == entry_id), None)
     if at is None or seal_of(entries[at].raw) is None:

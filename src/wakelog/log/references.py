@@ -1,7 +1,7 @@
-"""References to blobs in entries: which blob, named by which entry, for what. Pure.
+"""Blob references in entries: which entry refers to which blob, and for what. Pure.
 
-A reference is an object with a digest and a size (`BlobRef`), wherever it stands: in a field of a known type, in a part
-or a value that this version does not know, or in an entry of an unknown type.
+A reference is an object with a digest and a size (`BlobRef`) in any place: in a field of a known type, in a part or
+value that this version does not know, or in an entry of an unknown type.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _MEANT = {
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """One place where an entry names a blob. `what` says what the entry loses if the blob is lost."""
+    """One reference from an entry to a blob. `what` names the content that is lost if the blob is lost."""
 
     seq: int
     type: str
@@ -35,18 +35,18 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 def references(entry: Entry) -> Iterator[Reference]:
-    """Every reference of an entry, each blob once."""
+    """Yield every reference of an entry, each blob once."""
     if b"sha256:" not in entry.raw:
         return
     known = {(ref.digest, ref.bytes): what for ref, what in _found(entry.value, "", None)}
-    # What the typed value left out stands in the bytes all the same.
+    # The typed value skips unknown keys; the bytes contain them.
     unknown = dict.fromkeys(references_in(entry.raw), _UNKNOWN)
     for (digest, size), what in (unknown | known).items():
         yield Reference(entry.seq, entry.type, entry.line, entry.offset, digest, size, what)
 
 
 def _found(value: Any, key: str, owner: Any) -> Iterator[tuple[BlobRef, str]]:
-    """The references inside a value, each with what it is for. `key` and `owner` are where the value stands."""
+    """Yield the references inside a value, each with its purpose. `key` and `owner` locate the value."""
     match value:
         case BlobRef():
             if is_digest(value.digest):

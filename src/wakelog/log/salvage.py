@@ -1,13 +1,14 @@
-"""A clean copy of a log: everything that can be read, in order, sealed anew, standing on its own.
+"""A clean, self-contained copy of a log: every readable entry in order, with new seals.
 
-Rule 1: bodies keep their bytes. Only what would not stand in the copy is changed, key by key: a node
-that hung on something unreadable names the node it was bridged to.
-Rule 2: where acknowledged lines may have been lost the copy says so (`damage`, reason `lost`), so that
-tool calls before that place still count as begun.
-Rule 3: a fork is written out whole: its parent's branch first, then its own entries. What the parent's
-workers did there (calls, deliveries, leases) is the parent's, and stays behind.
-Rule 4: the same log gives the same copy: ids of what is added are made from bytes, times are borrowed.
-Rule 5: a log of any size is copied line by line. The outlines of the log and of its copy are all that is held.
+Rule 1: bodies keep their bytes. Only keys that would be wrong in the copy change: a node whose parent is unreadable
+gets the parent it was bridged to.
+Rule 2: where acknowledged lines may be lost, the copy contains a `damage` entry with reason `lost`, so that tool calls
+before that place still count as started.
+Rule 3: a fork is written out in full: its parent's branch first, then its own entries. Annotations by the parent's
+workers (model calls, deliveries, leases) are not copied.
+Rule 4: the same log gives the same copy: new ids are derived from bytes, and new timestamps are taken from other
+entries.
+Rule 5: a log of any size is copied line by line. Only the outlines of the log and of its copy are held in memory.
 """
 
 import hashlib
@@ -43,25 +44,25 @@ _RECENT_NODES = 5_000
 
 
 class Original(msgspec.Struct, frozen=True):
-    """A log to be copied: its outline, how to read it once more, and what it inherited if it is a fork."""
+    """A log to be copied: its outline, a way to read it again, and the history it inherited if it is a fork."""
 
     outline: Outline
     first: Entry
     session: Entry | None
-    """The session entry, wherever it stands."""
+    """The session header, at any position in the log."""
     lines: Callable[[], Iterable[Line]]
     id_of: Callable[[int], str]
-    """The id of an entry by its number in the outline. Slow: the log is read for it."""
+    """Returns the id of an entry by its number in the outline. Slow: reads the log."""
     verify: bool = False
-    """Whether a line whose seal does not match is left out: the copy is sealed anew, and must not vouch for it."""
+    """Whether lines whose seal does not match are left out; the copy would otherwise give them a valid seal."""
     inherited: Callable[[], Iterator[Entry]] = lambda: iter(())
-    """The nodes of the branch that a fork goes on from, and what is said about them."""
+    """Returns the nodes of the branch that a fork continues, and their annotations."""
     inherited_sessions: Sequence[Session] = ()
     inherited_holes: Sequence[Damage] = ()
 
 
 class CleanCopy:
-    """The copy as it is made: `lines` gives it, and when they are at their end the counts say what it took."""
+    """The copy in progress. Iterate over `lines()` to the end; the counts are valid after that."""
 
     def __init__(self, original: Original) -> None:
         self._original = original
@@ -70,21 +71,21 @@ class CleanCopy:
         self._written: list[bytes] = []
         self._seq = self._size = 0
         self._time = ""
-        # Where the children of an old node go in the copy, if not under that node itself: old number → new number.
+        # The node that gets the children of an old node, if not that node itself: old number → new number.
         self._instead: dict[int, int] = {}
         self._recent: dict[int, str] = {}
         self._root_id = ""
-        # The digests of the bodies whose ids stand in the log more than once, by the hash of the id.
+        # Digests of copied bodies whose ids occur more than once in the log, by the hash of the id.
         self._repeated: dict[int, str] = {}
         self.kept = 0
         self.mended = 0
-        """How many of the kept entries got another parent or target."""
+        """Number of kept entries with any key changed."""
         self.lost = 0
-        """In how many places the copy says that something may have been lost there."""
+        """Number of `lost` notes in the copy."""
         self.left_out: list[Damage] = []
 
     def lines(self) -> Iterator[bytes]:
-        """The sealed lines, without LF. They can be taken once."""
+        """Yield the sealed lines, without LF. Can be iterated once."""
         self._begin()
         yield from self._taken()
         for inherited in self._original.inherited():
@@ -105,10 +106,10 @@ class CleanCopy:
         taken, self._written = self._written, []
         return taken
 
-    # ── beginning ────────────────────────────────────────────────────────────────────────────────
+    # ── the session header ───────────────────────────────────────────────────────────────────────
 
     def _begin(self) -> None:
-        """Puts the session entry in front, wherever it stands."""
+        """Write the session header first, wherever it is in the log; make one if it cannot be read."""
         first, session = self._original.first, self._original.session
         self._time = (session or first).value.timestamp
         if session is None or not isinstance(session.value, Session):
@@ -119,7 +120,7 @@ class CleanCopy:
         self._keep(session, _standalone(session.value, self._original.inherited_sessions))
 
     def _lost_id(self) -> str:
-        """The id of a session whose first line cannot be read: what entries call their parent, though none is it."""
+        """Return the id of a session whose header cannot be read: a parent id that no readable entry has."""
         first = self._original.first
         if first.type == "session":
             return first.id
@@ -136,10 +137,10 @@ class CleanCopy:
         elif isinstance(entry.value, Label | Unknown):
             self._keep_any(entry)
 
-    # ── keeping ──────────────────────────────────────────────────────────────────────────────────
+    # ── copying entries ──────────────────────────────────────────────────────────────────────────
 
     def _keep_any(self, entry: Entry) -> None:
-        """Takes an entry over, if the copy can hold it."""
+        """Copy an entry if the copy can hold it."""
         if _is_unreadable(entry):
             self._give_up(entry)
         elif (there := self._new.number(entry.id)) != NONE:
@@ -150,7 +151,7 @@ class CleanCopy:
             self._keep_annotation(entry)
 
     def _meet_again(self, entry: Entry, there: int) -> None:
-        """The session entry stands in front already: what hung on it goes where it stood. Others are repetitions."""
+        """Handle a repeated id. For the header, which is written already, children go to the place where it was."""
         number = self._old.number_of(entry)
         if there == _ROOT and number is not None:
             self._instead[number] = self._parent_spot(entry)
@@ -171,7 +172,7 @@ class CleanCopy:
         self._keep(entry, changes)
 
     def _first_kept(self, entry: Entry, kept: str | None) -> JsonObject:
-        """A fold that keeps from a node which is not in the copy, or not in its place, keeps from the next one."""
+        """Return the change for a compaction whose first kept node is not in the copy: keep from the next one."""
         if kept is None:
             return {}
         number, spot = self._old.number(kept), self._new.number(kept)
@@ -185,7 +186,7 @@ class CleanCopy:
         return {"firstKeptEntryId": self._id_of(standing) if standing is not None else entry.id}
 
     def _carried(self, entry: Entry, fold: Compaction, parent: int) -> JsonObject:
-        """What has to change in the state a fold carries: where the head was, or that it is another session's."""
+        """Return the changes to a compaction's state: another head, or no state if it is another session's."""
         if fold.state is None:
             return {}
         if self._old.number(entry.id) < self._old.inherited:
@@ -214,21 +215,21 @@ class CleanCopy:
         self._keep(entry, changes)
 
     def _give_up(self, entry: Entry) -> None:
-        """What hung on an entry that cannot be read goes where that entry would have gone."""
+        """Skip an unreadable entry; its children go to the place it would have had."""
         if entry.is_node:
             self._instead[self._old.number(entry.id)] = self._parent_spot(entry)
 
     def _leave_out(self, entry: Entry, kind: DamageKind, reason: str) -> None:
         self.left_out.append(Damage(kind, entry.line, entry.offset, len(entry.raw), reason))
 
-    # ── places ───────────────────────────────────────────────────────────────────────────────────
+    # ── positions in the copy ────────────────────────────────────────────────────────────────────
 
     def _parent_spot(self, entry: Entry) -> int:
         parent = self._old.parent(self._old.number(entry.id))
         return _ROOT if parent == NONE else self._spot(parent)
 
     def _spot(self, node: int) -> int:
-        """Where the children of an old node go in the copy."""
+        """Return the number, in the copy, of the node that gets the children of an old node."""
         spot = self._instead[node] if node in self._instead else self._new.number_in(self._old, node)
         return spot if self._is_new_node(spot) else _ROOT
 
@@ -236,19 +237,19 @@ class CleanCopy:
         return number != NONE and self._new.is_node(number)
 
     def _leads_to(self, named: str | None, node: int) -> bool:
-        """Whether what names this entry would mean that node in the copy."""
+        """Return whether the id `named`, used as a parent or target, refers to this node in the copy."""
         return (self._new.last_node if named is None else self._new.find(named)) == node
 
     def _id_of(self, node: int) -> str:
-        """The id of a node of the copy."""
+        """Return the id of a node of the copy."""
         if node == _ROOT:
             return self._root_id
         return self._recent.get(node) or self._original.id_of(self._old.number_in(self._new, node))
 
-    # ── adding ───────────────────────────────────────────────────────────────────────────────────
+    # ── writing lines ────────────────────────────────────────────────────────────────────────────
 
     def _note_lost(self, hidden: Sequence[Damage], content: bytes) -> None:
-        """Says that acknowledged lines may have stood here."""
+        """Write a note that acknowledged lines may be lost here."""
         note = DamageNote(
             id=self._fresh_id(b"%d:%b" % (hidden[0].offset, content)),
             parent_id=self._root_id,
@@ -262,7 +263,7 @@ class CleanCopy:
         self.lost += 1
 
     def _set_head(self) -> None:
-        """Where the copy's head would be another than the log's, it is put where it was."""
+        """Write a `head` entry if the head of the copy would differ from that of the log."""
         if self._old.head == NONE or self._spot(self._old.head) == self._new.head:
             return
         head = self._id_of(self._spot(self._old.head))
@@ -299,21 +300,21 @@ class CleanCopy:
 
 
 class _Reading:
-    """The second reading of a log: its entries, and the stretches between them that hide something."""
+    """The second pass over a log: its entries, and the damage between them that may hide entries."""
 
     def __init__(self, original: Original) -> None:
         self._lines = original.lines()
         self._reader = Reader(seals=SealCheck() if original.verify else None)
-        # The bytes of the lines that are damaged, until the entry behind them comes.
+        # Raw bytes of damaged lines, kept until the entry after them is read.
         self._raw: dict[int, bytes] = {}
 
     @property
     def damage(self) -> list[Damage]:
-        """What could not be read so far."""
+        """The damage found so far."""
         return self._reader.damage
 
     def in_order(self) -> Iterator[tuple[Entry | None, list[Damage]]]:
-        """Entries, and between them (as None) the hidden stretches that stand there."""
+        """Yield (entry, []) and, between entries, (None, damage) for each place where entries may be lost."""
         hidden: list[Damage] = []
         for line in self._lines:
             before = len(self.damage)
@@ -333,24 +334,24 @@ class _Reading:
             yield None, hidden
 
     def bytes_of(self, hidden: list[Damage]) -> bytes:
-        """The unreadable bytes themselves; of a line over the limit only its last slice was held."""
+        """Return the damaged bytes; of a line over the size limit, only the last slice."""
         return b"".join(self._raw.get(hurt.offset, b"")[: hurt.size] for hurt in hidden)
 
 
 def _body(raw: bytes) -> bytes:
-    """A line as the body to be sealed anew: without its place, whoever gave it one."""
+    """Return a line as a body to be sealed again: without v, seq and h."""
     body = unsealed(raw).removeprefix(_BOM).strip()
     value = decode(body)
     return amended(body, {}, without=("v", "seq", "h")) if value.seq is not None else body
 
 
 def _is_unreadable(entry: Entry) -> bool:
-    """Whether only the envelope of a type we know could be read."""
+    """Return whether an entry is of a known type and only its envelope could be read."""
     return isinstance(entry.value, Unknown) and entry.type in NODE_TYPES | ANNOTATION_TYPES
 
 
 def _standalone(session: Session, inherited: Sequence[Session]) -> JsonObject:
-    """What changes in a fork's first line: it no longer reads through, and has what was in force where it left."""
+    """Return the changes to a fork's header: its parent is only an origin, and inherited settings become its own."""
     if session.parent is None or session.parent.kind != "fork":
         return {}
     changes: JsonObject = {"parent": plain(msgspec.structs.replace(session.parent, kind="import"))}

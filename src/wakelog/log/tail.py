@@ -1,14 +1,14 @@
-"""Reading a log from its end: one pass backwards, so that time does not grow with the log.
+"""Reading a log from its end in one backward pass, so that the time does not grow with the log.
 
-The pass finds the head, follows parents to the first compaction on that path which carries state,
-then on to its first kept entry. What it read is trusted only where every line is a sound entry, its seal
-matches and seq descends by one; anything else (damage that is not noted, foreign lines, repeated lines, an
-open matter about a node further back) and the whole log is read instead. So for every log, each view of
-the tail equals the view of the whole.
+The pass finds the head, follows parents to the first compaction on that path, and goes on to its first kept entry. The
+result is used only if every line read is a valid entry, its seal matches and seq descends by one. On anything else
+(damage without a note, foreign lines, repeated lines, a compaction without state, an open request or question about an
+older node) the whole log must be read instead. So for every log, each projection of the tail equals the projection of
+the whole.
 
-Messages that wait in the queue belong to the whole session. A compaction written before rules 2 carries those of its
-own branch only. Where the queue is asked for, the pass goes on past it and keeps nothing but the messages that wait,
-until an entry records the whole queue (`recorded_queue`) or the log begins.
+Queued messages belong to the whole session. A compaction written before rules 2 carries those of its own branch only.
+If the queue is requested, the pass continues past it and keeps only waiting messages, until an entry records the whole
+queue (`recorded_queue`) or the log begins.
 """
 
 from collections.abc import Iterable, Iterator
@@ -38,9 +38,9 @@ _RECORDING_QUEUE = frozenset((Compaction, Activity))
 
 
 class Tail(msgspec.Struct, frozen=True):
-    """The end of a log, oldest first. Without a `fold` it is the whole log.
+    """The end of a log, oldest entry first. If `fold` (the id of a compaction) is None, it is the whole log.
 
-    `queued` are the messages that waited before it, oldest first; None where they were not looked for.
+    `queued` are the messages that waited before it, oldest first; None if they were not searched for.
     """
 
     entries: tuple[Entry, ...]
@@ -50,7 +50,7 @@ class Tail(msgspec.Struct, frozen=True):
 
 
 def recorded_queue(value: Body) -> tuple[Queued, ...] | None:
-    """The queue of the whole session, if this entry records it."""
+    """Return the queue of the whole session if this entry records it, else None."""
     match value:
         case Compaction(state=CarriedState(rules=rules, queue=queue)) if rules >= 2:
             return queue
@@ -60,9 +60,9 @@ def recorded_queue(value: Body) -> tuple[Queued, ...] | None:
 
 
 def read_tail(backwards: Iterable[Line], *, at: str | None = None, queue: bool = False) -> Tail | None:
-    """The part of a log that its views need, read from the end; None where only the whole will do.
+    """Return the part of a log that its projections need; None if the whole log must be read.
 
-    `at` asks for the branch of that entry instead of the head's; `queue` also for the messages that wait before it.
+    `at` selects the branch of that entry instead of the head's. With `queue`, older waiting messages are collected too.
     """
     search = _Search(at)
     for entry in _sound(backwards):
@@ -80,7 +80,7 @@ def read_tail(backwards: Iterable[Line], *, at: str | None = None, queue: bool =
 
 
 def tree_of(tail: Tail, session: Entry) -> Tree:
-    """The tree of a tail. `session` is the log's first entry, which every branch begins with."""
+    """Return the tree of a tail. `session` is the first entry of the log, which starts every branch."""
     if tail.fold is None:
         return Tree().add_all(tail.entries)
     tree = Tree(partial=True).add_all((session, *(entry for entry in tail.entries if entry.seq > 0)))
@@ -92,14 +92,14 @@ def tree_of(tail: Tail, session: Entry) -> Tree:
 
 
 def outgrows(tree: Tree, entry: Entry) -> bool:
-    """Whether an entry that joins a tail may speak of what was not read, so that the log must be read anew."""
+    """Return whether an entry added to a partial tree may refer to unread entries; the log must then be read again."""
     value = entry.value
     beyond = isinstance(value, Queued | Attention) and value.parent_id not in tree.nodes
     return tree.partial and (beyond or isinstance(value, Head | Compaction))
 
 
 class _Search:
-    """What the backward pass has met, and what it still looks for."""
+    """State of the backward pass: the entries read, and the next entry to find."""
 
     def __init__(self, at: str | None) -> None:
         self.is_over = False
@@ -124,13 +124,13 @@ class _Search:
             self._step(self._by_id[self._want])
 
     def pass_by(self, entry: Entry) -> None:
-        """An entry before the tail: only whether it is a message that waits matters."""
+        """Process an entry before the tail; only waiting messages matter there."""
         value = entry.value
         self._note_queue(value)
         if isinstance(value, Queued):
             self._queued[value.id] = value
         elif not self.misses_queue:
-            # Going backwards, what it carries stands before everything met so far.
+            # The pass goes backwards, so recorded messages are older than all found so far.
             self._queued = {**self._queued, **{queued.id: queued for queued in reversed(recorded_queue(value) or ())}}
 
     def _note_queue(self, value: Body) -> None:
@@ -141,7 +141,7 @@ class _Search:
             self.misses_queue = False
 
     def _find_head(self, entry: Entry) -> None:
-        """The head is known from the newest entry that says where it was; later nodes move it on."""
+        """Set the head from the newest entry that records it, moved on by the nodes after that entry."""
         value = entry.value
         if isinstance(value, Head):
             head = value.target_id
@@ -155,13 +155,13 @@ class _Search:
         self._head = self._want = head
 
     def _node(self, name: str | None) -> str | None:
-        """The node that an id names; an annotation names the node it speaks about."""
+        """Return the node that an id refers to; for an annotation, the node it describes."""
         while name in self._by_id and not self._by_id[name].is_node:
             name = self._by_id[name].value.parent_id
         return name
 
     def _step(self, entry: Entry) -> None:
-        """One step up the path: the wanted entry has been met."""
+        """Go one step up the path, from an entry that has been read."""
         value = entry.value
         self._want = value.parent_id
         if self._fold is None and isinstance(value, Compaction):
@@ -172,7 +172,7 @@ class _Search:
         elif self._fold is not None and self._kept is None:
             self.is_over = True
         if entry.id == self._kept:
-            # Its parent is read too: the call that made the first kept reply hangs there.
+            # The parent is read too: the model call of the first kept reply is an annotation of it.
             self._kept = None
         if self.is_over:
             self._want = None
@@ -191,13 +191,13 @@ class _Search:
         return tuple(one for one in oldest_first if one.mode in MESSAGE_MODES and one.id not in self._taken)
 
     def _reaches_back(self, entry: Entry) -> bool:
-        """Whether an open matter hangs on a node that was not read: nobody here can tell on which branches."""
+        """Return whether a request or question is about a node that was not read: its branches are then unknown."""
         value = entry.value
         return isinstance(value, Queued | Attention) and self._node(value.parent_id) not in self._by_id
 
 
 def _sound(backwards: Iterable[Line]) -> Iterator[Entry | None]:
-    """Entries from the last to the first; None, and no more, at the first line that cannot be trusted."""
+    """Yield entries from the last to the first; at the first line that cannot be trusted, yield None and stop."""
     behind: Entry | None = None
     torn = b""
     for line in backwards:
@@ -210,7 +210,7 @@ def _sound(backwards: Iterable[Line]) -> Iterator[Entry | None]:
             yield None
             return
         if behind is not None:
-            # An entry is trusted once the line before it is known: its seal covers both.
+            # An entry is verified when the preceding line is known, because its seal covers both.
             yield behind if behind.seq == entry.seq + 1 and _matches(behind.raw, entry.raw, torn) else None
         behind, torn = entry, b""
     if behind is not None:
@@ -218,14 +218,14 @@ def _sound(backwards: Iterable[Line]) -> Iterator[Entry | None]:
 
 
 def _is_noted(line: Line, value: Body) -> bool:
-    """Whether a line is the torn fragment that the entry behind it has noted."""
+    """Return whether a line is the torn fragment described by the note that follows it."""
     if not isinstance(value, DamageNote) or value.reason != "torn":
         return False
     return (line.offset, len(line.raw)) == (value.offset, value.bytes)
 
 
 def _matches(raw: bytes, before: bytes, between: bytes) -> bool:
-    """Whether the seal of a line matches; a log without any seal has nothing to verify."""
+    """Return whether the seal of a line matches; true if neither it nor the line before has a seal."""
     return is_sealed_behind(raw, h_of(before), between) or (seal_of(raw) is None and seal_of(before) is None)
 
 

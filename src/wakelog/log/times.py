@@ -1,7 +1,7 @@
-"""Timestamps as text. Time here is what an entry says, never what a clock says; order is seq, not time.
+"""Timestamps as text: milliseconds to `2026-01-01T10:00:00.000Z` and back.
 
-Written without the clock modules on purpose: milliseconds in, `2026-01-01T10:00:00.000Z` out, and back.
-A timestamp that cannot be understood is no time at all, never an error: clocks are for people.
+Pure: no clock modules are used. Timestamps are for people; seq decides the order of entries. A timestamp that cannot be
+parsed gives None, never an error.
 """
 
 import re
@@ -12,14 +12,14 @@ _DAY_MS = 86_400_000
 
 
 def iso(now_ms: int) -> str:
-    """Milliseconds since 1970 as a UTC timestamp."""
+    """Return milliseconds since 1970 as a UTC timestamp."""
     seconds, millis = divmod(now_ms, 1_000)
     return f"{_to_the_second(seconds)}.{millis:03}Z"
 
 
 @lru_cache(maxsize=8)
 def _to_the_second(seconds: int) -> str:
-    """Entries come in bursts, so most timestamps share their first nineteen characters with the one before."""
+    """Return the first nineteen characters. Cached, because entries come in bursts and share them."""
     days, rest = divmod(seconds, 86_400)
     year, month, day = _date(days)
     hours, rest = divmod(rest, 3_600)
@@ -28,10 +28,10 @@ def _to_the_second(seconds: int) -> str:
 
 
 def parse_ms(text: str) -> int | None:
-    """A timestamp as milliseconds since 1970, or None."""
+    """Return a timestamp as milliseconds since 1970; None if it cannot be parsed."""
     rest = text[17:19] + text[20:23]
     if len(text) == 24 and text[19] == "." and text[23] == "Z" and rest.isdecimal() and rest < "60":
-        # As `iso` writes them, and mostly of a minute that was met before.
+        # Fast path for timestamps written by `iso`; most share their minute with an earlier one.
         minute_ms = _minute_ms(text[:17])
         return None if minute_ms is None else minute_ms + int(rest)
     return _parsed(text)
@@ -55,13 +55,13 @@ def _parsed(text: str) -> int | None:
 
 
 def elapsed_ms(start: str, end: str) -> int:
-    """The time between two timestamps; 0 where one cannot be understood or a clock went back."""
+    """Return the milliseconds between two timestamps; 0 if one cannot be parsed or the clock went back."""
     begun, ended = parse_ms(start), parse_ms(end)
     return max(0, ended - begun) if begun is not None and ended is not None else 0
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """Days since 1970 in the Gregorian calendar, years counted from March so that leap days come last."""
+    """Return days since 1970 in the Gregorian calendar; years start in March so that leap days come last."""
     year -= month <= 2
     era, of_era = divmod(year, 400)
     of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1

@@ -1,11 +1,11 @@
-"""The tree of a session: nodes by parent, annotations joined to their nodes, and the head. It only grows.
+"""The tree of a session: nodes by parent, annotations by node, and the head. Entries are only ever added.
 
-Rule 1: entries are added in the order of the log, and a parent stands before its children, so the
-tree has no cycle by construction and every prefix of a log is a tree.
-Rule 2: the head is a fold. A node whose parent is the head becomes the head; a `head` entry sets it;
-a compaction says where it was; a node elsewhere leaves it. In lines without seq, the last node is it.
-Rule 3: nothing readable is lost. A node whose parent cannot be read hangs on the nearest readable
-node before it, and takes the head along if the head's own trace is lost; that bridge is reported.
+Rule 1: entries are added in log order and a parent precedes its children, so the tree has no cycles and every prefix of
+a log is a tree.
+Rule 2: the head is a fold over the entries. A node whose parent is the head becomes the head; a `head` entry sets it; a
+compaction with state records where it was; any other node leaves it. In lines without seq the last node is the head.
+Rule 3: no readable entry is dropped. A node whose parent cannot be read is attached to the last readable node before it
+and reported as `bridged`. It becomes the head if entries are missing since the head was last set.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,25 +36,25 @@ from wakelog.log.entry import (
 )
 from wakelog.log.lines import Damage, DamageKind
 
-# The field in which an annotation names what it speaks about, for those that do so besides their parent.
+# Annotation types that refer to an entry besides their parent, and the field that holds its id.
 _SUBJECTS = {
     **dict.fromkeys((ToolStarted, Spawned, Sent, SendFailed, Partial, Resumed), "reply_id"),
     AttentionResolved: "attention_id",
 }
-# Types that views of the whole session look for at every step; there are few of them beside the rest.
+# Types that session-wide projections look up at every step; entries of these types are few.
 _INDEXED = frozenset((Activity, Compaction, Queued, Terminated))
-# Annotations that are written about a reply which stands before them.
+# Annotations whose reply always precedes them in the log.
 _NAMING_A_REPLY = frozenset((Sent, Spawned, ToolStarted))
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """The path from the root to one node, and the annotations of its nodes. What every view is a function of.
+    """The path from the root to one node, and the annotations of its nodes. The input of every projection.
 
-    The first `inherited` nodes belong to the session this one was forked from, and `inherited_facts`
-    are what that session says about them. `holes` are the places since the last compaction where entries of
-    the log are lost: they may have been on this branch. `scar` is the offset of the last hole in the log: what
-    stands before it may have gone on in a way that cannot be read any more. Where only the tail of a log
-    was read, the session entry is followed at once by what the last compaction kept.
+    The first `inherited` nodes belong to the session that this one was forked from; `inherited_annotations` are that
+    session's annotations of them. `holes` are the places since the last compaction where log entries are lost; these
+    may have been on this branch. `scar` is the offset of the last such place in the log: continuations of anything
+    before it may be unreadable. If only the tail of a log was read, the first entry that the last compaction kept
+    follows directly after the session header.
     """
 
     nodes: tuple[Entry, ...]
@@ -71,7 +71,7 @@ class Branch(msgspec.Struct, frozen=True):
 
 
 class Tree:
-    """Every node by id. Made from a whole log, or (`partial`) from its tail."""
+    """Nodes by id, with their annotations. Built from a whole log, or (`partial`) from its tail."""
 
     def __init__(self, *, partial: bool = False) -> None:
         self.partial = partial
@@ -83,12 +83,12 @@ class Tree:
         self._holes: dict[int, Damage] = {}
         self._inherited_holes: tuple[Damage, ...] = ()
         self._naming_lost: list[Entry] = []
-        # Replies that a compaction carries as not delivered yet: whether they can be read does not matter behind it.
+        # Replies that a compaction lists as undelivered: later entries may refer to them even if they are unreadable.
         self._carried: set[str] = set()
         self._head_seq = -1
         self._gap_seq = -1
         self._parents: dict[str, str | None] = {}
-        # Ten thousand lists of one child each would cost more than the rest of the tree.
+        # Most nodes have one child: a list for each would take more memory than the rest of the tree.
         self._first_child: dict[str, str] = {}
         self._other_children: dict[str, list[str]] = {}
         self._annotations: dict[str, list[Entry]] = {}
@@ -97,12 +97,12 @@ class Tree:
         self._inherited: frozenset[str] = frozenset()
         self._by_type: dict[type[Body], list[Entry]] = {}
         self.queued_before: tuple[Queued, ...] | None = ()
-        """The messages that waited before a tail, on whatever branch; None where they have not been looked for."""
+        """Messages that waited before the tail, on any branch; None if they were not searched for."""
 
-    # ── growing ──────────────────────────────────────────────────────────────────────────────────
+    # ── adding entries ───────────────────────────────────────────────────────────────────────────
 
     def add(self, entry: Entry) -> None:
-        """Takes in the next entry of the log."""
+        """Add the next entry of the log."""
         value, seq = entry.value, entry.seq
         if seq > self.last_seq:
             if seq > self.last_seq + 1:
@@ -111,7 +111,7 @@ class Tree:
         if value.id in self.nodes or value.id in self._speaks_of:
             self._report(entry, "repeated", f"the id {value.id} stands here a second time")
         elif type(value) is Message and value.parent_id == self.head is not None:
-            # Nearly every entry there is: said at the head, and from then on the head itself.
+            # Fast path for the common case: a message under the head, which becomes the head.
             self._place(entry, self.head)
             self.set_head(value.id, seq)
         elif entry.is_node:
@@ -120,13 +120,13 @@ class Tree:
             self._add_annotation(entry)
 
     def add_all(self, entries: Iterable[Entry]) -> "Tree":
-        """Takes in many entries; gives back itself."""
+        """Add many entries; return the tree itself."""
         for entry in entries:
             self.add(entry)
         return self
 
     def inherit(self, branch: Branch) -> None:
-        """Begins with another session's branch: this session's first line then hangs on its tip."""
+        """Start with the branch of another session; the first line of this session then follows its tip."""
         for node in branch.nodes:
             self._place(node, self._last_node)
         for annotation in (*branch.inherited_annotations, *branch.annotations):
@@ -138,16 +138,16 @@ class Tree:
         self._inherited_holes = branch.holes
 
     def mark_unreadable(self, damage: Iterable[Damage]) -> None:
-        """Remembers where entries are lost."""
+        """Record the places where entries are lost."""
         self._holes.update((hurt.offset, hurt) for hurt in damage if hurt.hides)
 
     @property
     def scar(self) -> int:
-        """The offset of the last place where entries are lost; -1 where none are."""
+        """The offset of the last place where entries are lost; -1 if there is none."""
         return max(self._holes, default=-1)
 
     def set_head(self, node: str, seq: int) -> None:
-        """The next node goes under this one, as the entry with that seq says."""
+        """Set the head to `node`, on behalf of the entry with seq `seq`."""
         self.head, self._head_seq = node, seq
 
     def _add_node(self, entry: Entry) -> None:
@@ -164,7 +164,7 @@ class Tree:
             self.set_head(head, entry.seq)
 
     def _head_after(self, entry: Entry, parent: str | None) -> str | None:
-        """Where a node leaves the head, if it moves it."""
+        """Return the head after this node is added; None if it does not move the head."""
         value = entry.value
         if isinstance(value, Compaction) and value.state is not None:
             return entry.id if value.parent_id == value.state.head else self._resolve(value.state.head)
@@ -212,24 +212,24 @@ class Tree:
             self._naming_lost.append(entry)
 
     def _names_a_lost_reply(self, value: Body) -> bool:
-        """Whether an entry shows that there was a reply which is not here. It is lost, or stands before this tail."""
+        """Return whether an entry refers to a reply that is not in the tree: it is lost, or precedes this tail."""
         reply_id = reply_named_by(value)
         return reply_id is not None and reply_id not in self.nodes and reply_id not in self._carried
 
     @property
     def is_too_short(self) -> bool:
-        """Whether something may be lost: only the whole log tells what is lost and what stands before this tail."""
+        """Whether entries may be lost: only the whole log shows which are lost and which precede this tail."""
         return self.partial and bool(self._naming_lost or self._holes) and bool(self.branch().holes)
 
     def trust_before(self, seq: int) -> None:
-        """Entries before the compaction at `seq` may name replies before this tail: what it stands for is settled."""
+        """Ignore missing replies named up to the compaction at `seq`; they may precede this tail."""
         self._naming_lost = [entry for entry in self._naming_lost if entry.seq > seq]
 
     def _index(self, entry: Entry) -> None:
         self._by_type.setdefault(type(entry.value), []).append(entry)
 
     def _join(self, annotation: Entry, node: str | None) -> None:
-        """An annotation about nothing that can be read is kept with the session itself."""
+        """Attach an annotation to its node. Without one, only its id is recorded."""
         self._speaks_of[annotation.id] = node or ""
         if node is not None:
             self._annotations.setdefault(node, []).append(annotation)
@@ -242,7 +242,7 @@ class Tree:
             self._report(entry, "orphan", f"it moves the head to {target}, which does not stand before it")
 
     def _resolve(self, name: str | None) -> str | None:
-        """The node that an id names: itself, or the node that an annotation speaks about."""
+        """Return the node that an id refers to: the node itself, or the node of an annotation."""
         if name is None:
             return None
         return name if name in self.nodes else self._speaks_of.get(name) or None
@@ -251,24 +251,24 @@ class Tree:
         digest = digest_of(entry.raw)
         self.damage.append(Damage(kind, entry.line, entry.offset, len(entry.raw), reason, digest))
 
-    # ── asking ───────────────────────────────────────────────────────────────────────────────────
+    # ── queries ──────────────────────────────────────────────────────────────────────────────────
 
     def find(self, entry_id: str) -> str:
-        """The node that an id names, or `NotFound`."""
+        """Return the node that an id refers to; `NotFound` if there is none."""
         found = self._resolve(entry_id)
         if found is None:
             raise NotFound(f"no entry {entry_id} in this session")
         return found
 
     def entry(self, entry_id: str) -> Entry | None:
-        """A node or annotation by its id."""
+        """Return the node or annotation with this id; None if there is none."""
         if entry_id not in self._speaks_of:
             return self.nodes.get(entry_id)
         annotations = self._annotations.get(self._speaks_of[entry_id], ())
         return next((annotation for annotation in annotations if annotation.id == entry_id), None)
 
     def branch(self, at: str | None = None) -> Branch:
-        """The branch that ends at a node (default: the head)."""
+        """Return the branch that ends at an entry's node (default: the head)."""
         path = [*self._walk(self.find(at) if at is not None else self.head)][::-1]
         inherited = sum(node in self._inherited for node in path) if self._inherited else 0
         annotations = [annotation for node in path for annotation in self._annotations.get(node, ())]
@@ -284,7 +284,7 @@ class Tree:
         )
 
     def _holes_on(self, path: list[str]) -> tuple[Damage, ...]:
-        """The places where entries of a branch may be lost: those since its last compaction."""
+        """Return the places where entries of a branch may be lost: those since its last compaction."""
         folds = [self.nodes[node] for node in path if node not in self._inherited]
         last = next((node for node in reversed(folds) if isinstance(node.value, Compaction)), None)
         start = last.offset if last is not None else -1
@@ -296,41 +296,41 @@ class Tree:
         return [entry for entry in entries if entry.id not in self._inherited] if self._inherited else entries
 
     def parent(self, node: str) -> str | None:
-        """The node before this one on its branch."""
+        """Return the previous node of the branch; None for the root."""
         return self._parents[node]
 
     def children(self, node: str) -> tuple[str, ...]:
-        """The nodes under this one, oldest first."""
+        """Return the child nodes, oldest first."""
         first = self._first_child.get(node)
         return () if first is None else (first, *self._other_children.get(node, ()))
 
     def leaves(self) -> tuple[str, ...]:
-        """Nodes without children, oldest first."""
+        """Return the nodes without children, oldest first."""
         return tuple(node for node in self.nodes if node not in self._first_child)
 
     def annotations(self, node: str) -> tuple[Entry, ...]:
-        """What is said about a node, oldest first."""
+        """Return the annotations of a node, oldest first."""
         return tuple(self._annotations.get(node, ()))
 
     def is_inherited(self, node: str) -> bool:
-        """Whether a node belongs to the session this one was forked from."""
+        """Return whether an entry belongs to the session that this one was forked from."""
         return node in self._inherited
 
     def own_nodes(self) -> Iterator[Entry]:
-        """The nodes of this session itself, in the order of the log; the first is its session entry."""
+        """Return the nodes of this session itself, in log order; the first is the session header."""
         return (node for node in self.nodes.values() if node.id not in self._inherited)
 
     def own_of(self, kind: type[Body]) -> Sequence[Entry]:
-        """The entries of one of the indexed types that this session itself holds, in the order of the log."""
+        """Return the session's own entries of one of the indexed types (`_INDEXED`), in log order."""
         return self._by_type.get(kind, ())
 
     @property
     def card(self) -> Session:
-        """What the session's first line says of it; says nothing where that line cannot be read."""
+        """The session header; an empty one if the first line cannot be read."""
         return next((node.value for node in self.own_nodes() if isinstance(node.value, Session)), Session())
 
     def own(self) -> list[Entry]:
-        """Every entry of this session itself that the tree holds, in the order of the log."""
+        """Return every entry of this session itself that is in the tree, in log order."""
         annotations = (annotation for annotations in self._annotations.values() for annotation in annotations)
         return sorted(self._own([*self.nodes.values(), *annotations]), key=_seq)
 
@@ -341,7 +341,7 @@ class Tree:
 
 
 def reply_named_by(value: Body) -> str | None:
-    """The reply that an entry proves to have been there by naming it."""
+    """Return the id of the reply whose existence this entry proves by referring to it; None if it proves none."""
     match value:
         case ToolStarted(reply_id=reply_id) | Spawned(reply_id=reply_id) | Sent(reply_id=reply_id):
             return reply_id
@@ -351,19 +351,19 @@ def reply_named_by(value: Body) -> str | None:
 
 
 def lost_lines(entry: Entry, note: DamageNote) -> Damage:
-    """What a copy says went missing before it was made: it hides as much as an unreadable line."""
+    """Return the damage that a `lost` note stands for; like an unreadable line, it may hide acknowledged entries."""
     reason = "lines were lost before this copy was made"
     return Damage("missing", entry.line, entry.offset, note.bytes, reason, note.digest)
 
 
 def lost_reply(entry: Entry) -> Damage:
-    """The hole that an entry proves by naming a reply which cannot be read."""
+    """Return the damage proven by an entry that refers to an unreadable reply."""
     reason = f"this {entry.type} names a reply that cannot be read"
     return Damage("orphan", entry.line, entry.offset, len(entry.raw), reason, digest_of(entry.raw))
 
 
 def subject(value: Body) -> str | None:
-    """The entry that an annotation names besides its parent: it belongs to that one, wherever it was appended."""
+    """Return the id that an annotation refers to besides its parent; its node is the one the annotation belongs to."""
     field = _SUBJECTS.get(type(value))
     named: str | None = getattr(value, field) if field is not None else None
     return named

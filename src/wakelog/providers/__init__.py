@@ -1,10 +1,10 @@
-"""Asking a model: the providers, each behind the same port, none knowing another.
+"""Model providers, loaded by name: each implements the same port, and none depends on another.
 
-Rule 1: a provider keeps nothing between two calls. All it may go by is the request, which is derived
-from the log, so any process can make the next call.
-Rule 2: what the outside world does is a `Faulted`; only a caller's mistake is an exception.
-A provider is loaded by name when it is asked for: one that nobody uses costs nothing, and what it needs
-need not be installed. Each module here that holds one has a function `open_model`.
+Rule 1: a provider keeps nothing between two calls. It uses only the request, which is derived from the log, so any
+process can make the next call.
+Rule 2: an external failure is a `Faulted`; only a caller's mistake is an exception.
+A provider's module is imported on request: an unused one costs nothing, and its packages need not be installed. Each
+such module has a function `open_model`.
 """
 
 import difflib
@@ -23,14 +23,14 @@ _PROVIDERS = {
     "scripted": "wakelog.providers.scripted",
     "demo": "wakelog.providers.demo",
 }
-# What those need that have keys; it takes a second or two to load.
+# The SDK of each provider that needs one; importing it takes a second or two.
 _SDKS = {"anthropic": "anthropic", "openai": "openai", "openai-chat": "openai"}
-# How each is asked for on a command line.
+# How each is written on a command line.
 _SPELLINGS = "anthropic:NAME, openai:NAME, openai-chat:NAME, scripted:FILE, demo"
 
 
 def split_model(text: str) -> tuple[str, str]:
-    """`PROVIDER:MODEL` as the two; a provider that has one model only may stand alone."""
+    """Split `PROVIDER:MODEL`; a provider that has only one model may be written alone."""
     provider, colon, model = text.partition(":")
     if not provider or (colon and not model):
         raise UsageError(f"{text!r} names no model", hint=f"use one of {_SPELLINGS}")
@@ -38,17 +38,17 @@ def split_model(text: str) -> tuple[str, str]:
 
 
 def spelled(provider: str | None, model: str | None) -> str:
-    """The two as people write them; a provider that has one model only stands alone."""
+    """Return provider and model as people write them; a provider that has only one model is written alone."""
     return ":".join(dict.fromkeys(filter(None, (provider, model))))
 
 
 def is_installed(provider: str) -> bool:
-    """Whether all that a provider needs is there. Nothing is loaded for that."""
+    """Return whether the packages of a provider are installed. Nothing is imported for that."""
     return provider not in _SDKS or importlib.util.find_spec(_SDKS[provider]) is not None
 
 
 def check_known(provider: str) -> None:
-    """`UsageError` for a name that no provider has."""
+    """Raise `UsageError` for an unknown provider name."""
     if provider not in _PROVIDERS:
         near = difflib.get_close_matches(provider, _PROVIDERS, 1)
         meant = f"did you mean {near[0]}? " if near else ""
@@ -56,16 +56,16 @@ def check_known(provider: str) -> None:
 
 
 def needs_reasoning_back(provider: str, model: str) -> bool:
-    """Whether a provider must get a model's reasoning back as it came; no for those that are not known here."""
+    """Return whether a model's reasoning must be sent back unchanged; False for providers without an SDK."""
     return provider in _SDKS and bool(getattr(open_provider(provider, model), "needs_reasoning_back", False))
 
 
 def open_provider(
     provider: str, model: str, environ: Mapping[str, str] | None = None, *, key_from: str = ""
 ) -> Provider:
-    """The provider of that name, ready to be asked for that model. Keys and addresses come from the environment.
+    """Return the provider of that name for that model. Keys and addresses come from the environment.
 
-    `key_from` says in words where a key in there came from, for those who have to find it when it is refused.
+    `key_from` describes where a key in `environ` came from, for the error message when it is refused.
     """
     check_known(provider)
     found = os.environ if environ is None else environ

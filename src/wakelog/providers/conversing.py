@@ -1,9 +1,10 @@
-"""The socket: one client for one reply, closed before the reply ends. What is said on it is a reader's affair.
+"""Streaming exchange with a model server: one HTTP client per reply, closed before the reply ends.
 
-Rule 1: what the network does is a fault, never an exception. A stream that breaks is over; the reader of the reply
-knows whether all had been said.
-Rule 2: the SDKs connect, prove who we are and say what went wrong; they never try again, because the kernel does, and
-the log has to know of every try.
+A `Reader` parses the events.
+Rule 1: a network failure is a fault, never an exception. A stream that breaks is over; the reader knows whether the
+reply was complete.
+Rule 2: the SDKs connect, authenticate and report errors; they never retry, because the runtime does, and the log must
+record every attempt.
 """
 
 import contextlib
@@ -23,57 +24,57 @@ from wakelog.providers.endpoints import Server, is_here
 from wakelog.providers.faults import fault, named, no_stream
 from wakelog.providers.sse import Events, decoded
 
-# How long a stream may be silent. A model that thinks says nothing for minutes.
+# How long a stream may be silent. A reasoning model may send nothing for minutes.
 SILENCE_S = 600.0
 _CONNECT_S = 15.0
-# Servers that ask for no key still get a header: without a key the SDKs look for one everywhere.
+# Servers that require no key still get a header: without a key the SDKs look for one in other places.
 _NO_KEY = "none"
-# Failures of TLS in the middle of a stream come as they are.
+# TLS failures in the middle of a stream are not wrapped by the HTTP client.
 _NETWORK = (httpx2.HTTPError, ssl.SSLError, anyio.EndOfStream)
 
 
 class Reader(Protocol):
-    """What makes a reply of events."""
+    """Parser that turns events into the deltas of a reply."""
 
     request_id: str | None
 
     def read(self, event: bytes) -> Iterator[Delta]:
-        """The pieces that an event brings, perhaps the end of the reply; `ValueError` if it makes no sense."""
+        """Yield the deltas of an event, possibly the end of the reply; `ValueError` for a malformed event."""
         ...
 
     def end(self, why: str) -> Iterator[Delta]:
-        """No more comes: what is left to say, and the end. If not all had been said it is a fault of the kind `why`."""
+        """Yield the remaining deltas and the end; a fault of the kind `why` if the reply is incomplete."""
         ...
 
 
 class Response(Protocol):
-    """An answer as both SDKs give it."""
+    """An HTTP response as both SDKs provide it."""
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Its headers, by names in small letters."""
+        """The headers, by lower-case name."""
         ...
 
     def iter_bytes(self) -> AsyncIterator[bytes]:
-        """Its body as it comes."""
+        """Iterate over the body as it arrives."""
         ...
 
 
 class Sdk(NamedTuple):
-    """An SDK, as far as it is used."""
+    """The parts of an SDK that are used."""
 
     client: Callable[..., Any]
     http: Callable[..., httpx2.AsyncClient]
     error: type[Exception]
-    """Everything that it raises."""
+    """Base class of everything that it raises."""
     status_error: type[Exception]
-    """What it raises for an answer that is an error from the start."""
+    """Raised for a response that is an error from the start."""
     refused: Callable[[int, Mapping[str, str], Any], Faulted]
-    """What such an answer means: status, headers and body."""
+    """Turns such a response into a fault: status, headers and body."""
 
 
 def opened(sdk: Sdk, server: Server, silence_s: float) -> Any:
-    """The SDK's client for one reply. `UsageError` for a proxy that cannot be used."""
+    """Return the SDK's client for one reply. `UsageError` for a proxy that cannot be used."""
     return sdk.client(
         api_key=server.key or _NO_KEY,
         base_url=server.url,
@@ -85,7 +86,7 @@ def opened(sdk: Sdk, server: Server, silence_s: float) -> Any:
 
 def _http_client(sdk: Sdk, server: Server) -> httpx2.AsyncClient:
     if is_here(server.url):
-        # A proxy would look for it on a machine of its own.
+        # No proxy: it would look for a loopback address on its own machine.
         return sdk.http(transport=httpx2.AsyncHTTPTransport(verify=trusted()))
     try:
         return sdk.http(verify=trusted())
@@ -100,14 +101,14 @@ def _http_client(sdk: Sdk, server: Server) -> httpx2.AsyncClient:
 
 @functools.cache
 def trusted() -> ssl.SSLContext:
-    """Whom this process trusts: read once, because reading it takes longer than all else that is done for a call."""
+    """Return the TLS context of this process, created once: that takes longer than all other work for a call."""
     return httpx2.create_ssl_context()
 
 
 async def converse(
     asking: AbstractAsyncContextManager[Response], reader: Reader, sdk: Sdk, server: Server
 ) -> AsyncIterator[Delta]:
-    """Asks, and gives the reply as it comes. Everything is closed before its end is told."""
+    """Send the request and yield the reply as it arrives. Everything is closed before its end is yielded."""
     end: Finished | Faulted | None = None
     try:
         async with asking as response, contextlib.aclosing(_deltas(response, reader)) as said:
@@ -117,7 +118,7 @@ async def converse(
                     break
                 yield delta
     except (sdk.error, *_NETWORK) as error:
-        # What was said to the end stays said, however the connection is closed.
+        # A complete reply stays complete, however the connection is closed.
         end = end or _fault(error, sdk)
     yield _told(end or fault("cut"), server)
 
@@ -143,7 +144,7 @@ async def _deltas(response: Response, reader: Reader) -> AsyncGenerator[Delta, N
 
 
 def _fault(error: Exception, sdk: Sdk) -> Faulted:
-    """The fault behind what an SDK or its socket raises before a reply begins."""
+    """Return the fault for an exception of the SDK or its socket before a reply begins."""
     if isinstance(error, sdk.status_error):
         told: Any = error
         return sdk.refused(told.status_code, told.response.headers, _body(told.response))
@@ -154,7 +155,7 @@ def _fault(error: Exception, sdk: Sdk) -> Faulted:
 
 
 def _body(response: httpx2.Response) -> object:
-    """What an error says; nothing, if that is no JSON: pages are shown to nobody."""
+    """Return the JSON body of an error; None if it is not JSON: HTML pages are not shown."""
     try:
         return decoded(response.content, object)
     except (ValueError, httpx2.ResponseNotRead):
@@ -162,13 +163,13 @@ def _body(response: httpx2.Response) -> object:
 
 
 def _told(end: Finished | Faulted, server: Server) -> Finished | Faulted:
-    """An end for people: a fault says whose it is."""
+    """Return the end of a reply for display: a fault names its server and holds no key."""
     if not isinstance(end, Faulted):
         return end
     return named(_without_key(end, server.key), host=server.host, refusal=server.refusal)
 
 
 def _without_key(end: Faulted, key: str) -> Faulted:
-    """LOG-13: a server may quote what it was sent. Our own words, before the colon, hold no key, whatever it is."""
+    """Remove the key: a server may quote it (LOG-13). The part before the colon is our own text and holds none."""
     words, colon, said = end.message.partition(": ")
     return msgspec.structs.replace(end, message=words + colon + said.replace(key, "…")) if key else end

@@ -1,9 +1,9 @@
 """The demo model: rules instead of a network, so that `run` does something real without a key.
 
-It understands a few plain sentences (`phrases.py`), uses the tools it is offered and no others, and says
-what came of it. It is a function of the request alone: how far a turn has come is read from the
-messages, so it can be killed anywhere and goes on as if nothing had happened. Where a tool fails, or
-nobody knows whether it ran, it stops and says so; it never tries a second time on its own.
+It understands a few plain sentences (`phrases.py`), uses only the tools it is offered, and reports the results. It is a
+function of the request alone: the progress of a turn is read from the messages, so it can be killed anywhere and
+continues as if nothing had happened. If a tool fails, or its outcome is unknown, it stops and says so; it never retries
+on its own.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ _EXCERPT_LINES = 12
 _LINE_CHARS = 160
 _SUMMARY_LINES = 40
 _FIRST_WORDS = 16
-# What each tool is good for, as a person would say it.
+# An example sentence for each tool.
 _PHRASES = {
     "read": "read FILE",
     "list": "list DIR",
@@ -36,25 +36,25 @@ _PHRASES = {
 
 
 class DemoProvider:
-    """Answers by rule."""
+    """Provider that answers by rules."""
 
     name = "demo"
     can_resume = True
 
     def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """The reply, in small pieces."""
+        """Stream the reply in small pieces."""
         return play(_reply(request), request, can_resume=self.can_resume)
 
 
 def open_model(model: str, *_: object) -> DemoProvider:
-    """`demo`; there is only one."""
+    """Return the provider for `demo`, its only model."""
     if model != "demo":
         raise UsageError(f"the demo has no model {model!r}", hint="use demo")
     return DemoProvider()
 
 
 class _Done(msgspec.Struct, frozen=True):
-    """A step that was asked for, with the result of each of its calls."""
+    """A step that was started, with the result of each of its calls."""
 
     results: tuple[ContextMessage | None, ...]
 
@@ -65,7 +65,7 @@ class _Done(msgspec.Struct, frozen=True):
 
 def _reply(request: Request) -> Played:
     if request.purpose == "compaction":
-        # The last message is the instruction; the rest is what it is about.
+        # The last message is the instruction; the others are what it applies to.
         return Played(_summary(request.messages[:-1]))
     prompt, behind = _turn(request.messages)
     steps = understood(prompt)
@@ -81,11 +81,11 @@ def _reply(request: Request) -> Played:
     return _asked(steps[len(done)], request, again=bool(done))
 
 
-# ── where the turn stands ────────────────────────────────────────────────────────────────────────
+# ── progress of the turn ─────────────────────────────────────────────────────────────────────────
 
 
 def _turn(messages: Sequence[ContextMessage]) -> tuple[str, Sequence[ContextMessage]]:
-    """The last thing a person said, and all that came of it."""
+    """Return the text of the last user message, and all messages after it."""
     for at in range(len(messages) - 1, -1, -1):
         if messages[at].role == "user":
             return _text(messages[at]), messages[at + 1 :]
@@ -93,7 +93,7 @@ def _turn(messages: Sequence[ContextMessage]) -> tuple[str, Sequence[ContextMess
 
 
 def _done(behind: Sequence[ContextMessage]) -> list[_Done]:
-    """The steps that were begun since: one for each reply with calls, its results by the ids of the calls."""
+    """Return the steps started since: one for each reply with calls, with the result of each call."""
     steps: list[_Done] = []
     for at, message in enumerate(behind):
         ids = [part.id for part in message.content if isinstance(part, ToolCall)]
@@ -104,7 +104,7 @@ def _done(behind: Sequence[ContextMessage]) -> list[_Done]:
 
 
 def _results(behind: Sequence[ContextMessage]) -> dict[str | None, ContextMessage]:
-    """The results that stand before the next reply."""
+    """Return the tool results before the next reply, by call id."""
     found: dict[str | None, ContextMessage] = {}
     for message in behind:
         if message.role == "assistant":
@@ -114,7 +114,7 @@ def _results(behind: Sequence[ContextMessage]) -> dict[str | None, ContextMessag
     return found
 
 
-# ── what it says ─────────────────────────────────────────────────────────────────────────────────
+# ── replies ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def _asked(step: Step, request: Request, *, again: bool) -> Played:
@@ -124,7 +124,7 @@ def _asked(step: Step, request: Request, *, again: bool) -> Played:
 
 
 def _report(steps: Sequence[Step], done: Sequence[_Done]) -> str:
-    """What came of each call, and what was left because of it."""
+    """Return the result of each call, and which steps were not done because of a failure."""
     blocks = [
         _outcome(wish, result)
         for step, came in zip(steps, done, strict=False)
@@ -168,11 +168,11 @@ def _lacking(missing: Sequence[str], offered: Sequence[str]) -> str:
     return f"For that I would need {need}, and {have}. Nothing was done."
 
 
-# ── shorter than it was ──────────────────────────────────────────────────────────────────────────
+# ── summary ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def _summary(messages: Sequence[ContextMessage]) -> str:
-    """An extract: how each prompt began, which tools were used, how the last answer began."""
+    """Return an extract: how each prompt began, which tools were used, how the last answer began."""
     prompts = [_text(message) for message in messages if message.role == "user"]
     answers = [_text(message) for message in messages if message.role == "assistant"]
     used = Counter(part.name for message in messages for part in message.content if isinstance(part, ToolCall))
@@ -186,7 +186,7 @@ def _summary(messages: Sequence[ContextMessage]) -> str:
 
 
 def _first_words(text: str) -> str:
-    """The beginning of a text on one line."""
+    """Return the beginning of a text on one line."""
     words = text.split(maxsplit=_FIRST_WORDS)
     short = " ".join(words[:_FIRST_WORDS])[:_LINE_CHARS]
     return f"{short} …" if len(words) > _FIRST_WORDS else short

@@ -1,7 +1,7 @@
-"""A provider behind a socket, as far as all are alike: what a request means, whom it goes to, who reads the reply.
+"""HTTP provider: what all network providers have in common, from the settings of a request to the streamed reply.
 
-What differs is a value, the way of asking: how a body is written and sent, how events are read, what a refusal means.
-Nothing is kept between two calls but where keys and addresses are looked up.
+What differs is a `Way`: how a body is built and sent, how events are parsed, what a refusal means. Nothing is kept
+between two calls but the source of keys and addresses.
 """
 
 import contextlib
@@ -24,24 +24,24 @@ _CANNOT_RESUME = Faulted("cannot_resume", "this model cannot continue a reply")
 
 
 class Way(NamedTuple):
-    """A way of asking, by the name of its provider."""
+    """Wire format of a provider, by the name of the provider."""
 
     name: str
     owner: Owner
     sdk: Callable[[], Sdk]
-    """What it is asked through; it takes a while to load."""
+    """Loads the SDK, which takes a while."""
     written: Callable[[Request, Params, Server], JsonObject]
-    """What is said to a server."""
+    """Builds the body of a request to a server."""
     sent: Callable[[Any, JsonObject], AbstractAsyncContextManager[Response]]
-    """The answer to a body, through a client; the body goes out as it is."""
+    """Sends a body through a client, unchanged, and provides the response."""
     reader: Callable[[Request], Reader]
-    """Who makes a reply of what comes."""
+    """Creates the parser of a reply."""
     signs_reasoning: bool = False
-    """Whether reasoning is signed by its text, and must go back as it came."""
+    """Whether reasoning has a signature over its text, and must be sent back unchanged."""
 
 
 class Door:
-    """Asks a server. A reply that was cut cannot be gone on with: these wires take no beginning of an answer."""
+    """Provider that calls a server. It cannot resume an interrupted reply: these APIs take no partial answer."""
 
     can_resume = False
 
@@ -65,7 +65,7 @@ class Door:
         self._prepared(Request(model=model, messages=(), params=params))
 
     def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """The reply as it comes; `UsageError` at once for settings that cannot be, or without a key."""
+        """Stream the reply; `UsageError` at once for invalid settings or a missing key."""
         server, body, sdk = self._prepared(request)
         if request.prefill:
             return fail(_CANNOT_RESUME)
@@ -73,11 +73,11 @@ class Door:
         return converse(asking, self._way.reader(request), sdk, server)
 
     def _prepared(self, request: Request) -> tuple[Server, JsonObject, Sdk]:
-        """The server, the body of the request and the SDK; `UsageError` for everything that can be wrong with them."""
+        """Return the server, the body of the request and the SDK; `UsageError` if any of them is invalid or missing."""
         way, params = self._way, params_of(request.params)
         server = server_of(way.owner, params.endpoint, self._environ, self._key_from)
         body = way.written(all_in_words(request) if params.media == "note" else request, params, server)
-        # The SDK takes seconds to load: mistakes that need none are reported first.
+        # The SDK takes seconds to load: mistakes that can be found without it are reported first.
         return server, body, way.sdk()
 
 
@@ -88,7 +88,7 @@ async def _asking(way: Way, client: Any, body: JsonObject) -> AsyncIterator[Resp
 
 
 def open_door(way: Way, model: str, environ: Mapping[str, str], key_from: str) -> Door:
-    """`PROVIDER:NAME`. Which model is asked stands in each request."""
+    """Return the provider for `PROVIDER:NAME`. Each request names the model to call."""
     if model == way.name:
         raise UsageError(f"{way.name} alone names no model", hint=f"write {way.name}:NAME")
     return Door(way, environ=environ, key_from=key_from)

@@ -1,8 +1,8 @@
-"""Whom to ask, and whom a key may be sent to: a log can name an address, and a log may come from anybody.
+"""Server addresses, and which of them may receive a key: a log can name an address, and a log is untrusted.
 
-A key goes to the provider itself, to the address that the environment names beside the key, and to this machine.
-Where a log names another address, whoever wakes it must say first that this is where the key belongs. Addresses are
-read by the parser that later connects to them, so that what was looked at is what is asked.
+A key is sent to the provider itself, to the address that the environment names beside the key, and to this machine. If
+a log names another address, the user must first confirm it in the environment. Addresses are parsed by the HTTP client
+that later connects to them, so that the checked address is the one called.
 """
 
 import ipaddress
@@ -15,46 +15,46 @@ from wakelog.errors import UsageError
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Whose models they are: the address that is theirs, and the variables that its SDK reads."""
+    """The owner of models: its address, and the environment variables that its SDK reads."""
 
     name: str
     address: str
     keys: tuple[str, ...]
-    """Where a key may be; the first that is set is meant."""
+    """Variables that may hold a key; the first that is set is used."""
     base_url: str
     headers: tuple[str, ...] = ()
-    """What else goes into headers, and may well be secret."""
+    """Variables whose values are sent in headers and may be secret."""
     adds: str = ""
-    """What the SDK puts behind every address, so that an address may end in it or not."""
+    """Suffix that the SDK appends to every address; an address may end in it or not."""
 
 
 class Server(msgspec.Struct, frozen=True):
-    """Whom to ask, and with which key, if any."""
+    """The server to call, and the key for it, if any."""
 
     url: str
     key: str = ""
     is_owner: bool = False
-    """Whether this is the provider itself, and not a server that speaks like it."""
+    """Whether this is the provider itself, and not a compatible server."""
     key_from: str = "the key"
-    """The key in words: where it came from; without one, the variable that could hold it."""
+    """Where the key came from, in words; without a key, the variable that could hold it."""
 
     @property
     def host(self) -> str:
-        """Who is asked, for people: host and port, and nothing else of the address, which may hold secrets."""
+        """Host and port for messages; the rest of the address may hold secrets."""
         return address_of(self.url).netloc.decode()
 
     @property
     def refusal(self) -> str:
-        """What it does with our key if it does not answer because of it."""
+        """How the server treats the key if it refuses it, for messages."""
         if not self.key:
             return f"does not answer without a key, and {self.key_from} is not set"
         return f"does not accept {self.key_from}, or not for this"
 
 
 def server_of(owner: Owner, endpoint: str | None, environ: Mapping[str, str], key_from: str = "") -> Server:
-    """The server that is meant. `UsageError` if it is none, if it needs a key and there is none, or may not have it.
+    """Return the server to call. `UsageError` for an invalid address, a missing key, or one that may not be sent there.
 
-    `key_from` says where the key came from, if that is not the variable it stands in.
+    `key_from` describes where the key came from, if that is not its environment variable.
     """
     url = (endpoint or environ.get(owner.base_url) or owner.address).rstrip("/").removesuffix(owner.adds)
     place, own = address_of(url), address_of(owner.address)
@@ -72,7 +72,7 @@ def server_of(owner: Owner, endpoint: str | None, environ: Mapping[str, str], ke
 
 
 def address_of(url: str) -> httpx2.URL:
-    """An address, or `UsageError`."""
+    """Return the parsed address; `UsageError` if it is invalid."""
     try:
         place = httpx2.URL(url)
     except httpx2.InvalidURL:
@@ -83,9 +83,9 @@ def address_of(url: str) -> httpx2.URL:
 
 
 def _word(environ: Mapping[str, str], variable: str) -> str:
-    """A word out of the environment; it goes into a header, which does not hold everything."""
+    """Return a variable's value for a header; `UsageError` if a header cannot hold it."""
     value = environ.get(variable, "").strip()
-    # Where several headers are given, each has a line.
+    # A variable with several headers has one per line.
     plain = value.replace("\n", "") if variable.endswith("_HEADERS") else value
     if not (plain.isascii() and plain.isprintable()):
         raise UsageError(f"{variable} holds signs that no header can carry", hint="set it again")
@@ -96,7 +96,7 @@ def _word(environ: Mapping[str, str], variable: str) -> str:
 
 
 def check_trusted(endpoint: str, *, own: str, named: str | None, variable: str) -> None:
-    """`UsageError` unless a key may be sent there; `named` is what the environment variable holds."""
+    """Raise `UsageError` unless a key may be sent there; `named` is the value of the environment variable."""
     place, home = address_of(endpoint), address_of(own)
     is_of_owner = _origin(place) == f"{home.scheme}://{place.host}:443" and _is_within(place.host, home.host)
     if is_here(endpoint) or is_of_owner or _origin(place) == _origin(address_of(named or own)):
@@ -108,7 +108,7 @@ def check_trusted(endpoint: str, *, own: str, named: str | None, variable: str) 
 
 
 def is_here(url: str) -> bool:
-    """Whether an address is on this machine."""
+    """Return whether an address is on this machine."""
     host = address_of(url).host
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -117,12 +117,12 @@ def is_here(url: str) -> bool:
 
 
 def _is_within(host: str, other: str) -> bool:
-    """Whether a host is another one, or a part of it: a region of a provider."""
+    """Return whether a host equals another or is a subdomain of it, such as a region of a provider."""
     return host == other or host.endswith(f".{other}")
 
 
 def _origin(place: httpx2.URL) -> str:
-    """Scheme, host and port: what a key is given to. The path is the server's own affair."""
+    """Return scheme, host and port, which decide whether a key is sent. The path does not matter."""
     return f"{place.scheme}://{place.host}:{_port(place)}"
 
 

@@ -1,7 +1,7 @@
-"""The official SDKs are extras, and take a second or two to load: each is looked for at once, and loaded late.
+"""Optional SDK packages: each is looked up at once, and imported late, because that takes a second or two.
 
-So a model that cannot be asked, for want of a key or because of its settings, says so before anybody has waited.
-Nothing here may need an SDK, nor what comes with one.
+So a missing key or an invalid setting is reported before the import. This module must not import an SDK, nor a package
+that comes with one.
 """
 
 import importlib
@@ -12,18 +12,18 @@ from wakelog.errors import UsageError
 
 
 class Extra(NamedTuple):
-    """An SDK by the name of its package, which is also that of the extra, and what needs it, in words."""
+    """An SDK: the name of its package, which is also that of the extra, and what needs it, in words."""
 
     package: str
     needed_by: str
 
     def check(self) -> None:
-        """`UsageError` if it is not there. Nothing is loaded for that."""
+        """Raise `UsageError` if it is not installed. Nothing is imported for that."""
         if importlib.util.find_spec(self.package) is None:
             raise self._missing(f"there is no package {self.package}")
 
     def load(self) -> Any:
-        """The package; `UsageError` if it cannot be loaded."""
+        """Import the package; `UsageError` if that fails."""
         try:
             return importlib.import_module(self.package)
         except ImportError as error:

@@ -1,8 +1,8 @@
-"""What can go wrong outside, in the same words for every provider: its kinds, which of them pass, when to ask again.
+"""Faults of model servers, in the same words for every provider: kinds, which of them are retryable, delays.
 
-Pure. Rule 1: the word for a fault decides whether to ask again; a server that says not to is believed as well.
-Rule 2 (LOG-13): a fault is one short line for people. What a server says is quoted only in part, where it refuses a
-key only as far as it uses plain words, and no payload is ever shown.
+Pure. Rule 1: the kind of a fault decides whether to retry; a server that says not to is obeyed as well.
+Rule 2 (LOG-13): a fault is one short line for people. A server's message is quoted only in part, where it refuses a key
+only as far as it uses plain words, and no payload is ever shown.
 """
 
 import re
@@ -28,7 +28,7 @@ KINDS = {
     "too_large": "the request is too large",
     "bad_request": "the request was refused",
 }
-# The same, where it helps to know which server is meant.
+# The same with the name of the server, where that helps.
 _NAMED = {"connection": "{host} cannot be reached", "timeout": "{host} took too long", "auth": "{host} {refusal}"}
 RETRYABLE = frozenset({"rate_limited", "overloaded", "server", "connection", "timeout", "cut", "malformed"})
 _STATUSES = {
@@ -46,13 +46,13 @@ _STATUSES = {
 }
 _LINE_MAX_CHARS = 300
 _KEY = re.compile(r"\b(?:sk|key|org|proj)-[\w*.-]{4,}|Bearer \S+", re.IGNORECASE)
-# A first sentence in which no key has a place; a colon ends it, because a key may follow.
+# A first sentence of plain words, which holds no key; a colon ends it, because a key may follow.
 _PLAIN = re.compile(r"((?:(?:[A-Za-z][a-z']{0,14}|API|x-api-key)(?:,? |(?=[.:]|$)))+)(?:\.(?: |$)|:|$)")
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
 
 
 def kind_of(status: int) -> str:
-    """The kind of fault that a status alone tells of."""
+    """Return the kind of fault that a status alone indicates."""
     return _STATUSES.get(status, "bad_request" if 400 <= status < 500 else "server")
 
 
@@ -64,7 +64,7 @@ def fault(
     headers: Mapping[str, str] | None = None,
     delay_ms: int | None = None,
 ) -> Faulted:
-    """A fault of a kind, with what was said about it; the headers know better when to ask again than `delay_ms`."""
+    """Return a fault of a kind, with the server's message; a delay in the headers takes precedence over `delay_ms`."""
     around = headers or {}
     words = KINDS[kind] + (f" ({status})" if status else "")
     quoted = _plain(one_line(said)) if kind == "auth" else _KEY.sub("…", one_line(said))
@@ -74,13 +74,13 @@ def fault(
 
 
 def _plain(line: str) -> str:
-    """A line that speaks of a key, as far as it is sure to hold none; empty for one that may."""
+    """Return the part of a line about a key that is sure to hold none; empty if that is not certain."""
     found = _PLAIN.match(line)
     return found[1] if found is not None else ""
 
 
 def named(told: Faulted, *, host: str, refusal: str) -> Faulted:
-    """A fault that names the server it came from, where that helps; `refusal` is what it does with our key."""
+    """Return a fault that names its server, where that helps; `refusal` says how the server treats the key."""
     words = _NAMED.get(told.kind)
     if words is None or not told.message.startswith(KINDS[told.kind]):
         return told
@@ -89,20 +89,20 @@ def named(told: Faulted, *, host: str, refusal: str) -> Faulted:
 
 
 def no_stream(content_type: str | None) -> Faulted | None:
-    """The fault of an answer in which no event came, if that is because it is something else: a page to log in."""
+    """Return the fault of a response of another type than an event stream, such as a login page; else None."""
     found = _MEDIA_TYPE.match(content_type or "")
     if found is None or found[0] == "text/event-stream":
         return None
     return fault("malformed", f"{found[0]} came where a stream was expected; look at the address, and at proxies")
 
 
-# ── when to ask again ────────────────────────────────────────────────────────────────────────────
+# ── retry delay ──────────────────────────────────────────────────────────────────────────────────
 
 
 def asked_delay_ms(headers: Mapping[str, str]) -> int | None:
-    """How long a server asks to wait: milliseconds, seconds, or a date, which is measured by its own clock.
+    """Return the delay that a server asks for: in milliseconds, seconds, or as a date by its own clock.
 
-    One that asks for no time at all leaves it to us: nobody is asked again at once, time after time.
+    None for a delay of zero: the caller then chooses one, so that a server is not called again at once repeatedly.
     """
     exact = number(headers.get("retry-after-ms"))
     if exact is not None:
@@ -116,7 +116,7 @@ def asked_delay_ms(headers: Mapping[str, str]) -> int | None:
 
 
 def number(text: str | None) -> float | None:
-    """A number that somebody else wrote; None for what is none, or makes no sense as a time."""
+    """Return a number from foreign text; None if it is not a number, or not plausible as a time."""
     try:
         found = float(text or "")
     except ValueError:
@@ -132,6 +132,9 @@ def _date_s(text: str | None) -> float | None:
 
 
 def one_line(words: str) -> str:
-    """A part of what a server says, in one line. It ends with a whole word: half a key would not be known for one."""
+    """Return the beginning of a server's message as one line.
+
+    It ends with a whole word: half a key would not be recognized as one.
+    """
     plain = " ".join("".join(sign if sign.isprintable() else " " for sign in words).split())
     return plain if len(plain) <= _LINE_MAX_CHARS else f"{plain[:_LINE_MAX_CHARS].rpartition(' ')[0]} …"

@@ -1,15 +1,15 @@
-"""The input of a tool call, out of the text that a model wrote."""
+"""Parser for the input of a tool call, from the text that a model wrote."""
 
 from typing import Any
 
 import msgspec
 
-# A log keeps no deeper lines than a few hundred levels, and an input is only a part of one.
+# A log accepts lines of a few hundred levels, and an input is only a part of one.
 _LEVELS_MAX = 100
 
 
 def input_of(text: str) -> Any:
-    """The input that a text spells, or `ValueError`. No text at all is a call that needs no input."""
+    """Return the input that a JSON text holds, or raise `ValueError`. Empty text is a call without input: `{}`."""
     if not text.strip():
         return {}
     try:

@@ -1,6 +1,6 @@
-"""Images and audio in requests: what can be sent, and the words that stand in a request where something cannot.
+"""Images and audio in requests: which can be sent, and the text that replaces those that cannot.
 
-Pure. The words are part of one request and never of the log: another model may be able to see what this one cannot.
+Pure. The text is part of one request and never of the log: another model may accept what this one does not.
 """
 
 from collections.abc import Iterable
@@ -12,16 +12,16 @@ from wakelog.ports import Request
 from wakelog.projections.context import ContextMessage
 
 PICTURES = ("image/jpeg", "image/png", "image/gif", "image/webp")
-"""The kinds of images that every provider takes; any other would have the whole conversation refused."""
+"""The image types that every provider accepts; any other would have the whole conversation refused."""
 
 
 def kind_of(part: Media) -> str:
-    """The media type of an image or of audio, as far as it is known."""
+    """Return the media type of an image or audio part; empty if it is unknown."""
     return part.mime_type or (part.blob.media_type if part.blob else "")
 
 
 def in_words(part: Media) -> str:
-    """What is said in the place of something that cannot be sent."""
+    """Return the text that replaces a part that cannot be sent."""
     kind = kind_of(part) or "of an unknown kind"
     if isinstance(part, Image):
         return f"(a picture that cannot be shown here: {kind})"
@@ -29,7 +29,7 @@ def in_words(part: Media) -> str:
 
 
 def all_in_words(request: Request) -> Request:
-    """A request with words in the place of all images and audio, for a model that takes none."""
+    """Return a request with text in place of all images and audio, for a model that accepts none."""
     return msgspec.structs.replace(request, messages=tuple(map(_message, request.messages)))
 
 
@@ -40,5 +40,5 @@ def _message(message: ContextMessage) -> ContextMessage:
 
 
 def without_media(parts: Iterable[AnyPart]) -> Iterable[AnyPart]:
-    """Parts with words in the place of images and audio."""
+    """Return the parts with text in place of images and audio."""
     return (Text(text=in_words(part)) if isinstance(part, Media) else part for part in parts)

@@ -1,7 +1,7 @@
-"""The settings of a model, in the same words for every provider: what `Request.params` may hold.
+"""Model settings, in the same words for every provider: what `Request.params` may hold.
 
-They come from the `context` entry in force, as JSON. A key that nobody knows is a slip of the pen and is refused with
-the nearest right one; what only one provider understands stands in `extra`.
+They come from the `context` entry in force, as JSON. An unknown key is refused with the nearest known one as a hint;
+settings that only one provider knows go into `extra`.
 """
 
 import difflib
@@ -15,25 +15,25 @@ from wakelog.log.content import JsonObject
 
 
 class Params(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How a model is asked. What is not said is left to the provider."""
+    """How a model is called. What is not set is left to the provider."""
 
     max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    """How long a reply may become, reasoning included."""
+    """Maximum length of a reply in tokens, reasoning included."""
     temperature: float | None = None
     effort: Literal["low", "medium", "high"] | None = None
-    """How much the model is to think."""
+    """How much the model should reason."""
     thinking: Literal["keep", "drop"] = "keep"
-    """Whether reasoning goes back to the model that made it."""
+    """Whether reasoning is sent back to the model that produced it."""
     media: Literal["send", "note"] = "send"
-    """Whether images and audio are sent, or only named: a model that takes none refuses the conversation."""
+    """Whether images and audio are sent, or only named: a model that accepts none refuses the conversation."""
     endpoint: str | None = None
-    """Where the server is; wins over the environment."""
+    """Address of the server; takes precedence over the environment."""
     extra: JsonObject = {}
-    """Goes into the body of the request as it is (`merged`): the way to anything that only one provider knows."""
+    """Merged into the body of the request (`merged`): the way to anything that only one provider knows."""
 
 
 def params_of(params: Mapping[str, Any]) -> Params:
-    """The settings of a request, or `UsageError`."""
+    """Return the settings of a request, or raise `UsageError`."""
     known = [field.encode_name for field in msgspec.structs.fields(Params)]
     for key in params:
         if key not in known:
@@ -47,7 +47,7 @@ def params_of(params: Mapping[str, Any]) -> Params:
 
 
 def merged(body: Mapping[str, Any], extra: Mapping[str, Any]) -> JsonObject:
-    """A body with `extra` laid over it: objects are merged key by key, null takes a key out, all else replaces."""
+    """Return a body merged with `extra`: objects key by key, null removes a key, anything else replaces."""
     result = dict(body)
     for key, value in extra.items():
         if value is None:

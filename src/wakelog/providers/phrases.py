@@ -1,9 +1,9 @@
-"""Plain words → wished tool calls, by rule. Pure: no tool is known here by more than its name.
+"""Rule-based parser: plain sentences → tool calls, for the demo model. Pure: it knows tools only by name.
 
-A prompt is cut into steps at "then", at "and" before a word of command, and at ends of lines; what
-stands in quotes or backticks is never cut. A prompt is understood whole or not at all: half of a request
-is somebody else's request. To match around quotes, rules see a shadow of the text in which everything
-quoted is one run of NULs, and take their words from the text itself at the same places.
+A prompt is split into steps at "then", at "and" before a command word, and at line ends; text in quotes or backticks is
+never split. A prompt is understood as a whole or not at all, because half of a request is a different request. To match
+around quotes, rules see a shadow of the text in which everything quoted is one run of NULs, and take their words from
+the text itself at the same positions.
 """
 
 import re
@@ -16,7 +16,7 @@ from wakelog.log.content import JsonObject
 
 
 class Wish(msgspec.Struct, frozen=True):
-    """One tool call that a prompt asks for, and what to call it in a sentence: "read notes.txt"."""
+    """A tool call that a prompt asks for, and its title in a sentence: "read notes.txt"."""
 
     tool: str
     input: JsonObject
@@ -26,7 +26,7 @@ class Wish(msgspec.Struct, frozen=True):
 Step = tuple[Wish, ...]
 _Rule = Callable[[list[str]], Iterable[Wish]]
 
-# What a person types. The rules look back and forth, so their time grows faster than the text.
+# Enough for typed text. The rules backtrack, so their time grows faster than the text.
 _PROMPT_MAX_CHARS = 4_000
 _QUOTED = re.compile(r'"[^"]*"|`[^`]*`|(?<!\S)\'[^\']*\'(?=\W|$)')
 _VERBS = "read|show|cat|list|ls|grep|search|find|look for|run|execute|write|put|save|replace|count|ask|use"
@@ -37,7 +37,7 @@ _AND = re.compile(r",\s*(?:and\s+)?|\s+and\s+")
 
 
 def understood(prompt: str) -> tuple[Step, ...] | None:
-    """The steps of a prompt in order, the calls of each at once; None if any of it makes no sense here."""
+    """Return the steps of a prompt in order, each with its parallel calls; None if any part is not understood."""
     if len(prompt) > _PROMPT_MAX_CHARS:
         return None
     steps = [_step(piece) for piece in _cut(prompt.strip(), _CUT) if piece.strip()]
@@ -45,11 +45,11 @@ def understood(prompt: str) -> tuple[Step, ...] | None:
 
 
 def _step(piece: str) -> Step:
-    """The calls of one step, none if no rule fits."""
+    """Return the calls of one step; none if no rule matches."""
     polite = _POLITE.match(piece)
     text = piece[polite.end() if polite else 0 :].strip()
     for pattern, rule in _RULES:
-        # A command may well end in a full stop; nothing else does.
+        # Only a shell command may end in a full stop of its own.
         words = text if rule is _run else text[: len(_FULL_STOP.sub("", _shadow(text)))]
         found = pattern.fullmatch(_shadow(words))
         if found:
@@ -62,17 +62,17 @@ def _shadow(text: str) -> str:
 
 
 def _cut(text: str, separator: re.Pattern[str]) -> list[str]:
-    """The pieces of a text between separators that are not quoted."""
+    """Return the pieces of a text between separators that are not quoted."""
     places = [0, *(at for found in separator.finditer(_shadow(text)) for at in found.span()), len(text)]
     return [text[start:stop] for start, stop in zip(places[::2], places[1::2], strict=True)]
 
 
 def _bare(text: str) -> str:
-    """A text without the quotes around it."""
+    """Return a text without the quotes around it."""
     return text[1:-1] if _QUOTED.fullmatch(text) else text
 
 
-# ── the rules ────────────────────────────────────────────────────────────────────────────────────
+# ── rules ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _read(words: list[str]) -> Iterable[Wish]:

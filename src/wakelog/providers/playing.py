@@ -1,7 +1,7 @@
-"""From a reply that is known in advance to the deltas of a stream: what the offline providers share.
+"""Playback of a reply that is known in advance, as a stream of deltas; shared by the offline providers.
 
-What is played is a value; playing it takes time but decides nothing. Usage is the estimate of
-`views.context`, so that figures of offline sessions mean what the budgets mean; nothing is paid.
+The reply is a value; playing it takes time but decides nothing. Usage is the estimate of `projections/context.py`, so
+that figures of offline sessions are comparable with budgets; the cost is zero.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from wakelog.projections.context import estimate_tokens, message_tokens
 
 
 class Played(msgspec.Struct, frozen=True):
-    """A whole reply, and how it is cut into deltas."""
+    """A whole reply, and how it is split into deltas."""
 
     text: str = ""
     thinking: str = ""
@@ -29,28 +29,28 @@ class Played(msgspec.Struct, frozen=True):
 
 
 async def play(reply: Played, request: Request, *, can_resume: bool) -> AsyncIterator[Delta]:
-    """The deltas of a reply. With a prefill only what lies behind it comes, or a fault."""
+    """Yield the deltas of a reply. With a prefill, only the text after it, or a fault."""
     if request.prefill and not (can_resume and reply.text.startswith(request.prefill)):
         yield _cannot_go_on(can_resume=can_resume)
         return
     if request.prefill:
-        # What was thought was thought before the part of the text that is there.
+        # The reasoning came before the text that is already there.
         reply = msgspec.structs.replace(reply, text=reply.text[len(request.prefill) :], thinking="")
     for place, delta in enumerate(_deltas(reply)):
         if place:
-            # Without a delay this still lets others have their turn: a cancel, a message that came in.
+            # Without a delay this still yields to the event loop, for a cancellation or a message that arrived.
             await asyncio.sleep(reply.delay_ms / 1_000)
         yield delta
     yield reply.fault or _finished(reply, request)
 
 
 async def fail(fault: Faulted) -> AsyncIterator[Delta]:
-    """A reply that does not come at all."""
+    """Yield only a fault: a reply that fails before its first delta."""
     yield fault
 
 
 def call_id(request: Request, number: int) -> str:
-    """An id for the call of that number, from 0, that no other call of this branch has."""
+    """Return an id for the call of that number, from 0, that is unique on this branch."""
     return f"call_{request.answers}_{number}"
 
 

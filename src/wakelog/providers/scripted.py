@@ -1,9 +1,9 @@
-"""The scripted model: replies that were written down before, from a list or a file of JSON Lines.
+"""The scripted model: plays prepared replies, from a list or a JSON Lines file.
 
-It runs the documents and the tests, and yours. Its place in the script is `request.answers`, how many
-calls of the branch have ended, which is derived from the log: after a crash, on another machine or on a
-fork the same call gets the same reply, and this file keeps no count. The script's format is described
-in docs/scripted.md; a script that does not fit is refused when it is opened, with the line and the reason.
+It is for documentation and tests, also those of users. Its position in the script is `request.answers`, the number of
+ended model calls of the branch, which is derived from the log: after a crash, on another machine or on a fork the same
+call gets the same reply, and this module keeps no count. docs/scripted.md describes the script's format; an invalid
+script is refused when it is opened, with the line and the reason.
 """
 
 import difflib
@@ -24,11 +24,11 @@ _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class _Shape(msgspec.Struct, frozen=True, rename="camel"):
-    """What every object in a script shares: the names of JSON."""
+    """Base of every object in a script: fields have their JSON names."""
 
 
 class ScriptedCall(_Shape, frozen=True):
-    """A tool that the reply asks for."""
+    """A tool call of a reply."""
 
     name: str
     input: Any = msgspec.field(default_factory=dict)
@@ -36,7 +36,7 @@ class ScriptedCall(_Shape, frozen=True):
 
 
 class ScriptedFault(_Shape, frozen=True):
-    """A failure of the outside world, after whatever else the reply holds."""
+    """An external failure, after everything else in the reply."""
 
     kind: str
     message: str = ""
@@ -45,7 +45,7 @@ class ScriptedFault(_Shape, frozen=True):
 
 
 class ScriptedReply(_Shape, frozen=True):
-    """One line of a script."""
+    """One line of a script: a reply."""
 
     text: str = ""
     thinking: str = ""
@@ -66,7 +66,7 @@ class _OptionLine(_Shape, frozen=True):
 
 
 _Read = TypeVar("_Read", bound=_Shape)
-# Which objects stand where: for keys that nobody knows, which are slips of the pen and never ignored.
+# The type of each nested object. Unknown keys are typing mistakes and never ignored.
 _INSIDE: Mapping[str, type[msgspec.Struct]] = {
     "toolCalls": ScriptedCall,
     "error": ScriptedFault,
@@ -76,7 +76,7 @@ _INSIDE: Mapping[str, type[msgspec.Struct]] = {
 
 
 class ScriptedProvider:
-    """Plays the replies of a script, each at its place."""
+    """Provider that plays the replies of a script by position."""
 
     name = "scripted"
 
@@ -94,7 +94,7 @@ class ScriptedProvider:
 
     @classmethod
     def from_file(cls, path: str) -> "ScriptedProvider":
-        """A script of one reply a line; the first line may hold options instead."""
+        """Read a script with one reply per line; the first line may hold options instead."""
         lines = list(_lines(path))
         options = _Options()
         if lines and isinstance(lines[0][1], dict) and "options" in lines[0][1]:
@@ -104,7 +104,7 @@ class ScriptedProvider:
         return cls(replies, can_resume=options.can_resume, source=path)
 
     def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """The reply at this request's place in the script."""
+        """Stream the reply at this request's position in the script."""
         if request.answers >= len(self._replies):
             return fail(self._ended(request.answers))
         return play(_played(self._replies[request.answers], request), request, can_resume=self.can_resume)
@@ -116,7 +116,7 @@ class ScriptedProvider:
 
 
 def open_model(model: str, *_: object) -> ScriptedProvider:
-    """`scripted:FILE`."""
+    """Return the provider for `scripted:FILE`."""
     return ScriptedProvider.from_file(os.path.expanduser(model))
 
 
@@ -141,7 +141,7 @@ def _played(reply: ScriptedReply, request: Request) -> Played:
 
 
 def _lines(path: str) -> Iterator[tuple[str, Any]]:
-    """The values in a file that hold something, and where each stands."""
+    """Yield the position and the JSON value of each line that is not blank."""
     try:
         with open(path, "rb") as file:
             content = file.read()
@@ -158,7 +158,7 @@ def _lines(path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _shaped(value: Any, shape: type[_Read], where: str) -> _Read:
-    """A plain value as what it must be, or `UsageError`."""
+    """Return a value converted to `shape`, or raise `UsageError`."""
     if not isinstance(value, Mapping):
         raise UsageError(f"{where}: a reply is an object, and this is not", hint='such as {"text": "Hello"}')
     _refuse_unknown(value, shape, where)
@@ -176,6 +176,6 @@ def _refuse_unknown(value: Mapping[str, Any], shape: type[msgspec.Struct], where
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
             raise UsageError(f"{where}: nothing is called {key!r}", hint=hint)
         for item in inner if isinstance(inner, list | tuple) else [inner]:
-            # What a tool is given is the tool's affair; it is never looked into.
+            # The input of a tool may hold any keys and is not checked.
             if key in _INSIDE and isinstance(item, Mapping):
                 _refuse_unknown(item, _INSIDE[key], where)

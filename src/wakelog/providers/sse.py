@@ -1,7 +1,7 @@
-"""Server-sent events from bytes, however they were cut on the way, and the JSON in them.
+"""Server-sent events: splits a stream of bytes into events, and decodes the JSON in them.
 
-Lines end at LF, CR or CRLF, seen on bytes only: a text may well hold other signs that some call the end of a line. An
-event that was never ended has not been sent.
+Lines end at LF, CR or CRLF, found in the bytes: text may hold other characters that count as line ends elsewhere. An
+event without its final empty line is not delivered.
 """
 
 import json
@@ -12,19 +12,19 @@ from typing import Any, TypeVar
 import msgspec
 
 _Shape = TypeVar("_Shape")
-# A CR that nothing follows yet may be half of a CRLF, and waits.
+# A CR at the end of the data may be half of a CRLF, and waits.
 _LINE_END = re.compile(rb"\r\n|\n|\r(?=.)", re.DOTALL)
 
 
 class Events:
-    """A stream of bytes as the `data` of its events."""
+    """Incremental parser: takes bytes, yields the `data` of each event."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._lines: list[bytes] = []
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The events that are complete with these bytes."""
+        """Yield the events that these bytes complete."""
         *lines, self._rest = _LINE_END.split(self._rest + chunk)
         for line in lines:
             name, _, value = line.partition(b":")
@@ -37,7 +37,7 @@ class Events:
 
 
 def decoded(event: bytes, shape: type[_Shape]) -> _Shape:
-    """What an event holds, or `ValueError`. Keys that the shape does not know are of no interest."""
+    """Return the content of an event, or raise `ValueError`. Keys that `shape` does not know are ignored."""
     try:
         return msgspec.json.decode(event, type=shape)
     except msgspec.ValidationError as error:
@@ -49,7 +49,7 @@ def decoded(event: bytes, shape: type[_Shape]) -> _Shape:
 
 
 def _decoded_patiently(event: bytes, shape: type[_Shape]) -> _Shape:
-    """Half a surrogate pair is JSON to some who write it, and no text to anybody who stores it."""
+    """Decode JSON with lone surrogates, which some servers write and no store accepts; each is replaced."""
     try:
         return msgspec.convert(_mended(json.loads(event)), shape)
     except (msgspec.ValidationError, RecursionError) as error:

@@ -1,7 +1,8 @@
-"""A world that answers from the log: its clock, its models, its tools, its people. Nothing here reaches outside.
+"""The runtime of a replay: clock, models, tools, channels and people, answered from the log. Nothing reaches outside.
 
-Each answer is looked up at the moment it is asked for, from what the recording says comes next. Whoever has nothing
-more to say waits: until it is their turn, or a person cancels, or the worker is gone, whichever the log says.
+Each answer is looked up when it is requested, from the entries that come next in the recording. A model or tool whose
+entry is not next waits until it is, or until it is stopped because the log says that a person cancelled or that the
+worker was gone.
 """
 
 import asyncio
@@ -42,7 +43,7 @@ from wakelog.tools.subagent import SUBAGENT_NAME, SubAgentTool
 
 
 class Answers:
-    """Everything that a replayed worker can ask for."""
+    """The answers to all requests of a replayed worker."""
 
     def __init__(self, store: ReplayedStore) -> None:
         self.store = store
@@ -51,7 +52,7 @@ class Answers:
         self._clock = _RecordedClock(store)
 
     def world(self, attached: Activity, channels: Mapping[str, Held]) -> World:
-        """The world of the worker that the recording says took the session up."""
+        """Return the runtime of the worker that wrote the entry `attached`."""
         return World(
             store=self.store,
             clock=self._clock,
@@ -73,7 +74,7 @@ class Answers:
     # ── waiting ──────────────────────────────────────────────────────────────────────────────────
 
     async def turn(self, is_mine: Callable[[Entry], bool]) -> Entry | None:
-        """Waits until the next entry is one's own. None if a person cancels first; for ever if the worker is gone."""
+        """Wait until the next entry satisfies `is_mine`, and return it. Waits until cancelled if that never happens."""
         while True:
             entry = self.store.next
             if entry is not None and is_mine(entry):
@@ -82,53 +83,53 @@ class Answers:
             await self.store.changed.wait()
 
     def _look_up(self, entry: Entry | None) -> None:
-        """What the log says instead: that the worker is gone, or that a person has cancelled."""
+        """Set `gone` or `cancel` if the next entry says that the worker was gone or that a person cancelled."""
         if entry is None or isinstance(entry.value, Activity):
             self.gone.set()
         elif isinstance(entry.value, Cancelled | Partial):
-            # Before a turn is cancelled, what was under way is sealed.
+            # The partial replies and outputs of a cancelled turn are written before its `cancelled` entry.
             self.cancel.set()
 
     async def nothing_more(self) -> None:
-        """There is nothing left to say."""
+        """Wait until cancelled: the log holds no further answer."""
         await self.turn(lambda _: False)
 
     async def _pause(self, _: int) -> None:
-        """Replay waits for nothing; but a worker that was gone before the time had come does not wake up again."""
+        """Return at once; but for a worker that was gone before the wait was over, wait until cancelled."""
         if self.store.worker_is_gone:
             await self.nothing_more()
 
-    async def _cancelled(self, session: Session, seq: int) -> Queued:  # noqa: ARG002 - the log knows when
+    async def _cancelled(self, session: Session, seq: int) -> Queued:  # noqa: ARG002 - the time is in the log
         await self.cancel.wait()
         self.cancel.clear()
         wanted = next((entry.value.queued_id for entry in self.coming() if isinstance(entry.value, Cancelled)), None)
         return Queued(id=wanted or "", mode="cancel")
 
-    async def _inject(self, terms: Sequence[HookTerms], occasion: Occasion) -> tuple[str, ...]:  # noqa: ARG002 - the log knows
-        """What hooks said before the call that is to be written next."""
+    async def _inject(self, terms: Sequence[HookTerms], occasion: Occasion) -> tuple[str, ...]:  # noqa: ARG002
+        """Return the hook texts of the model call that is to be written next."""
         entry = self.store.next
         blobs = entry.value.injected if entry is not None and isinstance(entry.value, Call) else ()
         return tuple(self._whole(blob) for blob in blobs)
 
-    async def _send(self, world: World, subagent_task: SubagentTask) -> Outcome | None:  # noqa: ARG002 - children answer for themselves
+    async def _send(self, world: World, subagent_task: SubagentTask) -> Outcome | None:  # noqa: ARG002
         def is_over(entry: Entry) -> bool:
             return _is_result(entry, subagent_task.reply_id, subagent_task.tool_call_id) or is_stuck(entry)
 
         def is_stuck(entry: Entry) -> bool:
-            # While a sub-agent waits for a person, its sender leaves, or sends a reply again.
+            # While a subagent waits for a person, the worker leaves or sends a reply again.
             return _has_left(entry) or isinstance(entry.value, Sent | SendFailed)
 
         entry = await self.turn(is_over)
         return None if entry is None or is_stuck(entry) else self.outcome(entry)
 
-    # ── looking things up ────────────────────────────────────────────────────────────────────────
+    # ── lookups in the recording ─────────────────────────────────────────────────────────────────
 
     def coming(self) -> Iterator[Entry]:
-        """The entries from the next one on."""
+        """Return the entries from the next one on."""
         return (recorded.entry for recorded in self.store.script[self.store.at :] if recorded.entry is not None)
 
     def outcome(self, entry: Entry) -> Outcome:
-        """What a tool said, whole, from the result that was kept."""
+        """Return the whole outcome of a tool, from its recorded result."""
         assert isinstance(entry.value, Message)
         result = entry.value.message
         assert isinstance(result, ToolResult)
@@ -137,7 +138,7 @@ class Answers:
         return Outcome(text, is_error=result.settled == "error", media=media)
 
     def _parts(self, content: Content) -> tuple[AnyPart, ...]:
-        """The parts as they were given to the writer: a text that was too long for its line is whole."""
+        """Return the parts as they were passed to the writer: a text too long for its line is read from its blob."""
         parts = Prompt(content=content).parts
         return tuple(
             Text(text=self._whole(part.blob)) if isinstance(part, Text) and part.blob is not None else part
@@ -145,23 +146,23 @@ class Answers:
         )
 
     def text_of(self, content: Content) -> str:
-        """The words of a content, whole."""
+        """Return the whole text of a content."""
         return Prompt(content=self._parts(content)).text
 
     def _whole(self, blob: BlobRef) -> str:
         return self.store.blobs.get(blob).decode()
 
     def channel_fault(self, reply_id: str, channel: str) -> FaultReport | None:
-        """What a channel raised when it was given a reply that is about to be sent or streamed."""
+        """Return what a channel raised for a reply that is about to be sent or streamed; None if nothing."""
         for failed in self._send_failures(reply_id):
             if failed.channel == channel:
                 return failed.error or FaultReport()
         return None
 
     def _send_failures(self, reply_id: str) -> Iterator[SendFailed]:
-        """The failures that stand next, or next behind the end of the call for this reply.
+        """Yield the failures that come next, or next after the end of the model call for this reply.
 
-        A call writes its failures in the order of its channels; one that is out of order was written by a later step.
+        A call writes its failures in the order of its channels; one out of order was written by a later step.
         """
         order, last = self._channels_of(reply_id), -1
         for recorded in self.store.script[self.store.at :]:
@@ -173,20 +174,20 @@ class Answers:
                 return
 
     def last_call(self) -> Call:
-        """The call that has just been written."""
+        """Return the model call that was written last."""
         return next(self._calls_written())
 
     def _channels_of(self, reply_id: str) -> tuple[str, ...]:
-        """The channels that the last call for a reply names."""
+        """Return the channels that the last model call for a reply names."""
         return next((call.channels for call in self._calls_written() if call.reply_id == reply_id), ())
 
     def _calls_written(self) -> Iterator[Call]:
-        """The calls that stand in the log by now, the newest first."""
+        """Return the model calls written so far, newest first."""
         written = (recorded.body for recorded in reversed(self.store.script[: self.store.at]))
         return (value for value in written if isinstance(value, Call))
 
     def end_of(self, call: Call) -> tuple[tuple[AnyPart, ...], Finished | Faulted | None]:
-        """What came of a call: the parts that were said, and how it ended; None if it never did."""
+        """Return the parts of the reply to a model call, and how the call ended; None if it never did."""
         said: tuple[AnyPart, ...] = ()
         for entry in self.coming():
             match entry.value:
@@ -208,7 +209,7 @@ class Answers:
 
 
 def _end_of_summary(partial: Partial) -> Finished | Faulted:
-    """A summary that was no use had come whole; any other had not."""
+    """Return how the call for a rejected summary ended: one that was empty or did not shrink was complete."""
     error = partial.error
     assert error is not None
     if error.kind in ("empty", "did_not_shrink"):
@@ -217,7 +218,7 @@ def _end_of_summary(partial: Partial) -> Finished | Faulted:
 
 
 class _RecordedClock:
-    """The time and the ids of the entry that is to be written next."""
+    """Clock with the time and the ids of the entry that is to be written next."""
 
     def __init__(self, store: ReplayedStore) -> None:
         self._store = store
@@ -225,25 +226,25 @@ class _RecordedClock:
         self._given = 0
 
     def now_ms(self) -> int:
-        """When the next entry was written."""
+        """Return the time of the next entry; 0 if it has none."""
         entry = self._store.next
         stamp = entry.value.timestamp if entry is not None else ""
         return parse_ms(stamp) or 0
 
     def new_id(self) -> str:
-        """The next id that was made for it."""
+        """Return the next of the ids that were made for that entry; a placeholder if there are no more."""
         if self._place != self._store.at:
             self._place, self._given = self._store.at, 0
         entry = self._store.next
         if entry is not None and isinstance(entry.value, Activity):
-            # Whatever else the worker had in mind when it came or went, it never wrote.
+            # The worker never wrote any other entry that it prepares here.
             return entry.id
         ids = self._left(entry) if entry is not None else ()
         self._given += 1
         return ids[self._given - 1] if self._given <= len(ids) else f"none-{self._store.at}-{self._given}"
 
     def _left(self, entry: Entry) -> tuple[str, ...]:
-        """A reply that is asked for again keeps the id it has."""
+        """Return the ids made for an entry. The call for an interrupted reply makes no new reply id."""
         ids = ids_made(entry)
         if not isinstance(entry.value, Call):
             return ids
@@ -256,7 +257,7 @@ class _RecordedClock:
 
 
 class _RecordedModel:
-    """A model that says again what it said."""
+    """Model that streams the recorded replies."""
 
     name = "recorded"
     can_resume = True
@@ -265,7 +266,7 @@ class _RecordedModel:
         self._answers = answers
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """The reply to the call that has just been written."""
+        """Yield the reply to the model call that was written last."""
         said, end = self._answers.end_of(self._answers.last_call())
         for at, delta in enumerate(taken_apart(said)):
             if at == 0 and request.prefill and isinstance(delta, TextDelta):
@@ -279,7 +280,7 @@ class _RecordedModel:
 
 
 class _RecordedTools(Mapping[str, Tool]):
-    """Every tool there ever was, by name."""
+    """Mapping with a recorded tool for every name."""
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
@@ -298,7 +299,7 @@ class _RecordedTools(Mapping[str, Tool]):
 
 
 class _RecordedTool:
-    """A tool that says again what it said, when it is its turn."""
+    """Tool that returns its recorded outcome when that is the next entry."""
 
     description = ""
     schema: Mapping[str, Any] = {}
@@ -308,8 +309,8 @@ class _RecordedTool:
         self.replay: Replay = "never"
         self._answers = answers
 
-    async def prepare(self, call: Invocation) -> Mapping[str, Any]:  # noqa: ARG002 - the log knows
-        """What the beginning that comes next says."""
+    async def prepare(self, call: Invocation) -> Mapping[str, Any]:  # noqa: ARG002 - read from the log
+        """Return the intent in the `tool_started` entry that comes next; empty if none does."""
         entry = self._answers.store.next
         if entry is None or not isinstance(entry.value, ToolStarted):
             return {}
@@ -317,7 +318,7 @@ class _RecordedTool:
         return entry.value.intent
 
     async def run(self, call: Invocation) -> Outcome:
-        """What it said, in the order in which results came in."""
+        """Show the recorded live output of an interrupted run, and return the outcome when its result is next."""
         shown = self._shown_before_it_was_cut(call)
         if shown:
             call.show(shown)
@@ -337,7 +338,7 @@ class _RecordedTool:
         return ""
 
     async def receipt(self, call: Invocation) -> Answer:
-        """What the log shows that it answered."""
+        """Return the answer that the next entry of the call implies."""
 
         def is_mine(entry: Entry) -> bool:
             mine = (call.reply_id, call.tool_call_id)
@@ -356,7 +357,7 @@ class _RecordedTool:
 
 
 class _RecordedChannel:
-    """A channel that holds what it is given, and raises where the log says that it did."""
+    """Channel that keeps what it gets, and raises where the log says that it did."""
 
     def __init__(self, held: Held, answers: Answers) -> None:
         self.name = held.name
@@ -365,7 +366,7 @@ class _RecordedChannel:
         self._answers = answers
 
     async def begin(self, reply_id: str, attempt: int) -> None:
-        """Raises here, wherever in the reply it was: no entry tells where."""
+        """Raise the recorded fault here, whatever its place in the reply was: no entry records that place."""
         fault = self._answers.channel_fault(reply_id, self.name)
         if fault is not None:
             raise _RecordedFault(fault)
@@ -373,7 +374,7 @@ class _RecordedChannel:
 
 
 class _RecordedFault(WakelogError):
-    """What a channel raised, by its kind and its text."""
+    """What a channel raised, with its kind and its text."""
 
     def __init__(self, fault: FaultReport) -> None:
         super().__init__(fault.message)
@@ -381,14 +382,14 @@ class _RecordedFault(WakelogError):
 
 
 def _ends_a_call(value: object, reply_id: str) -> bool:
-    """Whether an entry is one of those that end a call for a reply."""
+    """Return whether an entry is one of those that end a model call for a reply."""
     match value:
         case Message(id=made, message=Reply()) | Partial(reply_id=made, tool_call_id=None):
             return made == reply_id
     return isinstance(value, Failed | Cancelled)
 
 
-async def _no_news(session: Session, seq: int) -> None:  # noqa: ARG001 - what is given stands in the log already
+async def _no_news(session: Session, seq: int) -> None:  # noqa: ARG001 - inputs are in the log already
     await asyncio.Event().wait()
 
 
@@ -404,4 +405,4 @@ def _has_left(entry: Entry) -> bool:
 
 
 async def _nobody_to_recall(_: World, __: str) -> None:
-    """A sub-agent's own log says how it ended."""
+    """Do nothing: a subagent's own log records how it ended."""

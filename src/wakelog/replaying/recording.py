@@ -1,7 +1,7 @@
-"""A recorded log as a script: line by line, what was given to the runtime and what it wrote itself.
+"""A recorded log as a script: for each line, whether it is an input to the runtime or was written by it.
 
-Given is whatever people, programs and accidents put into the log: it stands there for the runtime to find. The
-rest the runtime must write again, byte for byte. Everything before a worker first took the session up is given.
+Inputs (`given`) are entries of people and other programs, and damage: the runtime finds them in the log. The rest the
+runtime must write again, byte for byte. Everything before the first worker attached is an input.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,7 +33,7 @@ _RUNTIME = (Activity, Partial, Resumed, ToolStarted, Sent, SendFailed, Spawned, 
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """One line of the log: its bytes, the entry if it is just one, and whether the runtime wrote it."""
+    """One line of the log: its bytes, its entry if it holds exactly one, and whether it is an input (`given`)."""
 
     line: Line
     entry: Entry | None
@@ -41,12 +41,12 @@ class Recorded(msgspec.Struct, frozen=True):
 
     @property
     def body(self) -> object:
-        """The typed value, if there is one."""
+        """The typed value of the entry; None if there is none."""
         return self.entry.value if self.entry is not None else None
 
 
 def record(lines: Iterable[Line]) -> list[Recorded]:
-    """Reads a log as a script."""
+    """Return a log as a script."""
     reader = Reader()
     return list(_sorted_out((line, reader.feed(line)) for line in lines))
 
@@ -62,7 +62,7 @@ def _sorted_out(read: Iterable[tuple[Line, list[Entry]]]) -> Iterator[Recorded]:
             reruns.add(value.reply_id)
         given = not attached or not _is_the_runtimes(value, reruns)
         if isinstance(value, Attention):
-            # A rerun asks one question of its own; whatever is asked about that call later, the runtime asks.
+            # The first question about a rerun is part of the request; the runtime writes any later one.
             reruns.discard(value.reply_id or "")
         yield Recorded(line, entry, given)
 
@@ -87,7 +87,7 @@ def _is_the_runtimes(value: object, reruns: set[str]) -> bool:
 
 
 def ids_made(entry: Entry) -> tuple[str, ...]:
-    """The ids that the runtime made for an entry, in the order it made them."""
+    """Return the ids that the runtime made for an entry, in the order it made them."""
     match entry.value:
         case Call() as call:
             return (call.reply_id, call.id)

@@ -1,9 +1,9 @@
-"""The store of a replay: the recorded log, growing again line by line.
+"""The store of a replay: the recorded log, written again line by line.
 
-What was given is planted as soon as everything before it stands. What the runtime appends is sealed like
-anywhere else and must be, byte for byte, the next recorded line. Where the recording says that the worker had
-gone by then (another one took over, or it left), the append fails the way it does for a worker that has lost
-its lease: that is how a death is told again. Other sessions are read from the real store and never written.
+An input is added as soon as everything before it is there. What the runtime appends is sealed as in any store and must
+be, byte for byte, the next recorded line. Where the recording says that the worker was gone by then (another one took
+over, or it left), the append fails as for a worker that has lost its lease: this is how a crash is replayed. Other
+sessions are read from the real store and never written.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from wakelog.stores.memory_blobs import MemoryBlobs
 
 
 class Diverged(WakelogError):
-    """The runtime wrote something else than the log says it wrote."""
+    """The runtime wrote another line than the recorded one."""
 
     kind = "diverged"
 
@@ -34,7 +34,7 @@ class Diverged(WakelogError):
 
 
 class ReplayedStore(MemoryStore):
-    """A store in which one session happens again."""
+    """Store in which one session is replayed."""
 
     def __init__(self, behind: Store, session: str, name: str, script: list[Recorded]) -> None:
         super().__init__()
@@ -49,20 +49,20 @@ class ReplayedStore(MemoryStore):
         self.replace(session, name)
         self.plant_given()
 
-    # ── the script ───────────────────────────────────────────────────────────────────────────────
+    # ── script ───────────────────────────────────────────────────────────────────────────────────
 
     @property
     def next(self) -> Entry | None:
-        """The next entry that the runtime is to write; None behind the last."""
+        """The next entry that the runtime is to write; None after the last."""
         return self.script[self.at].entry if self.at < len(self.script) else None
 
     def plant_given(self) -> None:
-        """Puts in whatever was given before the next entry of the runtime."""
+        """Add the inputs that come before the next entry of the runtime."""
         while self.at < len(self.script) and self.script[self.at].given:
             self.plant_next()
 
     def plant_next(self) -> None:
-        """Puts in the next line as it is."""
+        """Add the next line unchanged."""
         self.plant(self._id, self.script[self.at].line.bytes)
         self._move_on()
 
@@ -73,11 +73,11 @@ class ReplayedStore(MemoryStore):
 
     @property
     def worker_is_gone(self) -> bool:
-        """Whether the recording goes on without the worker that is at work now."""
+        """Whether the recording continues without the current worker."""
         entry = self.next
         return entry is None or isinstance(entry.value, Activity)
 
-    # ── the store ────────────────────────────────────────────────────────────────────────────────
+    # ── store ────────────────────────────────────────────────────────────────────────────────────
 
     def append(
         self,
@@ -89,9 +89,9 @@ class ReplayedStore(MemoryStore):
         fence: int | None = None,
         durable: bool = True,
     ) -> Sealed:
-        """Lets the next line be written again, and compares it."""
+        """Append an entry; `Diverged` if it is not the next recorded line, `LeaseLost` if the worker was gone."""
         if self.ended:
-            # What a worker does on its way out says nothing about where the two logs parted.
+            # Writes of a worker that is being stopped say nothing about where the two logs differ.
             raise LeaseLost("the replay is over")
         if self.worker_is_gone and not self._is_leaving(body):
             raise LeaseLost("the recording goes on without this worker")
@@ -100,7 +100,7 @@ class ReplayedStore(MemoryStore):
         return sealed
 
     def acquire(self, session: str, body: bytes, *, after: int, behind: int = 0, holder: str, ttl_s: float) -> Lease:
-        """Takes the lease at the line at which it was taken."""
+        """Take the lease; `Diverged` if its entry is not the next recorded line."""
         log = self._log(session)
         log.expires = 0.0
         lease = super().acquire(session, body, after=after, behind=behind, holder=holder, ttl_s=ttl_s)
@@ -109,7 +109,7 @@ class ReplayedStore(MemoryStore):
         return lease
 
     def held(self, session: str) -> Lease | None:
-        """A worker that is gone holds nothing."""
+        """Return the lease in force; None if the worker is gone."""
         return None if self.worker_is_gone else super().held(session)
 
     def _is_leaving(self, body: bytes) -> bool:
@@ -126,7 +126,7 @@ class ReplayedStore(MemoryStore):
         self.plant_given()
 
     def load(self, session: str, *, after: int = -1) -> Iterator[Line]:
-        """The replayed session from here, others from where they are."""
+        """Return the lines of the replayed session from this store, those of others from the real store."""
         return (
             super().load(session, after=after)
             if self._is_replayed(session)
@@ -134,11 +134,11 @@ class ReplayedStore(MemoryStore):
         )
 
     def tail(self, session: str) -> Iterator[Line]:
-        """The same from the end."""
+        """Return the same lines from the end."""
         return super().tail(session) if self._is_replayed(session) else self._behind.tail(session)
 
     def name(self, session: str) -> str:
-        """The name a session has in the real store."""
+        """Return the name of a session in the real store."""
         return self.replayed if self._is_replayed(session) else self._behind.name(session)
 
     def _is_replayed(self, session: str) -> bool:
@@ -146,7 +146,7 @@ class ReplayedStore(MemoryStore):
 
 
 class _Blobs(MemoryBlobs):
-    """What was kept is there to be read; what would be kept again is kept here, and the real store is not written."""
+    """Blobs of a replay: reads fall back to the real store, writes stay in memory."""
 
     def __init__(self, behind: Blobs) -> None:
         super().__init__(now=lambda: 0.0)

@@ -1,4 +1,4 @@
-"""Drives `wake` over a recorded log and says whether the same log comes out (law 11, RUN-14)."""
+"""Replay verification: drive `wake` over a recorded log and compare (law 11: same log, same bytes; RUN-14)."""
 
 import asyncio
 
@@ -19,20 +19,20 @@ _ROUNDS_MAX = 1_000
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """What a replay came to: how many lines were given and written again, what channels held, where it parted."""
+    """Result of a replay: counts of lines, written lines and workers, what channels held, where the logs differ."""
 
     session: str
     lines: int
     written: int
     workers: int
     replies: dict[str, dict[str, str]]
-    """By channel, what it held of each reply at the end."""
+    """By channel, the text that it held of each reply at the end."""
     parted: Diverged | None = None
     reason: str = ""
 
     @property
     def ok(self) -> bool:
-        """Whether everything came out byte for byte."""
+        """Whether everything was reproduced byte for byte."""
         return self.parted is None and not self.reason
 
 
@@ -65,7 +65,7 @@ async def replay(store: Store, session: str) -> Replayed:
 
 
 async def _work(again: ReplayedStore, attached: Entry, channels: dict[str, Held]) -> str:
-    """One worker's time with the session, until it leaves or is gone."""
+    """Replay one worker until it leaves or is gone. Return why the replay cannot continue, or an empty text."""
     assert isinstance(attached.value, Activity)
     if not 1 <= attached.value.rules <= RULES:
         return f"line {again.at + 1}: written under rules {attached.value.rules}; this wakelog knows 1 to {RULES}"
@@ -82,7 +82,7 @@ async def _work(again: ReplayedStore, attached: Entry, channels: dict[str, Held]
     await asyncio.wait(tasks)
     error = None if waking.cancelled() else waking.exception()
     if isinstance(error, WakelogError) and not isinstance(error, Diverged | LeaseLost):
-        # A log that was meddled with can bring a worker to a halt; that too is where the two part.
+        # An altered log can make a worker fail; the two logs differ there too.
         return f"line {again.at + 1}: {error}"
     if error is not None and not isinstance(error, LeaseLost):
         raise error
@@ -92,7 +92,7 @@ async def _work(again: ReplayedStore, attached: Entry, channels: dict[str, Held]
 
 
 async def _stalled(again: ReplayedStore) -> None:
-    """Ends when everybody waits for a turn that never comes: so many rounds of the loop, and nothing was written."""
+    """Return when all tasks wait for entries that never come: nothing is written for `_ROUNDS_MAX` loop rounds."""
     place, rounds = again.at, 0
     while rounds < _ROUNDS_MAX:
         await asyncio.sleep(0)
@@ -105,7 +105,7 @@ def _channels(script: list[Recorded]) -> set[str]:
 
 
 def _missing(script: list[Recorded], channels: dict[str, Held]) -> str:
-    """A reply that was sent must be held, word for word."""
+    """Return which sent reply a channel does not hold exactly as logged; empty if there is none."""
     texts = {
         recorded.body.id: recorded.body.message.text
         for recorded in script

@@ -1,7 +1,7 @@
-"""Checks that come before a session is taken up: what cannot be done here is raised before anything is written.
+"""Checks before a session is run: what cannot be done here is raised before anything is written.
 
-A missing key, an untrusted address, an unknown setting or a file that another user may write to is the caller's to
-mend. The error must not leave entries behind, however often a session is woken before that.
+A missing key, an untrusted address, an unknown setting or a file that another user may write to has to be fixed by the
+caller. Until then, wakes that fail must leave no entries.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,12 +20,12 @@ from wakelog.session import Session
 
 
 def needs_model(decision: Decision) -> bool:
-    """Whether a decision makes a model call. A timed wait does too: it is the back-off before a call."""
+    """Return whether a decision makes a model call. A timed wait counts: it is the back-off before a call."""
     return isinstance(decision, Ask | Mend | Compact) or (isinstance(decision, Await) and decision.until_ms is not None)
 
 
 def check_model(open_provider: OpenProvider, name: str, state: BranchState) -> None:
-    """`UsageError` if the model in force in the session `name` cannot be asked. Uses no network, writes nothing."""
+    """Raise `UsageError` if the model in force in session `name` cannot be called. Uses no network, writes nothing."""
     params = state.context.params if state.context is not None else {}
     try:
         check_askable(open_provider, state.provider or "", state.model or "", params)
@@ -37,19 +37,19 @@ def check_model(open_provider: OpenProvider, name: str, state: BranchState) -> N
 
 
 def check_askable(open_provider: OpenProvider, provider: str, model: str, params: Mapping[str, Any]) -> None:
-    """`UsageError` if a model cannot be asked with these parameters, as far as that is known without asking it."""
+    """Raise `UsageError` if a model cannot be called with these parameters, as far as is known without a request."""
     opened = open_provider(provider, model)
     if isinstance(opened, CheckedProvider):
         opened.check(model, params)
 
 
-# ── owners and modes ─────────────────────────────────────────────────────────────────────────────
+# ── file owners and modes ────────────────────────────────────────────────────────────────────────
 
 _FORKS_MAX = 64
 
 
 def check_custody(session: Session) -> None:
-    """`Untrusted` if other users own or may write to files that running a session relies on.
+    """Raise `Untrusted` if other users own or may write to files that running a session relies on.
 
     These are the store, the session's log, locks and journals, the logs that a fork reads through, and the blobs that
     its entries name.
@@ -62,12 +62,12 @@ def check_custody(session: Session) -> None:
 
 
 def check_store_custody(store: Store) -> None:
-    """`Untrusted` if other users own or may write to the store in which a session is about to begin."""
+    """Raise `Untrusted` if other users own or may write to the store in which a session is about to be created."""
     refuse_exposed("no session is begun", store.custody())
 
 
 def refuse_exposed(what: str, exposures: Sequence[Exposure]) -> None:
-    """`Untrusted` that names the first of these; nothing if there are none."""
+    """Raise `Untrusted` that names the first exposure, if there are any."""
     if exposures:
         first, paths = exposures[0], {exposure.path for exposure in exposures}
         more = f" (and {len(paths) - 1} more)" if len(paths) > 1 else ""
@@ -75,13 +75,13 @@ def refuse_exposed(what: str, exposures: Sequence[Exposure]) -> None:
 
 
 def hint_for(exposure: Exposure) -> str:
-    """How to end an exposure, or to accept it."""
+    """Return how to end an exposure, or to accept it."""
     accept = "name the user or group in `trusted_owners` of your own configuration"
     return f"check what it holds, then `{exposure.remedy}`; or {accept}" if exposure.remedy else accept
 
 
 def _blobs_named(session: Session) -> list[str]:
-    """The digests of the blobs that the entries at the head of a session name."""
+    """Return the digests of the blobs that the loaded entries of a session name."""
     digests: dict[str, None] = {}
     for entry in _entries(session):
         if b"sha256:" in entry.raw:
@@ -97,7 +97,7 @@ def _entries(session: Session) -> Iterator[Entry]:
 
 
 def _read_through(session: Session) -> Iterator[str]:
-    """The sessions whose logs a fork reads through, the nearest first; those that are not there are left out."""
+    """Yield the names of the sessions that a fork inherits from, nearest first, up to one that cannot be read."""
     origin: Origin | None = session.tree.card.parent
     for _ in range(_FORKS_MAX):
         if origin is None or origin.kind != "fork":
@@ -106,7 +106,7 @@ def _read_through(session: Session) -> Iterator[str]:
             name = session.store.name(origin.session)
             first = read_first(session.store, name)
         except (NotFound, NoAccess):
-            # Reading the fork reports it.
+            # Reading the fork reports this.
             return
         yield name
         origin = first.value.parent if first is not None and isinstance(first.value, SessionEntry) else None

@@ -1,7 +1,7 @@
-"""Compaction: the model is asked for a summary, which then stands for the entries before it.
+"""Compaction: ask the model for a summary, which then replaces older entries in the context.
 
 A summary that fails, is empty, or is no shorter than what it replaces changes nothing. An annotation records the answer
-and the reason; the decision table counts these annotations, so that compaction is not tried again and again.
+and the reason; the decision table counts these annotations, so that compaction is not retried without end.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from wakelog.runtime.step import Step
 
 
 async def compact(step: Step, decision: Compact) -> None:
-    """Asks for a summary of everything before the first kept entry, and folds."""
+    """Ask the model for a summary of everything before the first kept entry, and append the compaction."""
     await _Fold(step, decision).do()
 
 
@@ -41,7 +41,7 @@ class _Fold:
         self.reply_id = ""
 
     async def do(self) -> None:
-        """The call, the summary, and the fold or the reason why there is none."""
+        """Write the call, stream the summary, and write the compaction or the reason why there is none."""
         context = self._context()
         provider = self.step.world.provider(context.provider or "", context.model or "")
         blobs, answers = self.step.world.store.blobs, self.step.state.answers
@@ -58,7 +58,7 @@ class _Fold:
             self._fold()
 
     def _context(self) -> Context:
-        """The conversation up to the first kept entry, which the model's cache knows, and what is wanted of it."""
+        """Return the context up to the first kept entry (a prefix in the provider's cache), plus the instructions."""
         wanted = self.step.without_secrets("\n\n".join(filter(None, (words.SUMMARISE, self.decision.instructions))))
         blob = self.step.world.store.blobs.put(wanted.encode(), "text/plain")
         return msgspec.structs.replace(stretch(self.whole, self.decision.first_kept), injected=(blob,))
@@ -101,7 +101,7 @@ class _Fold:
         return self.step.priced(self.end.usage) if isinstance(self.end, Finished) else None
 
     def _trouble(self) -> FaultReport | None:
-        """Why there is no use in what came."""
+        """Return why the summary cannot be used; None if it can."""
         if isinstance(self.end, Faulted):
             return FaultReport(
                 kind=self.end.kind, message=self.step.fault_message(self.end.message), retryable=self.end.retryable

@@ -1,8 +1,8 @@
-"""Two-phase send: a reply is complete in the log first, and `sent` only when a channel has flushed it.
+"""Two-phase delivery: a reply is complete in the log first; `sent` is written when a channel has flushed it.
 
-What is delivered comes from the log, whole, under the reply's own id; a channel that has some of it already
-knows by the offset. So a repeat after a crash is harmless, and a reply that was sent is not sent again.
-What a channel raises becomes a `send_failed` entry; `decide/delivery.py` says when the reply is sent again.
+The whole text is delivered from the log, under the reply's id; by the offset, a channel skips text that it already has.
+So a repeat after a crash is harmless, and a reply that was sent is not sent again. An exception of a channel becomes a
+`send_failed` entry; `decide/delivery.py` decides when the reply is sent again.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,10 +21,10 @@ _ERROR_MAX_CHARS = 1_000
 
 
 async def deliver(step: Step, decision: Deliver) -> None:
-    """Gives a finished reply to one channel."""
+    """Send a finished reply to one channel."""
     channel, reply_id = decision.channel, decision.reply_id
     attempt, text = attempt_of(step.branch, reply_id), _text(step, reply_id)
-    # A channel that missed a new beginning may hold other words under the same id.
+    # A channel that missed a restart of the reply may hold other text under the same id.
     resets = attempt > 1 and attempts(step.state, reply_id, channel) > 0
 
     async def give(channel: Channel) -> None:
@@ -43,10 +43,10 @@ async def deliver(step: Step, decision: Deliver) -> None:
 
 
 async def channel_fault(step: Step, channel: Channel, give: Callable[[Channel], Awaitable[None]]) -> FaultReport | None:
-    """Gives a channel something; the report of what it raised, if it did. Under rules 1 it raises."""
+    """Call `give` with a channel; return a report of the exception it raised, or None. Under rules 1 it propagates."""
     try:
         await give(channel)
-    except Exception as error:  # a channel is the outside world, and may raise anything
+    except Exception as error:  # a channel may be any code, and raise anything
         if step.rules < 2:
             raise
         return _report(step, error)
@@ -54,7 +54,7 @@ async def channel_fault(step: Step, channel: Channel, give: Callable[[Channel], 
 
 
 def write_send_failed(step: Step, reply_id: str, channel: str, fault: FaultReport, *, about: str | None) -> None:
-    """Writes that a channel failed to take a reply; `about` is None if the reply never came to be."""
+    """Write that sending a reply to a channel failed; `about` is None if the reply is not in the log."""
     attempt = attempts(step.state, reply_id, channel) + 1
     step.write(SendFailed(reply_id=reply_id, channel=channel, error=fault, attempt=attempt), about=about)
 
@@ -67,7 +67,7 @@ def _report(step: Step, error: Exception) -> FaultReport:
 
 
 def attempt_of(branch: Branch, reply_id: str) -> int:
-    """How many calls were made for a reply."""
+    """Return the number of model calls that were made for a reply, at least 1."""
     calls = sum(
         isinstance(annotation.value, Call) and annotation.value.reply_id == reply_id
         for annotation in branch.annotations
@@ -76,7 +76,7 @@ def attempt_of(branch: Branch, reply_id: str) -> int:
 
 
 def _text(step: Step, reply_id: str) -> str:
-    """The words of a reply, which may stand before the last fold."""
+    """Return the text of a reply, which may be older than the last compaction."""
     node = step.tree.nodes.get(reply_id) or step.session.read().tree.nodes.get(reply_id)
     if node is None or not isinstance(node.value, Message) or not isinstance(node.value.message, Reply):
         return ""

@@ -1,7 +1,7 @@
-"""Work that a person may interrupt: whichever comes first, the end of the work or a cancel.
+"""Cancellable work: it runs until it ends or a person cancels, whichever comes first.
 
-What they had read of a reply when they stopped it is written into the entry that ends the turn: "no, not like that" is
-said about something, and the model must know about what.
+The displayed text of a cancelled reply is written into the entry that ends the turn, so that the model knows what the
+next message ("no, not like that") refers to.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from wakelog.runtime.step import Step
 
 
 async def unless_cancelled(step: Step, work: Coroutine[Any, Any, None]) -> Queued | None:
-    """Does the work; stops it and gives the cancel if a person asks for one before it is done."""
+    """Run the work. If a person cancels before it is done, stop it and return the cancel; else return None."""
     working = asyncio.ensure_future(work)
     watching = asyncio.ensure_future(step.world.cancelled(step.session, step.decided_on))
     try:
@@ -31,16 +31,16 @@ async def unless_cancelled(step: Step, work: Coroutine[Any, Any, None]) -> Queue
 
 
 def end_turn(step: Step, asked: Queued, said: str = "") -> None:
-    """Ends the turn because a person has asked for it."""
+    """Write the entry that ends the turn at a person's request; `said` is the displayed text of the reply."""
     content = (Text(text=said),) if said else ()
     step.write(Cancelled(reason="asked by a person", queued_id=asked.id, content=content))
 
 
 async def stopped(task: "asyncio.Future[Any]") -> None:
-    """Cancels a task and waits until it is over; what it was doing then is of no interest any more."""
+    """Cancel a task and wait for its end. Raises an error of the cancellation; a task that is done is left alone."""
     if task.done():
         if not task.cancelled():
-            # Whoever wanted to know has looked; the loop need not report it again.
+            # Marks the exception as retrieved, so that the event loop does not report it.
             task.exception()
         return
     task.cancel()
@@ -50,7 +50,7 @@ async def stopped(task: "asyncio.Future[Any]") -> None:
 
 
 async def all_stopped(tasks: "Iterable[asyncio.Future[Any]]") -> None:
-    """Cancels tasks at the same time and waits until all are over: together they take as long as the slowest."""
+    """Cancel tasks concurrently, wait until all have ended, and raise the first error."""
     ended = await asyncio.gather(*map(stopped, tasks), return_exceptions=True)
     for error in ended:
         if isinstance(error, BaseException):

@@ -1,8 +1,8 @@
-"""Renewing the lease of a run, and stopping the run in time if that cannot be done.
+"""Lease renewal: renew the lease of a run, and stop the run in time if that fails.
 
 Rule 1: a renewal that fails is reported and tried again until the stop time of the lease, whatever the error was.
 Rule 2: at the stop time the run is cancelled: its tools are stopped and its writes end before another worker can take
-the lease. `decide/lease_term.py` says when that is.
+the lease. `decide/lease_term.py` computes that time.
 Rule 3: a lease that another worker has taken ends the run at once.
 """
 
@@ -15,12 +15,12 @@ from wakelog.stores.retrying import RetryingStore, Uptime
 from wakelog.stores.time_limit import clear_stop_time, set_stop_time
 
 _HINT = "wake the session again when the store answers"
-# Timers of the event loop do not count time asleep, the clock of the lease does: it is looked at this often.
+# Event loop timers do not count the time a machine is suspended, the lease clock does: it is polled at this interval.
 _LOOK_S = 1.0
 
 
 class LeaseKeeper:
-    """Keeps one lease for the task that runs under it."""
+    """Renews one lease for the task that runs under it."""
 
     def __init__(
         self, store: RetryingStore, lease: Lease, term: LeaseTerm, uptime: Uptime, runner: "asyncio.Task[object] | None"
@@ -37,7 +37,7 @@ class LeaseKeeper:
         set_stop_time(self, term.stop_at)
 
     async def keep(self) -> None:
-        """Renews the lease in time, until this task is cancelled or the lease is lost."""
+        """Renew the lease in time, until this task is cancelled or the lease is lost."""
         while self._store.lost is None:
             await self._wait_until_due()
             if self._term.must_stop(self._uptime.now()):
@@ -46,20 +46,20 @@ class LeaseKeeper:
                 self.renew()
 
     async def _wait_until_due(self) -> None:
-        # A term may be so short that the next renewal is always due: the run must go on in between.
+        # Yields to the run even if the term is so short that the next renewal is always due.
         await asyncio.sleep(0)
-        while (left_s := self._term.due - self._uptime.now()) > 0:  # noqa: ASYNC110 - it is a clock that is waited for
+        while (left_s := self._term.due - self._uptime.now()) > 0:  # noqa: ASYNC110 - polls a clock
             await asyncio.sleep(min(left_s, _LOOK_S))
 
     def renew(self) -> bool:
-        """Tries to renew the lease once; whether that succeeded."""
+        """Try to renew the lease once; return whether that succeeded."""
         sent = self._uptime.now()
         try:
             self._store.inner.renew(self._lease, ttl_s=self._term.ttl_s)
         except LeaseLost as error:
             self._lose(error)
             return False
-        except Exception as error:  # noqa: BLE001 - whatever it was, the run must be stopped in time and not go on without
+        except Exception as error:  # noqa: BLE001 - after any error the run must be stopped in time
             self._set(self._term.missed(self._uptime.now()))
             self._report(error)
             return False
@@ -69,7 +69,7 @@ class LeaseKeeper:
         return True
 
     def _report(self, error: Exception) -> None:
-        """Reports the first of the renewals that fail in a row."""
+        """Report the first of consecutive failed renewals."""
         if self._term.tries == 1:
             why = error.message if isinstance(error, WakelogError) else f"{type(error).__name__}: {error}"
             left_s = max(0.0, self._term.stop_at - self._uptime.now())
@@ -77,14 +77,14 @@ class LeaseKeeper:
             self._store.tell(f"{what} ({why}); trying again for {left_s:.0f} s, then the run is stopped")
 
     def _lose(self, error: LeaseLost) -> None:
-        """Ends all writes, and cancels the run; a run that makes this very call is ended by the error that it gets."""
+        """End all writes and cancel the run; a run that makes this call itself is ended by the error it gets."""
         is_new = self._store.lost is None
         self._store.lose(error)
         if is_new and self._runner is not None and self._runner is not _current_task():
             self._runner.cancel()
 
     def end(self) -> None:
-        """The run is over: calls on this thread need not return by its stop time any more."""
+        """Clear the stop time at the end of the run: it no longer limits store calls on this thread."""
         clear_stop_time(self)
 
 

@@ -1,4 +1,4 @@
-"""The live world: real time, real models, real tools, and sub-agents that are sessions of the same store."""
+"""The live runtime: system clock, real models and tools, and subagents as sessions of the same store."""
 
 import asyncio
 import contextlib
@@ -53,10 +53,10 @@ def live_world(
     holder: str | None = None,
     lease_s: float = LEASE_S,
 ) -> World:
-    """The real one. Tools and hooks handed in stand beside those that ship, and before them where names are the same.
+    """Return the runtime of a real process. `tools` and `hooks` extend the built-in ones and override equal names.
 
-    The `memory` hook looks things up in the `catalog`, which is opened for each look in a thread of its own. MCP
-    servers live as long as a wake; whoever hands in `servers` and enters them keeps them for longer.
+    The `memory` hook searches the `catalog`, which is opened for each search in a separate thread. MCP servers run as
+    long as a wake; to keep them longer, pass `servers` and enter them around it.
     """
     given = {tool.name: tool for tool in as_tools(tools)}
     shared = Servers() if servers is None else servers
@@ -86,7 +86,7 @@ def live_world(
 
 
 def _named(channel: Channel) -> str:
-    """The name by which the log knows a channel; `UsageError` for one that the log would not keep as it is."""
+    """Return the name of a channel; `UsageError` for a name that would be redacted in the log."""
     if redact(channel.name).hits:
         raise UsageError(
             "the name of a channel has the shape of a secret, and names are written into the log",
@@ -100,7 +100,7 @@ async def _pause(ms: int) -> None:
 
 
 class Injection:
-    """What hooks say before a run. A turn is told once, so that all its requests end in the same words."""
+    """Texts of hooks before a run. Hooks run once per turn, so that all its requests end in the same text."""
 
     def __init__(self, given: Mapping[str, Hook], catalog: OpenCatalog | None) -> None:
         self._given = given
@@ -108,7 +108,7 @@ class Injection:
         self._told: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     async def texts(self, terms: Sequence[HookTerms], occasion: Occasion) -> tuple[str, ...]:
-        """The texts, in the order of the hooks; one that has nothing to say has none."""
+        """Return the texts in the order of the hooks, without empty ones."""
         turn, told = self._told.get(occasion.session, ("", ()))
         if turn != occasion.turn_id or not turn:
             said = [await self._text(each, occasion) for each in terms]
@@ -125,12 +125,12 @@ class Injection:
 async def _said(hook: Hook, occasion: Occasion) -> str:
     try:
         return storable(await hook.before_run(occasion))
-    except Exception as error:  # noqa: BLE001 - a hook is the outside world, whatever it promised
+    except Exception as error:  # noqa: BLE001 - a hook may be any code, and raise anything
         return words.HOOK_FAILED.format(name=hook.name, why=storable(str(error)) or type(error).__name__)
 
 
 async def watch_for_cancel(session: Session, seq: int) -> Queued:
-    """Looks at what is appended until it is a cancel. An outage of the store is waited out without blocking."""
+    """Poll the log after `seq` until a cancel is appended; return it. Store outages are waited out without blocking."""
     store = without_retries(session.store)
     while True:
         reader = Reader(next_seq=seq + 1)
@@ -143,7 +143,7 @@ async def watch_for_cancel(session: Session, seq: int) -> Queued:
 
 
 async def watch_for_news(session: Session, seq: int) -> None:
-    """Looks at the log until anything is appended behind a seq. An outage of the store is waited out."""
+    """Poll the log until any entry is appended after `seq`. Store outages are waited out without blocking."""
     store = without_retries(session.store)
     while True:
         with contextlib.suppress(Unavailable):
@@ -152,11 +152,11 @@ async def watch_for_news(session: Session, seq: int) -> None:
         await asyncio.sleep(_LOOK_S)
 
 
-# ── sub-agents ───────────────────────────────────────────────────────────────────────────────────
+# ── subagents ────────────────────────────────────────────────────────────────────────────────────
 
 
 async def send(world: World, subagent_task: SubagentTask) -> Outcome | None:
-    """Makes the child if there is none yet, tells it its task if it has none yet, and wakes it."""
+    """See `World.send`. Creates the child and writes its task where that is not done yet, then wakes it."""
     child = Session.create(
         world.store,
         agent=subagent_task.agent,
@@ -178,7 +178,7 @@ async def send(world: World, subagent_task: SubagentTask) -> Outcome | None:
 
 
 def _brief(child: Session, subagent_task: SubagentTask, blobs: Blobs) -> None:
-    """What the child begins with; each part once, however often it is sent."""
+    """Append the settings and the prompt of a child, each only if it has none yet."""
     nodes = child.branch().nodes
     if subagent_task.context is not None and not any(isinstance(node.value, ContextRecord) for node in nodes):
         record = _handed_down(subagent_task.context)
@@ -192,7 +192,7 @@ def _brief(child: Session, subagent_task: SubagentTask, blobs: Blobs) -> None:
 
 
 def _handed_down(record: ContextRecord) -> ContextRecord:
-    """The parent's context, one generation less deep."""
+    """Return the parent's settings for its child, with one subagent level less."""
     depth = record.policy.get("children")
     policy = {**record.policy, "children": depth - 1 if isinstance(depth, int) else 0}
     if "redact" in policy:
@@ -201,7 +201,7 @@ def _handed_down(record: ContextRecord) -> ContextRecord:
 
 
 def _of_another(other: OtherAgent, sender: ContextRecord, cwd: str, blobs: Blobs) -> ContextRecord:
-    """The context of another agent, as its sender's log describes it: no deeper than the sender's own child may go."""
+    """Return the settings of another agent as declared in the parent's log, with the levels of the parent's child."""
     depth = policy_in_force(sender).children
     policy = msgspec.structs.replace(policy_in_force(ContextRecord(policy=other.policy)), children=depth)
     system, sources = instructed(blobs, cwd, other.system, policy)
@@ -217,27 +217,27 @@ def _of_another(other: OtherAgent, sender: ContextRecord, cwd: str, blobs: Blobs
 
 
 def _params_of_another(other: OtherAgent, sender: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The parameters of another agent; one without a model of its own asks its sender's at its sender's address."""
+    """Return the parameters of another agent. Without its own model it uses the parent's, at the same endpoint."""
     endpoint = {"endpoint": sender["endpoint"]} if other.model is None and "endpoint" in sender else {}
     return {**endpoint, **other.params}
 
 
 def _tools_of_another(other: OtherAgent, sender: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Its own tools; whom it can send out, as its sender can; and what its sender has of servers that are its too."""
+    """Return the tools of another agent: its own (`agent` as the parent has it), and the parent's of shared servers."""
     same = {tool.get("name"): tool for tool in sender if tool.get("name") == SUBAGENT_NAME}
     own = [same.get(tool.get("name"), tool) for tool in other.tools]
     return [*own, *(tool for tool in sender if _server(tool) in other.servers)]
 
 
 def _server(tool: Mapping[str, Any]) -> Any:
-    """The name of the server that a declared tool comes from; None for one that comes from none."""
+    """Return the name of the MCP server that a declared tool comes from; None if there is none."""
     origin = tool.get("from")
     server = origin.get("mcp") if isinstance(origin, Mapping) else None
     return server.get("name") if isinstance(server, Mapping) else None
 
 
 def _came_to(branch: Branch, report: Report) -> Outcome:
-    """The outcome of a child at rest: its last reply, or how it failed."""
+    """Return the outcome of a child at rest: its last reply, or how it failed."""
     if isinstance(report.decision, Rest) and report.decision.outcome != "done":
         faults = [node.value for node in branch.nodes if isinstance(node.value, Failed)]
         message = faults[-1].error.message if faults and faults[-1].error else report.decision.outcome
@@ -246,7 +246,7 @@ def _came_to(branch: Branch, report: Report) -> Outcome:
 
 
 def stuck(world: World, child: str) -> bool:
-    """Looks at a child without touching it."""
+    """See `World.stuck`. Writes nothing; False if the child does not exist."""
     session = _child(world, child)
     if session is None:
         return False
@@ -256,7 +256,7 @@ def stuck(world: World, child: str) -> bool:
 
 
 def obstacle(world: World, subagent_task: SubagentTask) -> WakelogError | None:
-    """See `World.obstacle`: the child's own first step is checked; before it exists, the model that it would get."""
+    """See `World.obstacle`. Checks the child's next step, or, before it exists, the model that it would get."""
     inner = msgspec.structs.replace(world, channels={})
     try:
         if subagent_task.child and (child := _child(world, subagent_task.child)) is not None:
@@ -271,7 +271,7 @@ def obstacle(world: World, subagent_task: SubagentTask) -> WakelogError | None:
 
 
 def _params(subagent_task: SubagentTask) -> Mapping[str, Any]:
-    """The parameters that a new child begins with."""
+    """Return the parameters that a new child begins with."""
     sender = subagent_task.context.params if subagent_task.context is not None else {}
     return sender if subagent_task.other is None else _params_of_another(subagent_task.other, sender)
 
@@ -284,7 +284,7 @@ def _child(world: World, child: str) -> Session | None:
 
 
 async def recall(world: World, child: str) -> None:
-    """Cancels what a child is doing and lets it come to rest. A child that never came to be is gone already."""
+    """See `World.recall`. Runs the child until it is at rest; does nothing if the child does not exist."""
     session = _child(world, child)
     if session is None:
         return
@@ -292,5 +292,5 @@ async def recall(world: World, child: str) -> None:
     try:
         await wake(msgspec.structs.replace(world, channels={}), session.name)
     except (Conflict, Untrusted):
-        # The worker that holds it sees the cancel; a session that is not run here has nothing to end.
+        # A worker that holds the child sees the cancel; a child that may not run here has nothing to stop.
         return

@@ -1,8 +1,8 @@
 """Compaction on request: a person asks for it, and the session's own model writes the summary.
 
 What may be compacted, and when, is decided in `decide/` and done in `runtime/compaction.py`. The request is an entry,
-so it survives a crash and is replayed. This module appends the request and waits for the answer; it starts no other
-work.
+so it survives a crash and is replayed. This module appends the request and wakes the session step by step until the
+request is answered.
 """
 
 import msgspec
@@ -24,7 +24,7 @@ from wakelog.session import Session
 
 
 class CompactionRun(msgspec.Struct, frozen=True):
-    """What came of it: the compaction; or the request, which waits for whoever runs the session; or why neither."""
+    """Result: the compaction entry; or the request, if another worker runs the session; or None and `why_not`."""
 
     entry: Entry | None
     why_not: str = ""
@@ -33,10 +33,10 @@ class CompactionRun(msgspec.Struct, frozen=True):
 async def compact_now(
     world: World, session_id: str, *, keep: str | None = None, instructions: str = ""
 ) -> CompactionRun:
-    """Has the session's model summarise everything before `keep` (default: as much as the policy says), and folds.
+    """Compact a session: its model summarises everything before `keep` (default: as much as the policy says).
 
-    `Conflict` if the session is in the middle of something and nobody is there to finish it. `UsageError` if its model
-    cannot be asked, `Untrusted` if other users own or may write to its files; nothing is written then.
+    `Conflict` if it has open tool calls or an interrupted reply and no worker runs it. `UsageError` if its model cannot
+    be called, `Untrusted` if other users own or may write to its files; nothing is written then.
     """
     session = Session(world.store, session_id, clock=world.clock)
     branch = session.branch()
@@ -48,19 +48,19 @@ async def compact_now(
     if kept is None:
         return CompactionRun(None, "there is nothing to fold")
     if not held:
-        # Before the request is written: one that cannot be answered here would wait in the queue.
+        # Checked before the request is written: one that cannot be answered here would wait in the queue.
         check_model(world.provider, session.name, branch_state(branch))
     asked = request_compaction(session, keep=kept if keep is not None else None, instructions=instructions)
     return CompactionRun(asked) if held else await _folded(world, session, asked)
 
 
 async def _folded(world: World, session: Session, asked: Entry) -> CompactionRun:
-    """Takes one step after the other until the request has been answered."""
+    """Wake the session one step at a time until the request is answered."""
     while True:
         try:
             report = await wake(world, session.name, steps=1)
         except Conflict:
-            # Somebody was faster, and has the request now.
+            # Another worker has taken the session, and the request with it.
             return CompactionRun(asked)
         done = _outcome(session, asked.id)
         if done is not None:
@@ -70,7 +70,7 @@ async def _folded(world: World, session: Session, asked: Entry) -> CompactionRun
 
 
 def _refuse_if_busy(name: str, branch: Branch) -> None:
-    """A fold is never put between a call and its result, nor before a reply that is half said."""
+    """Raise `Conflict` while a tool call is open or a reply is interrupted: a compaction must come after both."""
     open_work = pending(branch)
     if open_work.open_calls or open_work.cut:
         raise Conflict(f"{name} is in the middle of something", hint=f"`wakelog wake {name}` finishes it first")
@@ -81,7 +81,7 @@ def _planned(branch: Branch) -> str | None:
 
 
 def _place(branch: Branch, keep: str) -> str | None:
-    """The first message the model sees from `keep` on; None if it is the first of all."""
+    """Return the id of the first message in the context from `keep` on; None if it is the first of all."""
     context = build_context(branch)
     nodes = [node.id for node in branch.nodes]
     if keep not in nodes:
@@ -96,7 +96,7 @@ def _place(branch: Branch, keep: str) -> str | None:
 
 
 def _outcome(session: Session, asked: str) -> CompactionRun | None:
-    """What the call that took up a request has come to; None if none has."""
+    """Return the result of the model call for a request; None if there is no such call yet."""
     entries = session.tree.own()
     call = next(
         (entry.value for entry in entries if isinstance(entry.value, Call) and entry.value.queued_id == asked), None

@@ -1,9 +1,9 @@
-"""Calling the model: the call is in the log before the request, every piece in the journal before it is shown,
-and the journal is dropped only when the reply is durable.
+"""Model calls: request a reply, stream it to the journal and the channels, and append it.
 
-A reply that was cut off is asked for again under its own id: from where it was (resume), or from the beginning
-(replace), as the log says. What the outside world does wrong becomes a `failed` entry. A channel that raises gets no
-more of the reply while it is streamed; the failure is written behind the entry that ends the call.
+The call is in the log before the request, every delta is in the journal before it is displayed, and the journal is
+dropped only when the reply is durable. An interrupted reply is requested again under its own id: from where it stopped
+(resume) or from the beginning (replace), as decided. A failure of the provider becomes a `failed` entry. A channel that
+raises gets no more of the reply while it is streamed; its failure is written after the entry that ends the call.
 """
 
 import contextlib
@@ -34,12 +34,12 @@ _CUT = Faulted("cut", "the reply ended before it was finished", retryable=True)
 
 
 async def ask(step: Step, decision: Ask) -> None:
-    """Asks the model for a reply."""
+    """Call the model for a new reply."""
     await _Answer(step, step.world.clock.new_id(), decision.strategy).get()
 
 
 async def mend(step: Step, decision: Mend) -> None:
-    """Asks the model again for a reply that was cut off."""
+    """Call the model again for an interrupted reply, under the same id."""
     check_model(step.world.provider, step.session.name, step.state)
     prior = step.said_of(decision.reply_id)
     answer = _Answer(step, decision.reply_id, decision.window, prior=prior if decision.strategy == "resume" else "")
@@ -48,7 +48,7 @@ async def mend(step: Step, decision: Mend) -> None:
 
 
 def _occasion(step: Step) -> Occasion:
-    """The run that is about to begin, as hooks are told of it."""
+    """Return the description of the coming run that hooks get."""
     card, (turn_id, prompt) = step.card, _last_prompt(step)
     return Occasion(
         session=step.session.name,
@@ -62,7 +62,7 @@ def _occasion(step: Step) -> Occasion:
 
 
 def _last_prompt(step: Step) -> tuple[str, Prompt]:
-    """What was said last, and the id of the turn it began."""
+    """Return the id and the content of the last prompt; the id is that of the turn."""
     for node in reversed(step.branch.nodes):
         if isinstance(node.value, Message) and isinstance(node.value.message, Prompt):
             return node.id, node.value.message
@@ -70,13 +70,13 @@ def _last_prompt(step: Step) -> tuple[str, Prompt]:
 
 
 def channels_owed(step: Step) -> tuple[str, ...]:
-    """Who is to get the answer: the channel its prompt came from, else every one in reach."""
+    """Return the channels that get the reply: the one its prompt came from, else all in reach."""
     _, prompt = _last_prompt(step)
     return (prompt.channel,) if prompt.channel is not None else tuple(sorted(step.world.attached))
 
 
 class _Answer:
-    """One request for one reply."""
+    """One model call for one reply."""
 
     def __init__(self, step: Step, reply_id: str, strategy: str, *, prior: str = "") -> None:
         self.step = step
@@ -91,24 +91,24 @@ class _Answer:
         self.channel_faults: dict[str, FaultReport] = {}
 
     def _in_reach(self) -> dict[str, Channel]:
-        """The channels that the reply is streamed to."""
+        """Return the channels to stream the reply to; one that waits for an earlier reply gets it later."""
         channels = {name: channel for name, channel in self.step.world.channels.items() if name in self.owed}
         if self.step.rules < 2:
             return channels
         return {name: channel for name, channel in channels.items() if not is_behind(self.step.state, name)}
 
     async def get(self) -> None:
-        """The call, the stream, and the one entry that ends them."""
+        """Write the call, stream the reply, and write the one entry that ends the call."""
         hooks = self.step.policy.hooks
         if hooks and await unless_cancelled(self.step, self._inject(hooks)) is not None:
-            # Nobody was asked yet: the next decision ends the turn.
+            # No request was made yet: the next decision ends the turn.
             return
         context, state = self.context, self.step.state
         provider = self.step.world.provider(context.provider or "", context.model or "")
         needs_back, reasoning = getattr(provider, "needs_reasoning_back", False), self.step.reasoning
         check_reasoning(provider.name, needs_back=needs_back, reasoning=reasoning, params=context.params)
         request = request_of(context, self.step.world.store.blobs, answers=state.answers, prefill=self.prior)
-        # What the provider will not do at all it says here, before anything is written.
+        # A provider may refuse the request here, before anything is written.
         reply = provider.stream(request)
         self._write_call()
         asked = await unless_cancelled(self.step, self._stream(reply))
@@ -122,7 +122,7 @@ class _Answer:
         self._write_send_failures()
 
     async def _inject(self, hooks: Sequence[HookTerms]) -> None:
-        """What hooks say goes behind the history, as blobs that the call names; it never becomes history (VIEW-7)."""
+        """Store the hooks' texts as blobs that the call names. They follow the history and never join it (VIEW-7)."""
         texts = await self.step.world.inject(hooks, _occasion(self.step))
         put = self.step.world.store.blobs.put
         blobs = tuple(put(self.step.without_secrets(text).encode(), "text/plain") for text in texts)
@@ -146,7 +146,7 @@ class _Answer:
             )
         )
 
-    # ── the stream ───────────────────────────────────────────────────────────────────────────────
+    # ── stream ───────────────────────────────────────────────────────────────────────────────────
 
     async def _stream(self, reply: AsyncIterator[Delta]) -> None:
         await self._begin()
@@ -159,7 +159,7 @@ class _Answer:
                 for safe in sieve.take(delta) if self.step.redacts else (delta,):
                     await self._pass_on(safe)
         if isinstance(self.end, Finished):
-            # Of a reply that was cut, what was held back could be half a secret: nobody can tell any more.
+            # Text held back from an interrupted reply is dropped: it could be part of a secret.
             for safe in sieve.end():
                 await self._pass_on(safe)
 
@@ -167,7 +167,7 @@ class _Answer:
         return listen(reply, self.prior, reasoning=self.step.reasoning, is_recorded=self.step.is_recorded)
 
     async def _pass_on(self, delta: Spoken) -> None:
-        # Written first: what was shown can be told again by whoever wakes the session next (law 5).
+        # Journaled first: nothing is displayed that a process crash could lose (law 5).
         self._write_piece(piece_of(delta))
         offset = self.draft.chars
         self.draft.take(delta)
@@ -192,14 +192,14 @@ class _Answer:
         await self._tell(begin)
 
     async def _tell(self, say: Callable[[Channel], Awaitable[None]]) -> None:
-        """Tells every channel something; one that raises is told nothing more of this reply."""
+        """Call `say` with every channel; a channel that raises gets nothing more of this reply."""
         for name, channel in [*self.channels.items()]:
             fault = await channel_fault(self.step, channel, say)
             if fault is not None:
                 self.channel_faults[name] = fault
                 del self.channels[name]
 
-    # ── how it ends ──────────────────────────────────────────────────────────────────────────────
+    # ── end of the call ──────────────────────────────────────────────────────────────────────────
 
     def _keep_reply(self, end: Finished) -> None:
         reply = Reply(
@@ -216,7 +216,7 @@ class _Answer:
 
     async def _keep_fault(self, end: Faulted) -> None:
         self._keep_partial()
-        # A context that is too long is cured by a shorter one, at once: whatever the provider thinks of trying again.
+        # A context overflow is retried at once with a shorter context, even if the provider calls it permanent.
         is_curable = end.kind == OVERFLOW
         error = FaultReport(
             kind=end.kind,
@@ -235,7 +235,7 @@ class _Answer:
         self._drop_journal()
 
     def _write_send_failures(self) -> None:
-        """Which channels failed, in the order in which the call names them: replay learns of them from here."""
+        """Write which channels failed, in the order in which the call names them: replay relies on that order."""
         about = self.reply_id if self.step.tip == self.reply_id else None
         for name in self.owed:
             if name in self.channel_faults:

@@ -1,7 +1,7 @@
-"""From the log to a request: what an adapter is handed, with the texts that stand in blobs.
+"""Model requests: built from the log and its blobs.
 
-The same function builds a request for the model and rebuilds one that was made long ago: everything it needs is
-in the log and its blobs, and the digest in the `call` entry says whether the two are the same (VIEW-9).
+The same function builds a request for the model and rebuilds one that was made earlier: everything it needs is in the
+log and its blobs, and the digest in the `call` entry tells whether the two are the same (VIEW-9).
 """
 
 import base64
@@ -22,7 +22,7 @@ from wakelog.projections.state import branch_state
 def request_of(
     context: Context, blobs: Blobs, *, answers: int = 0, prefill: str = "", purpose: str = "reply"
 ) -> Request:
-    """What an adapter is handed."""
+    """Return the request for a provider, with the contents of all blobs included."""
     return Request(
         model=context.model or "",
         messages=tuple(_with_media(message, blobs) for message in context.messages),
@@ -37,7 +37,7 @@ def request_of(
 
 
 def _with_media(message: ContextMessage, blobs: Blobs) -> ContextMessage:
-    """A message with its images and audio in it: an adapter has no blobs at hand."""
+    """Return a message with its images and audio inline: a provider has no access to blobs."""
     if not any(isinstance(part, Media) and part.blob is not None for part in message.content):
         return message
     return msgspec.structs.replace(message, content=tuple(_inline(part, blobs) for part in message.content))
@@ -51,12 +51,12 @@ def _inline(part: AnyPart, blobs: Blobs) -> AnyPart:
 
 
 def text_of(blobs: Blobs, ref: BlobRef | None) -> str:
-    """The text of a blob; none where there is no blob."""
+    """Return the text of a blob; empty without a blob."""
     return blobs.get(ref).decode(errors="replace") if ref is not None else ""
 
 
 def declared_tools(blobs: Blobs, ref: BlobRef | None) -> list[Mapping[str, Any]]:
-    """The tools as the model was told of them."""
+    """Return the tool declarations in a blob; `Damaged` if they cannot be decoded."""
     if ref is None:
         return []
     try:
@@ -67,7 +67,7 @@ def declared_tools(blobs: Blobs, ref: BlobRef | None) -> list[Mapping[str, Any]]
 
 
 def context_at(tree: Tree, call: Call) -> tuple[Context, int]:
-    """The context that a call was made with, and how many calls had ended before it, from the log alone."""
+    """Return the context of a past model call and how many calls had ended before it, from the log alone."""
     branch = seen_by(tree, call)
     context = build_context(branch, call.strategy)
     if call.to_id is not None and call.to_id in context.entry_ids:
@@ -76,7 +76,7 @@ def context_at(tree: Tree, call: Call) -> tuple[Context, int]:
 
 
 def seen_by(tree: Tree, call: Call) -> Branch:
-    """The branch as it was when a call was made: what was appended later is left out."""
+    """Return the branch as it was when a model call was made, without annotations that were appended later."""
     branch = tree.branch(call.parent_id)
     return msgspec.structs.replace(
         branch, annotations=tuple(annotation for annotation in branch.annotations if annotation.seq < (call.seq or 0))

@@ -1,4 +1,4 @@
-"""Listening to a model: what it says as it comes, no longer than an entry can hold, and hung up on in the end."""
+"""The stream of a model's reply: limited to what one entry can hold, filtered, and always closed."""
 
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -8,9 +8,9 @@ from wakelog.decide.reasoning import ReasoningFilter
 from wakelog.log.codec import BRACKETS_MAX, LINE_MAX_BYTES, NESTING_MAX, structure_of
 from wakelog.log.deltas import CallDelta, Delta, Faulted, Finished, Spoken, piece_of
 
-# Half a line: a reply becomes one entry, or one `partial`, with all that stands around it.
+# Half a line: a reply becomes one entry or one `partial`, which has other fields too.
 REPLY_MAX_BYTES = LINE_MAX_BYTES // 2
-# Lists and objects of the entry itself: its usage, its message, its parts of text.
+# Lists and objects of the entry itself: its usage, its message, its text parts.
 _BRACKETS_AROUND = 100
 TOO_LONG = Faulted("reply_too_long", f"the reply was stopped when it had grown beyond {REPLY_MAX_BYTES:,} bytes")
 TOO_NESTED = Faulted(
@@ -23,9 +23,10 @@ TOO_NESTED = Faulted(
 async def listen(
     reply: AsyncIterator[Delta], prior: str = "", *, reasoning: Reasoning = "keep", is_recorded: bool = False
 ) -> AsyncGenerator[Delta, None]:
-    """A reply as it comes, behind what was said before; ended by a fault where it would not fit into one entry.
+    """Yield the deltas of a reply that continues `prior`; end with a fault if the reply would not fit into one entry.
 
-    `reasoning` says how much of the model's reasoning is heard. The end of a reply that `is_recorded` is in the log.
+    `reasoning` says how much of the model's reasoning is kept. A reply that `is_recorded` is not limited: its end is in
+    the log.
     """
     room = _Room(prior)
     kept = ReasoningFilter(reasoning)
@@ -41,7 +42,7 @@ async def listen(
 
 
 class _Room:
-    """What is left of one entry for the reply that it will hold."""
+    """The remaining capacity of the entry that will hold the reply."""
 
     def __init__(self, prior: str) -> None:
         self._bytes = REPLY_MAX_BYTES - len(prior.encode())
@@ -49,13 +50,13 @@ class _Room:
         self._last: type[Spoken] | None = None
 
     def take(self, delta: Spoken) -> Faulted | None:
-        """Takes in a piece; a fault if there is no room for it."""
+        """Subtract the size of a delta; return a fault if it does not fit."""
         piece = piece_of(delta)
         self._bytes -= len(piece)
         if self._bytes < 0:
             return TOO_LONG
         is_plain = not isinstance(delta, CallDelta) and delta.bound is None
-        # Pieces of one kind are one part.
+        # Consecutive deltas of one kind make one part.
         brackets, is_too_deep = (int(type(delta) is not self._last), False) if is_plain else structure_of(piece)
         self._brackets -= brackets
         self._last = type(delta)
@@ -64,7 +65,7 @@ class _Room:
 
 @contextlib.asynccontextmanager
 async def _hanging_up(reply: AsyncIterator[Delta]) -> AsyncIterator[None]:
-    """Whoever stops listening hangs up: no model goes on talking, and costing, until somebody collects it."""
+    """Close the stream when reading stops, so that the model does not generate (and cost) until garbage collection."""
     try:
         yield
     finally:

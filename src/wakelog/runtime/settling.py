@@ -1,4 +1,4 @@
-"""Acts that write one entry and touch next to nothing else: settle, raise, tell damage, take up, cancel, fail."""
+"""Actions that write one entry: tool result, question, damage notice, queued message, cancel, failure."""
 
 import msgspec
 
@@ -14,14 +14,14 @@ from wakelog.runtime.step import Step
 
 
 async def settle(step: Step, decision: Settle) -> None:
-    """Gives an open call its one result. A sub-agent that is still at work for it is called back first."""
+    """Write the one result of an open tool call. A subagent that still works on it is cancelled first."""
     if decision.call.child is not None:
         await step.world.recall(step.world, decision.call.child)
     step.write(Message(message=decision.result))
 
 
 def ask_a_person(step: Step, decision: Raise) -> None:
-    """Says that a person is needed, and about what. Nobody is asked about a tool that there is not."""
+    """Write a question about a tool call. Instead of an approval question, an undeclared tool gets an error result."""
     call = decision.call
     name = call.call.name
     if decision.reason == "approve" and name not in {tool.get("name") for tool in step.declared()}:
@@ -34,7 +34,7 @@ def ask_a_person(step: Step, decision: Raise) -> None:
 
 
 def tell_damage(step: Step, decision: TellDamage) -> None:
-    """Writes the notice that tells the model what of the log is lost."""
+    """Write the notice that tells the model which parts of the log are lost."""
     text = notice_text(decision.losses, decision.answer)
     step.write(
         Custom(
@@ -47,19 +47,19 @@ def tell_damage(step: Step, decision: TellDamage) -> None:
 
 
 def ask_about_damage(step: Step, decision: AskAboutDamage) -> None:
-    """Asks a person what became of the tools that a lost reply may have started."""
+    """Write a question about the outcome of tools that a lost reply may have started."""
     step.write(Attention(reason=DAMAGE, refs=decision.losses.refs))
 
 
 def take_up(step: Step, decision: TakeUp) -> None:
-    """Says what waited in the queue."""
+    """Write a queued message as a prompt on the branch."""
     said = decision.queued.message
     prompt = said if isinstance(said, Prompt) else Prompt(content=said.content if said else ())
     step.write(Message(message=msgspec.structs.replace(prompt, queued_id=decision.queued.id)))
 
 
 def cancel(step: Step, decision: Cancel) -> None:
-    """Ends the turn, with what there is of a reply. Calls still open are settled by the steps that follow."""
+    """End the turn and keep the text of an interrupted reply. Later steps settle the tool calls that are still open."""
     cut = next(
         (annotation.value for annotation in step.branch.annotations if annotation.id == step.verdict.snapshot.open.cut),
         None,
@@ -68,6 +68,6 @@ def cancel(step: Step, decision: Cancel) -> None:
 
 
 def fail(step: Step, decision: Fail) -> None:
-    """Ends the turn at one of its bounds."""
+    """End the turn because it reached one of its limits."""
     error = FaultReport(kind=decision.reason, message=decision.message, retryable=False)
     step.write(Failed(reason=decision.reason, error=error))

@@ -1,9 +1,9 @@
-"""One step: what was decided, on which log, and how its entries get into that log.
+"""One step of the runtime: the decision, the log it is based on, and how its entries are appended.
 
-Rule 1: the first entry of a step stands right behind the entries it was decided on, or not at all; then the
-session decides again. So a decision is a function of the log before it, for everybody, for ever.
-Rule 2: what a step has begun, it writes down: later entries of the same step go in whatever was said in
-between, and a node that has lost its place becomes a fork rather than being lost.
+Rule 1: the first entry of a step is appended directly after the entries it was decided on, or not at all; then the
+session decides again. So a decision is always a function of the log before it.
+Rule 2: later entries of the same step are appended whatever other writers appended in between, and a node whose place
+is taken becomes a fork instead of being lost.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ from wakelog.session import Session
 
 
 class Step:
-    """One decide and one act, on a session that this worker holds."""
+    """One decision and its action, on a session that this worker holds."""
 
     def __init__(self, world: World, session: Session, lease: Lease, verdict: Verdict) -> None:
         self.world = world
@@ -46,83 +46,83 @@ class Step:
 
     @property
     def policy(self) -> Policy:
-        """What was agreed."""
+        """The policy in force."""
         return self.verdict.snapshot.policy
 
     @property
     def rules(self) -> int:
-        """The rules this worker decides and writes by."""
+        """The version of the rules that this worker decides and writes by."""
         return self.verdict.snapshot.rules
 
     @property
     def card(self) -> SessionEntry:
-        """What the session's first line says of it."""
+        """The session header."""
         return self.tree.card
 
     @property
     def cwd(self) -> str:
-        """Where the agent works."""
+        """The working folder of the agent."""
         return self.card.cwd
 
     def declared(self) -> Sequence[Mapping[str, Any]]:
-        """The tools that the model was told of."""
+        """Return the declarations of the tools in force."""
         record = self.state.context
         return declared_tools(self.world.store.blobs, record.tools if record is not None else None)
 
     def tools(self) -> Mapping[str, Tool]:
-        """The tools at hand."""
+        """Return the available tools by name."""
         return self.world.tools(self.cwd, self.declared())
 
     @property
     def redact(self) -> Redact:
-        """Which secrets are taken out of what comes from outside."""
+        """Which secrets are redacted in input from outside; "off" in replay."""
         return self.policy.redact if self.world.redacts else "off"
 
     @property
     def redacts(self) -> bool:
-        """Whether any are."""
+        """Whether any secrets are redacted."""
         return self.redact != "off"
 
     @property
     def reasoning(self) -> Reasoning:
-        """How much of what a model thinks is kept; of what comes from a log, all."""
+        """How much of a model's reasoning is kept; in replay, all of it."""
         return "keep" if self.is_recorded else self.policy.reasoning
 
     @property
     def is_recorded(self) -> bool:
-        """Whether replies and results come from a log, where everything about them was decided already."""
+        """Whether replies and results come from a log (replay), where they were filtered before they were written."""
         return not self.world.redacts
 
     def without_secrets(self, text: str) -> str:
-        """A text from outside, as it may be written and shown."""
+        """Return a text from outside with its secrets redacted."""
         return redact(text, self.redact).text
 
     def fault_message(self, message: str) -> str:
-        """The message of a fault as an entry holds it: a provider may answer with a page of any length."""
+        """Return a fault message for an entry, clipped: a provider may answer with a page of any length."""
         return clip(storable(message))[0] if self.rules >= 2 else message
 
     def priced(self, usage: Usage | None) -> Usage | None:
-        """What a call used, with its cost, if a price was agreed on."""
+        """Return the usage of a model call, with its cost if the policy has a price."""
         price = self.policy.price
         return price.of(usage) if usage is not None and price is not None else usage
 
     def said_of(self, reply_id: str) -> str:
-        """The words there are of a reply that was cut off."""
+        """Return the text of an interrupted reply, from its last `partial` entry."""
         sealed = [annotation.value for annotation in self.branch.annotations if isinstance(annotation.value, Partial)]
         content = next((partial.content for partial in reversed(sealed) if partial.reply_id == reply_id), ())
         return Said(content=content).text
 
     def now_ms(self) -> int:
-        """The time."""
+        """Return the time in milliseconds since 1970."""
         return self.world.clock.now_ms()
 
     def write(self, body: AnyNode | AnyAnnotation, *, about: str | None = None, now_ms: int | None = None) -> Entry:
-        """Appends an entry of this step: a node at the step's place on its branch, an annotation `about` a node."""
+        """Append an entry of this step: a node at the step's tip, or an annotation `about` a node."""
         stamp = iso(self.now_ms() if now_ms is None else now_ms)
         entry = self.session.append(
             msgspec.structs.replace(body, timestamp=stamp),
             at=about or self.tip,
-            # The place was read from the very log this goes behind: if it has a child, a person moved the head there.
+            # The place was read from the log that this entry extends: if it has a child, a person moved the head there.
             fork=True,
             lease=self.lease,
             behind=None if self.begun else self.decided_on,
@@ -131,7 +131,7 @@ class Step:
         return entry
 
     def fold(self, body: Compaction) -> Entry:
-        """Appends a compaction, which carries the state of this very moment."""
+        """Append a compaction, which carries the branch state as of this append."""
         entry = self.session.fold(body, at=self.tip, lease=self.lease)
         self._wrote(entry)
         return entry
@@ -143,10 +143,10 @@ class Step:
 
 
 def decided(world: World, session: Session, *, new_worker: bool = False) -> Verdict:
-    """What is to be done in a session now: by the worker that has it, or by one that would take it."""
+    """Return what is to be done in a session now: by the worker that holds it, or by a new worker."""
     return decide(session.tree, world.clock.now_ms(), world.attached, world.rules, new_worker=new_worker)
 
 
 def elapsed_since(entry: Entry, now_ms: int) -> int:
-    """How long ago an entry was written, by its own time."""
+    """Return the milliseconds since the timestamp of an entry, at least 0."""
     return max(0, now_ms - (parse_ms(entry.value.timestamp) or now_ms))

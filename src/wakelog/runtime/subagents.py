@@ -1,7 +1,7 @@
-"""Sub-agents: the session that a call is about to have is named in the log before it exists (TREE-6).
+"""Subagents: the child session of a tool call is named in the log before it exists (TREE-6).
 
-So a crash at any point leaves either no child and no name, or a name under which the child is made, once, by whoever
-comes next. The child's own log is its receipt: it is woken like any session, and its last reply is the result.
+So a crash at any point leaves either no child and no name, or a name under which the next worker creates the child,
+once. The child's log is its receipt: it is woken like any session, and its last reply is the result.
 """
 
 from wakelog.decide import wording as words
@@ -16,14 +16,14 @@ from wakelog.tools.subagent import others_in
 
 
 def spawn(step: Step, call: OpenCall) -> str:
-    """Names the child of a call, durably, before there is one."""
+    """Write the id of the child of a tool call, durably, before the child exists; return the id."""
     child = step.world.clock.new_id()
     step.write(Spawned(child_session=child, reply_id=call.reply_id, tool_call_id=call.call.id), about=call.reply_id)
     return child
 
 
 def refusal(step: Step, call: OpenCall) -> str | None:
-    """Why a call may not have a child."""
+    """Return why a tool call may not start a child; None if it may."""
     if step.policy.children <= 0:
         return words.NO_DEEPER
     if not _given(call, "prompt"):
@@ -35,19 +35,19 @@ def refusal(step: Step, call: OpenCall) -> str | None:
 
 
 def _given(call: OpenCall, key: str) -> str:
-    """What a call says under a key: `prompt` is what the child is told, `agent` who it is."""
+    """Return an argument of a tool call, `prompt` or `agent` (which agent to start); empty if it is no string."""
     given = call.call.input
     value = given.get(key) if isinstance(given, dict) else None
     return value if isinstance(value, str) else ""
 
 
 async def answer_of_child(step: Step, call: OpenCall, child: str) -> Outcome | None:
-    """Lets the child go on; its outcome, or None while it waits."""
+    """Run the child; return its outcome, or None while it waits."""
     return await step.world.send(step.world, _subagent_task(step, call, child))
 
 
 def obstacle_of_child(step: Step, call: OpenCall) -> WakelogError | None:
-    """Why the child of a call cannot go on here, or could not if there were one; None if it can."""
+    """Return why the child of a tool call, existing or new, cannot run here; None if it can or would be refused."""
     if call.child is None and refusal(step, call) is not None:
         return None
     return step.world.obstacle(step.world, _subagent_task(step, call, call.child or ""))

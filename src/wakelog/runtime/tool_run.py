@@ -1,7 +1,7 @@
-"""Running tools: `tool_started` is durable before the effect begins, and the result after it has ended (law 6).
+"""Tool runs: `tool_started` is durable before the effect begins, the result after it has ended (law 6: never twice).
 
-The calls of one reply run side by side and settle one by one, as they end. Output too long for the log is clipped
-once, here, and frozen; the whole of it is a blob, written before the entry that names it (VIEW-6, LOG-12).
+The tool calls of one reply run concurrently; each result is written when its tool ends. Output too long for the log is
+clipped once, here; the whole output is a blob, written before the entry that names it (VIEW-6, LOG-12).
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _PIECE_CHARS = 64 * 1024
 
 
 async def run(step: Step, decision: Run) -> bool:
-    """Runs the tools of open calls, side by side. False if none of them came to anything: all wait for somebody."""
+    """Run the tools of open calls concurrently. Return False if none has an outcome because all have to wait."""
     box = _Box(step)
     ready = [call for call in decision.calls if box.obstacle(call) is None]
     if not ready:
@@ -51,7 +51,7 @@ async def run(step: Step, decision: Run) -> bool:
 
 
 def check_runnable(step: Step, decision: Run) -> None:
-    """Raises why none of these calls can be run here; returns if one can. Writes nothing."""
+    """Raise the error of the first call if none of these calls can run here. Writes nothing."""
     box = _Box(step)
     obstacles = [box.obstacle(call) for call in decision.calls]
     if obstacles and obstacles[0] is not None and None not in obstacles:
@@ -59,13 +59,13 @@ def check_runnable(step: Step, decision: Run) -> None:
 
 
 async def inquire(step: Step, decision: Inquire) -> None:
-    """Asks a tool what became of a call that was begun."""
+    """Ask a tool for the receipt of a call that was started, and act on the answer."""
     call = decision.call
     box = _Box(step)
     tool = box.at_hand.get(call.call.name)
     if tool is None:
         raise box.missing(call)
-    # An intent that lost a secret says something else than what was begun: nothing can be concluded from it.
+    # A redacted intent is not the one that the tool was started with, so a receipt for it proves nothing.
     is_lost = step.rules >= 2 and step.policy.redacts and holds_mark(call.intent)
     answer = "cannot say" if is_lost else await tool.receipt(_invocation(call, call.started, call.intent))
     if isinstance(answer, Outcome):
@@ -81,7 +81,7 @@ async def inquire(step: Step, decision: Inquire) -> None:
 
 
 class _Box:
-    """The tools that the model was told of, and those that are at hand here."""
+    """The tools that are declared to the model, and those that are available here."""
 
     def __init__(self, step: Step) -> None:
         self.declared = {tool.get("name") for tool in step.declared()}
@@ -89,7 +89,7 @@ class _Box:
         self._step = step
 
     def obstacle(self, call: OpenCall) -> WakelogError | None:
-        """Why a call cannot be run here; None if it can be, or is refused because its tool was never declared."""
+        """Return why a call cannot run here; None if it can, or is refused because its tool was never declared."""
         name = call.call.name
         tool = self.at_hand.get(name)
         if call.child is not None or (name in self.declared and isinstance(tool, SubAgentTool)):
@@ -97,7 +97,7 @@ class _Box:
         return self.missing(call) if name in self.declared and tool is None else None
 
     def missing(self, call: OpenCall) -> NotFound:
-        """What there is to say if nothing can."""
+        """Return the error for a call whose tool is not available here."""
         return NotFound(
             f"the tool {call.call.name!r} of {self._step.session.name} is not at hand here",
             hint="wake the session where that tool is",
@@ -105,18 +105,18 @@ class _Box:
 
 
 class _Running(msgspec.Struct, frozen=True):
-    """A tool under way: its call, its task, and the entry that says it was begun."""
+    """A running tool: its call, its task, and its `tool_started` entry (None for a subagent)."""
 
     call: OpenCall
     task: "asyncio.Task[Outcome | None]"
     started: Entry | None = None
 
 
-# ── beginning ────────────────────────────────────────────────────────────────────────────────────
+# ── starting tools ───────────────────────────────────────────────────────────────────────────────
 
 
 async def _begin(step: Step, box: _Box, call: OpenCall) -> _Running | None:
-    """Writes down that a tool begins, then lets it; None if it was settled on the spot."""
+    """Write `tool_started`, then start the tool; return None if the call got its result at once."""
     if call.child is not None:
         return _Running(call, asyncio.create_task(answer_of_child(step, call, call.child)))
     tool = box.at_hand.get(call.call.name)
@@ -158,7 +158,7 @@ def _invocation(call: OpenCall, attempt: int, intent: Mapping[str, Any] | None =
 
 
 def _shown(step: Step, started: Entry) -> Any:
-    """Live output goes to a journal of its own, so that it outlives the process; in pieces of a bounded size."""
+    """Return a function that writes live output to the tool's journal, in pieces of limited size."""
 
     def show(text: str) -> None:
         whole = storable(text)
@@ -172,15 +172,15 @@ def _shown(step: Step, started: Entry) -> Any:
 async def _outcome(tool: Tool, call: Invocation) -> Outcome:
     try:
         return await tool.run(call)
-    except Exception as error:  # noqa: BLE001 - a tool is the outside world, whatever it promised
+    except Exception as error:  # noqa: BLE001 - a tool may be any code, and raise anything
         return Outcome(f"{type(error).__name__}: {error}", is_error=True)
 
 
-# ── ending ───────────────────────────────────────────────────────────────────────────────────────
+# ── results ──────────────────────────────────────────────────────────────────────────────────────
 
 
 async def _settle_as_they_end(step: Step, running: dict["asyncio.Task[Outcome | None]", _Running]) -> bool:
-    """Keeps each result as it comes, until all are in or a person has cancelled."""
+    """Write each result when its tool ends, until all have ended or a person cancels. False if all have to wait."""
     watching = asyncio.ensure_future(step.world.cancelled(step.session, step.decided_on))
     left, came = dict(running), len(running) == 0
     try:
@@ -197,7 +197,7 @@ async def _settle_as_they_end(step: Step, running: dict["asyncio.Task[Outcome | 
 
 
 async def _cancel(step: Step, left: dict["asyncio.Task[Outcome | None]", _Running], asked: Queued) -> None:
-    """Stops what still runs, and ends the turn; the calls are settled by the steps that follow."""
+    """Stop the tools that still run and end the turn. Later steps settle their calls."""
     for task, ended in left.items():
         await stopped(task)
         _keep_shown(step, ended)
@@ -205,7 +205,7 @@ async def _cancel(step: Step, left: dict["asyncio.Task[Outcome | None]", _Runnin
 
 
 def _keep_shown(step: Step, ended: _Running) -> None:
-    """Seals what a tool had put out when it was stopped."""
+    """Write the live output of a stopped tool as a `partial` entry and drop its journal."""
     if ended.started is None:
         return
     assert isinstance(ended.started.value, ToolStarted)
@@ -227,7 +227,7 @@ def _keep_outcome(step: Step, ended: _Running) -> bool:
 
 
 def _keep(step: Step, call: OpenCall, outcome: Outcome, started: Entry | None) -> None:
-    """The one result of a call, clipped once and for all, with its media behind its text."""
+    """Write the one result of a call: its clipped text, then its media."""
     whole = step.without_secrets(storable(outcome.text))
     text, truncated = clip(whole, step.policy.clip)
     blob = step.world.store.blobs.put(whole.encode(), "text/plain") if truncated else None

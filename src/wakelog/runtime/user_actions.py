@@ -1,7 +1,7 @@
-"""What people do to a session besides talking: cancel or retry a turn, decide what was asked, have a tool run again.
+"""User actions on a session: answer a question, cancel or retry a turn, request a compaction, run a tool again.
 
-None of it needs a lease. Each is an entry, or a few in an order that a crash cannot spoil; whoever runs the
-session, now or later, finds it in the log.
+None of them needs a lease. Each is one entry, or a few in an order that is safe at any crash; the worker that runs the
+session, now or later, reads them from the log.
 """
 
 from collections.abc import Sequence
@@ -31,11 +31,11 @@ from wakelog.projections.state import branch_state
 from wakelog.session import Session
 
 DecisionWord: TypeAlias = Literal["approve", "deny", "ran", "did not run", "unknown", "run again", "result"]
-# What may be decided about each thing that is asked.
+# The decisions allowed for each reason of a question.
 CHOICES: dict[str, tuple[DecisionWord, ...]] = {
     "approve": ("approve", "deny"),
     "unknown": ("ran", "did not run", "run again", "result"),
-    # What a lost reply called cannot be run again: its input is lost.
+    # The tools of a lost reply cannot be run again: their input is lost.
     "damage": ("ran", "did not run", "unknown", "result"),
 }
 
@@ -44,26 +44,26 @@ _Setting: TypeAlias = ModelChange | ContextRecord | Setting
 
 
 class Question(msgspec.Struct, frozen=True):
-    """Something that waits for a person: what is asked, and about which call."""
+    """An open question to a person, and the tool call it is about."""
 
     attention: Attention
     call: OpenCall | None = None
 
     @property
     def choices(self) -> tuple[DecisionWord, ...]:
-        """What may be decided."""
+        """The allowed decisions."""
         return CHOICES.get(self.attention.reason, CHOICES["unknown"])
 
 
 def questions(session: Session) -> list[Question]:
-    """What waits for a person on the head's branch, oldest first."""
+    """Return the open questions on the head branch, oldest first."""
     open_work = pending(session.branch())
     calls = {call.waits: call for call in open_work.open_calls if call.waits is not None}
     return [Question(attention, calls.get(attention.id)) for attention in open_work.attention]
 
 
 def resolve(session: Session, attention_id: str, decision: DecisionWord, *, result: str | None = None) -> Entry:
-    """Decides what was asked; with a `result`, that is what the model is told the tool said."""
+    """Append the decision on a question. A `result` is passed to the model as the result of the tool."""
     question = next((found for found in questions(session) if found.attention.id == attention_id), None)
     if question is None:
         raise NotFound(f"{attention_id} does not wait for a decision in {session.name}")
@@ -77,12 +77,12 @@ def resolve(session: Session, attention_id: str, decision: DecisionWord, *, resu
 
 
 def cancel(session: Session) -> Entry | None:
-    """Asks whoever runs the session, now or next, to end the turn; None if there is no turn to end."""
+    """Ask the current or next worker to end the turn; return None if there is no turn to end."""
     return session.append(Queued(mode="cancel")) if is_under_way(session.branch()) else None
 
 
 def request_compaction(session: Session, *, keep: str | None = None, instructions: str = "") -> Entry:
-    """Asks whoever runs the session, now or next, to fold it; `UsageError` if there is nothing to fold."""
+    """Ask the current or next worker to compact the session; `UsageError` if there is nothing to compact."""
     branch = session.branch()
     policy = policy_in_force(branch_state(branch).context)
     kept = keep or plan_compaction(branch, policy.keep)
@@ -93,22 +93,23 @@ def request_compaction(session: Session, *, keep: str | None = None, instruction
 
 
 def has_failed(session: Session) -> bool:
-    """Whether the last turn has failed for good."""
+    """Return whether the last turn has failed for good."""
     return branch_state(session.branch()).ends_in == "failed"
 
 
 def retry(session: Session) -> Entry:
-    """Takes a turn that has failed back to where it began to fail: whoever wakes the session tries it again.
+    """Move the head back before the failures of the last turn, so that the next worker tries it again.
 
-    What was agreed on since holds for the next try. What else came behind the failures stays with them.
+    Settings that were changed since then are copied and apply to the retry. Other entries after the failures stay on
+    the old branch. `Conflict` if the last turn did not fail.
     """
     if not has_failed(session):
         raise Conflict(f"the last turn of {session.name} did not fail", hint="say something, or wake it")
-    # The failures may stand before a fold, and so before what a session reads of its log.
+    # The failures may be older than the last compaction, and so not in the part of the log that a session loads.
     nodes = session.read().tree.branch().nodes
     first = _first_failure(nodes)
     place = nodes[first - 1].id
-    # It stands there before the head is moved: nobody may try again without it.
+    # Settings are copied before the head is moved, so that no worker retries without them.
     for node in nodes[first:]:
         if isinstance(node.value, _Setting):
             place = session.append(_bare(node.value), at=place, fork=True).id
@@ -116,7 +117,7 @@ def retry(session: Session) -> Entry:
 
 
 def _first_failure(nodes: Sequence[Entry]) -> int:
-    """Where the failures begin that the last turn ended in; settings may stand between them."""
+    """Return the index of the first of the failures that ended the last turn; settings may be between them."""
     first = max(at for at, node in enumerate(nodes) if isinstance(node.value, Failed))
     for at in range(first, 0, -1):
         if not isinstance(nodes[at].value, Failed | _Setting):
@@ -126,14 +127,14 @@ def _first_failure(nodes: Sequence[Entry]) -> int:
 
 
 def _bare(setting: _Setting) -> _Setting:
-    """A setting without its envelope."""
+    """Return a setting without its envelope fields."""
     return msgspec.structs.replace(setting, id="", parent_id=None, timestamp="", turn_id=None, v=None, seq=None)
 
 
 def rerun(session: Session, entry_id: str) -> Entry:
-    """Has a tool run again: a fork before its result, a new call, and a question that must be approved first.
+    """Fork before the reply that called a tool, repeat the call, and ask for approval; return the `attention` entry.
 
-    The entry is the tool's result, or a reply that asks for one tool. Gives the `attention` entry.
+    The entry is the tool's result, or a reply with exactly one tool call. `Conflict` while a worker runs the session.
     """
     if session.store.held(session.name) is not None:
         raise Conflict(f"{session.name} is being run", hint="wait until it rests, or cancel it")
@@ -145,14 +146,14 @@ def rerun(session: Session, entry_id: str) -> Entry:
     session.append(Call(id=call_id, reply_id=reply_id, purpose="rerun"), at=parent)
     said = Reply(content=(call,), call_id=call_id)
     session.append(Message(id=reply_id, message=said), at=parent, fork=True)
-    # The question stands before the head is moved: nobody may find the new call without it.
+    # The question is written before the head is moved, so that no worker finds the new call without it.
     asked = session.append(Attention(reason="approve", reply_id=reply_id, tool_call_id=call.id), at=reply_id)
     session.move_head(reply_id, reason="rerun")
     return asked
 
 
 def _called(tree: Tree, node_id: str) -> tuple[Entry, ToolCall]:
-    """The reply and the call that an entry is about."""
+    """Return the reply and the tool call that an entry belongs to."""
     node = tree.nodes[node_id]
     said = node.value.message if isinstance(node.value, Message) else None
     if isinstance(said, ToolResult):

@@ -1,8 +1,8 @@
-"""Waking a session: load, decide, act, append, and again, until it rests or waits for somebody.
+"""Wake a session: load, decide, act, append, and repeat until it is at rest or has to wait.
 
-This is the whole of running an agent. There is no other loop, no history that is kept between steps, and no
-recovery: a session that was killed anywhere is woken like one that was never begun (law 15). Read
-`decide/table.py` for what is decided, and the modules beside this one for what is then done.
+This is the only loop that runs an agent. It keeps no history between steps and has no separate recovery: a session that
+was killed at any point is woken like a new one (law 15: starting, continuing and recovering are the same call).
+`decide/table.py` holds the decisions, the other modules of this package the actions.
 """
 
 import asyncio
@@ -54,33 +54,32 @@ from wakelog.session import Session
 from wakelog.stores.retrying import RetryingStore, with_retries
 
 _TRIES_MAX = 1_000
-# For steps that only look: every store refuses to write under it.
+# For steps that only read: every store refuses writes under this lease.
 _NO_LEASE = Lease(session="", holder="", fence=-1)
 
 
 class Report(msgspec.Struct, frozen=True):
-    """How a session was left: the last decision, the rows of the table that led there, and the last reply's words."""
+    """Result of a wake: the last decision, the table row of each step, and the text of the last reply."""
 
     session: str
     decision: Decision
     rows: tuple[str, ...] = ()
     text: str = ""
     error: FaultReport | None = None
-    """The fault that the turn failed with, or that a later wake tries again; None if there is none."""
+    """The fault that ended the turn, or that a later wake retries; None if there is none."""
     usage: Usage = Usage(cost_micros=0)
-    """The tokens and the cost of this wake's model calls. Sub-agents are counted in their own sessions."""
+    """Tokens and cost of the model calls of this wake. Subagents are counted in their own sessions."""
 
 
 async def wake(
     world: World, session: Session | str, *, steps: int | None = None, patience_ms: int | None = None
 ) -> Report:
-    """Runs a session until it rests, or waits for somebody, or has taken so many steps.
+    """Run a session until it is at rest, waits for input, or has taken `steps` steps.
 
-    The session is given by its id or its name, or is a `Session` of the world's store. A wait for a time is sat out
-    if it is no longer than `patience_ms` (default: however long it is). A session that has nothing to do is not
-    touched, nor one whose first step cannot be taken here: `UsageError` if its model cannot be asked, `NotFound` if
-    its tools are not here, `Untrusted` if other users own or may write to its files. `Conflict` if another worker runs
-    it.
+    `session` is an id, a name, or a `Session` of `world.store`. A wait until a point in time is waited out if it is no
+    longer than `patience_ms` (default: any length). No entry is written if there is nothing to do, or if the first
+    step is impossible here: `UsageError` if the model cannot be called, `NotFound` if the tools are missing,
+    `Untrusted` if other users own or may write to the session's files. `Conflict` if another worker runs it.
     """
     _check_world(world)
     world = _with_retries(world)
@@ -114,7 +113,7 @@ def _check_world(world: object) -> None:
 
 
 def ref_of(session: object) -> str:
-    """The name of a session, given as a `Session`, or as an id or a name; `UsageError` for anything else."""
+    """Return the name of a `Session`, or an id or name as it is; `UsageError` for anything else."""
     if isinstance(session, Session | str):
         return session if isinstance(session, str) else session.name
     what = f"a session is named by a Session, an id or a name, not by {type(session).__name__}"
@@ -122,9 +121,9 @@ def ref_of(session: object) -> str:
 
 
 def check_first(world: World, session: Session, verdict: Verdict) -> None:
-    """Raises what makes the first decision impossible here: its model cannot be asked, none of its tools can be run.
+    """Raise the error that makes the first decision impossible here: no usable model, or none of its tools can run.
 
-    Needs no lease and writes nothing, so that waking in vain leaves no entries, however often it is tried.
+    Needs no lease and writes nothing, so that wakes that fail leave no entries.
     """
     decision = verdict.decision
     if needs_model(decision):
@@ -141,7 +140,7 @@ def _report(session: Session, decision: Decision, rows: tuple[str, ...], *, afte
 
 
 def _error(decision: Decision, nodes: Sequence[Entry]) -> FaultReport | None:
-    """The fault that the turn failed with, or that is to be tried again at a later time."""
+    """Return the fault that ended the turn, or that is retried at a later time."""
     has_failed = isinstance(decision, Rest) and decision.outcome == "failed"
     if not has_failed and not (isinstance(decision, Await) and decision.until_ms is not None):
         return None
@@ -150,14 +149,14 @@ def _error(decision: Decision, nodes: Sequence[Entry]) -> FaultReport | None:
 
 
 def _spent(session: Session, after: int) -> Usage:
-    """The usage of the model calls that ended behind a seq."""
+    """Return the usage of the model calls that ended after seq `after`."""
     if session.last_seq == after:
         return usage(()).usage
     return usage(Reader(next_seq=after + 1).feed_all(session.store.load(session.name, after=after))).usage
 
 
 async def step(world: World, session: Session, lease: Lease) -> Verdict:
-    """One decide and one act. What is brought along is a reading of the log, caught up before it is looked at."""
+    """Decide once and act once. `session` catches up with the log before the decision."""
     for _ in range(_TRIES_MAX):
         verdict = decided(world, session)
         now = Step(world, session, lease, verdict)
@@ -170,14 +169,14 @@ async def step(world: World, session: Session, lease: Lease) -> Verdict:
         except Conflict:
             if now.begun:
                 raise
-            # Somebody was faster: there is more to look at than this was decided on.
+            # Another writer appended first: decide again on the longer log.
             continue
         return verdict
     raise Conflict(f"{session.name} is too busy: {_TRIES_MAX} decisions were overtaken")
 
 
 async def act(now: Step, decision: Decision) -> bool:
-    """Does what was decided. False if nothing could be done: everybody concerned waits for somebody."""
+    """Carry out a decision. Return False if nothing could be done because all its tool calls have to wait."""
     if (write := _WRITES.get(type(decision))) is not None:
         write(now, decision)
         return True
@@ -205,19 +204,19 @@ _WORKS: Mapping[type[Decision], Callable[[Step, Any], Awaitable[bool | None]]] =
 
 
 def what_next(world: World, session: Session) -> Decision | None:
-    """What waking a session would do first; None if that is nothing."""
+    """Return the first decision that waking a session would carry out; None if there is nothing to do."""
     decision = _seen(world, session).decision
     return None if _is_idle(decision) else decision
 
 
 def is_waiting(world: World, session: Session) -> bool:
-    """Whether waking a session would do nothing, because it waits for somebody."""
+    """Return whether waking a session would do nothing because it waits for input."""
     decision = _seen(world, session).decision
     return _is_idle(decision) and not isinstance(decision, Rest)
 
 
 def _seen(world: World, session: Session) -> Verdict:
-    """What is to be done, seen without a lease: calls that only wait for their sub-agents wait too."""
+    """Decide without a lease. If all tool calls to run wait for stuck subagents, the decision is `Await`."""
     verdict = decided(world, session, new_worker=True)
     if isinstance(verdict.decision, Run) and all(_is_stuck(world, call) for call in verdict.decision.calls):
         return msgspec.structs.replace(verdict, decision=Await())
@@ -239,7 +238,7 @@ def _will_wait(world: World, decision: Decision, patience_ms: int | None) -> boo
 
 
 async def _sit_out(world: World, session: Session, until_ms: int) -> None:
-    """Waits for a time to come, or until something is appended: it may be a cancel, or other work."""
+    """Wait until a point in time, or until an entry is appended: it may be a cancel, or other work."""
     pausing = asyncio.ensure_future(world.pause(max(0, until_ms - world.clock.now_ms())))
     watching = asyncio.ensure_future(world.news(session, session.last_seq))
     try:
@@ -248,27 +247,27 @@ async def _sit_out(world: World, session: Session, until_ms: int) -> None:
         await stopped(pausing)
         await stopped(watching)
     for task in done:
-        # What went wrong while waiting is not waited for again.
+        # Raises the error of a task that failed.
         task.result()
 
 
-# ── the lease ────────────────────────────────────────────────────────────────────────────────────
+# ── lease ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _with_retries(world: World) -> World:
-    """The world with a store that rides out short outages."""
+    """Return a copy of `world` whose store retries during short outages."""
     return msgspec.structs.replace(world, store=with_retries(world.store, uptime=world.uptime))
 
 
 @contextlib.asynccontextmanager
 async def holding(world: World, session: Session) -> AsyncIterator[Lease]:
-    """Holds the lease of a session and renews it in time; gives it up at the end.
+    """Hold the lease of a session, renew it in time, and release it at the end.
 
-    `LeaseLost`, once everything that ran is stopped, if another worker has the lease or may take it soon.
+    `LeaseLost`, after all running work has been stopped, if another worker has the lease or may take it soon.
     """
     store = session.store if isinstance(session.store, RetryingStore) else with_retries(session.store)
     runner = asyncio.current_task()
-    # The term is counted from before the request, so that it is over here before it is over for the store.
+    # The term is counted from before the request, so that it ends here before it ends for the store.
     term = LeaseTerm(ttl_s=world.lease_s, sent=world.uptime.now())
     lease = session.acquire(world.holder, ttl_s=world.lease_s, channels=sorted(world.attached))
     keeper = LeaseKeeper(store, lease, term, world.uptime, runner)

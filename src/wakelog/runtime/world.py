@@ -1,7 +1,7 @@
-"""What a step may reach besides the log, as one value: storage, clock, models, tools, channels, and cancellation.
+"""The runtime of a step as one value, `World`: store, clock, models, tools, channels and cancellation.
 
-`runtime/wake.py` reaches the outside only through this value. `runtime/live.py` makes the real one; `replaying/` makes
-one that answers from the log, so that replay drives the same steps (law 11: replay gives the same bytes).
+`runtime/wake.py` uses nothing else besides the log. `runtime/live.py` builds the real one; `replaying/` builds one that
+answers from the log, so that replay drives the same steps (law 11: same log, same bytes).
 """
 
 import contextlib
@@ -23,7 +23,7 @@ LEASE_S = 30.0
 
 
 class SubagentTask(msgspec.Struct, frozen=True):
-    """What a sub-agent is sent out with: everything its session begins with."""
+    """What a subagent is started with: everything its session begins with."""
 
     child: str
     prompt: str
@@ -36,55 +36,55 @@ class SubagentTask(msgspec.Struct, frozen=True):
     model: str | None
     provider: str | None
     context: ContextRecord | None
-    """What its sender works with, and it too, one generation less deep; unless it is somebody else."""
+    """The settings of the parent. The child gets them with one subagent level less, unless `other` is set."""
     other: OtherAgent | None = None
 
 
 class OpenProvider(Protocol):
-    """Makes the provider of a name, for a model."""
+    """Factory of providers, by provider name and model."""
 
     def __call__(self, provider: str, model: str, /) -> Provider:
-        """The provider, or `UsageError`."""
+        """Return the provider, or raise `UsageError`."""
         ...
 
 
 class World(msgspec.Struct, frozen=True):
-    """Everything a step may reach besides the log itself."""
+    """The runtime: everything a step may use besides the log itself."""
 
     store: Store
     clock: Clock
     holder: str
     provider: OpenProvider
     tools: Callable[[str, Sequence[Mapping[str, Any]]], Mapping[str, Tool]]
-    """The tools at hand in a working folder, by name; some can be made anew from how the model was told of them."""
+    """The tools available in a working folder, by name. Some, such as MCP tools, are built from their declarations."""
     cancelled: Callable[[Session, int], Awaitable[Queued]]
-    """Waits until a person asks to cancel, behind a seq."""
+    """Waits for a cancel request that is appended after a seq, and returns it."""
     news: Callable[[Session, int], Awaitable[None]]
-    """Waits until anything is appended behind a seq."""
+    """Waits until any entry is appended after a seq."""
     pause: Callable[[int], Awaitable[None]]
-    """Lets so many milliseconds go by."""
+    """Waits a number of milliseconds."""
     send: Callable[["World", SubagentTask], Awaitable[Outcome | None]]
-    """Lets a sub-agent go on until it rests, and gives what it came to; None while it waits for somebody."""
+    """Runs a subagent until it is at rest and returns its outcome; None while it waits or another worker runs it."""
     stuck: Callable[["World", str], bool]
-    """Whether a sub-agent waits for somebody, or is in other hands: there is then no use in sending it on."""
+    """Whether a subagent waits for input or another worker holds it, so that running it would do nothing."""
     recall: Callable[["World", str], Awaitable[None]]
-    """Ends a sub-agent's turn."""
+    """Cancels a subagent's turn."""
     inject: Callable[[Sequence[HookTerms], Occasion], Awaitable[tuple[str, ...]]]
-    """What hooks have to say before a run, made fresh for it."""
+    """The texts of the hooks for a run."""
     alive: Callable[[], AbstractAsyncContextManager[object]] = contextlib.nullcontext
-    """Around a wake: what tools start for themselves is ended when the last who entered has left."""
+    """Context of a wake: what tools started for themselves is ended when the last wake leaves it."""
     obstacle: Callable[["World", SubagentTask], WakelogError | None] = lambda _, __: None
-    """Why a sub-agent cannot take its next step here, such as a model without a key; None if nothing is known."""
+    """Why a subagent cannot take its next step here, such as a model without a key; None if no reason is known."""
     redacts: bool = True
-    """Whether what comes from outside is looked through for secrets; what comes from a log has been."""
+    """Whether input from outside is redacted. False in replay: what is in a log has been redacted before."""
     channels: Mapping[str, Channel] = {}
     lease_s: float = LEASE_S
     uptime: Uptime = SYSTEM_UPTIME
-    """The clock that the lease is measured with."""
+    """The clock that measures the lease."""
     rules: int = RULES
-    """The rules to decide and write by: today's, except in a replay of what an older version wrote."""
+    """Version of the rules to decide and write by: the current one, except in replays of what an older one wrote."""
 
     @property
     def attached(self) -> frozenset[str]:
-        """The channels that can be reached from here."""
+        """The names of the channels in reach."""
         return frozenset(self.channels)

@@ -1,7 +1,7 @@
-"""Keeping it: the stores, each behind the same port, each judged by the same suite.
+"""Stores: open a store or its catalog by URL.
 
-This is one of the two places where a module is loaded by name: a store nobody asked for costs
-nothing, and its driver need not be installed.
+All stores implement `ports.Store` and pass the same conformance suite. Store modules are imported by name on first
+use, so an unused store costs no start-up time and its driver need not be installed.
 """
 
 import importlib
@@ -31,11 +31,11 @@ def open_store(
     trusted_owners: Sequence[str] | Callable[[], Sequence[str]] = (),
     lock_wait: "LockWait | None" = None,
 ) -> Store:
-    """The store that a URL names: a directory, `jsonl:DIR`, `sqlite:FILE`, `postgresql://…` or `memory:`.
+    """The store of a URL: a directory, `jsonl:DIR`, `sqlite:FILE`, `postgresql://…` or `memory:`.
 
     `trusted_owners`: other users and groups whose files may be run, such as `("ada", "uid:1000", "group:agents")`;
-    `("everyone",)` switches the check off. Stores without files do not use them.
-    `lock_wait`: how long it waits for a lock of another process, and a callback for long waits (`stores.locking`).
+    `("everyone",)` switches the check off. Stores without files ignore it.
+    `lock_wait`: the limit on waits for locks of other processes, and a callback for long waits (`stores.locking`).
     """
     scheme, colon, place = url.partition(":")
     given: dict[str, Any] = {} if lock_wait is None else {"lock_wait": lock_wait}
@@ -62,9 +62,9 @@ def open_store(
 
 
 def open_catalog(url: str, store: Store, *, lock_wait: "LockWait | None" = None) -> Catalog:
-    """The catalog of the store that a URL names: in its own database or, for files, in the cache.
+    """The catalog of a URL's store: in the store's own database or, for other stores, in the cache folder.
 
-    `lock_wait`: as for `open_store`; a catalog in the store's own database waits as the store does.
+    `lock_wait`: as for `open_store`; a catalog in the store's own database uses the limit of the store.
     """
     module = _OWN_CATALOGS.get(_scheme(url))
     catalog: Catalog
@@ -76,7 +76,7 @@ def open_catalog(url: str, store: Store, *, lock_wait: "LockWait | None" = None)
 
 
 def has_own_catalog(url: str) -> bool:
-    """Whether the store that a URL names keeps its catalog itself."""
+    """Whether the catalog of a URL's store is in the store's own database."""
     return _scheme(url) in _OWN_CATALOGS
 
 
@@ -86,5 +86,5 @@ def _scheme(url: str) -> str:
 
 
 def load(module: str) -> ModuleType:
-    """A module by its full name, when it is needed."""
+    """Import a module by its full name."""
     return importlib.import_module(module)

@@ -1,10 +1,10 @@
-"""Custody of a store's files: who owns them, who may write to them, and whom the caller trusts.
+"""Custody of a store's files: check owners and write permissions against the users and groups that are trusted.
 
 Rule 1: a file or folder is private if this user owns it and neither its group nor others may write to it. Everything
-else is an `Exposure`, unless `trusted_owners` covers it. ACLs need no rule of their own: the group bits of the mode
-show the most that an ACL grants.
+else is an `Exposure`, unless `trusted_owners` covers it. ACLs need no separate rule: the group bits of the mode show
+the most that an ACL grants.
 Rule 2: a folder above the store may also belong to root or to the owner of the root folder, and may be writable by
-others if it has the sticky bit, since they cannot replace what is in it then.
+others if it has the sticky bit, because they cannot replace its content then.
 Rule 3: this module decides from the results of `stat` alone; only names of users and groups are looked up.
 """
 
@@ -48,7 +48,7 @@ class Trust(msgspec.Struct, frozen=True):
 
 
 def _gid(word: str) -> int | None:
-    """The id of the group that a word names; None if it names no group."""
+    """The gid of a `group:NAME` or `gid:N` word; None for other words."""
     form, colon, name = word.partition(":")
     if not colon or form not in ("group", "gid"):
         return None
@@ -61,7 +61,7 @@ def _gid(word: str) -> int | None:
 
 
 def _uid(word: str) -> int:
-    """The id of the user that a word names."""
+    """The uid of a user name, `uid:N` or number."""
     form, colon, name = word.partition(":")
     if (colon and form == "uid") or word.isdecimal():
         return _number(word, name if colon else word)
@@ -78,7 +78,7 @@ def _number(word: str, digits: str) -> int:
 
 
 class Custody:
-    """Judges the files of one store, and keeps those in `noticed` that were opened and are exposed."""
+    """Checks the files of one store. `noticed` collects files that were opened and are not private."""
 
     def __init__(self, owners: Owners = ()) -> None:
         self._owners = owners
@@ -94,16 +94,16 @@ class Custody:
         return self._known
 
     def notice(self, path: str, found: os.stat_result) -> None:
-        """Remembers a file that was opened and is not private. On every open: two comparisons where it is private."""
+        """Remember an opened file that is not private. Called on every open: two comparisons for a private file."""
         if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_WRITE:
             self.noticed[path] = found
 
     def exposed_so_far(self) -> list[Exposure]:
-        """The exposures among the files that were noticed."""
+        """The exposures among the noticed files."""
         return [one for path, found in self.noticed.items() if (one := self.exposure(path, found)) is not None]
 
     def exposure(self, path: str, found: os.stat_result) -> Exposure | None:
-        """What is wrong with a file or folder of the store; None if nothing is."""
+        """The exposure of a file or folder of the store; None if there is none."""
         if found.st_uid == os.geteuid() and not found.st_mode & _OTHERS_WRITE:
             return None
         owned = found.st_uid != os.geteuid() and found.st_uid not in self._trust.uids
@@ -111,7 +111,7 @@ class Custody:
         return self._told(path, found, owned=owned, by_group=by_group)
 
     def exposure_above(self, path: str, found: os.stat_result) -> Exposure | None:
-        """What is wrong with a folder above the store; None if nothing is."""
+        """The exposure of a folder above the store; None if there is none."""
         owners = (os.geteuid(), 0, os.stat(os.sep).st_uid)
         is_sticky = bool(found.st_mode & stat.S_ISVTX)
         if found.st_uid in owners and (is_sticky or not found.st_mode & _OTHERS_WRITE):
@@ -145,7 +145,7 @@ class Custody:
         )
 
     def check_owner(self, what: str, path: str, found: os.stat_result) -> None:
-        """`Untrusted` unless this user or a trusted one owns a folder or file that is about to be written to."""
+        """Raise `Untrusted` unless this user or a trusted one owns a folder or file that is about to be written to."""
         if found.st_uid != os.geteuid() and found.st_uid not in self._trust.uids and not self._trust.everyone:
             raise Untrusted(
                 f"{what} {path} belongs to another user, {user_name(found.st_uid)}",
@@ -160,7 +160,7 @@ def _remedy(path: str, *, owned: bool, writable: bool) -> str:
 
 
 def folders_above(path: str) -> Iterator[str]:
-    """The folders above a path, the outermost first: by its name, then by the real path where links lead elsewhere."""
+    """The folders above a path, the outermost first: those of the path as given, then those of the real path."""
     seen = dict.fromkeys((*_parents(os.path.abspath(path)), *_parents(os.path.realpath(path))))
     return iter(seen)
 
@@ -183,7 +183,7 @@ def _is_private_group(gid: int, uid: int) -> bool:
 
 
 def user_name(uid: int) -> str:
-    """A user in words: `ada (uid 1000)`, or `uid 1000` where the id has no name here."""
+    """A user for messages: `ada (uid 1000)`, or `uid 1000` where the id has no name."""
     try:
         return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
     except (KeyError, OverflowError):
@@ -191,7 +191,7 @@ def user_name(uid: int) -> str:
 
 
 def group_name(gid: int) -> str:
-    """A group in words, as `user_name`."""
+    """A group for messages: `agents (gid 1000)`, or `gid 1000` where the id has no name."""
     try:
         return f"{grp.getgrgid(gid).gr_name} (gid {gid})"
     except (KeyError, OverflowError):

@@ -1,14 +1,14 @@
-"""Bytes that may be missing on the device after a failed write or sync, and how they are written again.
+"""Files in doubt: track bytes that may be missing on the device after a failed write or sync, and write them again.
 
 After a failed sync the kernel may mark the pages it could not write as clean. A reader still gets their bytes from the
 page cache and the next sync reports success, but after a power cut the bytes are gone, and with them every entry
-behind them. So from the last byte that is known to be synced on, the file is in doubt.
+behind them. So a file is in doubt from the last byte that is known to be synced.
 Rule 1: nothing is acknowledged while a file is in doubt. The bytes are first read through the page cache, written again
 at the same offsets, which marks their pages as dirty again, synced, and compared with what the device returns.
-Rule 2: the doubt is marked for other processes in the size of the lock file: 0 is no doubt, N is doubt from byte N - 1
-on. A size needs no free block, so a full disk takes it, and it costs one system call to read.
-Rule 3: the mark is read, written and removed under the lock. It need not survive a power cut, because what is read
-after one comes from the device; a mark that does survive only costs a rewrite.
+Rule 2: the size of the lock file marks the doubt for other processes: 0 is no doubt, N is doubt from byte N - 1 on.
+A size needs no free block, so it can be set on a full disk, and it costs one system call to read.
+Rule 3: the mark is read, written and removed under the lock. It need not survive a power cut, because reads after a
+power cut come from the device; a mark that does survive only costs a rewrite.
 Rule 4: where the mark cannot be written, this process remembers the doubt. Other processes are then not warned.
 """
 
@@ -22,12 +22,12 @@ from wakelog.stores.files import storage_error
 
 # A process that reads the file while a block is rewritten may find zeros there, so a block is small.
 _BLOCK_BYTES = 64 * 1024
-# Doubts whose mark was refused by the file system, by device and inode of the lock file.
+# Start offsets of doubts whose mark could not be written, by device and inode of the lock file.
 _UNMARKED: dict[tuple[int, int], int] = {}
 
 
 def doubt_of(lock: int) -> int | None:
-    """The byte from which on the file behind this lock is in doubt; None if it is not."""
+    """The offset from which the file of this lock is in doubt; None if it is not."""
     size = os.lseek(lock, 0, os.SEEK_END)
     if size:
         return size - 1
@@ -35,9 +35,9 @@ def doubt_of(lock: int) -> int | None:
 
 
 def mark(lock: int, start: int) -> None:
-    """Marks the file behind this lock as in doubt from byte `start` on, or from an earlier one that is marked already.
+    """Mark the file of this lock as in doubt from byte `start` on, or from an earlier byte that is marked already.
 
-    It is called while an error is on its way to the caller, so it raises none.
+    Raises no error, because it is called while another error is being handled.
     """
     earlier = doubt_of(lock)
     start = start if earlier is None else min(start, earlier)
@@ -49,17 +49,17 @@ def mark(lock: int, start: int) -> None:
 
 
 def clear(lock: int) -> None:
-    """Removes the mark. One that cannot be removed leads to another rewrite, which does no harm."""
+    """Remove the mark. If that fails, the bytes are written once more, which does no harm."""
     _UNMARKED.pop(_identity(lock), None)
     with contextlib.suppress(OSError):
         os.ftruncate(lock, 0)
 
 
 def write_again(descriptor: int, start: int) -> None:
-    """Writes the bytes of a file from `start` to its end again at their offsets, syncs them and reads them back.
+    """Write the bytes of a file from `start` to its end again at their offsets, sync them and read them back.
 
-    The descriptor must not be in append mode: Linux would write every block behind the end. The time is set because a
-    file system without a journal may have lost the inode as well, and writes one again only if it has changed.
+    The descriptor must not be in append mode: Linux would write every block behind the end. The file time is set
+    because a file system without a journal may have lost the inode too, and writes an inode only if it has changed.
     """
     start -= start % mmap.PAGESIZE
     end = os.fstat(descriptor).st_size
@@ -71,10 +71,10 @@ def write_again(descriptor: int, start: int) -> None:
 
 
 def _rewrite(descriptor: int, place: int, count: int) -> None:
-    """Reads whole pages, drops them from the page cache and writes their bytes anew.
+    """Read whole pages, drop them from the page cache and write their bytes again.
 
-    A page that stayed in the cache would keep what ext4 knew of its block before the failed write. ext4 then writes the
-    block but not that it is in use, and reads it as zeros after a power cut.
+    A page that stays in the cache keeps ext4's state of its block from before the failed write. ext4 then writes the
+    block but does not record that it is in use, and reads it as zeros after a power cut.
     """
     content = os.pread(descriptor, count, place)
     os.posix_fadvise(descriptor, place, count, os.POSIX_FADV_DONTNEED)
@@ -84,7 +84,7 @@ def _rewrite(descriptor: int, place: int, count: int) -> None:
 
 
 def _check_device(descriptor: int, start: int, end: int) -> None:
-    """Compares what the device holds with the page cache. Where reads cannot go past the cache nothing is compared."""
+    """Compare the device with the page cache; `OSError` if they differ. Skipped where direct reads are unsupported."""
     try:
         direct = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
     except OSError:
@@ -100,7 +100,7 @@ def _check_device(descriptor: int, start: int, end: int) -> None:
 
 
 def _read_directly(direct: int, buffer: mmap.mmap, place: int) -> int | None:
-    """How many bytes were read past the page cache; None where the file system takes no such reads after all."""
+    """The number of bytes read directly from the device; None where the file system does not support that."""
     try:
         return os.preadv(direct, [buffer], place)
     except OSError as error:
@@ -110,7 +110,7 @@ def _read_directly(direct: int, buffer: mmap.mmap, place: int) -> int | None:
 
 
 def refusal(what: str, error: OSError) -> StoreError:
-    """The error of an append to a file that is in doubt and could not be written again."""
+    """The error for an append to a file in doubt whose bytes could not be written again."""
     reason = storage_error(f"write the bytes of {what} again that a failed sync left in doubt", error)
     hint = "nothing is appended until the disk takes them; what was acknowledged before is kept"
     return type(reason)(reason.message, hint="; ".join(filter(None, (reason.hint, hint))))

@@ -1,10 +1,10 @@
-"""A folder of session files and what may be done in it: the system calls under the JSONL store.
+"""Store folder: the file system operations of the JSONL store.
 
-Rule 1: every name is checked against the grammar and opened relative to the folder's descriptor
-without following links, so no name on the way in or out can leave the folder.
+Rule 1: every session name is checked against the grammar, and symbolic links inside the folder are not followed, so
+no name can lead outside the folder.
 Rule 2: files are created with mode 0600 in folders with mode 0700, whatever the umask. A folder of another user is
-written to only if that user is trusted (`custody`). The mode of a folder that exists is never changed.
-Rule 3: what the system refuses becomes one `StoreError` that says what to do; refused permissions are `NoAccess`.
+written to only if that user is trusted (`custody`). The mode of an existing folder is never changed.
+Rule 3: an `OSError` becomes a `StoreError` with a hint what to do; denied permissions become `NoAccess`.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ BLOCK_BYTES = 1024 * 1024
 _NO_FOLLOW = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _TAIL_BLOCK_BYTES = 64 * 1024
 _SMALL_BYTES = 16 * 1024
-# How long a reader waits for an append under way to finish its line, and how often it looks.
+# How long a reader waits for an append in progress to finish its line, and how often it checks.
 _SETTLING_S = 0.25
 _LOOK_S = 0.001
 _HINTS = {
@@ -48,7 +48,7 @@ _HINTS = {
 
 @contextlib.contextmanager
 def storage(what: str) -> Iterator[None]:
-    """Turns an `OSError` into a `StoreError` that says what was being done and what to do now."""
+    """Turn an `OSError` into a `StoreError` that names the failed operation and what to do about it."""
     try:
         yield
     except OSError as error:
@@ -56,10 +56,10 @@ def storage(what: str) -> Iterator[None]:
 
 
 def storage_error(what: str, error: OSError) -> StoreError:
-    """What the system refused, said in our words: what was being done, and what to do now."""
+    """The `StoreError` for an `OSError`: the failed operation, the reason, and a hint what to do."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     is_denied = isinstance(error, PermissionError)
-    # Who is to change permissions must know of what.
+    # A user who has to change permissions needs the path.
     path = os.fsdecode(error.filename) if is_denied and error.filename else ""
     place = f" ({path})" if not f"{what} ".endswith(f"{path} ") else ""
     is_used_up = error.errno in (errno.EMFILE, errno.ENFILE)
@@ -68,7 +68,7 @@ def storage_error(what: str, error: OSError) -> StoreError:
 
 
 class Folder:
-    """One store's folder. Made on the first write, never on a read."""
+    """The folder of one store. It is created by the first write, never by a read."""
 
     def __init__(self, path: str, owners: Owners = (), *, lock_wait: LockWait = DEFAULT_WAIT) -> None:
         self.path = os.path.abspath(path)
@@ -78,7 +78,10 @@ class Folder:
     # ── opening ──────────────────────────────────────────────────────────────────────────────────
 
     def make(self, *parts: str) -> str:
-        """A folder of the store, made if it is not there; refused if it is a link or somebody else's."""
+        """Create a folder of the store if it is missing and return its path.
+
+        Raises an error if the folder is a link inside the store or belongs to an untrusted user.
+        """
         path = self.path
         with storage(f"make the folder {os.path.join(path, *parts)}"):
             if not os.path.isdir(path):
@@ -90,7 +93,7 @@ class Folder:
         return path
 
     def inside(self, *parts: str) -> str:
-        """The path of a folder of the store, there or not. A link on the way is refused."""
+        """The path of a folder of the store, which need not exist; `StoreError` if a part of it is a link."""
         path = self.path
         for part in parts:
             path = os.path.join(path, part)
@@ -99,7 +102,7 @@ class Folder:
         return path
 
     def open_log(self, name: str, *, write: bool = False) -> int:
-        """A descriptor of a session's file."""
+        """Open a session's log and return the descriptor; `NotFound` if there is none."""
         path = self.log_path(name)
         mode = os.O_RDWR | os.O_APPEND if write else os.O_RDONLY
         try:
@@ -116,17 +119,17 @@ class Folder:
         return descriptor
 
     def log_path(self, name: str) -> str:
-        """Where a session's file is."""
+        """The path of a session's log."""
         return os.path.join(self.path, checked_name(name) + LOG_SUFFIX)
 
     def log_names(self, prefix: str = "") -> Iterator[os.DirEntry[str]]:
-        """The session files of the folder whose names begin so. Links and names outside the grammar are left out."""
+        """The logs in the folder whose names begin with `prefix`, without links and names outside the grammar."""
         with storage(f"list {self.path}"):
             try:
                 entries = os.scandir(self.path)
             except FileNotFoundError:
                 return
-        # A hundred thousand names pass here, and most are ASCII.
+        # The fast check comes first: there may be a hundred thousand names, and most are ASCII.
         fits, suffix = names.ASCII_NAME.fullmatch, len(LOG_SUFFIX)
         with entries:
             for entry in entries:
@@ -138,7 +141,10 @@ class Folder:
                     yield entry
 
     def _make_ours(self, path: str, *, follow: bool) -> None:
-        """One folder, made if it is not there. What is created in it is durable only if its own name is."""
+        """Create one folder if it is missing, and check its owner.
+
+        The name of a new folder is synced, because files in it are durable only if that name is.
+        """
         if not os.path.lexists(path):
             with contextlib.suppress(FileExistsError):
                 _make_private_folder(path)
@@ -152,9 +158,9 @@ class Folder:
     # ── owners and modes ─────────────────────────────────────────────────────────────────────────
 
     def exposures(self, paths: Iterable[str] = (), log: str | None = None) -> Iterator[Exposure]:
-        """What is exposed of the folders above the store, the store, a log by its name, and paths inside the store.
+        """The exposures of the folders above the store, the store, paths inside it, and a log by its name.
 
-        The log is judged by what is opened. Links inside the store are left out because they are never followed.
+        The log is checked by its open descriptor. Links inside the store are skipped because they are never followed.
         """
         for above in folders_above(self.path):
             yield from self._judged(above, self.custody.exposure_above, follow=True)
@@ -188,7 +194,7 @@ class Folder:
     # ── small files beside the logs ──────────────────────────────────────────────────────────────
 
     def read_small(self, *parts: str) -> bytes | None:
-        """The content of a small file, or None."""
+        """The content of a small file; None if it does not exist."""
         path = os.path.join(self.inside(*parts[:-1]), parts[-1])
         with storage(f"read {path}"):
             try:
@@ -201,7 +207,7 @@ class Folder:
                 os.close(descriptor)
 
     def replace_small(self, content: bytes, *parts: str) -> None:
-        """Replaces a small file as a whole, so that no reader sees half of it."""
+        """Replace a small file atomically."""
         folder = self.make(*parts[:-1])
         path = os.path.join(folder, parts[-1])
         fresh = f"{path}.{os.getpid()}.new"
@@ -216,9 +222,9 @@ class Folder:
     # ── the append lock ──────────────────────────────────────────────────────────────────────────
 
     def open_lock(self, name: str, *, make: bool) -> int | None:
-        """A descriptor of the file that a session's append lock is taken on. It is never unlinked.
+        """Open the lock file of a session's append lock and return the descriptor. The file is never unlinked.
 
-        A reader makes none, and does without where there is none that it may open.
+        With `make` it is created if missing. Without `make`, for readers, the result is None if it cannot be opened.
         """
         lock = checked_name(name) + ".lock"
         if make:
@@ -233,11 +239,11 @@ class Folder:
         lock_file(descriptor, how, lock, self.lock_wait)
 
     def settled_size(self, name: str, descriptor: int) -> int:
-        """The size of a log that no append is in the middle of.
+        """The size of a log, with the line of an append in progress either complete or not begun, if possible.
 
-        A reader never waits for the append lock. Where the last byte is not LF, an append may be under way: the reader
-        tests whether the lock is free, and looks again for a short time while it is not. A writer that was stopped
-        in the middle of a line is not waited for any longer: its line is then read as the torn line that it is.
+        A reader never waits for the append lock. If the last byte is not LF, an append may be in progress: while the
+        lock is taken, the size is read again for up to `_SETTLING_S`. After that, or if the lock is free, the size
+        includes the torn line.
         """
         size = _whole_lines(descriptor)
         if size is not None:
@@ -252,13 +258,13 @@ class Folder:
 
 
 def _whole_lines(descriptor: int) -> int | None:
-    """The size of a log that ends with a whole line; None for one that does not."""
+    """The size of a log that is empty or ends with LF; None for any other."""
     size = os.fstat(descriptor).st_size
     return size if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n" else None
 
 
 def _settled(descriptor: int, lock: int) -> int:
-    """The size of a log once its last line is whole, or no append is under way, or the time is up."""
+    """The size of a log once its last line is complete, or no append is in progress, or the time is up."""
     until = time.monotonic() + _SETTLING_S
     while True:
         is_free = _is_free(lock)
@@ -271,7 +277,7 @@ def _settled(descriptor: int, lock: int) -> int:
 
 
 def _is_free(lock: int) -> bool:
-    """Whether no append is under way: the lock is taken and let go at once, and never waited for."""
+    """Whether no append is in progress: take the lock without waiting and release it at once."""
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -281,7 +287,7 @@ def _is_free(lock: int) -> bool:
 
 
 def make_private_folders(path: str) -> None:
-    """Makes a folder and those above it that are missing, each with mode 0700 whatever the umask."""
+    """Create a folder and its missing parents, each with mode 0700 whatever the umask."""
     if os.path.isdir(path):
         return
     if os.path.dirname(path) != path:
@@ -291,15 +297,15 @@ def make_private_folders(path: str) -> None:
 
 
 def _make_private_folder(path: str) -> None:
-    """Makes a folder with mode 0700; `FileExistsError` if something has that name."""
+    """Create a folder with mode 0700; `FileExistsError` if the name is taken."""
     os.mkdir(path, 0o700)
     if stat.S_IMODE(os.lstat(path).st_mode) & stat.S_IRWXU != stat.S_IRWXU:
-        # The umask took rights from the owner.
+        # The umask removed permissions of the owner.
         os.chmod(path, 0o700)
 
 
 def _sync_or_undo(path: str) -> None:
-    """Makes a fresh folder's name durable; if that fails, the next try must find it missing and sync it again."""
+    """Make a new folder's name durable; if that fails, remove the folder, so that the next try syncs it again."""
     try:
         sync_folder(os.path.dirname(path))
     except OSError:
@@ -308,19 +314,19 @@ def _sync_or_undo(path: str) -> None:
 
 
 def no_follow(path: str, flags: int) -> int:
-    """Opens what is at a path, and nothing that it points to; never waits for the other end of a pipe."""
+    """Open a path without following a symbolic link, and without blocking on a named pipe."""
     return os.open(path, flags | _NO_FOLLOW)
 
 
 def checked_name(name: str) -> str:
-    """`name` itself if it may be a file name here, or `BadId`."""
+    """`name` itself if it is valid as a file name of the store; else `BadId`."""
     if ".." in name:
         raise BadId(f"not a session name: {name[:60]!r}", hint="two dots may not follow each other in a file name")
     return encodable(names.checked_name(name))
 
 
 def encodable(name: str) -> str:
-    """`name` itself if the locale of this process can write it as a file name, or `StoreError`."""
+    """`name` itself if the locale of this process can encode it as a file name; else `StoreError`."""
     if not name.isascii():
         try:
             os.fsencode(name)
@@ -331,14 +337,14 @@ def encodable(name: str) -> str:
 
 
 def write_all(descriptor: int, content: bytes) -> None:
-    """One write; more only if the system took less than all of it."""
+    """Write all bytes, in one system call unless the kernel accepts only a part."""
     done = os.write(descriptor, content)
     while done < len(content):
         done += os.write(descriptor, memoryview(content)[done:])
 
 
 def sync_folder(path: str) -> None:
-    """Makes the names in a folder durable."""
+    """Make the names in a folder durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -362,7 +368,7 @@ def lines_backwards(descriptor: int, end: int) -> Iterator[Line]:
 
 
 def _blocks_backwards(descriptor: int, end: int) -> Iterator[bytes]:
-    """The bytes of a file from `end` to its start, in blocks that grow: mostly the end is all that is wanted."""
+    """The bytes of a file from `end` to its start, in growing blocks: most readers need only the end."""
     size = _TAIL_BLOCK_BYTES
     while end > 0:
         size = min(size, end)

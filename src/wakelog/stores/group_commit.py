@@ -1,8 +1,10 @@
-"""Group commit: appends of many tasks share the cost of being made durable.
+"""Group commit: batch concurrent appends of many tasks, so that they share the cost of syncing.
 
-While one group is being committed in a thread, whoever comes meanwhile gathers for the next: no timer, no tuning, and
-a task that is alone waits for nobody. Rule 1: what is handed in for one session is appended in that order. Rule 2: an
-answer, or an error, goes to the one who asked. Rule 3: only so many wait; more are made to wait before they are let in.
+While a thread commits one group, new appends collect for the next one. There is no timer, and a single task does not
+wait for others.
+Rule 1: appends to one session keep the order in which they were submitted.
+Rule 2: each task gets the result or error of its own append.
+Rule 3: at most `waiting_max` appends are queued; further tasks wait in `append` until there is space.
 
     async with GroupCommit(store) as group:
         sealed = await group.append(session, body, after=seq)
@@ -21,12 +23,12 @@ WAITING_MAX = 1_024
 GROUP_MAX = 256
 _Waiting: TypeAlias = tuple[Append, asyncio.Future[Sealed]]
 _Answered: TypeAlias = tuple[_Waiting, Sealed | BaseException]
-# None: there are no more.
+# None ends the thread.
 _Groups: TypeAlias = SimpleQueue[list[_Waiting] | None]
 
 
 class GroupCommit:
-    """One store's appends, for the tasks of one event loop. Use it with `async with`."""
+    """Groups the appends to one store by the tasks of one event loop. Use it with `async with`."""
 
     def __init__(self, store: Store, *, waiting_max: int = WAITING_MAX, group_max: int = GROUP_MAX) -> None:
         self._store = store
@@ -40,7 +42,7 @@ class GroupCommit:
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
         self._groups = SimpleQueue()
-        # Where the block is never left, because the process ends, nobody waits for the thread either.
+        # A daemon thread: if the process ends inside the block, its exit does not wait for the thread.
         self._thread = threading.Thread(target=self._work, args=(self._groups,), name="wakelog-commit", daemon=True)
         self._thread.start()
         return self
@@ -48,7 +50,7 @@ class GroupCommit:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Lets everything that was handed in come to its end first, also where whoever leaves cannot wait for it."""
+        """Wait for all submitted appends, then end the thread. If this wait is cancelled, they are still committed."""
         try:
             await self._is_idle.wait()
         finally:
@@ -67,7 +69,7 @@ class GroupCommit:
         fence: int | None = None,
         durable: bool = True,
     ) -> Sealed:
-        """What `Store.append` does. A task that is cancelled while it waits may or may not have appended."""
+        """See `Store.append`. If the task is cancelled while it waits, the entry may or may not be appended."""
         await self._room.acquire()
         if self._groups is None:
             self._room.release()
@@ -80,7 +82,7 @@ class GroupCommit:
         return await answer
 
     def _commit(self, groups: _Groups) -> None:
-        """Hands the next group to the thread, if anybody waits."""
+        """Hand the next group to the thread; without queued appends, become idle."""
         group = self._gathered()
         if group:
             groups.put(group)
@@ -90,7 +92,7 @@ class GroupCommit:
             groups.put(None)
 
     def _gathered(self) -> list[_Waiting]:
-        """The next group: all who wait, unless they are too many."""
+        """The next group: up to `group_max` queued appends, without those whose task was cancelled."""
         group: list[_Waiting] = []
         while self._waiting and not group:
             taken, self._waiting = self._waiting[: self._group_max], self._waiting[self._group_max :]
@@ -100,19 +102,19 @@ class GroupCommit:
         return group
 
     def _work(self, groups: _Groups) -> None:
-        """The thread: one group after the other."""
+        """Commit one group after the other. Runs in the thread."""
         while (group := groups.get()) is not None:
             answered = self._answered(group)
             try:
                 self._loop.call_soon_threadsafe(self._tell, groups, answered)
             except RuntimeError:
-                # The loop is closed: nobody is left who waits.
+                # The event loop is closed, so no task waits for an answer.
                 return
 
     def _answered(self, group: list[_Waiting]) -> list[_Answered]:
         try:
             return list(zip(group, self._store.append_all([append for append, _ in group]), strict=True))
-        except BaseException as error:  # noqa: BLE001 - whatever went wrong, all who wait must hear of it
+        except BaseException as error:  # noqa: BLE001 - every waiting task must get the error
             return [(one, error) for one in group]
 
     def _tell(self, groups: _Groups, answered: list[_Answered]) -> None:
@@ -123,5 +125,5 @@ class GroupCommit:
                 waiting.set_exception(answer)
             else:
                 waiting.set_result(answer)
-        # Who has just been told may have more to say: it goes into the same group as those who came meanwhile.
+        # Deferred, so that tasks that resume now can add their next append to the same group.
         self._loop.call_soon(self._commit, groups)

@@ -1,7 +1,7 @@
-"""Who holds a lease, so that one whose holder is dead is known to be void: waking after a crash never waits.
+"""Process identity of a lease holder: tells whether the holder is dead, so that waking after a crash does not wait.
 
-A process is named by the boot it lives in, the namespace its number counts in, its number and its birth. Only who
-shares boot and namespace can tell that it is gone; everybody else waits for the expiry.
+A process is identified by boot id, pid namespace, pid and start time. Only a process of the same boot and pid namespace
+can tell that a holder is dead; others wait until the lease expires.
 """
 
 import functools
@@ -12,7 +12,7 @@ import msgspec
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """The process behind a lease."""
+    """The process that holds a lease."""
 
     boot: str
     pids: str
@@ -21,24 +21,24 @@ class Holder(msgspec.Struct, frozen=True):
 
     @property
     def is_gone(self) -> bool:
-        """Whether this process is known to be dead; never said of one that we could not see."""
+        """Whether this process is known to be dead; False if it is of another boot or pid namespace."""
         return (self.boot, self.pids) == (boot_id(), pid_namespace()) and process_born(self.pid) != self.born
 
 
 def this_process() -> Holder:
-    """The process that asks."""
+    """The identity of the current process."""
     pid = os.getpid()
     return Holder(boot_id(), pid_namespace(), pid, process_born(pid))
 
 
 def seconds_since_boot() -> float:
-    """Seconds since boot, time asleep included where the system counts it."""
+    """Seconds since boot, including suspended time where the system has `CLOCK_BOOTTIME`."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @functools.cache
 def boot_id() -> str:
-    """A word that changes with every boot; empty where the system has none."""
+    """An id that changes with every boot; empty where the system has none."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
@@ -47,7 +47,7 @@ def boot_id() -> str:
 
 
 def pid_namespace() -> str:
-    """Where process numbers count: containers of one machine share its boot, but not these."""
+    """The pid namespace: containers of one machine share its boot id, but not this; empty where it is unknown."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -55,10 +55,10 @@ def pid_namespace() -> str:
 
 
 def process_born(pid: int) -> str:
-    """When a process began, so that a reused pid is not taken for its predecessor; empty if it is gone."""
+    """The start time of a process, which distinguishes it from a later one with the same pid; empty if it is dead."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # The second field is the program's name in brackets and may hold anything, spaces too.
+            # The second field is the program's name in brackets, which may contain spaces and brackets.
             fields = file.read().rpartition(b")")[2].split()
             return "" if fields[0] in (b"Z", b"X") else fields[19].decode()
     except (FileNotFoundError, ProcessLookupError):

@@ -23,7 +23,7 @@ _WAL_WRITE_BYTE = 120
 
 
 class LockHolder(NamedTuple):
-    """A process that holds a lock: its pid, the name of its program and its state in words."""
+    """A process that holds a lock: its pid, program name and state in words."""
 
     pid: int
     command: str
@@ -42,7 +42,7 @@ class LockHolder(NamedTuple):
 
     @property
     def hint(self) -> str:
-        """What a user can do about it."""
+        """What a user can do to free the lock."""
         if self.pid == os.getpid():
             return "try again in a moment"
         if self.is_stopped:
@@ -74,7 +74,7 @@ def flock_holder(descriptor: int) -> LockHolder | None:
 
 
 def sqlite_holder(path: str) -> LockHolder | None:
-    """The process that holds the write lock of a SQLite database, or else any exclusive lock on its files."""
+    """The process that holds the write lock of a SQLite database; else one that holds any exclusive lock on it."""
     locks: list[HeldLock] = []
     for place in (f"{path}-shm", path):
         try:
@@ -95,7 +95,7 @@ def _on_file(found: os.stat_result, kind: str) -> list[HeldLock]:
     locks = [lock for lock in _held() if lock.kind == kind and lock.inode == found.st_ino]
     device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}"
     exact = [lock for lock in locks if lock.device == device]
-    # Some file systems (btrfs, overlayfs) tell `stat` another device number than they tell the lock table.
+    # Some file systems (btrfs, overlayfs) report different device numbers in `stat` and in the lock table.
     return exact or [lock for lock in locks if _has_open(lock.pid, found)]
 
 
@@ -112,7 +112,7 @@ def _held() -> Iterator[HeldLock]:
 
 
 def parsed(line: str) -> HeldLock | None:
-    """A line of `/proc/locks`; None for a process that only waits (`->`), and for what cannot be understood.
+    """A parsed line of `/proc/locks`; None for a waiting process (`->`) and for lines that cannot be parsed.
 
     `1: FLOCK  ADVISORY  WRITE 4242 fd:01:131074 0 EOF`
     """
@@ -129,7 +129,7 @@ def parsed(line: str) -> HeldLock | None:
 
 
 def _has_open(pid: int, wanted: os.stat_result) -> bool:
-    """Whether a process has a file open, as far as this user may look."""
+    """Whether a process has a file open; False where this user may not read its descriptors."""
     folder = f"/proc/{pid}/fd"
     try:
         for name in os.listdir(folder):
@@ -142,12 +142,12 @@ def _has_open(pid: int, wanted: os.stat_result) -> bool:
 
 
 def _described(pid: int) -> LockHolder | None:
-    """A process by its pid. The lock table shows -1 or 0 where a pid is not known here."""
+    """The lock holder of a pid; None for -1 and 0, which the lock table shows for unknown processes."""
     if pid <= 0:
         return None
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # `4242 (name) T …`: the name may hold anything, brackets and spaces too.
+            # `4242 (name) T …`: the name may contain brackets and spaces.
             before, _, behind = file.read().rpartition(b")")
     except OSError:
         return LockHolder(pid, "", "ended")

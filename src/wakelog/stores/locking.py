@@ -3,11 +3,11 @@
 Rule 1: a free lock costs one system call. Everything else here runs only while another process holds the lock.
 Rule 2: a wait ends after `LockWait.timeout_s` in total, whatever the lock holder does: a holder that was stopped with
 SIGSTOP keeps its locks. Under a lease it ends when that lease must be given up, if that is sooner.
-Rule 3: after two milliseconds of polling, waiters stand in the kernel's queue. `flock` has no timeout, so a thread
+Rule 3: after two milliseconds of polling, waiters join the kernel's queue. `flock` has no timeout, so a thread
 makes the blocking call and the caller waits for the thread. Polling alone was measured: 8 writers of one session took
-2 to 4 times as long, and single appends waited for seconds, because the process that has just let the lock go takes it
-again before the others look.
-Rule 4: stores print nothing. `LockWait.on_wait` is called once for each long wait, so that a front end can tell
+2 to 4 times as long, and single appends waited for seconds, because the process that has just released the lock takes
+it again before the others poll.
+Rule 4: stores print nothing. `LockWait.on_wait` is called once for each long wait, so that a front end can show
 the user which process the command waits for.
 """
 
@@ -31,19 +31,19 @@ NOTICE_AFTER_S = 1.5
 _FIRST_PAUSE_S = 0.000_2
 _LONGEST_PAUSE_S = 0.01
 _PAUSE_GROWTH = 1.5
-# Most locks are held for less than a millisecond or two: they are polled for that long before a thread is started.
+# Most locks are held for less than a millisecond or two, so they are polled for that long before a thread is started.
 _QUICK_TRIES = 20
 _QUICK_PAUSE_S = 0.000_1
-# How often the holder of a lock is looked at that can be done without.
+# Interval at which `QueueWait` checks whether the lock holder is stopped.
 _LOOK_S = 1.0
 
 
 class Holder(Protocol):
-    """What holds a lock: a process of this machine, or a backend of a server. `str` of it names and describes it."""
+    """A lock holder: a process of this machine or a backend of a server. `str(holder)` names and describes it."""
 
     @property
     def pid(self) -> int:
-        """Its process number."""
+        """Its process id."""
 
     @property
     def is_stopped(self) -> bool:
@@ -51,14 +51,14 @@ class Holder(Protocol):
 
     @property
     def hint(self) -> str:
-        """What a user can do about it."""
+        """What a user can do to free the lock."""
 
 
 class Waiting(NamedTuple):
-    """A wait for a lock that lasts longer than usual. `holder` is None where it cannot be found out."""
+    """Notice of a long wait for a lock. `holder` is None where it cannot be determined."""
 
     lock: str
-    """The lock in words: `the append lock of crab_user_1`."""
+    """The description of the lock: `the append lock of crab_user_1`."""
     holder: Holder | None
     waited_s: float
 
@@ -68,7 +68,7 @@ class Waiting(NamedTuple):
 
 
 class LockWait(NamedTuple):
-    """How long a store waits for a lock, and the callback that is told about a long wait."""
+    """How long a store waits for a lock, and the callback for long waits."""
 
     timeout_s: float = DEFAULT_TIMEOUT_S
     on_wait: Callable[[Waiting], None] | None = None
@@ -79,7 +79,7 @@ AT_ONCE = LockWait(timeout_s=0.0)
 
 
 class Wait:
-    """One wait for a lock, begun when the first try found it taken. `find_holder` looks for the lock's holder."""
+    """One wait for a lock, started after the first try failed. `find_holder` returns the lock's holder, if known."""
 
     def __init__(self, policy: LockWait, lock: str, find_holder: Callable[[], Holder | None]) -> None:
         self._policy = policy
@@ -91,7 +91,7 @@ class Wait:
         self._is_told = policy.on_wait is None
 
     def pause(self, seconds: float | None = None) -> None:
-        """Sleep before the next try, longer each time unless told how long; `StoreBusy` when the time is up."""
+        """Sleep before the next try: `seconds`, or longer each time; `StoreBusy` when the time is up."""
         left_s = self.left_s()
         if seconds is None:
             # Waiters that sleep equally long would all try at the same moment.
@@ -100,12 +100,12 @@ class Wait:
         time.sleep(min(left_s, seconds))
 
     def acquire(self, lock: "threading.Lock | threading.RLock") -> None:
-        """Wait for a lock among threads of this process; `StoreBusy` when the time is up."""
+        """Wait for a thread lock of this process; `StoreBusy` when the time is up."""
         while not lock.acquire(timeout=min(self.left_s(), NOTICE_AFTER_S)):
             pass
 
     def left_s(self) -> float:
-        """Seconds until the limit. Gives the notice when it is due; raises `StoreBusy` at the limit."""
+        """Seconds until the limit. Calls `on_wait` once when it is due; raises `StoreBusy` at the limit."""
         waited_s = time.monotonic() - self._begun
         if waited_s >= self._limit_s:
             raise busy(self._lock, self._find_holder(), waited_s)
@@ -117,14 +117,14 @@ class Wait:
 
 
 class QueueWait(Wait):
-    """A part of a longer wait, for a lock that can be done without: it is not worth waiting for a stopped process."""
+    """Part of a longer wait, for an optional lock: it also ends when the lock holder is a stopped process."""
 
     def __init__(self, whole: Wait, limit_s: float, find_holder: Callable[[], Holder | None]) -> None:
         super().__init__(LockWait(limit_s), "the queue", find_holder)
         self._whole = whole
 
     def left_s(self) -> float:
-        """See `Wait`. The holder is looked at once a second."""
+        """See `Wait`. The holder is checked once a second."""
         left_s = min(self._whole.left_s(), super().left_s())
         if time.monotonic() - self._begun >= _LOOK_S:
             holder = self._find_holder()
@@ -134,13 +134,13 @@ class QueueWait(Wait):
 
 
 def _left_of_leases_s() -> float:
-    """How long a call on this thread may wait, because of the leases that are held here."""
+    """Seconds until the earliest stop time of the leases held on this thread; infinite without a lease."""
     stop_at = earliest_stop()
     return math.inf if stop_at is None else max(0.0, stop_at - seconds_since_boot())
 
 
 def busy(lock: str, holder: Holder | None, waited_s: float) -> StoreBusy:
-    """The error for a lock that was not free in time: names its holder where that is known."""
+    """The error for a lock that was not free in time; it names the holder where that is known."""
     by = str(holder) if holder else "another process"
     hint = holder.hint if holder else "find the process that holds it, let it finish or end it, and try again"
     pid = holder.pid if holder else None
@@ -186,7 +186,7 @@ def _poll(descriptor: int, how: int, wait: Wait) -> None:
 
 
 def _block(descriptor: int, how: int, wait: Wait, place: tuple[int, int]) -> None:
-    """Stand in the kernel's queue for a lock until the time is up."""
+    """Wait in the kernel's queue for a lock until the time is up."""
     call = _BlockingCall(descriptor, how)
     try:
         wait.acquire(call.is_done)
@@ -202,14 +202,14 @@ def _place(descriptor: int) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-# Files on which a thread still waits for a lock that its caller has given up. A second wait for the same lock polls,
+# Files on which a thread still waits for a lock that its caller has abandoned. A second wait for the same lock polls,
 # so that one stopped process never costs more than one thread for each of its locks.
 _abandoned: set[tuple[int, int]] = set()
 
 
 class _BlockingCall:
     """A blocking `flock` call in a daemon thread. The thread uses a copy of the descriptor, so the caller may close its
-    own at any time; a lock that is granted after the caller gave up is let go at once.
+    own at any time; a lock that is granted after the caller gave up is released at once.
     """
 
     def __init__(self, descriptor: int, how: int) -> None:
@@ -237,7 +237,7 @@ class _BlockingCall:
         self.is_done.release()
 
     def abandon(self, place: tuple[int, int]) -> None:
-        """Give the call up. A lock that was granted meanwhile ends with the caller's descriptor."""
+        """Abandon the call. A lock that was granted meanwhile is released when the caller closes its descriptor."""
         with self._ending:
             if not self._has_ended:
                 self._place = place

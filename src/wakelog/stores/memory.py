@@ -1,6 +1,6 @@
-"""The reference store: sessions in memory, as the bytes a file would hold. The others are judged against it.
+"""Memory store: keeps each session in memory, as the bytes of its log. It is the reference for the other stores.
 
-Nothing here outlives the process, so nothing is synced; everything else a store promises, it keeps.
+It implements all of `ports.Store` except durability: nothing outlives the process.
 """
 
 import threading
@@ -29,7 +29,7 @@ class _Log(msgspec.Struct):
 
 
 class MemoryStore:
-    """A store that forgets. `now` is the clock leases expire by."""
+    """Sessions in memory. `now` is the clock of leases and blob ages, in seconds."""
 
     def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -56,7 +56,7 @@ class MemoryStore:
             yield FirstLine(name, bytes(self._logs[name].data.partition(b"\n")[0]))
 
     def _numbers(self, stem: str) -> Iterator[tuple[int, str]]:
-        """The number and the name of every session that is named `stem` and a number."""
+        """The number and name of every session whose name is `stem` and a number."""
         for name in list(self._logs):
             found, number = parted(name)
             if found == stem and number is not None:
@@ -84,12 +84,12 @@ class MemoryStore:
         return f"{stem}{self._last(stem) + 1}" if name in self._logs else name
 
     def replace(self, session: str, name: str, raw: bytes = b"") -> None:
-        """Puts bytes in the place of a session's log, whatever stood there."""
+        """Replace the log of a name with these bytes, or create it. For replay and tests."""
         with self._changed:
             self._logs[name] = _Log(checked_id(session), bytearray(raw), End())
 
     def plant(self, session: str, raw: bytes) -> None:
-        """Adds raw bytes to a log, as a stranger would."""
+        """Add raw bytes to a log without sealing them, as another program would. For replay and tests."""
         with self._changed:
             self._log(session).data += raw
             self._changed.notify_all()
@@ -102,7 +102,7 @@ class MemoryStore:
         after: int,
         behind: int = 0,
         fence: int | None = None,
-        durable: bool = True,  # noqa: ARG002 - memory has nothing to sync
+        durable: bool = True,  # noqa: ARG002 - nothing is synced in memory
     ) -> Sealed:
         """See `ports.Store`."""
         with self._changed:
@@ -172,7 +172,7 @@ class MemoryStore:
         raise NotFound(f"no session {session}")
 
     def entitle(self, session: str, title: str) -> None:
-        """See `ports.Store`; nobody browses memory."""
+        """See `ports.Store`. Does nothing: memory cannot be browsed."""
 
     # ── leases ───────────────────────────────────────────────────────────────────────────────────
 
@@ -190,7 +190,7 @@ class MemoryStore:
             return log.lease
 
     def _took(self, log: _Log, body: bytes, after: int, holder: str) -> bool:
-        """Whether an earlier try of the same call took the lease that stands."""
+        """Whether an earlier try of the same call took the lease in force."""
         entry = already_there(body, self._lines(log, after), after=after)
         return entry is not None and log.lease is not None and (entry[0], holder) == (log.lease.fence, log.lease.holder)
 
@@ -218,7 +218,7 @@ class MemoryStore:
         if fence is not None and (log.lease is None or log.lease.fence != fence):
             raise LeaseLost("another worker has taken this session over")
 
-    # ── live ─────────────────────────────────────────────────────────────────────────────────────
+    # ── following and journals ───────────────────────────────────────────────────────────────────
 
     def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> News:
         """See `ports.Store`."""
@@ -256,7 +256,7 @@ class MemoryStore:
             self._log(session).journals.pop(reply_id, None)
 
     def custody(self, session: str | None = None, *, blobs: Iterable[str] = ()) -> tuple[Exposure, ...]:  # noqa: ARG002
-        """See `ports.Store`. Nothing: no other user reaches the memory of this process."""
+        """See `ports.Store`. Always empty: other users cannot write to the memory of this process."""
         if session is not None:
             self.name(session)
         return ()
@@ -267,7 +267,7 @@ class MemoryStore:
         return self._blobs
 
     def close(self) -> None:
-        """See `ports.Store`; memory stays as it is."""
+        """See `ports.Store`. Does nothing."""
 
     def _log(self, session: str) -> _Log:
         return self._logs[self.name(session)]

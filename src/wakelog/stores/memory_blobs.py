@@ -1,6 +1,6 @@
-"""The reference for blobs: a dictionary that keeps every promise of the port but that of outliving the process.
+"""Memory blobs: implement all of `ports.Blobs` in a dictionary, except durability. The reference for other blob stores.
 
-What is kept is checked when it is read here too, so that one suite can judge both kinds.
+Content is checked against its digest on read, as in the other stores, so that one suite can test all of them.
 """
 
 import threading
@@ -20,7 +20,7 @@ class _Kept(msgspec.Struct):
 
 
 class MemoryBlobs:
-    """Blobs by digest. `now` is the clock that ages are counted by."""
+    """Blobs by digest. `now` is the clock of their ages, in seconds."""
 
     def __init__(self, *, now: Callable[[], float]) -> None:
         self._now = now
@@ -63,8 +63,8 @@ class MemoryBlobs:
             del self._kept[digest]
             return True
 
-    def tidy(self, *, older_than_s: float, dry_run: bool = False) -> int:  # noqa: ARG002 - a dictionary has no drafts
-        """See `ports.Blobs`; nothing is ever left behind in memory."""
+    def tidy(self, *, older_than_s: float, dry_run: bool = False) -> int:  # noqa: ARG002 - there are no drafts
+        """See `ports.Blobs`. Always 0: a put leaves nothing behind in memory."""
         return 0
 
     def _age_s(self, kept: _Kept) -> float:

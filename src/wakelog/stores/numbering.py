@@ -1,4 +1,4 @@
-"""The number of the last session of an identity, for stores that are about to create the next one."""
+"""Session numbering: find the last number of an (agent, sender) pair under the naming scheme of earlier versions."""
 
 from collections.abc import Callable, Iterator
 
@@ -12,8 +12,8 @@ NUMBERS_MAX = 1_000_000
 def last_old_number(first_lines: Callable[[str], Iterator[FirstLine]], agent: str, sender: str) -> int:
     """The highest number of this exact pair under the stem of earlier versions, or 0.
 
-    Asked only while the pair has no session under its current stem: numbers go on from here. Other pairs may share
-    the old stem, so that first lines are compared.
+    Called only while the pair has no session under its current stem; new numbers continue from this one. Other pairs
+    may share the old stem, so the session headers are compared.
     """
     old = old_stem(agent, sender)
     if old == name_stem(agent, sender):

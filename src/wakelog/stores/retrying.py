@@ -1,10 +1,11 @@
-"""A store that rides out short outages of another one: calls that end in `Unavailable` are repeated for a limited time.
+"""Retrying store: a wrapper that repeats store calls that fail with `Unavailable`, for a limited time.
 
-Rule 1: this is the only place where calls to a store are repeated. Nothing but `Unavailable` is: not a caller's
-mistake, not a conflict, not damage, not a full disk.
-Rule 2: the limit is a few seconds. While a lease is held on this thread it is the stop time of that lease instead;
-then the call ends in `LeaseLost`, and so does every later one: nothing is written after that.
-Rule 3: only what can be repeated is. An append is resolved by the id of its entry, a piece of a journal by its place.
+Rule 1: this is the only place where calls to a store are repeated. Only `Unavailable` leads to a retry: no usage
+error, conflict, damage or full disk does.
+Rule 2: the limit is a few seconds. A run that holds a lease retries until the stop time of that lease instead; then
+the call ends in `LeaseLost`, and so does every later one: nothing is written after that.
+Rule 3: only idempotent calls are repeated. An append is recognised by the id of its entry, a piece of a journal by
+its position.
 Rule 4: outages are reported, once when they begin and once when they are over.
 Calls block the thread while they wait. A task that can wait without blocking uses `without_retries`.
 """
@@ -23,25 +24,25 @@ from wakelog.stores.holding import seconds_since_boot
 from wakelog.stores.time_limit import earliest_stop
 
 RETRY_S = 5.0
-"""How long a call is repeated while no lease is held."""
+"""How long a call is repeated without a lease, in seconds."""
 _HINT = "wake the session again when the store answers"
 _Result = TypeVar("_Result")
 
 
 class Uptime(Protocol):
-    """The clock that leases and retries are measured with: it only moves forward, and counts time asleep."""
+    """The monotonic clock of leases and retries; it counts time during which the machine is suspended."""
 
     def now(self) -> float:
-        """Seconds since some fixed moment."""
+        """Seconds since a fixed moment."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Blocks the thread."""
+        """Block the thread."""
         ...
 
 
 class SystemUptime:
-    """The clock of this machine since it was booted."""
+    """This machine's time since boot."""
 
     def now(self) -> float:
         """See `Uptime`."""
@@ -56,23 +57,24 @@ SYSTEM_UPTIME = SystemUptime()
 
 
 def without_retries(store: Store) -> Store:
-    """The store itself, without the retries around it."""
+    """The wrapped store of a `RetryingStore`; any other store itself."""
     return store.inner if isinstance(store, RetryingStore) else store
 
 
 def with_retries(
     store: Store, *, uptime: Uptime = SYSTEM_UPTIME, notice: Callable[[str], None] | None = None
 ) -> "RetryingStore":
-    """A store that repeats calls. Given a `notice`, people are told that way; else by a warning of the logger.
+    """A retrying store around a store. Outages are logged as warnings and passed to `notice`.
 
-    Around a store that repeats calls already this is a new one, with a lease of its own and the same notice.
+    A store that is already retrying is not wrapped twice: its inner store gets a new wrapper, with its own lease state
+    and, unless `notice` is given, the same notice.
     """
     told = notice or (store.notice if isinstance(store, RetryingStore) else None)
     return RetryingStore(without_retries(store), uptime, told)
 
 
 def _log_warning(text: str, *, is_told: bool) -> None:
-    # Loading it takes longer than opening a store, and outages are rare.
+    # Importing logging takes longer than opening a store, and outages are rare.
     import logging  # noqa: PLC0415
 
     logger = logging.getLogger("wakelog")
@@ -95,7 +97,7 @@ class RetryingStore:
         self._leave_by: float | None = None
         self._pieces: dict[tuple[str, str], int] = {}
 
-    # ── the lease that calls are made under ──────────────────────────────────────────────────────
+    # ── the lease of the calls ───────────────────────────────────────────────────────────────────
 
     @property
     def lost(self) -> LeaseLost | None:
@@ -103,26 +105,26 @@ class RetryingStore:
         return self._lost
 
     def hold(self, renew: Callable[[], bool]) -> None:
-        """From now on calls are made under a lease. `renew` tries to renew it and says whether that succeeded."""
+        """Make later calls under a lease. `renew` tries to renew it and returns whether that succeeded."""
         self._renew = renew
 
     def leave(self) -> None:
-        """The run is over: what is left to be written is tried for a few seconds, and no longer."""
+        """Limit retries to the next `RETRY_S` seconds. Called when the run is over, before its last writes."""
         self._leave_by = self._uptime.now() + RETRY_S
 
     def lose(self, error: LeaseLost) -> None:
-        """The lease is lost: every later call ends in this error."""
+        """Mark the lease as lost: every later call raises this error. The first error is kept."""
         self._lost = self._lost or error
 
     def check(self) -> None:
-        """Raises `LeaseLost` if the lease of this store is lost."""
+        """Raise `LeaseLost` if the lease of this store is lost."""
         if self._lost is not None:
             raise LeaseLost(self._lost.message, hint=self._lost.hint) from self._lost
 
     # ── repeating ────────────────────────────────────────────────────────────────────────────────
 
     def repeat(self, act: Callable[[], _Result]) -> _Result:
-        """Does something; repeats it while the store is unavailable."""
+        """Call `act` and return its result; repeat it while the store is unavailable."""
         self.check()
         try:
             return act()
@@ -130,7 +132,7 @@ class RetryingStore:
             return self.again(error, act)
 
     def again(self, error: Unavailable, act: Callable[[], _Result]) -> _Result:
-        """Repeats what has failed with an error until it succeeds or the time is up."""
+        """Repeat `act`, which has failed with `error`, until it succeeds or the time is up."""
         tries = 1
         limit = self._limit()
         self.tell(f"{error.message}; trying again for {max(0.0, limit - self._uptime.now()):.0f} s")
@@ -148,7 +150,7 @@ class RetryingStore:
             return result
 
     def _limit(self) -> float:
-        """When to give up. Other leases of this thread count too: their runs cannot go on while this call waits."""
+        """When to give up. Other leases of this thread count too: their runs are blocked while this call waits."""
         now, stop_at = self._uptime.now(), earliest_stop()
         if self._renew is not None and self._leave_by is None and stop_at is not None:
             return stop_at
@@ -156,7 +158,7 @@ class RetryingStore:
         return min(end for end in ends if end is not None)
 
     def _extended(self, error: Unavailable, limit: float) -> float:
-        """A later limit, if the lease can be renewed after all; else raises what the call ends in."""
+        """A later limit, if the lease can be renewed now; else raises the final error of the call."""
         if self._renew is None:
             raise error
         if self._leave_by is None and self._renew():
@@ -168,13 +170,13 @@ class RetryingStore:
         raise lost from error
 
     def tell(self, text: str) -> None:
-        """Reports something about the store to people and to the logger."""
+        """Report an outage, or its end, to the logger and to `notice`."""
         _log_warning(text, is_told=self.notice is not None)
         if self.notice is not None:
             self.notice(text)
 
     def _resumed(self, read: Callable[[], Iterator[Line]], *, backwards: bool) -> Iterator[Line]:
-        """Lines of a log. After an outage the log is read again, and lines that were given already are left out."""
+        """The lines of a log. After an outage the log is read again and lines already yielded are skipped."""
         lines = self.repeat(read)
         last = -1
         while True:
@@ -210,12 +212,12 @@ class RetryingStore:
         )
 
     def append_all(self, appends: Sequence[Append]) -> list[Sealed | WakelogError]:
-        """See `ports.Store`; not repeated: each append has an answer of its own."""
+        """See `ports.Store`; not repeated: each append has its own result."""
         self.check()
         return self.inner.append_all(appends)
 
     def adopt(self, session: str, name: str, raw: bytes, *, size: int = 0) -> str:
-        """See `ports.Store`; not repeated: bytes have no id by which they are found again."""
+        """See `ports.Store`; not repeated: raw bytes have no id that shows whether they were added."""
         self.check()
         return self.inner.adopt(session, name, raw, size=size)
 
@@ -238,7 +240,7 @@ class RetryingStore:
         self.repeat(lambda: self.inner.release(lease))
 
     def journal(self, session: str, reply_id: str, piece: bytes, *, fence: int | None = None) -> None:
-        """See `ports.Store`. A piece whose outcome is unknown is looked for before it is sent again."""
+        """See `ports.Store`. After an unknown outcome the journal is read, and the piece is added only if missing."""
         place = (session, reply_id)
         before = self._pieces.get(place, 0)
         self.check()
@@ -263,7 +265,7 @@ class RetryingStore:
     # ── reads ────────────────────────────────────────────────────────────────────────────────────
 
     def first_lines(self, stem: str) -> Iterator[FirstLine]:
-        """See `ports.Store`; not repeated: sessions are made and named meanwhile."""
+        """See `ports.Store`; not repeated: sessions and their numbers may be created meanwhile."""
         return self.inner.first_lines(stem)
 
     def load(self, session: str, *, after: int = -1) -> Iterator[Line]:
@@ -275,7 +277,7 @@ class RetryingStore:
         return self._resumed(lambda: self.inner.tail(session), backwards=True)
 
     def sessions(self) -> Iterator[Stat]:
-        """See `ports.Store`; not repeated: sessions are made meanwhile."""
+        """See `ports.Store`; not repeated: sessions may be created meanwhile."""
         return self.inner.sessions()
 
     def name(self, session: str) -> str:
@@ -310,7 +312,7 @@ class RetryingStore:
 
 
 class _RetryingPieces:
-    """The pieces of a journal. After an outage the journal is read again, and pieces that were given are left out."""
+    """The pieces of a journal. After an outage the journal is read again and pieces already yielded are skipped."""
 
     def __init__(self, store: RetryingStore, session: str, reply_id: str, pieces: Iterable[bytes]) -> None:
         self._store = store
@@ -319,7 +321,7 @@ class _RetryingPieces:
         self._pieces = pieces
 
     def __iter__(self) -> Iterator[bytes]:
-        """Reads the journal."""
+        """Read the journal."""
         given, pieces = 0, self._pieces
         while True:
             try:
@@ -355,11 +357,11 @@ class _RetryingBlobs:
         self._repeat(lambda: self._store.blobs.check(ref))
 
     def stored(self) -> Iterator[StoredBlob]:
-        """See `ports.Blobs`; not repeated: blobs come and go meanwhile."""
+        """See `ports.Blobs`; not repeated: blobs may be added or removed meanwhile."""
         return self._store.blobs.stored()
 
     def remove(self, digest: str, *, older_than_s: float) -> bool:
-        """See `ports.Blobs`; not repeated: the second answer would be that there is no such blob."""
+        """See `ports.Blobs`; not repeated: a second try would report that there is no such blob."""
         return self._store.blobs.remove(digest, older_than_s=older_than_s)
 
     def tidy(self, *, older_than_s: float, dry_run: bool = False) -> int:

@@ -1,3 +1,3 @@
-"""What wakelog is tested with, shipped so that yours can be too: a clock that obeys, short words for
-making sessions by hand, and the suite that judges a store. Nothing outside tests may import this room.
+"""Test helpers for wakelog and for code that uses or extends it: a deterministic clock, builders for sessions, and
+conformance suites for stores, catalogs, blobs and channels. Only tests may import this package.
 """

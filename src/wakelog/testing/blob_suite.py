@@ -1,11 +1,11 @@
-"""The suite every keeper of blobs must pass. Its own test file is a class with one fixture, `rig`.
+"""Conformance suite for blob stores. Subclass it in a test class with one fixture, `rig`.
 
     class TestMyBlobs(BlobSuite):
         @pytest.fixture
         def rig(self): ...
 
-Each test names the law or requirement it defends. What a suite of calls cannot see (power loss, killed
-processes, failing disks) is shown by tests of each kind's own.
+Each test names the law or requirement it covers. Power loss, killed processes and failing disks are covered by
+separate tests of each implementation.
 """
 
 import itertools
@@ -38,40 +38,40 @@ NO_DIGESTS = (
 
 
 class BlobRig(Protocol):
-    """Blobs under test and what the suite may do to their surroundings."""
+    """Blobs under test, and what the suite may do to their environment."""
 
     blobs: Blobs
 
     def again(self) -> Blobs:
-        """Another object on the same blobs, as another process would have."""
+        """Return another object on the same blobs, as in another process."""
         ...
 
     def age(self, digest: str, seconds: float) -> None:
-        """Makes a blob as old as if it had been put that much earlier."""
+        """Make a blob as old as if it had been put `seconds` earlier."""
         ...
 
     def replace(self, digest: str, content: bytes) -> None:
-        """Puts other bytes in the place of a blob's, as a failing disk would."""
+        """Overwrite the stored bytes of a blob, as a failing disk would."""
         ...
 
 
 def digests(blobs: Blobs) -> list[str]:
-    """What is stored, each as often as it is."""
+    """Return the stored digests, sorted, with duplicates."""
     return sorted(blob.digest for blob in blobs.stored())
 
 
 def age_of(blobs: Blobs, digest: str) -> float:
-    """How long ago a blob was put, as a listing says."""
+    """Return the age of a blob in seconds, according to the listing."""
     return next(blob.age_s for blob in blobs.stored() if blob.digest == digest)
 
 
 class BlobSuite:
-    """Subclass it and give it a `rig` fixture."""
+    """Subclass it and provide a `rig` fixture."""
 
     # ── bytes in, bytes out ──────────────────────────────────────────────────────────────────────
 
     def test_what_is_put_is_got(self, rig: BlobRig) -> None:
-        """LOG-12: the reference holds digest, size and kind, and whoever has it gets the bytes."""
+        """LOG-12: the reference holds digest, size and media type, and is enough to get the bytes."""
         ref = rig.blobs.put(b"some bytes", "text/plain")
         rig.blobs.check(ref)
         assert ref == BlobRef(digest=digest_of(b"some bytes"), bytes=10, media_type="text/plain")
@@ -79,7 +79,7 @@ class BlobSuite:
         assert rig.blobs.get(BlobRef(digest=ref.digest, bytes=10)) == b"some bytes"
 
     def test_any_bytes(self, rig: BlobRig) -> None:
-        """Law 12, LOG-12: nothing about the content matters, not even whether there is any."""
+        """Law 12, LOG-12: any content is stored and returned, empty content too."""
 
         @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
         @given(st.binary(max_size=200))
@@ -91,7 +91,7 @@ class BlobSuite:
             assert rig.again().get(rig.blobs.put(content)) == content
 
     def test_equal_bytes_are_kept_once(self, rig: BlobRig) -> None:
-        """LOG-12: equal bytes are one blob, whoever puts them and whatever they call them."""
+        """LOG-12: equal bytes are one blob, whichever object puts them and whatever their media type."""
         refs = [blobs.put(b"the same", kind) for blobs in (rig.blobs, rig.again()) for kind in ("text/plain", "")]
         assert digests(rig.blobs) == [refs[0].digest]
         rig.blobs.put(b"another")
@@ -107,7 +107,7 @@ class BlobSuite:
         assert DAY_S <= age_of(rig.blobs, ref.digest) < 1.5 * DAY_S
 
     def test_many_at_once(self, rig: BlobRig) -> None:
-        """LOG-12: writers that put equal and different bytes at the same time all get what they put."""
+        """LOG-12: concurrent writers of equal and different bytes all get back what they put."""
         writers = [rig.blobs, *(rig.again() for _ in range(3))]
 
         def put(number: int) -> tuple[bytes, BlobRef]:
@@ -119,10 +119,10 @@ class BlobSuite:
         assert len(digests(rig.blobs)) == 10
         assert all(rig.blobs.get(ref) == content for content, ref in done)
 
-    # ── what is not there, and what is not right ─────────────────────────────────────────────────
+    # ── missing and damaged blobs ────────────────────────────────────────────────────────────────
 
     def test_nothing_there(self, rig: BlobRig) -> None:
-        """Bad input: a blob that is not there is `NotFound`, and asking makes nothing."""
+        """Bad input: a missing blob is `NotFound`, and looking it up creates nothing."""
         for look in (rig.blobs.get, rig.blobs.check):
             with pytest.raises(NotFound):
                 look(BlobRef(digest=digest_of(b"x"), bytes=1))
@@ -132,7 +132,7 @@ class BlobSuite:
 
     @pytest.mark.parametrize("digest", NO_DIGESTS)
     def test_digests_outside_the_grammar(self, rig: BlobRig, digest: str) -> None:
-        """Law 13: a reference comes out of a log, and may say anything; what could be a path finds nothing."""
+        """Law 13: a reference comes from a log and is hostile; a digest that could be a path finds nothing."""
         rig.blobs.put(b"x")
         for look in (rig.blobs.get, rig.blobs.check):
             with pytest.raises(NotFound):
@@ -141,7 +141,7 @@ class BlobSuite:
         assert len(digests(rig.blobs)) == 1
 
     def test_every_flipped_bit_is_noticed(self, rig: BlobRig) -> None:
-        """Law 9, LOG-12: what is read is checked; other bytes of the same size are never handed out."""
+        """Law 9, LOG-12: content is checked when it is read; changed bytes of the same size are never returned."""
         content = b"sixteen bytes !!"
         ref = rig.blobs.put(content)
         for at, bit in itertools.product(range(len(content)), range(8)):
@@ -157,7 +157,7 @@ class BlobSuite:
 
     @pytest.mark.parametrize("content", [b"", b"whole", b"whole and more"])
     def test_other_sizes_are_noticed(self, rig: BlobRig, content: bytes) -> None:
-        """Law 9, LOG-12: neither a cut blob nor a grown one is handed out."""
+        """Law 9, LOG-12: neither a truncated nor an extended blob is returned."""
         ref = rig.blobs.put(b"whole content")
         rig.replace(ref.digest, content)
         for look in (rig.blobs.get, rig.blobs.check):
@@ -166,7 +166,7 @@ class BlobSuite:
 
     @pytest.mark.parametrize("size", [-1, 0, 12, 14, 10**15])
     def test_a_reference_that_is_wrong_about_the_size(self, rig: BlobRig, size: int) -> None:
-        """Law 13: who trusts the size in a log to decide what to load is not given more, or less."""
+        """Law 13: a reference with a wrong size is refused, so that a caller can rely on the size in a log."""
         ref = rig.blobs.put(b"whole content")
         for look in (rig.blobs.get, rig.blobs.check):
             with pytest.raises(Damaged):
@@ -174,7 +174,7 @@ class BlobSuite:
 
     @pytest.mark.parametrize("damaged", [b"", b"WHOLE content", b"whole content and more"])
     def test_putting_again_repairs(self, rig: BlobRig, damaged: bytes) -> None:
-        """Law 4: a blob that was acknowledged is there, also where a damaged one stood under its name."""
+        """Law 4: an acknowledged blob is stored correctly, also if a damaged one had its digest."""
         ref = rig.blobs.put(b"whole content")
         rig.replace(ref.digest, damaged)
         assert rig.again().put(b"whole content") == ref
@@ -184,7 +184,7 @@ class BlobSuite:
     # ── removing ─────────────────────────────────────────────────────────────────────────────────
 
     def test_only_what_is_old_is_removed(self, rig: BlobRig) -> None:
-        """LOG-12: an age is a limit that is kept, to both sides."""
+        """LOG-12: a blob is removed only if it is older than the given age."""
         young, old = rig.blobs.put(b"young"), rig.blobs.put(b"old")
         rig.age(old.digest, DAY_S + 60)
         assert not rig.blobs.remove(young.digest, older_than_s=DAY_S)
@@ -197,7 +197,7 @@ class BlobSuite:
         assert rig.blobs.remove(young.digest, older_than_s=0)
 
     def test_putting_again_makes_young(self, rig: BlobRig) -> None:
-        """LOG-12: whoever puts what is there already has as much time to name it as if it were new."""
+        """LOG-12: putting an existing blob again resets its age, so that there is time to reference it."""
         ref = rig.blobs.put(b"content")
         rig.age(ref.digest, 3 * DAY_S)
         rig.again().put(b"content")
@@ -206,7 +206,7 @@ class BlobSuite:
         assert rig.blobs.get(ref) == b"content"
 
     def test_reading_does_not_make_young(self, rig: BlobRig) -> None:
-        """Law 9: looking at a blob changes nothing."""
+        """Law 9: reading a blob does not change its age."""
         ref = rig.blobs.put(b"content")
         rig.age(ref.digest, 3 * DAY_S)
         assert rig.blobs.get(ref) == b"content"
@@ -215,7 +215,7 @@ class BlobSuite:
         assert rig.blobs.remove(ref.digest, older_than_s=3 * DAY_S)
 
     def test_what_was_removed_can_be_put_again(self, rig: BlobRig) -> None:
-        """LOG-12: a removed blob is as if it had never been."""
+        """LOG-12: a removed blob can be put again like a new one."""
         ref = rig.blobs.put(b"content")
         assert rig.blobs.remove(ref.digest, older_than_s=0)
         assert rig.again().put(b"content") == ref

@@ -1,7 +1,7 @@
-"""Short words for making sessions by hand, and a clock that does what it is told.
+"""Builders for sessions by hand, and a deterministic clock.
 
-A `Story` writes through a real `Session`, so what it makes is what wakelog makes: stamped, sealed,
-under a parent. With a `FixedClock` the same story gives the same bytes every time.
+A `Story` writes through a real `Session`, so its entries are stamped, sealed and have a parent like any others. With a
+`FixedClock` the same calls give the same bytes every time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,32 +18,32 @@ _START_MS = 1_767_261_600_000
 
 
 class FixedClock:
-    """Time that moves one second at each look, and ids that count."""
+    """A clock that advances one second per call, and sequential ids."""
 
     def __init__(self, *, start_ms: int = _START_MS) -> None:
         self._now_ms = start_ms
         self._drawn = 0
 
     def now_ms(self) -> int:
-        """One second later than the last time."""
+        """Advance by one second and return the time."""
         self._now_ms += 1_000
         return self._now_ms
 
     def new_id(self) -> str:
-        """The next id: one second later, and one more."""
+        """Return the next id; advances the clock by one second."""
         self._drawn += 1
         return new_id(self.now_ms(), self._drawn.to_bytes(RANDOM_BYTES, "big"))
 
 
 class Story:
-    """A session told in short words. Each gives the entry it wrote."""
+    """A session written with short method calls. Each method returns the entry it wrote."""
 
     def __init__(self, store: Store | None = None, *, agent: str = "crab", sender: str = "user") -> None:
         self.store = store or MemoryStore()
         self.session = Session.create(self.store, agent=agent, sender=sender, cwd="/repo", clock=FixedClock())
 
     def user(self, text: str, *, at: str | None = None) -> Entry:
-        """A prompt at the head, or a fork under `at`."""
+        """Append a prompt at the head, or as a fork below `at`."""
         return self.session.append(Message(message=Prompt(content=(Text(text=text),))), at=at, fork=at is not None)
 
     def reply(
@@ -55,14 +55,14 @@ class Story:
         usage: Usage | None = None,
         model: str = "example",
     ) -> Entry:
-        """A reply; `calls` are (id, tool, input)."""
+        """Append a reply; `calls` are (id, tool, input)."""
         said = (Text(text=text),) if text else ()
         asked = tuple(ToolCall(id=call, name=name, input=dict(given)) for call, name, given in calls)
         message = Reply(content=(*said, *asked), model=model, usage=usage)
         return self.session.append(Message(message=message), at=at, fork=at is not None)
 
     def result(self, reply: Entry, call: str, text: str = "ok", *, status: Settlement = "ok") -> Entry:
-        """The result of one call of a reply."""
+        """Append the result of one tool call of a reply."""
         message = ToolResult(
             tool_call_id=call,
             reply_id=reply.id,
@@ -73,9 +73,9 @@ class Story:
         return self.session.append(Message(message=message))
 
     def call(self, reply_id: str, *, at: str | None = None, channels: Sequence[str] = ()) -> Entry:
-        """The annotation that a request for a reply of that id is about to be made."""
+        """Append the annotation that a model call for the reply of that id is about to be made."""
         return self.session.append(Call(call_id=f"call-{reply_id}", reply_id=reply_id, channels=tuple(channels)), at=at)
 
     def started(self, reply: Entry, call: str, *, attempt: int = 1) -> Entry:
-        """The annotation that a tool is about to run."""
+        """Append the annotation that a tool is about to run."""
         return self.session.append(ToolStarted(reply_id=reply.id, tool_call_id=call, attempt=attempt), at=reply.id)

@@ -1,7 +1,6 @@
-"""What a store's test file gives the suite of catalogs, and the stories that the suite lists and searches.
+"""The test environment of the catalog suites, and the sessions that they list and search.
 
-What a catalog says is judged by an index in memory that has never seen the store before: it has no history that
-could be wrong.
+The results of a catalog are compared with those of a new in-memory index, which is built from the logs alone.
 """
 
 import random
@@ -44,25 +43,25 @@ QUERIES = (
 
 
 class CatalogRig(Protocol):
-    """A store under test and the catalog that goes with it."""
+    """A store under test and its catalog."""
 
     store: Store
 
     def again(self) -> Store:
-        """Another store object on the same storage, as another process would have."""
+        """Return another store object on the same storage, as in another process."""
         ...
 
     def catalog(self, store: Store) -> Catalog:
-        """A new catalog of a store object (or of one that stands before it and counts)."""
+        """Return a new catalog of a store object, which may be wrapped in `Counting`."""
         ...
 
     def plant(self, session: str, raw: bytes) -> None:
-        """Adds raw bytes to the end of a log, as a crash or a stranger would."""
+        """Add raw bytes to the end of a log, as a crash or another program would."""
         ...
 
 
 class Counting:
-    """Stands before a store and counts the lines that are read. `meanwhile` happens when a log is begun."""
+    """Wrap a store and count the lines that are read. `meanwhile` is called when reading of a log begins."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -70,7 +69,7 @@ class Counting:
         self.meanwhile: Callable[[str], object] = lambda _: None
 
     def load(self, session: str, *, after: int = -1) -> Iterator[Line]:
-        """The lines, counted."""
+        """Yield the lines and count them."""
         self.meanwhile(session)
         for line in self._store.load(session, after=after):
             self.lines += 1
@@ -81,7 +80,7 @@ class Counting:
 
 
 class Shelf:
-    """A store with its catalog, and short words for filling it. All its stories share one clock."""
+    """A store with its catalog, and methods to fill it. All its sessions share one clock."""
 
     def __init__(self, rig: CatalogRig) -> None:
         self.rig = rig
@@ -91,14 +90,14 @@ class Shelf:
         self.clock = FixedClock()
 
     def begin(self, *, agent: str = "crab", sender: str = "user", cwd: str = "/repo") -> Story:
-        """A story without a word."""
+        """Create a session without messages."""
         story = Story(agent=agent)
         story.store = self.store
         story.session = Session.create(self.store, agent=agent, sender=sender, cwd=cwd, clock=self.clock)
         return story
 
     def talk(self, turns: int, **about: str) -> Story:
-        """A story of some turns with a tool call each."""
+        """Create a session of `turns` turns with one tool call each."""
         story = self.begin(**about)
         for turn in range(turns):
             story.user(f"prompt {turn}: fix the naïve Parser in src/main.py")
@@ -108,32 +107,32 @@ class Shelf:
         return story
 
     def refreshed(self) -> int:
-        """Brings the catalog up to date; gives the number of lines that this read."""
+        """Refresh the catalog; return the number of lines read."""
         before = self.counting.lines
         self.catalog.refresh()
         return self.counting.lines - before
 
     def put_in(self, session: Session) -> str:
-        """Takes in a log from another store, as it is there; gives its name here."""
+        """Copy a log from another store byte for byte; return its name here."""
         raw = b"".join(line.bytes for line in session.store.load(session.name))
         return self.store.adopt(session.id, session.name, raw)
 
     def agrees(self) -> None:
-        """The catalog says what an index says that has never seen this store before."""
+        """Assert that the catalog gives the same results as a newly built index."""
         self.catalog.refresh()
         fresh = self.fresh()
         assert said(self.catalog) == said(fresh)
         fresh.close()
 
     def fresh(self) -> Catalog:
-        """An index in memory that has just met this store."""
+        """Return a newly built in-memory index of this store."""
         made = Index(self.rig.again(), IndexTables(":memory:"))
         made.refresh()
         return made
 
 
 def said(catalog: Catalog) -> dict[str, object]:
-    """All that a catalog can be asked. Ranks are a store's own, and so is the order of hits that are not equal."""
+    """Return the results of all catalog queries. Ranks depend on the store, so hits are sorted without them."""
     rows = list(catalog.rows(archived=None))
     return {
         "rows": rows,
@@ -146,17 +145,17 @@ def said(catalog: Catalog) -> dict[str, object]:
 
 
 def shown(hit: Hit) -> tuple[str, ...]:
-    """A hit without its rank."""
+    """Return a hit without its rank."""
     return (hit.session, hit.name, hit.entry, hit.type, hit.timestamp, hit.excerpt, str(hit.seq))
 
 
 def names(hits: Sequence[Hit]) -> list[str]:
-    """The sessions of hits, in their order."""
+    """Return the session names of hits, in order."""
     return [hit.name for hit in hits]
 
 
 def change(shelf: Shelf, chance: random.Random, stories: list[Story]) -> None:
-    """One thing that may happen to a store."""
+    """Make one random change to the store."""
     story = chance.choice(stories)
     session = Session(shelf.store, story.session.name, clock=shelf.clock)
     nodes = list(session.tree.nodes)
@@ -180,7 +179,7 @@ def change(shelf: Shelf, chance: random.Random, stories: list[Story]) -> None:
     try:
         happenings[chance.choice(list(happenings))]()
     except WakelogError:
-        # Some of it cannot be, as a branch from what is not a node.
+        # Some changes are invalid, such as a fork from an entry that is not a node.
         return
 
 

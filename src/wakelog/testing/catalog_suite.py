@@ -1,11 +1,11 @@
-"""The suite every catalog must pass. A store's own test file is a class with one fixture, `rig` (see `catalog_rig`).
+"""Conformance suite for catalogs. Subclass it in a test class with one fixture, `rig` (see `catalog_rig`).
 
     class TestMyCatalog(CatalogSuite):
         @pytest.fixture
         def rig(self): ...
 
-Each test names the law or requirement it defends. What is derived is judged by what building it anew gives, so a
-catalog can only be wrong by being out of date, and then it says so by reading.
+Each test names the law or requirement it covers. The derived data is compared with a newly built index after each
+refresh.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from wakelog.testing.searching_suite import SearchingSuite
 
 
 class CatalogSuite(ListingSuite, SearchingSuite):
-    """Subclass it and give it a `rig` fixture."""
+    """Subclass it and provide a `rig` fixture."""
 
     @pytest.fixture
     def shelf(self, rig: CatalogRig) -> Iterator[Shelf]:

@@ -1,12 +1,12 @@
-"""The suite every channel must pass. A channel's own test file is a class with one fixture, `stage`.
+"""Conformance suite for channels. Subclass it in a test class with one fixture, `stage`.
 
     class TestMyChannel(ChannelSuite):
         @pytest.fixture
         def stage(self): return MyStage
 
-A stage is made anew for each delivery: a channel, and what its reader has got. How a channel shows
-things is its own affair, so the suite compares what came out of two deliveries that mean the same, and
-never says what it must look like. The loss of a reader is shown by tests of each channel's own.
+A new stage is created for each delivery: a channel and the output its reader has received. The suite does not prescribe
+the format of the output; it compares the outputs of two equivalent deliveries. The loss of a reader is covered by
+separate tests of each channel.
 """
 
 import asyncio
@@ -27,25 +27,25 @@ class Stage(Protocol):
     channel: Channel
 
     def shown(self) -> str:
-        """All that has come out, as the reader has it now."""
+        """Return all output so far, as the reader sees it now."""
         ...
 
 
 NewStage = Callable[[], Stage]
 Play = Callable[[Channel], Coroutine[Any, Any, None]]
-# Text that means something else when it is cut in the wrong place: escapes, CRLF, a picked picture, a long line.
+# Text that changes its meaning if cut in the wrong place: escapes, CRLF, variation selectors, a long line.
 HOSTILE = "one\r\ntwo \x1b[31mred\x1b[0m\r three\t\u2764\ufe0f\ufe0f\u202efour\n\n\x9b5n" + "long " * 20 + "end"
 
 
 def played(new: NewStage, play: Play) -> str:
-    """What a reader gets of a delivery."""
+    """Return the output of a delivery."""
     stage = new()
     asyncio.run(play(stage.channel))
     return stage.shown()
 
 
 def whole(text: str, reply_id: str = "r1") -> Play:
-    """The plain delivery: one reply, in one piece."""
+    """Return the plain delivery: one reply, in one piece."""
 
     async def play(channel: Channel) -> None:
         await channel.begin(reply_id, 1)
@@ -56,10 +56,10 @@ def whole(text: str, reply_id: str = "r1") -> Play:
 
 
 class ChannelSuite:
-    """Subclass it and give it a `stage` fixture: something that makes a new `Stage` when called."""
+    """Subclass it and provide a `stage` fixture: a callable that returns a new `Stage`."""
 
     def test_text_comes_out(self, stage: NewStage) -> None:
-        """RUN-10: what is delivered is shown, and as soon as it comes."""
+        """RUN-10: delivered text is shown immediately."""
         made = stage()
 
         async def play(channel: Channel) -> None:
@@ -74,7 +74,7 @@ class ChannelSuite:
         assert "Hello, world" in made.shown()
 
     def test_a_reply_without_text_shows_nothing(self, stage: NewStage) -> None:
-        """A reply may be nothing but tool calls."""
+        """A reply with tool calls only shows nothing."""
 
         async def play(channel: Channel) -> None:
             await channel.begin("r1", 1)
@@ -84,7 +84,7 @@ class ChannelSuite:
         assert played(stage, play) == ""
 
     def test_cuts_and_repeats_leave_no_trace(self, stage: NewStage) -> None:
-        """DESIGN 5, law 13: however a reply is cut and however often a piece comes, the reader has it once."""
+        """Law 13: however a reply is cut and however often a piece is repeated, the reader gets it once."""
         plain = played(stage, whole(HOSTILE))
         place = st.integers(0, len(HOSTILE))
 
@@ -106,7 +106,7 @@ class ChannelSuite:
         check()
 
     def test_every_cut_in_two(self, stage: NewStage) -> None:
-        """Law 13: no place to cut a text makes it come out differently."""
+        """Law 13: the output does not depend on where the text is cut."""
         plain = played(stage, whole(HOSTILE))
         for cut in range(len(HOSTILE) + 1):
 
@@ -119,7 +119,7 @@ class ChannelSuite:
             assert played(stage, play) == plain, cut
 
     def test_a_reply_delivered_again(self, stage: NewStage) -> None:
-        """RUN-9: a reply that may not have been sent comes again with the same id, and is not shown twice."""
+        """RUN-9: a reply that may not have been sent is delivered again with the same id, and not shown twice."""
 
         async def play(channel: Channel) -> None:
             for attempt in (1, 2, 3):
@@ -131,7 +131,7 @@ class ChannelSuite:
         assert played(stage, play) == played(stage, whole("Hello, world"))
 
     def test_a_later_attempt_goes_on(self, stage: NewStage) -> None:
-        """RUN-8: beginning again voids nothing; a resumed reply goes on where it was cut."""
+        """RUN-8: a new attempt discards nothing; a resumed reply continues where it was interrupted."""
 
         async def play(channel: Channel) -> None:
             await channel.begin("r1", 1)
@@ -143,7 +143,7 @@ class ChannelSuite:
         assert played(stage, play) == played(stage, whole("Hello, world"))
 
     def test_reset_starts_from_nothing(self, stage: NewStage) -> None:
-        """RUN-8: what was shown is void, and the other text comes whole."""
+        """RUN-8: a reset discards the text shown before, and the new text is shown from its start."""
 
         async def play(channel: Channel) -> None:
             await channel.begin("r1", 1)
@@ -156,7 +156,7 @@ class ChannelSuite:
         assert played(stage, play).endswith(played(stage, whole("Good morning")))
 
     def test_reset_after_the_end(self, stage: NewStage) -> None:
-        """A reply that was delivered whole may still be replaced."""
+        """A reply that was delivered completely can still be replaced."""
 
         async def play(channel: Channel) -> None:
             await whole("Hello")(channel)
@@ -166,7 +166,7 @@ class ChannelSuite:
         assert played(stage, play).endswith(played(stage, whole("Good morning")))
 
     def test_reset_of_nothing_shows_nothing(self, stage: NewStage) -> None:
-        """Where nothing was shown there is nothing to take back."""
+        """A reset of a reply without output shows nothing."""
 
         async def play(channel: Channel) -> None:
             await channel.begin("r1", 1)
@@ -176,7 +176,7 @@ class ChannelSuite:
         assert played(stage, play) == played(stage, whole("Hello"))
 
     def test_replies_count_for_themselves(self, stage: NewStage) -> None:
-        """Offsets belong to a reply: a second one begins at 0, and a repeat of the first changes nothing."""
+        """Offsets are per reply: a second one begins at 0, and a repetition of the first changes nothing."""
 
         async def play(channel: Channel) -> None:
             await whole("Hello, world", "r1")(channel)
@@ -188,7 +188,7 @@ class ChannelSuite:
 
     @pytest.mark.parametrize("offset", [-1, 6, 100])
     def test_a_gap_is_refused(self, stage: NewStage, offset: int) -> None:
-        """What lies before an offset must be there: a channel never pretends that it is."""
+        """A delta whose offset leaves a gap is refused."""
 
         async def play(channel: Channel) -> None:
             await channel.begin("r1", 1)
@@ -201,7 +201,7 @@ class ChannelSuite:
         assert played(stage, play) == played(stage, whole("Hello, world"))
 
     def test_a_contradiction_is_refused(self, stage: NewStage) -> None:
-        """A repeat that says something else is not a repeat; it takes a reset."""
+        """A repetition with different text is refused; replacing text needs a reset."""
 
         async def play(channel: Channel) -> None:
             await channel.begin("r1", 1)
@@ -215,7 +215,7 @@ class ChannelSuite:
         assert played(stage, play) == played(stage, whole("Hello, world"))
 
     def test_a_whole_reply_does_not_grow(self, stage: NewStage) -> None:
-        """`end` was the promise that this is all."""
+        """A delta after `end` is refused."""
 
         async def play(channel: Channel) -> None:
             await whole("Hello")(channel)

@@ -1,6 +1,6 @@
-"""Part of the store suite: files that other users own or may write to are reported, and no agent is run on them.
+"""Store suite, file ownership: files that other users own or may write to are reported, and no agent is run on them.
 
-Owners cannot be changed without privileges, so the suite changes modes; `rig.files` says of which files.
+Owners cannot be changed without privileges, so the suite changes modes of the files in `rig.files`.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from wakelog.testing.store_rig import Rig, stored
 
 @contextlib.contextmanager
 def changed_mode(path: str, bits: int) -> Iterator[None]:
-    """A file or folder with these bits added to its mode."""
+    """Add bits to the mode of a file or folder while the context is active."""
     before = stat.S_IMODE(os.stat(path).st_mode)
     os.chmod(path, before | bits)
     try:
@@ -29,7 +29,7 @@ def changed_mode(path: str, bits: int) -> Iterator[None]:
 
 
 def _written(store: Store) -> tuple[Session, str]:
-    """A session with everything that a store keeps beside a log, and the digest of its blob."""
+    """Return a session with everything that a store keeps beside a log, and the digest of its blob."""
     session = Session.create(store)
     session.say("hello")
     digest = store.blobs.put(b"content").digest
@@ -39,10 +39,10 @@ def _written(store: Store) -> tuple[Session, str]:
 
 
 class CustodySuite:
-    """Owners and modes of what a store keeps."""
+    """Owners and modes of the files of a store."""
 
     def test_what_a_store_makes_is_private(self, store: Store) -> None:
-        """Law 13: nothing is exposed of what the store itself made, also under a umask that takes no rights away."""
+        """Law 13: files created by the store are private, also under a umask of 0."""
         before = os.umask(0)
         try:
             session, digest = _written(store)
@@ -53,7 +53,7 @@ class CustodySuite:
         assert store.custody(session.id) == ()
 
     def test_custody_of_no_session(self, store: Store) -> None:
-        """A store that is not there yet has nothing to report; a session that is not there is `NotFound`."""
+        """An empty store reports nothing; an unknown session is `NotFound`."""
         assert store.custody() == ()
         with pytest.raises(NotFound):
             store.custody("nothing")

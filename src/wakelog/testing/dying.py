@@ -1,9 +1,8 @@
-"""A store whose process dies: before or after its nth write, and from then on nothing gets through.
+"""A store that simulates the death of its process before or after the nth write; every later call fails.
 
-What stood in the store underneath stays, as a disk outlives a process. Only writes are counted (a death
-between two reads is a death before the next write). The death is no `Exception`, so that nobody who catches
-what the outside world does wrong can go on living; whoever plays the process catches `Died`, and lets
-another one, with a store of its own, take up what is left.
+The underlying store keeps its content, as a disk outlives a process. Only writes are counted (a death between two reads
+equals a death before the next write). `Died` is not an `Exception`, so that code which handles errors of stores or
+tools cannot continue after it. A test catches `Died` and continues with another store object on the same storage.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,11 +17,11 @@ _Result = TypeVar("_Result")
 
 
 class Died(BaseException):
-    """The process is gone."""
+    """The simulated process has ended."""
 
 
 class Life:
-    """How many writes a process has made, and the one at which it ends."""
+    """The number of writes of a simulated process, and the write at which it ends."""
 
     def __init__(self, dies_at: int | None, *, after: bool) -> None:
         self.writes = 0
@@ -31,12 +30,12 @@ class Life:
         self._after = after
 
     def read(self) -> None:
-        """The dead read nothing."""
+        """Raise `Died` if the process has ended."""
         if self.is_over:
             raise Died
 
     def write(self, act: Callable[[], _Result]) -> _Result:
-        """Does one write, unless this is where it ends."""
+        """Perform one write; raise `Died` before or after it if it is the last one."""
         self.read()
         is_last = self.writes == self._dies_at
         self.writes += 1
@@ -48,13 +47,13 @@ class Life:
         return result
 
     def end(self) -> None:
-        """Dies here and now."""
+        """End the process: raise `Died` now and on every later call."""
         self.is_over = True
         raise Died
 
 
 class DyingStore:
-    """Another store, seen by a process that dies at the write of that number, counted from 0; None: it never does."""
+    """A store used by a process that ends at write number `dies_at`, counted from 0; None: never."""
 
     def __init__(self, store: Store, *, dies_at: int | None = None, after: bool = False) -> None:
         self.life = Life(dies_at, after=after)
@@ -169,7 +168,7 @@ class DyingStore:
         return self._blobs
 
     def close(self) -> None:
-        """See `ports.Store`; the dead leave everything open."""
+        """See `ports.Store`. Does nothing after the end of the process."""
         if not self.life.is_over:
             self._store.close()
 

@@ -1,4 +1,4 @@
-"""Part of the store suite: a session that was ended for good accepts next to nothing, whoever writes."""
+"""Store suite, terminated sessions: only a few types of entries are accepted, from every writer."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from wakelog.testing.store_rig import Rig, stored
 
 
 class EndingSuite:
-    """The end of a session."""
+    """Terminated sessions."""
 
     def test_an_ended_session_accepts_names_only(self, store: Store) -> None:
         """RUN-21: after `terminated` only a worker leaving, damage, labels, titles and the archive are accepted."""
@@ -33,12 +33,12 @@ class EndingSuite:
         session.label(said.id, "the question")
         session.rename("Over")
         session.archive()
-        # An append that had got through is told so again.
+        # Repeating an append that had succeeded returns its entry.
         assert session.append(Message(message=Prompt(content="once", channel="x"), id="once")).id == "once"
         assert fork(session).say("on from here").type == "message"
 
     def test_a_writer_that_has_not_seen_the_end(self, rig: Rig, store: Store) -> None:
-        """RUN-21: the end is checked under the append lock: what was composed before it is refused behind it."""
+        """RUN-21: termination is checked under the append lock: an entry composed before it is refused after it."""
         session = Session.create(store)
         session.say("hello")
         other = Session(rig.again(), session.id)
@@ -52,7 +52,7 @@ class EndingSuite:
         assert stored(store, session.id) == before
 
     def test_a_session_that_is_run_is_not_ended(self, rig: Rig, store: Store) -> None:
-        """RUN-21: while a worker has it the end is refused, also by force if the worker does not leave in time."""
+        """RUN-21: while a worker holds the session, ending it is refused; with `force` too, if the worker stays."""
         session = Session.create(store)
         session.say("hello")
         worker = Session(rig.again(), session.id)

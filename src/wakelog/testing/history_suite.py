@@ -1,7 +1,7 @@
-"""Part of the store suite: any history, hostile bytes and damage included, gives what the reference gives.
+"""Store suite, random histories: with hostile bytes and damage too, a store gives the same results as the reference.
 
-The reference is `MemoryStore`. Both stores live through the same acts; after each the answers are compared, and in
-the end every way of reading.
+The reference is `MemoryStore`. Both stores get the same operations; the result of each is compared, and in the end the
+results of every way of reading.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ HOSTILE = (
     "[" * 300 + "]" * 300,
     '"' + "x" * 5_000 + '"',
 )
-# An entry without its id: that is put in later, and sometimes twice.
+# An entry with a placeholder for its id, which is in some entries twice.
 _entry = st.builds(
     lambda value, again: b'{"type":"custom","id":"ID","customType":"t","data":%b%b}' % (value.encode(), again),
     st.sampled_from(HOSTILE),
@@ -58,7 +58,7 @@ _acts = st.lists(
 
 
 class _Pair:
-    """A session in two stores: the one that is judged, and the reference."""
+    """A session in two stores: the one under test, and the reference."""
 
     def __init__(self, rig: Rig, session: str) -> None:
         self.session = session
@@ -66,16 +66,16 @@ class _Pair:
         self._rig = rig
         self._last: Append | None = None
         self._count = 0
-        # A sender of its own, so that both give it the same number.
+        # A separate sender, so that both stores assign the same number.
         make(rig.store, session, sender=session)
         make(self.reference, session, sender=session)
 
     def act(self, what: str, raw: bytes, shift: int) -> None:
-        """Does one thing to both, and compares the answers."""
+        """Apply one operation to both stores and compare the results."""
         reader = Reader()
         reader.feed_all(self.reference.load(self.session))
         if what == "plant":
-            # A torn append had the next seq.
+            # A torn append has the next seq.
             raw = raw.replace(b"SEQ", b"%d" % reader.next_seq)
             self._rig.plant(self.session, raw)
             self.reference.plant(self.session, raw)
@@ -99,10 +99,10 @@ def _answer(store: Store, append: Append) -> Any:
 
 
 class HistorySuite:
-    """Whatever happens to a log, all stores tell the same of it."""
+    """Histories of a log: all stores give the same results."""
 
     def test_any_history(self, rig: Rig) -> None:
-        """Law 12, LOG-11: answers, bytes, places, damage and proof are those of the reference."""
+        """Law 12, LOG-11: results, bytes, offsets, damage and proof equal those of the reference."""
         count = 0
 
         @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
@@ -119,7 +119,7 @@ class HistorySuite:
         live()
 
     def test_a_damaged_row_costs_only_itself(self, rig: Rig, store: Store) -> None:
-        """Law 9: bytes that changed in storage are given back as they are now; the rest is served, and it shows."""
+        """Law 9: bytes changed in storage are returned as they are now and reported as damage; the rest is served."""
         make(store)
         for number in range(3):
             store.append("s", body(f"m{number}", f"text {number}"), after=number)

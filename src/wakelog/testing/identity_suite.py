@@ -1,4 +1,4 @@
-"""Part of the store suite: a session is of the exact pair (agent, sender) in its first line, and of no other."""
+"""Store suite, identity: a session belongs to the exact pair (agent, sender) in its first line."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,7 +16,7 @@ from wakelog.ports import Store
 from wakelog.session import Session
 from wakelog.testing.store_rig import Rig, journals_of
 
-# Texts that earlier versions gave the same name, and texts that differ in ways that people or file systems overlook.
+# Texts that earlier versions mapped to the same name, and texts that people or file systems confuse.
 ALIKE = [
     *("tg:12345", "tg-12345", "TG 12345", "tg_12345", "tg--12345", "tg-12345-", "Tg-12345"),
     *("иван", "Иван", "мария", "王小明", "李雷", "محمد", "🎉", "🎊", "", " ", "x", "X"),
@@ -28,24 +28,24 @@ PAIRS = st.tuples(TEXTS, TEXTS)
 
 
 def begin(store: Store, agent: str, sender: str) -> str:
-    """A session of a pair, with a prompt that says whose it is."""
+    """Create a session of a pair, with a prompt that names the pair."""
     session = Session.create(store, agent=agent, sender=sender)
     session.say(f"secret of {agent!r} and {sender!r}")
     return session.name
 
 
 def adopt_old(store: Store, number: int, agent: str, sender: str, *, stem: str = "") -> str:
-    """A session as an earlier version named and wrote it."""
+    """Add a session with the name and first line of an earlier version."""
     session = f"old-{abs(hash((number, agent, sender)))}"
     line = {"type": "session", "id": session, "version": 1, "agent": agent, "sender": sender, "number": number}
     return store.adopt(session, f"{stem or old_stem(agent, sender)}{number}", msgspec.json.encode(line) + b"\n")
 
 
 class IdentitySuite:
-    """Whose a session is."""
+    """The pair that a session belongs to."""
 
     def test_pairs_that_look_alike_have_sessions_of_their_own(self, store: Store) -> None:
-        """ST-1: two different pairs never share a name or a session, whatever they look like."""
+        """ST-1: two different pairs never share a name or a session, however similar they look."""
         made = {(one, "user"): begin(store, one, "user") for one in ALIKE}
         made |= {("bot", one): begin(store, "bot", one) for one in ALIKE}
         assert len(set(made.values())) == len({name.casefold() for name in made.values()}) == len(made)
@@ -76,7 +76,7 @@ class IdentitySuite:
             assert (first.value.agent, first.value.sender) == pair  # type: ignore[union-attr]
 
     def test_latest_is_the_highest_number(self, store: Store) -> None:
-        """ST-1, RUN-17: a new chat increments and deletes nothing; 10 comes behind 9."""
+        """ST-1, RUN-17: a new chat increments the number and deletes nothing; 10 follows 9."""
         assert latest(store, "crab", "user") is None
         names = [begin(store, "crab", "user") for _ in range(11)]
         begin(store, "crab", "user2")
@@ -92,7 +92,7 @@ class IdentitySuite:
         ],
     )
     def test_old_stores_keep_working(self, store: Store, pairs: list[tuple[str, str]]) -> None:
-        """ST-1: sessions that an earlier version named are found by their exact pair, and numbers go on from them."""
+        """ST-1: sessions named by an earlier version are found by their exact pair, and numbers continue from them."""
         old = [adopt_old(store, number, *pairs[number % 3]) for number in range(1, 10)]
         assert [parted(name)[1] for name in old] == list(range(1, 10))
         for at, pair in enumerate(pairs):
@@ -107,7 +107,7 @@ class IdentitySuite:
             assert parted(begin(store, *pair))[1] == (parted(name)[1] or 0) + 1
 
     def test_a_name_of_another_pair_is_not_believed(self, store: Store) -> None:
-        """ST-1: the first line says whose a session is; a file that was renamed, or cannot be read, changes nothing."""
+        """ST-1: the first line defines the pair of a session; a renamed or unreadable file does not change it."""
         name = begin(store, "bot", "one")
         adopt_old(store, 7, "bot", "two", stem="bot_one_")
         store.adopt("torn", "bot_one_8", b"no entry\n")
@@ -117,7 +117,7 @@ class IdentitySuite:
         assert begin(store, "bot", "one") == "bot_one_10"
 
     def test_only_chats_are_the_latest(self, store: Store) -> None:
-        """ST-1: sub-agents, imports and forks in which no person has spoken are not the latest chat."""
+        """ST-1: subagents, imports and forks without a message of a person are not the latest chat."""
         chat = Session.create(store, agent="bot", sender="one")
         said = chat.say("hello")
         for kind in ("subagent", "import"):
@@ -129,7 +129,7 @@ class IdentitySuite:
         assert latest(store, "bot", "one") == child.name
 
     def test_latest_reads_no_other_sessions(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-        """ST-1: only first lines under the names of the pair are asked for, and none behind the one that is found."""
+        """ST-1: only first lines under the names of the pair are read, and none after the one that is found."""
         for number in range(5):
             begin(store, "bot", "one")
             begin(store, "bot", f"other{number}")
@@ -150,7 +150,7 @@ class IdentitySuite:
         assert asked == ["bot_one_5"]
 
     def test_first_lines(self, store: Store) -> None:
-        """ST-1: the highest number first, by value and not by letter; names that only begin alike are left out."""
+        """ST-1: the highest number first, in numeric order; names that only share the prefix are left out."""
         for number in (2, 10, 9, 1):
             adopt_old(store, number, "bot", "one")
         for other in ("bot_one", "bot_one_x", "bot_one_2_3", "bot_one_two_4", "bot_one_٣", f"bot_one_{'9' * 30}"):
@@ -161,7 +161,7 @@ class IdentitySuite:
         assert list(store.first_lines("bot_two_")) == []
 
     def test_many_first_lines(self, store: Store) -> None:
-        """ST-1: however many there are, each is given once, in order."""
+        """ST-1: many first lines are given once each, in order."""
         for number in range(1, 521):
             adopt_old(store, number, "bot", "x" if number % 2 else "X")
         numbers = [parted(first.name)[1] for first in store.first_lines("bot_x_")]
@@ -169,7 +169,7 @@ class IdentitySuite:
         assert latest(store, "bot", "X") == "bot_x_520"
 
     def test_creators_of_one_pair_at_once(self, rig: Rig, store: Store) -> None:
-        """LOG-10, ST-1: creators of a pair with an old name go on from it together, and never share a number."""
+        """LOG-10, ST-1: concurrent creators of a pair with an old name continue its numbers and never share one."""
         adopt_old(store, 3, "bot", "TG 12345")
         stores = [store, *(rig.again() for _ in range(3))]
         with ThreadPoolExecutor(4) as pool:
@@ -182,7 +182,7 @@ class IdentitySuite:
         ["бот/../x_1", "бот\u202e_1", "Бот_1", "е\u0308_1", "бот\u200b", "ж" * 200, "\u0301x", "бот 1", "бот\n", "..ж"],
     )
     def test_names_outside_the_grammar(self, store: Store, name: str) -> None:
-        """Law 13: what could be a path, a control or a trick is no name, neither looked up nor given."""
+        """Law 13: a name that could be a path, a control sequence or a spoof is refused in lookups and in `adopt`."""
         with pytest.raises((BadId, NotFound)):
             store.name(name)
         with pytest.raises(BadId):

@@ -1,4 +1,4 @@
-"""Part of the store suite: leases and fences, journals, followers, and that blobs belong to the store."""
+"""Store suite: leases and fences, journals, followers, and blobs shared through the store."""
 
 import threading
 
@@ -12,12 +12,12 @@ from wakelog.testing.store_rig import Rig, body, journals_of, make, stored, take
 
 
 class LeaseSuite:
-    """Who may run a session, and what is said while it runs."""
+    """Leases, and journals of running replies."""
 
     # ── leases ───────────────────────────────────────────────────────────────────────────────────
 
     def test_a_lease_is_an_entry(self, store: Store) -> None:
-        """DESIGN 4: the fence is the seq of the entry that took the lease."""
+        """The fence is the seq of the entry that took the lease."""
         make(store)
         lease = take(store, "a1", "one", after=0)
         assert (lease.fence, lease.holder) == (1, "one")
@@ -25,20 +25,20 @@ class LeaseSuite:
         assert store.append("s", body("m1"), after=1, fence=lease.fence).seq == 2
 
     def test_one_holder_at_a_time(self, rig: Rig, store: Store) -> None:
-        """DESIGN 4: while a lease is in force nobody else gets one."""
+        """While a lease is in force no other can be taken."""
         make(store)
         take(store, "a1", "one", after=0)
         with pytest.raises(Conflict):
             take(rig.again(), "a2", "two", after=1)
 
     def test_people_need_no_lease(self, rig: Rig, store: Store) -> None:
-        """DESIGN 4: what people say needs no lease at any time."""
+        """Entries of people need no lease at any time."""
         make(store)
         take(store, "a1", "one", after=0)
         assert rig.again().append("s", body("m1"), after=1).seq == 2
 
     def test_an_expired_holder_is_overtaken(self, rig: Rig, store: Store) -> None:
-        """Law 6: a stale fence cannot append one more entry, nor renew, nor take the lease away again."""
+        """Law 6: with a stale fence nothing can be appended or renewed, and the new lease cannot be released."""
         make(store)
         old = take(store, "a1", "one", after=0, ttl_s=5)
         rig.advance(6)
@@ -57,7 +57,7 @@ class LeaseSuite:
         assert held.fence == new.fence
 
     def test_renewing_and_releasing(self, rig: Rig, store: Store) -> None:
-        """DESIGN 4: a lease lasts as long as it is renewed, and ends when it is given up."""
+        """A lease lasts as long as it is renewed, and ends when it is released."""
         make(store)
         lease = take(store, "a1", "one", after=0, ttl_s=5)
         for _ in range(3):
@@ -69,7 +69,7 @@ class LeaseSuite:
         assert take(store, "a2", "two", after=1).fence == 2
 
     def test_a_fence_that_never_was(self, store: Store) -> None:
-        """Law 6: without a lease no fence is good."""
+        """Law 6: without a lease every fence is refused."""
         make(store)
         with pytest.raises(LeaseLost):
             store.append("s", body("m1"), after=0, fence=0)
@@ -77,7 +77,7 @@ class LeaseSuite:
     # ── blobs ────────────────────────────────────────────────────────────────────────────────────
 
     def test_blobs_belong_to_the_store(self, rig: Rig, store: Store) -> None:
-        """LOG-12: what one store object has put, another one gets; `BlobSuite` tells the rest."""
+        """LOG-12: a blob put by one store object is readable by another; `BlobSuite` covers the rest."""
         make(store)
         before = stored(store)
         ref = store.blobs.put(b"too large for a line", "text/plain")
@@ -101,7 +101,7 @@ class LeaseSuite:
         assert stored(store) == before
 
     def test_one_worker_speaks_in_a_journal(self, rig: Rig, store: Store) -> None:
-        """Laws 5 and 6: a worker that was overtaken adds nothing to what the next one has said."""
+        """Laws 5 and 6: a worker that lost its lease cannot add to the journal of the next one."""
         make(store)
         old = take(store, "a1", "one", after=0, ttl_s=5)
         store.journal("s", "r1", b"1", fence=old.fence)
@@ -113,7 +113,7 @@ class LeaseSuite:
         assert journals_of(store, "s") == {"r1": (b"1", b"3")}
 
     def test_follow_gives_what_is_new(self, store: Store) -> None:
-        """RUN-10: a follower gets lines and journal pieces it has not had, and only those."""
+        """RUN-10: a follower gets exactly the lines and journal pieces that it does not have."""
         make(store)
         store.append("s", body("m1"), after=0)
         store.journal("s", "r1", b"1")
@@ -124,7 +124,7 @@ class LeaseSuite:
         assert store.follow("s", after=1, pieces={"r1": 2}, timeout_s=0).lines == ()
 
     def test_journals_of_many_pieces(self, rig: Rig, store: Store) -> None:
-        """RUN-10: all pieces are given in their order, however many; a follower gets each once, in several calls."""
+        """RUN-10: all pieces are given in order, however many; a follower gets each once, in several calls."""
         make(store)
         pieces = {"r1": tuple(b"%d" % number for number in range(1_500)), "r2": (b"other",)}
         for reply_id, told in pieces.items():
@@ -144,7 +144,7 @@ class LeaseSuite:
         assert last.raw == b"1499"
 
     def test_follow_reads_on(self, rig: Rig, store: Store) -> None:
-        """RUN-10: whoever goes on and whoever comes later get the same, also of a journal that is begun again."""
+        """RUN-10: continuing and new followers get the same pieces, also of a journal that is restarted."""
         make(store)
         other = rig.again()
 
@@ -170,7 +170,7 @@ class LeaseSuite:
         assert told(r1=2, r2=1) == [("r3", 0, b"7")]
 
     def test_follow_waits(self, rig: Rig, store: Store) -> None:
-        """RUN-10: a follower is told when something comes, by whomever."""
+        """RUN-10: a waiting follower is notified of a new entry, whichever store object appends it."""
         make(store)
         other = rig.again()
         got: list[Line] = []

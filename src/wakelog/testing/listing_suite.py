@@ -1,4 +1,4 @@
-"""Part of the catalog suite: rows, their order and pages, and how a catalog is brought up to date."""
+"""Catalog suite: rows, their order and pages, and refreshing a catalog."""
 
 import random
 import threading
@@ -21,7 +21,7 @@ _PAGES_MAX = 1_000
 
 
 def pages(catalog: Catalog, limit: int, **filters: str | bool | None) -> list[SessionRow]:
-    """All rows, page by page."""
+    """Return all rows, read page by page."""
     rows: list[SessionRow] = []
     for _ in range(_PAGES_MAX):
         page = catalog.rows(limit=limit, after=rows[-1].cursor if rows else None, **filters)  # type: ignore[arg-type]
@@ -40,7 +40,7 @@ _WRONG: tuple[tuple[Exception, str], ...] = (
 
 
 class _Failing:
-    """Raises an error when a log is opened, so many times."""
+    """Raises an error when a log is opened, a given number of times."""
 
     def __init__(self, name: str, error: Exception, *, times: int) -> None:
         self.times = times
@@ -54,12 +54,12 @@ class _Failing:
 
 
 class ListingSuite:
-    """Lists."""
+    """Lists of sessions."""
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────
 
     def test_nothing_is_there(self, shelf: Shelf) -> None:
-        """Law 9: a store without sessions has an empty catalog, and asking makes nothing."""
+        """Law 9: a store without sessions has an empty catalog, and queries create nothing."""
         assert shelf.refreshed() == 0
         assert list(shelf.catalog.rows(archived=None)) == list(shelf.catalog.find("x")) == []
         assert list(shelf.catalog.search("x")) == list(shelf.catalog.search("agent:x")) == []
@@ -88,7 +88,7 @@ class ListingSuite:
         shelf.agrees()
 
     def test_states_and_uptime_are_listed(self, shelf: Shelf) -> None:
-        """RUN-15, RUN-21, ST-3: ended and dormant sessions are told apart; the time workers have run is known."""
+        """RUN-15, RUN-21, ST-3: rows distinguish terminated and dormant sessions, and give the uptime of workers."""
         ended, parent = shelf.talk(1).session, shelf.talk(1).session
         prompt = parent.branch().nodes[1].id
         asleep, spoken = fork(parent, prompt), fork(parent, prompt)
@@ -115,7 +115,7 @@ class ListingSuite:
         assert next(row.state for row in shelf.catalog.rows() if row.name == moved.name) == "rest"
 
     def test_find_prefers_the_exact(self, shelf: Shelf) -> None:
-        """A name or id that is there wins alone, also where others begin with it."""
+        """An exact name or id is the only result, also if it is a prefix of others."""
         sessions = [shelf.begin().session for _ in range(11)]
         shelf.catalog.refresh()
         find = shelf.catalog.find
@@ -126,7 +126,7 @@ class ListingSuite:
             assert list(find(nothing)) == []
 
     def test_damage_shows(self, shelf: Shelf) -> None:
-        """Law 9: damage is in the row and asked for by name; the rest is served."""
+        """Law 9: damage is in the row and can be queried by name; the rest is served."""
         hurt, whole = shelf.talk(2).session, shelf.talk(1).session
         shelf.catalog.refresh()
         shelf.rig.plant(hurt.id, b"\x00\xff garbage\n")
@@ -142,7 +142,7 @@ class ListingSuite:
 
     @pytest.mark.parametrize("known", [False, True])
     def test_a_log_that_cannot_be_summarised_costs_its_own_row(self, shelf: Shelf, known: bool) -> None:  # noqa: FBT001
-        """Issue 15, item 7: whatever goes wrong with one log, the others are listed; its row says what is known."""
+        """An error while reading one log affects only its row, which shows what is known; the others are listed."""
         others = [shelf.talk(1).session.name for _ in range(3)]
         for error, reason in _WRONG:
             story = shelf.talk(2)
@@ -171,7 +171,7 @@ class ListingSuite:
     # ── pages ────────────────────────────────────────────────────────────────────────────────────
 
     def test_pages_of_rows_are_the_list(self, shelf: Shelf) -> None:
-        """ST-5: pages joined are the list, however large they are, by any filter."""
+        """ST-5: pages joined are the list, for any page size and filter."""
         for number in range(12):
             shelf.begin(agent="crab" if number % 3 else "dove").session.archive(archived=number % 4 == 0)
         self._at_once(shelf, 5)
@@ -186,7 +186,7 @@ class ListingSuite:
                 assert catalog.count(after=row.cursor, **wanted) == len(rows) - at - 1  # type: ignore[arg-type]
 
     def _at_once(self, shelf: Shelf, count: int) -> None:
-        """Sessions whose last entries bear the same time, or none."""
+        """Create sessions whose last entries have the same timestamp, or none."""
         for number in range(count):
             session = shelf.begin(agent=f"same-{number % 2}").session
             stamp = b'"timestamp":"2026-01-01T10:00:05.000Z",' if number else b""
@@ -194,7 +194,7 @@ class ListingSuite:
             shelf.rig.plant(session.id, line % (session.id.encode(), stamp))
 
     def test_a_row_that_moves_is_not_waited_for(self, shelf: Shelf) -> None:
-        """ST-5: a cursor is a place in the order, not a row: what was said meanwhile does not start the list anew."""
+        """ST-5: a cursor is a position in the order, not a row: a change in between does not restart the list."""
         sessions = [shelf.begin().session for _ in range(6)]
         shelf.catalog.refresh()
         first = shelf.catalog.rows(limit=3)
@@ -204,7 +204,7 @@ class ListingSuite:
         assert [row.name for row in rest] == [session.name for session in reversed(sessions[:3])]
 
     def test_what_is_no_cursor(self, shelf: Shelf) -> None:
-        """A cursor that was never given out is a usage error, whatever it holds."""
+        """A string that is not a valid cursor is a usage error, whatever it contains."""
         shelf.talk(1)
         shelf.catalog.refresh()
         hit, row = shelf.catalog.search("prompt")[0].cursor, shelf.catalog.rows()[0].cursor
@@ -226,10 +226,10 @@ class ListingSuite:
 
         asked()
 
-    # ── bringing it up to date ───────────────────────────────────────────────────────────────────
+    # ── refresh ──────────────────────────────────────────────────────────────────────────────────
 
     def test_nothing_is_read_twice(self, shelf: Shelf) -> None:
-        """ST-5: a second refresh reads no line at all; after one append it reads that and the tail, never the log."""
+        """ST-5: a second refresh reads no line; after one append it reads only the new end of the log."""
         story = shelf.talk(50)
         assert shelf.refreshed() == 201
         assert shelf.refreshed() == 0
@@ -243,7 +243,7 @@ class ListingSuite:
         shelf.agrees()
 
     def test_it_can_be_asked_while_it_is_read(self, shelf: Shelf) -> None:
-        """Whoever waits for a list sees what is known, then the sessions that changed last, then the rest."""
+        """During a refresh, queries return the known sessions first, then those changed last, then the rest."""
         known = shelf.talk(1).session.name
         shelf.catalog.refresh()
         added = [shelf.talk(1).session.name for _ in range(40)]
@@ -262,7 +262,7 @@ class ListingSuite:
         shelf.agrees()
 
     def test_a_limit_leaves_large_logs_for_later(self, shelf: Shelf) -> None:
-        """ST-5: a refresh with a limit takes in what it can read for that, forks of large logs left out."""
+        """ST-5: a refresh with a limit indexes what fits into it; large logs and forks of them are left out."""
         large = shelf.talk(200).session
         small = [shelf.talk(1).session.name, fork(large).name, shelf.talk(1).session.name]
         sizes = {stat.name: stat.size for stat in shelf.rig.store.sessions()}
@@ -282,7 +282,7 @@ class ListingSuite:
         shelf.agrees()
 
     def test_another_catalog_goes_on_from_there(self, rig: CatalogRig, shelf: Shelf) -> None:
-        """ST-5: what one process has read is not read by the next, where there is a place to keep it."""
+        """ST-5: logs read by one process are not read again by the next, where the catalog is persistent."""
         shelf.talk(20)
         shelf.catalog.refresh()
         other = Shelf(rig)
@@ -290,7 +290,7 @@ class ListingSuite:
         assert said(other.catalog) == said(shelf.catalog)
 
     def test_a_fork_is_a_row_of_its_own(self, shelf: Shelf) -> None:
-        """Law 2: a fork says where it came from; a parent that goes on does not change it."""
+        """Law 2: the row of a fork names its origin; later entries of the parent do not change it."""
         parent = shelf.talk(3).session
         child = fork(parent)
         child.say("forked off")
@@ -303,7 +303,7 @@ class ListingSuite:
         shelf.agrees()
 
     def test_a_fork_without_a_word_is_known_by_what_it_inherits(self, shelf: Shelf) -> None:
-        """Law 2, ST-4: its row shows how the talk it goes on with began; its own first prompt takes that place."""
+        """Law 2, ST-4: the row of a fork shows the inherited first prompt until the fork has a prompt of its own."""
         parent = shelf.talk(2).session
         child = fork(parent)
         grandchild = fork(child)
@@ -327,7 +327,7 @@ class ListingSuite:
         return next(row.prompt for row in shelf.catalog.rows() if row.name == session.name)
 
     def test_a_fork_whose_parent_comes_later(self, shelf: Shelf) -> None:
-        """Law 2: what a fork inherits is part of its row, so a parent that comes shows there, whatever gets between."""
+        """Law 2: the row of a fork shows inherited data once its parent arrives, also after an interrupt."""
         parent = Story().session
         parent.say("prompt of a parent")
         child = fork(parent)
@@ -348,7 +348,7 @@ class ListingSuite:
         assert [(row.damage, row.prompt) for row in shelf.catalog.rows()] == [(0, "prompt of a parent")] * 2
 
     def test_nobody_waits_for_a_refresh(self, rig: CatalogRig, shelf: Shelf) -> None:
-        """Law 4: while logs are read into a catalog, others append to them; and what they said is not forgotten."""
+        """Law 4: while logs are indexed, other writers can append, and their entries are found later."""
         stories, other = [shelf.talk(2) for _ in range(3)], rig.again()
         appended = []
 
@@ -367,7 +367,7 @@ class ListingSuite:
 
     @pytest.mark.parametrize("seed", range(4))
     def test_any_history_gives_what_building_anew_gives(self, shelf: Shelf, seed: int) -> None:
-        """Law 2: appends, forks, renames, archives, new sessions and damage, refreshed now and then."""
+        """Law 2: after random appends, forks, renames, archives and damage, results equal those of a rebuild."""
         chance = random.Random(seed)  # noqa: S311 - nothing here is a secret
         stories: list[Story] = [shelf.talk(2) for _ in range(3)]
         for _ in range(20):
@@ -377,7 +377,7 @@ class ListingSuite:
         shelf.agrees()
 
     def test_many_bring_it_up_to_date_at_once(self, rig: CatalogRig, shelf: Shelf) -> None:
-        """Law 2: who fills the catalog, and with whom, makes no difference; and appends go on meanwhile."""
+        """Law 2: concurrent refreshes and appends give the same result as a rebuild."""
         stories = [shelf.talk(3) for _ in range(12)]
         go = threading.Barrier(5)
 

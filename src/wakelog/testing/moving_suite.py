@@ -1,4 +1,4 @@
-"""Part of the store suite: appends of many sessions at once, and logs that come from elsewhere."""
+"""Store suite: appends to many sessions in one call, and logs adopted from other stores."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -26,22 +26,22 @@ GARBAGE = (
 
 
 def whole_log(session: str = "s") -> bytes:
-    """A log as it may come from anywhere: sealed lines, foreign lines, damage of every kind, a torn tail."""
+    """Return a log of foreign origin: lines with and without seq, damage of every kind, a torn tail."""
     return first_line(session)(7) + b"\n" + b"".join(FOREIGN % number for number in range(3)) + b"".join(GARBAGE)
 
 
 def seqs(answers: list[Sealed | WakelogError]) -> list[int | type]:
-    """Answers in short: the seq, or the kind of error."""
+    """Return the seq or the error type of each result."""
     return [answer.seq if isinstance(answer, Sealed) else type(answer) for answer in answers]
 
 
 class MovingSuite:
-    """Many entries at a time."""
+    """`append_all` and `adopt`."""
 
-    # ── appends of many sessions ─────────────────────────────────────────────────────────────────
+    # ── appends to many sessions ─────────────────────────────────────────────────────────────────
 
     def test_many_sessions_at_once(self, store: Store) -> None:
-        """Law 3, law 12: each session gets its own entry under its own seq, as if it had been alone."""
+        """Law 3, law 12: each session gets its own entry with its own seq, as with separate appends."""
         for name in "abc":
             make(store, name)
         answers = store.append_all([Append(name, body(f"m-{name}"), 0) for name in "cab"])
@@ -54,7 +54,7 @@ class MovingSuite:
         assert by_line == {list(store.load(name))[-1].raw for name in "abc"}
 
     def test_one_session_keeps_its_order(self, store: Store) -> None:
-        """Law 3: entries of one session that come together are appended in the order given."""
+        """Law 3: entries of one session in one call are appended in the order given."""
         make(store, "a")
         make(store, "b")
         appends = [Append("a", body(f"m{number}"), number) for number in range(5)]
@@ -62,7 +62,7 @@ class MovingSuite:
         assert [entry.id for entry in Reader().feed_all(store.load("a"))] == ["a", *(f"m{at}" for at in range(5))]
 
     def test_an_answer_is_an_entrys_own(self, rig: Rig, store: Store) -> None:
-        """LOG-10, law 6: what one append meets is nothing to its neighbours."""
+        """LOG-10, law 6: the failure of one append does not affect the others."""
         for name in ("a", "b", "s"):
             make(store, name)
         take(store, "a1", "one", after=0, ttl_s=5)
@@ -84,13 +84,13 @@ class MovingSuite:
         assert [entry.id for entry in Reader().feed_all(store.load("b"))] == ["b", "m6"]
 
     def test_nothing_to_append(self, store: Store) -> None:
-        """Bad input: no appends, no answers."""
+        """Bad input: no appends give no results."""
         assert store.append_all([]) == []
 
-    # ── logs from elsewhere ──────────────────────────────────────────────────────────────────────
+    # ── adopted logs ─────────────────────────────────────────────────────────────────────────────
 
     def test_a_log_is_adopted_as_it_is(self, rig: Rig, store: Store) -> None:
-        """Law 12, LOG-11: every byte of a log kept elsewhere comes back, damage and all."""
+        """Law 12, LOG-11: every byte of an adopted log is returned, damage included."""
         raw = whole_log()
         assert store.adopt("s", "crab_user_7", raw) == "crab_user_7"
         for other in (store, rig.again()):
@@ -99,7 +99,7 @@ class MovingSuite:
             assert backwards == [(line.offset, line.raw) for line in other.load("s")][::-1]
 
     def test_adopting_goes_on(self, store: Store) -> None:
-        """Law 4: what is cut anywhere between two lines goes on from there, and is the same in the end."""
+        """Law 4: an adoption interrupted between two lines continues from there, with the same final bytes."""
         for number in range(whole_log().count(b"\n")):
             raw = whole_log(f"s{number}")
             end = len(b"".join(raw.splitlines(keepends=True)[: number + 1]))
@@ -108,7 +108,7 @@ class MovingSuite:
             assert stored(store, f"s{number}") == raw
 
     def test_adopting_knows_its_place(self, store: Store) -> None:
-        """LOG-10: bytes go behind the ones they belong to, or nowhere."""
+        """LOG-10: bytes are added only at the offset given by `size`; any other offset is refused."""
         raw = first_line("s")(1) + b"\n"
         store.adopt("s", "crab_user_1", raw)
         for size in (0, 1, len(raw) - 1, len(raw) + 1):
@@ -120,7 +120,7 @@ class MovingSuite:
 
     @pytest.mark.parametrize("cut", [0, 1, 40, 75])
     def test_adopting_goes_on_inside_a_line(self, rig: Rig, store: Store, cut: int) -> None:
-        """Law 12: bytes are bytes: a run may end anywhere, even before the first."""
+        """Law 12: an adoption can be split at any byte, even before the first."""
         raw = first_line("s")(7) + b"\n" + FOREIGN % 1 + FOREIGN % 2
         store.adopt("s", "crab_user_7", raw[:cut])
         store.adopt("s", "crab_user_7", raw[cut:-20], size=cut)
@@ -130,7 +130,7 @@ class MovingSuite:
         assert store.append("s", body("m3"), after=2).seq == 3
 
     def test_a_line_over_the_limit_is_adopted(self, store: Store) -> None:
-        """LOG-11: what is too long to be read is kept all the same, and what stands behind it is found."""
+        """LOG-11: a line that is too long to be read is stored, and the lines after it are found."""
         long = b'{"type":"custom","id":"c","data":"' + b"x" * LINE_MAX_BYTES + b'"}\n'
         raw = first_line("s")(7) + b"\n" + long + FOREIGN % 1
         store.adopt("s", "crab_user_7", raw[: LINE_MAX_BYTES // 2])
@@ -139,7 +139,7 @@ class MovingSuite:
         assert [entry.id for entry in Reader().feed_all(store.load("s"))] == ["s", "f1"]
 
     def test_two_adopters(self, rig: Rig, store: Store) -> None:
-        """LOG-10: of two that bring the same session one does, and the other is told."""
+        """LOG-10: of concurrent adoptions of one session one succeeds, the others get a conflict."""
         raw = first_line("s")(1) + b"\n" + FOREIGN % 1
         stores = [store, *(rig.again() for _ in range(3))]
 
@@ -154,7 +154,7 @@ class MovingSuite:
         assert stored(store) == raw
 
     def test_a_name_that_is_taken(self, store: Store) -> None:
-        """ST-2: an adopted session keeps its name where it can, and else gets the next number."""
+        """ST-2: an adopted session keeps its name if it is free, otherwise it gets the next number."""
         make(store, "a")
         assert store.adopt("b", "crab_user_1", first_line("b")(1) + b"\n") == "crab_user_2"
         assert store.adopt("c", "by-hand", first_line("c")(1) + b"\n") == "by-hand"
@@ -163,7 +163,7 @@ class MovingSuite:
         assert {store.name(session) for session in "abcde"} == {stat.name for stat in store.sessions()}
 
     def test_an_adopted_log_goes_on(self, store: Store) -> None:
-        """Law 12: behind an adopted log the next entry stands, sealed over all that is before it."""
+        """Law 12: an entry appended to an adopted log is sealed over all bytes before it."""
         raw = first_line("s")(7) + b"\n" + b"".join(FOREIGN % number for number in range(3)) + GARBAGE[0]
         store.adopt("s", "crab_user_7", raw)
         assert store.append("s", body("m4"), after=3).seq == 4
@@ -173,7 +173,7 @@ class MovingSuite:
         assert stored(store).startswith(raw)
 
     def test_a_log_out_of_order_goes_on(self, store: Store) -> None:
-        """Law 9: a log whose seqs were given by somebody else, some twice, can still be appended to and read."""
+        """Law 9: a log with foreign seqs, some of them duplicates, can be appended to and read."""
         lines = [b'{"v":1,"seq":%d,"type":"label","id":"x%d","targetId":"s"}\n' % pair for pair in ((5, 1), (2, 2))]
         raw = first_line("s")(7) + b"\n" + GARBAGE[0] + b"".join(lines)
         store.adopt("s", "crab_user_7", raw)

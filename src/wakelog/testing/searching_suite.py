@@ -1,4 +1,4 @@
-"""Part of the catalog suite: what a search finds, in which order, page by page, and what hostile text cannot do."""
+"""Catalog suite, full-text search: matches, order, pages, excerpts and hostile text."""
 
 import time
 
@@ -95,7 +95,7 @@ HOSTILE = (
 
 
 def pages(catalog: Catalog, query: str, limit: int) -> list[Hit]:
-    """All hits, page by page."""
+    """Return all hits, read page by page."""
     hits: list[Hit] = []
     for _ in range(_PAGES_MAX):
         page = catalog.search(query, limit=limit, after=hits[-1].cursor if hits else None)
@@ -107,9 +107,9 @@ def pages(catalog: Catalog, query: str, limit: int) -> list[Hit]:
 
 
 class SearchingSuite:
-    """Full text."""
+    """Full-text search."""
 
-    # ── what is found ────────────────────────────────────────────────────────────────────────────
+    # ── matches ──────────────────────────────────────────────────────────────────────────────────
 
     def test_what_can_be_found(self, shelf: Shelf) -> None:
         """ST-5: prompts, replies, tool names and inputs, results, summaries, titles, custom content; not thinking."""
@@ -148,7 +148,7 @@ class SearchingSuite:
         assert list(shelf.catalog.search("parser", limit=0)) == list(shelf.catalog.search("parser", limit=-1)) == []
 
     def test_words_are_the_same_in_every_store(self, shelf: Shelf) -> None:
-        """ST-5, law 12: words in any order, phrases, prefixes, exclusions; what is a word depends on no database."""
+        """ST-5, law 12: words in any order, phrases, prefixes, exclusions; tokens do not depend on the database."""
         story = shelf.begin()
         texts = (
             "fix the parser",
@@ -164,7 +164,7 @@ class SearchingSuite:
             assert sorted(entries.index(hit.entry) + 1 for hit in shelf.catalog.search(query)) == found, query
 
     def test_fields(self, shelf: Shelf) -> None:
-        """ST-5: agent, sender, folder, tool, type and time narrow a search down, or leave out; alone, newest first."""
+        """ST-5: agent, sender, folder, tool, type and time restrict or exclude; without words, newest first."""
         crab = shelf.talk(1, agent="crab", cwd="/a/b").session
         dove = shelf.talk(1, agent="A dove", sender="TG:1", cwd="/a/bc").session
         deep = shelf.talk(1, agent="crab", cwd="/a/b/c d").session
@@ -197,7 +197,7 @@ class SearchingSuite:
         assert len(stamps) == 12
 
     def test_since(self, shelf: Shelf) -> None:
-        """ST-5: a day, a moment, or how long ago; the border belongs to it."""
+        """ST-5: `since:` accepts a day, a time or a duration, and includes the limit."""
         first, second = shelf.begin(), shelf.begin()
         first.session.clock = FixedClock(start_ms=time.time_ns() // 1_000_000 - 3_600_000)
         old, new = second.user("words of old"), first.user("words of an hour ago")
@@ -217,7 +217,7 @@ class SearchingSuite:
             assert {hit.entry for hit in shelf.catalog.search(query)} == expected, query
 
     def test_a_query_that_cannot_be_understood_says_why(self, shelf: Shelf) -> None:
-        """A `BadQuery` is one line that says what is wrong, and one that says what to do."""
+        """A `BadQuery` has a one-line message about what is wrong, and a hint."""
         for query, reason in BAD.items():
             with pytest.raises(BadQuery, match=reason) as caught:
                 shelf.catalog.search(query)
@@ -227,7 +227,7 @@ class SearchingSuite:
     # ── order and pages ──────────────────────────────────────────────────────────────────────────
 
     def test_equally_good_hits_stand_in_an_order_of_their_own(self, shelf: Shelf) -> None:
-        """The order of hits does not tell in which order logs were met: newest first, then by name."""
+        """Hits of equal rank are ordered newest first, then by name, independent of the order of indexing."""
         stories = [shelf.begin() for _ in range(12)]
         stories = stories[5:] + stories[:5]
         for story in stories:
@@ -243,7 +243,7 @@ class SearchingSuite:
         assert shelf.catalog.search("same") == other.catalog.search("same")
 
     def test_the_better_comes_first(self, shelf: Shelf) -> None:
-        """ST-5: an entry that speaks of little else stands before one that mentions it."""
+        """ST-5: an entry that consists of the word ranks before one that mentions it once."""
         story = shelf.begin()
         best = story.user("parser parser parser")
         story.user("a long story of many things, in which a parser is mentioned once and then forgotten again")
@@ -252,7 +252,7 @@ class SearchingSuite:
         assert shelf.catalog.search("parser")[0].entry == best.id
 
     def test_pages_of_hits_are_the_list(self, shelf: Shelf) -> None:
-        """ST-5: pages joined are the list, however large they are, by any query; equal hits are there once each."""
+        """ST-5: pages joined are the list, for any page size and query; each of several equal hits is given once."""
         for number in range(6):
             story = shelf.talk(3, agent="crab" if number % 2 else "dove")
             shelf.rig.plant(story.session.id, list(shelf.store.load(story.session.name))[-1].bytes * 3)
@@ -279,7 +279,7 @@ class SearchingSuite:
     # ── excerpts ─────────────────────────────────────────────────────────────────────────────────
 
     def test_excerpts(self, shelf: Shelf) -> None:
-        """ST-5: an excerpt is one line around what matched, which is marked; no text makes it long."""
+        """ST-5: an excerpt is one line around the marked match, and its length is limited for any text."""
         story = shelf.begin()
         story.user("before " * 1_000 + "the\n\nneedle in\tit " + "behind " * 1_000)
         story.user("endless" * 100_000 + " needle-two " + "-" * 50_000 + " end")
@@ -300,7 +300,7 @@ class SearchingSuite:
     # ── hostile text ─────────────────────────────────────────────────────────────────────────────
 
     def test_hostile_queries_are_harmless(self, shelf: Shelf) -> None:
-        """Law 13: hits or `BadQuery`, never an error of the database's, never what was not asked for."""
+        """Law 13: a query gives hits or `BadQuery`, never a database error, never unrelated entries."""
         shelf.talk(1)
         shelf.catalog.refresh()
         fresh = shelf.fresh()
@@ -316,7 +316,7 @@ class SearchingSuite:
             return None
 
     def test_any_query_is_harmless(self, shelf: Shelf) -> None:
-        """Law 13: whatever is typed, a search finds what a new index finds, or cannot be understood by either."""
+        """Law 13: any input gives the same hits as a new index, or `BadQuery` from both."""
         shelf.talk(2)
         shelf.begin(agent="secret").user("NOT AND or 'quoted' a:b (x)")
         shelf.catalog.refresh()
@@ -332,14 +332,14 @@ class SearchingSuite:
         fresh.close()
 
     def test_only_text_is_searched(self, shelf: Shelf) -> None:
-        """Law 13: names of agents, tables and types are no words of an entry."""
+        """Law 13: names of agents, tables and types are not part of the searchable text."""
         shelf.begin(agent="secret", sender="hidden").user("words")
         shelf.catalog.refresh()
         for word in ("secret", "hidden", "message", "repo", "sessions", "crab_user_1", "2026"):
             assert list(shelf.catalog.search(word)) == []
 
     def test_any_text_can_be_found(self, shelf: Shelf) -> None:
-        """Law 12, law 13: whatever text stands in a log, every store finds it by the same words."""
+        """Law 12, law 13: any text in a log is found by the same words in every store."""
         story, fresh = shelf.begin(), shelf.fresh()
 
         @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -357,7 +357,7 @@ class SearchingSuite:
         fresh.close()
 
     def test_long_texts_are_taken_in(self, shelf: Shelf) -> None:
-        """ST-5: no length of a text, a word or a repetition keeps a log from being listed and found."""
+        """ST-5: a text, word or repetition of any length does not prevent a log from being listed and found."""
         story = shelf.begin()
         texts = {
             "of many words": "".join(f"w{number} " for number in range(200_000)) + "farend one",

@@ -1,6 +1,6 @@
-"""What a store's test file gives the suites: a store, and what they may do to its surroundings.
+"""The test environment of the store suites: a store, and what the suites may do to its environment.
 
-Beside it stand the few entries that the suites write. They are plain JSON: a suite must not lean on what it judges.
+It also has the few entries that the suites write, as plain JSON: a suite must not depend on the code under test.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,69 +14,69 @@ from wakelog.ports import Lease, Store
 
 
 class Rig(Protocol):
-    """A store under test and what the suite may do to its surroundings."""
+    """A store under test, and what the suite may do to its environment."""
 
     store: Store
 
     def again(self) -> Store:
-        """Another store object on the same storage, as another process would have."""
+        """Return another store object on the same storage, as in another process."""
         ...
 
     def advance(self, seconds: float) -> None:
-        """Moves the clock that leases expire by."""
+        """Advance the clock that leases expire by."""
         ...
 
     def plant(self, session: str, raw: bytes) -> None:
-        """Adds raw bytes to the end of a log, as a crash or a stranger would."""
+        """Add raw bytes to the end of a log, as a crash or another program would."""
         ...
 
     def hurt(self, session: str, old: bytes, new: bytes) -> None:
-        """Puts other bytes of the same length in the place of some, as a failing disk would."""
+        """Replace bytes of a log with others of the same length, as a failing disk would."""
         ...
 
     def files(self, session: str) -> Iterable[str]:
-        """The paths of the files and folders that hold a session; none for a store without files."""
+        """Return the paths of the files and folders of a session; empty for a store without files."""
         ...
 
 
 def first_line(session: str) -> Callable[[int], bytes]:
-    """The encoded first entry of a session, given its number."""
+    """Return the function that encodes the first entry of a session, given its number."""
     return lambda number: msgspec.json.encode({"type": "session", "id": session, "version": 1, "number": number})
 
 
 def body(entry: str, text: str = "hi", parent: str = "s") -> bytes:
-    """An encoded message."""
+    """Return an encoded message."""
     message = {"role": "user", "content": [{"type": "text", "text": text}]}
     return msgspec.json.encode({"type": "message", "id": entry, "parentId": parent, "message": message})
 
 
 def make(store: Store, session: str = "s", agent: str = "crab", sender: str = "user") -> str:
-    """A session with its first line."""
+    """Create a session with its first line; return its name."""
     return store.create(session, agent, sender, first_line(session))
 
 
 def stored(store: Store, session: str = "s") -> bytes:
-    """The bytes of a whole log."""
+    """Return the bytes of a whole log."""
     return b"".join(line.bytes for line in store.load(session))
 
 
 def journals_of(store: Store, session: str = "s") -> dict[str, tuple[bytes, ...]]:
-    """The pieces of all journals of a session."""
+    """Return the pieces of all journals of a session."""
     return {reply_id: tuple(pieces) for reply_id, pieces in store.journals(session).items()}
 
 
 def activity(entry: str, holder: str) -> bytes:
-    """An encoded entry that takes a lease."""
+    """Return an encoded entry that takes a lease."""
     return msgspec.json.encode({"type": "activity", "id": entry, "parentId": "s", "holder": holder})
 
 
 def take(store: Store, entry: str, holder: str, *, after: int, ttl_s: float = 10.0) -> Lease:
-    """Takes the lease of session `s`."""
+    """Take the lease of session `s`."""
     return store.acquire("s", activity(entry, holder), after=after, holder=holder, ttl_s=ttl_s)
 
 
 def append_at_end(store: Store, entry: bytes, *, session: str = "s", tries: int = 10_000) -> int:
-    """Appends behind whatever is last, as often as it takes."""
+    """Append after the current last entry, retrying on `Conflict`; return the seq."""
     for _ in range(tries):
         after = max((seq_of(line.raw) or 0 for line in store.load(session)), default=-1)
         try:

@@ -1,11 +1,11 @@
-"""The suite every store must pass. A store's own test file is a class with one fixture, `rig` (see `store_rig.Rig`).
+"""Conformance suite for stores. Subclass it in a test class with one fixture, `rig` (see `store_rig.Rig`).
 
     class TestMyStore(StoreSuite):
         @pytest.fixture
         def rig(self): ...
 
-Each test names the law or requirement it defends. What a suite of calls cannot see (power loss,
-killed processes, full disks) is shown by tests of each store's own.
+Each test names the law or requirement it covers. Power loss, killed processes and full disks are covered by separate
+tests of each store.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ __all__ = ["StoreSuite", "body", "make"]
 
 
 class StoreSuite(LogSuite, IdentitySuite, LeaseSuite, EndingSuite, MovingSuite, HistorySuite, CustodySuite):
-    """Subclass it and give it a `rig` fixture."""
+    """Subclass it and provide a `rig` fixture."""
 
     @pytest.fixture
     def store(self, rig: Rig) -> Iterator[Store]:

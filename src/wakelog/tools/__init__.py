@@ -1,10 +1,10 @@
-"""What an agent can do: functions made into tools, and the six that ship.
+"""Tools for agents: the `tool` decorator, the six built-in tools and the sub-agent tool.
 
-Rule 1: a tool raises nothing for what it meets outside; it answers an `Outcome`. Exceptions are for the
-author's mistakes, and say so before the tool is begun.
-Rule 2: every tool says what may happen if nobody knows whether it ran (`replay`), and the default is the
-careful word, `never`.
-Rule 3: tools know the ports and nothing of sessions, stores or turns. Whoever runs them keeps the log.
+Rule 1: a tool raises nothing for external failures; it returns an `Outcome`. Exceptions report mistakes of the tool's
+author, before the tool starts.
+Rule 2: every tool declares with `replay` what may happen to a call whose outcome is unknown; the default is the safest
+value, `never`.
+Rule 3: tools depend on the ports only and know nothing of sessions, stores or turns. The runtime writes the log.
 """
 
 from wakelog.tools.builtin import BUILTIN_NAMES, builtin_tools

@@ -1,7 +1,7 @@
-"""The tools that ship, by name, made for one working directory.
+"""Registry of the built-in tools, created by name for one working directory.
 
-Only the list lives here; each tool is in the file of its kind. The order is part of what a model is told,
-so it never depends on anything but the names asked for.
+Each tool is implemented in a module of its kind. The order of the tools is part of the model's context, so it depends
+only on the requested names.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,10 +26,10 @@ BUILTIN_NAMES = tuple(_MAKERS)
 
 
 def builtin_tools(cwd: str, names: Iterable[str] | None = None, *, confined: bool = True) -> tuple[Tool, ...]:
-    """The tools of these names (all of them by default), working in `cwd`.
+    """Return the built-in tools with these names (default: all), working in `cwd`.
 
-    Confined, the file tools refuse every path that leads out of `cwd`, through links too. This keeps a
-    mistaken agent in its folder; it is no sandbox, and the shell is not held by it.
+    If `confined`, the file tools refuse every path that leads out of `cwd`, symbolic links included. This guards
+    against mistakes of an agent; it is not a sandbox, and it does not restrict the shell.
     """
     wanted = BUILTIN_NAMES if names is None else tuple(names)
     for name in wanted:

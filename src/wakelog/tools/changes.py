@@ -1,10 +1,10 @@
-"""Changing files: `write` and `edit`, and the receipts they can give.
+"""The file-changing tools `write` and `edit`, with receipts.
 
-Rule 1: a file is replaced as a whole: written beside itself, synced, renamed, and the folder synced. Nobody
-ever sees half of it, and its mode stays what it was.
-Rule 2: the intent holds the digests before and after. Asked later, the digest now says which of them is
-true: after is done, before is not begun, anything else cannot be said. An undone change looks not begun.
-Rule 3: changes of one process happen one at a time, so that two edits of one file in one reply both hold.
+Rule 1: a file is replaced as a whole: written to a new file beside it, synced, renamed, and the folder synced. No
+reader sees a partial file, and its mode is kept.
+Rule 2: the intent holds the digests before and after. Later the current digest decides: `after` means done, `before`
+means not begun, anything else means "cannot say". A change that was undone counts as not begun.
+Rule 3: changes in one process run one at a time, so that two edits of one file in one reply both take effect.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _P = ParamSpec("_P")
 
 
 class Intent(msgspec.Struct, frozen=True):
-    """What a change is to do: kept in the log before it begins, and compared with the file afterwards."""
+    """A planned change: stored in the log before it starts, and compared with the file afterwards."""
 
     path: str
     before: str | None
@@ -40,14 +40,14 @@ class Intent(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """An intent with the bytes that fulfil it."""
+    """An intent with the new content of the file."""
 
     intent: Intent
     content: bytes
 
 
 def write_tool(place: Workplace) -> FunctionTool:
-    """`write`: a whole file."""
+    """Create the `write` tool, which writes a whole file."""
 
     @tool(replay="receipt")
     async def write(path: str, content: str, call: Invocation) -> Outcome:
@@ -63,7 +63,7 @@ def write_tool(place: Workplace) -> FunctionTool:
 
 
 def edit_tool(place: Workplace) -> FunctionTool:
-    """`edit`: a piece of a file."""
+    """Create the `edit` tool, which replaces a piece of a file."""
 
     @tool(replay="receipt")
     async def edit(path: str, old: str, new: str, call: Invocation, *, all: bool = False) -> Outcome:  # noqa: A002
@@ -81,7 +81,7 @@ def edit_tool(place: Workplace) -> FunctionTool:
 
 
 def _with_receipts(made: FunctionTool, planned: Callable[..., Change]) -> FunctionTool:
-    """Adds what both tools answer alike: the plan is the intent, and the file is the receipt."""
+    """Add `prepare` (returns the plan as the intent) and `receipt` (inspects the file) to a tool."""
 
     @made.prepare
     def prepare(call: Invocation) -> Mapping[str, Any]:
@@ -92,7 +92,7 @@ def _with_receipts(made: FunctionTool, planned: Callable[..., Change]) -> Functi
 
 
 async def _to_the_end(function: Callable[_P, Outcome], *args: _P.args, **kwargs: _P.kwargs) -> Outcome:
-    """Runs a change in a thread. Cancelled, it waits for the thread: a change is short, and never half told."""
+    """Run a change in a thread. On cancellation, wait for the thread before raising: a change is short."""
     change = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
     try:
         return await asyncio.shield(change)
@@ -101,7 +101,7 @@ async def _to_the_end(function: Callable[_P, Outcome], *args: _P.args, **kwargs:
         raise
 
 
-# ── what is to be ────────────────────────────────────────────────────────────────────────────────
+# ── planning a change ────────────────────────────────────────────────────────────────────────────
 
 
 def _planned_write(place: Workplace, path: str, content: str) -> Change:
@@ -124,7 +124,7 @@ def _planned_edit(place: Workplace, path: str, old: str, new: str, *, all: bool 
 
 
 def _counted(text: str, old: str, path: str, *, many: bool) -> int:
-    """How often the old text stands in the file, if that is often enough and not too often."""
+    """Return how often the old text occurs in the file; `UsageError` if never, or more than once without `many`."""
     if not old:
         raise UsageError("the old text is empty: use write to make a file")
     count = text.count(old)
@@ -144,7 +144,7 @@ def _change(found: str, before: bytes | None, after: bytes, said: str) -> Change
 
 
 def _content(found: str, path: str) -> bytes | None:
-    """The bytes of the file as it is, or None where there is none. What may not be written is refused here."""
+    """Return the current bytes of the file, or None if there is no file; `UsageError` if it may not be written."""
     with reaching(f"change {shown(path)}"):
         try:
             with open(open_file(found), "rb") as file:
@@ -166,7 +166,7 @@ def _text(content: bytes, path: str) -> str:
     return text
 
 
-# ── doing it ─────────────────────────────────────────────────────────────────────────────────────
+# ── making a change ──────────────────────────────────────────────────────────────────────────────
 
 
 def _apply(
@@ -176,7 +176,7 @@ def _apply(
     *args: _P.args,
     **kwargs: _P.kwargs,
 ) -> Outcome:
-    """Plans the change on the file as it is now, and makes it. Another edit may have come between."""
+    """Plan the change on the current file and make it: the file may have changed since `prepare`."""
     with _ONE_AT_A_TIME:
         change = planned(place, *args, **kwargs)
         if change.intent.before != change.intent.after:
@@ -186,7 +186,10 @@ def _apply(
 
 
 def _beside(call: Invocation, path: str) -> str:
-    """The file that becomes `path`. Its name is the call's own, so that what a killed run left is found again."""
+    """Return the path of the new file that becomes `path`.
+
+    The name is derived from the call, so that a later attempt finds the file that a killed run left.
+    """
     key = hashlib.sha256(f"{call.reply_id}\n{call.tool_call_id}".encode()).hexdigest()
     return os.path.join(os.path.dirname(path), f".wakelog-{key[:16]}.new")
 
@@ -204,7 +207,7 @@ def _replace(path: str, content: bytes, fresh: str) -> None:
 
 
 def _write_fresh(path: str, content: bytes, fresh: str) -> None:
-    """A new file with the owner and mode of the one it will replace, safe on the disk."""
+    """Write a new file with the owner and mode of the one it will replace, and sync it."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(fresh, flags, 0o666), "wb") as file:
         with contextlib.suppress(FileNotFoundError):
@@ -215,7 +218,7 @@ def _write_fresh(path: str, content: bytes, fresh: str) -> None:
 
 
 def _look_like(old: os.stat_result, descriptor: int) -> None:
-    """Owner first, since changing it clears bits of the mode. Whoever may not give files away keeps them."""
+    """Copy owner and mode. Owner first, because changing it clears mode bits; it stays if changing is not permitted."""
     new = os.fstat(descriptor)
     if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
         with contextlib.suppress(PermissionError):
@@ -224,7 +227,7 @@ def _look_like(old: os.stat_result, descriptor: int) -> None:
 
 
 def _make_folder(folder: str) -> None:
-    """A folder and those above it, each made durable in the one that holds it."""
+    """Create a folder and its missing parents, syncing the parent of each."""
     if os.path.isdir(folder):
         return
     _make_folder(os.path.dirname(folder))
@@ -241,17 +244,17 @@ def _sync(path: str) -> None:
         os.close(descriptor)
 
 
-# ── what has been ────────────────────────────────────────────────────────────────────────────────
+# ── receipt ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def _receipt(call: Invocation) -> Answer:
-    """What the file says of a change that was begun, whoever asks and however often."""
+    """Return the outcome of a started change from the file's current digest; may be called repeatedly."""
     intent = msgspec.convert(call.intent, Intent)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         os.unlink(_beside(call, intent.path))
     now = _digest_now(intent.path)
     if now == intent.after:
-        # The rename may not have reached the disk before the crash, and the result is about to.
+        # The rename may not be durable yet, and the result is about to be.
         _sync(intent.path)
         _sync(os.path.dirname(intent.path))
         return Outcome(intent.said)

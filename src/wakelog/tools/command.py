@@ -1,12 +1,12 @@
-"""Running a program for a tool: started under the supervisor, read as it prints, ended when it must.
+"""Subprocess runner for tools: starts a program under the supervisor, streams its output and stops it on demand.
 
-Rule 1: one way to end it, whatever the reason: the lifeline closes. The supervisor does the rest, and does it
-as well if this process is killed.
-Rule 2: a command has ended when its supervisor has. What it printed until then is there; a process that still holds
-the pipe is not waited for.
-Rule 3: leaving `run_command` in any way means that every process of the command is gone, or that the result (after a
-cancel: the live output) says which may still be running. The one exception: a caller that is cancelled a second time
-does not wait; then the supervisor finishes alone.
+Rule 1: there is one way to stop a command, whatever the reason: the lifeline pipe closes. The supervisor does the rest,
+also if this process is killed.
+Rule 2: a command has ended when its supervisor has. The output printed until then is complete; a process that still
+holds the pipe is not waited for.
+Rule 3: when `run_command` returns or raises, every process of the command is gone, or the result (after a cancellation:
+the live output) names those that may still be running. One exception: a caller that is cancelled a second time does not
+wait; then the supervisor finishes alone.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from wakelog.tools import supervisor
 from wakelog.tools.output import Output
 
 _BLOCK_BYTES = 64 * 1024
-# A pipe holds no more than this, unless a process goes on writing after the end.
+# A pipe buffer holds at most this much; more comes only from a process that keeps writing after the end.
 _LAST_BYTES = 1024 * 1024
 _LOOKS = 20
 _ENDINGS = ("exited", "signalled", "remains", "unstarted", "lost")
@@ -34,9 +34,9 @@ _ENDINGS = ("exited", "signalled", "remains", "unstarted", "lost")
 class Ended(msgspec.Struct, frozen=True):
     """How a command ended.
 
-    `remains`: it was to be stopped and may still be running. `unstarted`: it was to be stopped before it began.
-    `lost`: its supervisor was killed. `left` are processes that still run, each with its number and command line;
-    `is_clear` says that there are no others.
+    `remains`: it was stopped and may still be running. `unstarted`: it was stopped before it started. `lost`: its
+    supervisor was killed. `left` are processes that still run, each with its PID and command line; `is_clear` says that
+    there are no others.
     """
 
     how: Literal["exited", "signalled", "remains", "unstarted", "lost"]
@@ -48,7 +48,7 @@ class Ended(msgspec.Struct, frozen=True):
 
     @property
     def doubt(self) -> str:
-        """What may still be running although the command was to end; empty if nothing may."""
+        """Message about processes that may still run although the command should have ended; empty if none may."""
         named = f": {'; '.join(self.left)}" if self.left else ""
         if self.how == "remains":
             return f"stopping the command did not work: it may still be running{named}"
@@ -66,9 +66,9 @@ async def run_command(
     env: Mapping[str, str] | None = None,
     with_errors: bool = True,
 ) -> Ended:
-    """Runs a program to its end. `OSError` or `ValueError` if it cannot even be started.
+    """Run a program to its end. Raises `OSError` or `ValueError` if it cannot be started.
 
-    The output holds what it prints on standard error too, unless `with_errors` is off.
+    The output includes standard error, unless `with_errors` is false.
     """
     output = Output()
     running = _Running(argv, cwd, env, with_errors=with_errors)
@@ -92,7 +92,7 @@ async def run_command(
 
 
 class _Running:
-    """A command under way. `pieces` gives what it prints, and an empty piece when it has ended."""
+    """A running command. `pieces` delivers its output, and an empty piece when it has ended."""
 
     def __init__(self, argv: Sequence[str], cwd: str, env: Mapping[str, str] | None, *, with_errors: bool) -> None:
         self.pieces: asyncio.Queue[bytes] = asyncio.Queue()
@@ -129,17 +129,17 @@ class _Running:
         self._loop.add_reader(self._report, self._read_report)
 
     def time_is_up(self) -> None:
-        """Asks for the end because it takes too long."""
+        """Stop the command because its time limit is over."""
         self._timed_out = not self._gone.is_set()
         self._cut_lifeline()
 
     async def end(self) -> None:
-        """Asks for the end, if it has not come yet, and waits for it."""
+        """Stop the command if it still runs, and wait for its end."""
         self._cut_lifeline()
         await self._gone.wait()
 
     def ended(self, output: str) -> Ended:
-        """How it went, once it is over. `OSError` if it could not be started."""
+        """Return how the command ended; call this after its end. Raises `OSError` if it could not be started."""
         said = self._said
         if said.how == "failed":
             raise OSError(said.number, os.strerror(said.number))
@@ -149,7 +149,7 @@ class _Running:
         return Ended(how, said.number, output, self._timed_out and said.is_stopped, left, is_clear)  # type: ignore[arg-type]
 
     def doubt(self) -> str:
-        """What may still be running after the end was asked for; empty if nothing may."""
+        """Return a message about processes that may still run after a stop; empty if there are none."""
         with contextlib.suppress(OSError):
             return self.ended("").doubt
         return ""
@@ -161,7 +161,7 @@ class _Running:
             self._continue_supervisor()
 
     def _continue_supervisor(self) -> None:
-        """A command can stop both processes of its supervisor with SIGSTOP; they have to go on to end it."""
+        """Send SIGCONT: a command can stop both supervisor processes with SIGSTOP, and they must run to end it."""
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGCONT)
@@ -174,7 +174,7 @@ class _Running:
             self._loop.remove_reader(self._output)
 
     def _read_report(self) -> None:
-        """The report closes with the supervisor: that is the end, and the last output is in the pipe."""
+        """Read the report. It closes when the supervisor ends; the last output is in the pipe by then."""
         piece = os.read(self._report, _BLOCK_BYTES)
         self._lines += piece
         if piece:
@@ -202,7 +202,7 @@ class _Running:
 
 
 class _Said:
-    """The report of a supervisor."""
+    """The parsed report of a supervisor."""
 
     def __init__(self, lines: list[str]) -> None:
         words = [line.partition(" ")[::2] for line in lines]
@@ -215,13 +215,13 @@ class _Said:
         self.left = (*(rest for word, rest in words if word == "left"), *more)
 
 
-# ── a supervisor that was killed ─────────────────────────────────────────────────────────────────
+# ── killed supervisor ────────────────────────────────────────────────────────────────────────────
 
 
 def _kill_unsupervised(leader: int, output: int) -> tuple[str, ...]:
-    """Ends a command whose supervisor was killed, both processes of it; names processes that may still be running.
+    """Kill a command whose supervisor (both processes) was killed; return the processes that may still be running.
 
-    Only the command's own session can be known. Other processes are found if they still hold the output.
+    Only the command's own session is known. Other processes are found if they still hold the output pipe.
     """
     for _ in range(_LOOKS if leader else 0):
         supervisor.freeze(lambda: supervisor.session(leader))
@@ -235,7 +235,7 @@ def _kill_unsupervised(leader: int, output: int) -> tuple[str, ...]:
 
 
 def _holders(output: int) -> list[supervisor.Process]:
-    """The other processes that can write to a pipe."""
+    """Return the other processes that can write to a pipe."""
     pipe = os.fstat(output)
     others = (each for each in supervisor.processes().values() if each.pid != os.getpid() and each.is_alive)
     return [process for process in others if _holds(process.pid, pipe)]
@@ -248,7 +248,7 @@ def _holds(number: int, pipe: os.stat_result) -> bool:
 
 
 def _is_pipe(path: str, pipe: os.stat_result) -> bool:
-    """Whether a descriptor is the end of a pipe that is written to."""
+    """Return whether a descriptor is the write end of the pipe."""
     with contextlib.suppress(OSError):
         found = os.stat(path)
         is_writable = bool(os.lstat(path).st_mode & stat.S_IWUSR)

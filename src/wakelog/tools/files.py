@@ -1,8 +1,8 @@
-"""Looking at files: `read` and `list`. Both are safe: running them again changes nothing.
+"""The read-only file tools `read` and `list`. Both are safe to run again.
 
-What is read is given as it stands, without line numbers, so that it can be quoted to `edit` to the letter;
-`grep` gives numbers, and `read` takes them. Every answer is bounded and says in its last line, in square
-brackets, what it left out and how to get it.
+File text is returned unchanged, without line numbers, so that it can be passed to `edit` verbatim; `grep` reports line
+numbers, and `read` accepts them. Every result is bounded and states at its end, in square brackets, what was left out
+and how to get it.
 """
 
 import io
@@ -22,7 +22,7 @@ _Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 def read_tool(place: Workplace) -> FunctionTool:
-    """`read`: the text of a file."""
+    """Create the `read` tool, which returns the text of a file."""
 
     @tool(replay="safe")
     def read(path: str, offset: _Count = 1, limit: _Count | None = None) -> Outcome:
@@ -42,7 +42,7 @@ def read_tool(place: Workplace) -> FunctionTool:
 
 
 def list_tool(place: Workplace) -> FunctionTool:
-    """`list`: what is in a folder."""
+    """Create the `list` tool, which lists a folder."""
 
     @tool(name="list", replay="safe")
     def list_folder(path: str = ".") -> Outcome:
@@ -61,7 +61,7 @@ def list_tool(place: Workplace) -> FunctionTool:
 
 
 def _part(file: io.BufferedReader, offset: int, limit: int | None) -> str:
-    """Lines from `offset` on, as many as are wanted and fit, and a note on what is missing."""
+    """Return the lines from `offset` on, within `limit` and the size bound, and a note on what is missing."""
     for before in range(offset - 1):
         if not _skip_line(file):
             raise UsageError(f"there is no line {offset:,}: the file has {before:,}")
@@ -80,7 +80,7 @@ def _part(file: io.BufferedReader, offset: int, limit: int | None) -> str:
 
 
 def _skip_line(file: io.BufferedReader) -> bool:
-    """Steps over a line, however long; False at the end of the file."""
+    """Skip a line of any length; return False at the end of the file."""
     line = file.readline(READ_BYTES)
     some = bool(line)
     while line and not line.endswith(b"\n"):
@@ -89,7 +89,7 @@ def _skip_line(file: io.BufferedReader) -> bool:
 
 
 def _with_notes(lines: list[bytes], offset: int, left: int) -> str:
-    """The lines as text, and below it, in brackets, all that the reader could otherwise miss."""
+    """Return the lines as text, followed by bracketed notes on missing bytes, invalid UTF-8 and empty results."""
     text = b"".join(lines).decode("utf-8", "replace")
     notes = []
     if left > 0:
@@ -105,7 +105,7 @@ def _with_notes(lines: list[bytes], offset: int, left: int) -> str:
 
 
 def _listed(entry: os.DirEntry[str]) -> str:
-    """One line of a listing. What vanishes meanwhile, or cannot be looked at, is still named."""
+    """Return one line of a listing. An entry that vanishes or cannot be read is listed with the error."""
     name = shown(entry.name)
     try:
         if entry.is_symlink():

@@ -1,11 +1,11 @@
-"""A function as a tool: the decorator, and what stands between a model's call and the function.
+"""Function tools: the `tool` decorator and the adapter between a model's tool call and a Python function.
 
-Rule 1: whatever the function raises is the model's to read, as an outcome in one line. Only cancelling
-passes through, and the author's own mistakes, which are told before anything has begun.
-Rule 2: what was refused in `prepare` stays refused. The refusal is part of the intent in the log, so `run`
-and `receipt` give the same answer at every attempt, and nothing has begun.
-Rule 3: `show` is called in the thread of the event loop, and never after `run` has ended. What it raises is
-the watcher's own affair, not the tool's: `run` raises it.
+Rule 1: an exception of the function becomes an error outcome, which the model reads. Only cancellation is passed on,
+and mistakes of the tool's author, which are raised before anything starts.
+Rule 2: a call refused in `prepare` stays refused. The refusal is part of the intent in the log, so `run` and `receipt`
+return the same outcome at every attempt, and the function is not called.
+Rule 3: `show` is called in the thread of the event loop, and never after `run` has ended. An exception of `show` is not
+an error of the tool: `run` raises it.
 """
 
 import asyncio
@@ -24,17 +24,17 @@ from wakelog.log.entry import Replay
 from wakelog.ports import Answer, Invocation, Outcome, Tool
 from wakelog.tools.schema import describe
 
-# What every tool has, see `ports.Tool`.
+# The attributes of `ports.Tool`.
 _PARTS = ("name", "description", "schema", "replay", "prepare", "run", "receipt")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-# Where an intent says that the call was turned down before it began.
+# Key of an intent: why the call was refused before it started.
 _REFUSED = "refused"
 _P = ParamSpec("_P")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class FunctionTool:
-    """A tool made of a function. Calling it calls the function, as if nothing had happened to it."""
+    """A tool made from a function. Calling the tool calls the function unchanged."""
 
     def __init__(self, function: Callable[..., Any], *, name: str | None = None, replay: Replay = "never") -> None:
         self.name = name or function.__name__
@@ -51,24 +51,24 @@ class FunctionTool:
         self._receipt: Callable[..., Any] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The function itself."""
+        """Call the function itself."""
         return self._function(*args, **kwargs)
 
     def check(self) -> None:
-        """`UsageError` if the tool promises receipts and has none to give."""
+        """Raise `UsageError` if the tool declares receipts and has no receipt function."""
         if self.replay == "receipt" and self._receipt is None:
             hint = f"write a function that takes an Invocation, under @{self.name}.receipt"
             raise UsageError(f"the tool {self.name} promises receipts but has no receipt function", hint=hint)
 
-    # Each of the next two is one word with two uses: as a decorator it takes the author's function, and
-    # with an invocation it is the port's method that asks this function.
+    # Each of the next two methods has two uses: as a decorator it registers the author's function; with an invocation
+    # it is the method of the port, which calls that function.
 
     @overload
     def prepare(self, call: Invocation) -> Coroutine[Any, Any, Mapping[str, Any]]: ...
     @overload
     def prepare(self, call: _Function) -> _Function: ...
     def prepare(self, call: Any) -> Any:
-        """As a decorator: registers what gives the intent. With an invocation: the intent, kept in the log."""
+        """As a decorator: register the function that makes the intent. With an invocation: return it, for the log."""
         if isinstance(call, Invocation):
             return self._intent(call)
         self._prepare = self._registered(call)
@@ -79,14 +79,14 @@ class FunctionTool:
     @overload
     def receipt(self, call: _Function) -> _Function: ...
     def receipt(self, call: Any) -> Any:
-        """As a decorator: registers what answers for a begun call. With an invocation: that answer."""
+        """As a decorator: register the function that reports on a begun call. With an invocation: return its answer."""
         if isinstance(call, Invocation):
             return self._answer(call)
         self._receipt = self._registered(call)
         return call
 
     async def run(self, call: Invocation) -> Outcome:
-        """Calls the function; what it returns or raises is the outcome."""
+        """Call the function; return its result or exception as the outcome."""
         self.check()
         if _REFUSED in call.intent:
             return Outcome(str(call.intent[_REFUSED]), is_error=True)
@@ -105,7 +105,7 @@ class FunctionTool:
             raise live.fault
         return _outcome(value)
 
-    # ── what the author registered ───────────────────────────────────────────────────────────────
+    # ── registered functions ─────────────────────────────────────────────────────────────────────
 
     def _registered(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if self.replay != "receipt":
@@ -127,7 +127,7 @@ class FunctionTool:
         if isinstance(found, _Raised):
             return {_REFUSED: found.text}
         try:
-            # There and back, so that every attempt sees what the log will hold.
+            # Encoded and decoded, so that every attempt sees what the log will hold.
             return msgspec.json.decode(msgspec.json.encode(found), type=dict[str, Any])
         except (TypeError, ValueError, RecursionError) as error:
             return {_REFUSED: f"the preparation of {self.name} gave no JSON object: {error}"}
@@ -141,15 +141,15 @@ class FunctionTool:
         answer = await _attempt(self._receipt, call)
         if isinstance(answer, Outcome):
             return _outcome(answer)
-        # A receipt function that fails, or says what nobody understands, has not said that nothing happened.
+        # A receipt function that fails or returns an unknown value has not stated that nothing happened.
         return "not begun" if isinstance(answer, str) and answer == "not begun" else "cannot say"
 
 
-# ── the decorator ────────────────────────────────────────────────────────────────────────────────
+# ── making tools ─────────────────────────────────────────────────────────────────────────────────
 
 
 def as_tool(value: object) -> Tool:
-    """A tool as it is; a plain function as a tool that is never run twice. `UsageError` for anything else."""
+    """Return a tool as it is, a plain function as a tool with `replay="never"`. `UsageError` for anything else."""
     if isinstance(value, type):
         raise UsageError(f"{value.__name__} is a class, not a tool", hint=f"pass an instance: {value.__name__}(…)")
     if all(hasattr(value, part) for part in _PARTS):
@@ -161,7 +161,7 @@ def as_tool(value: object) -> Tool:
 
 
 def as_tools(values: object) -> tuple[Tool, ...]:
-    """Each of several tools, as `as_tool` takes it."""
+    """Apply `as_tool` to each value."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise UsageError(f"tools are a list, not {type(values).__name__}", hint="pass tools=[…], even for one tool")
     return tuple(map(as_tool, values))
@@ -174,14 +174,14 @@ def tool(*, replay: Replay = "never", name: str | None = None) -> Callable[[Call
 def tool(
     function: Callable[..., Any] | None = None, /, *, replay: Replay = "never", name: str | None = None
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
-    """Makes a typed function a tool: `@tool`, or `@tool(replay="safe")`.
+    """Make a typed function a tool: `@tool`, or `@tool(replay="safe")`.
 
-    `replay` is what may happen to a call that was begun and has no result, after a crash: "safe" is run
-    again, "receipt" is asked what it did, "never" is not run again, and its outcome is said to be unknown.
+    `replay` decides what happens after a crash to a call that started and has no result: "safe" is run again, "receipt"
+    asks the receipt function what happened, "never" is not run again, and its outcome is reported as unknown.
 
-    An `async` function is awaited, and cancelling the turn cancels it. Any other runs in a thread of its
-    own. Such a thread cannot be stopped: if the turn is cancelled, nobody waits for it any more, but it
-    goes on to its end. Write `async` functions where that matters.
+    An `async` function is awaited, and cancelling the turn cancels it. Any other function runs in a thread. Such a
+    thread cannot be stopped: if the turn is cancelled, it is no longer waited for, but runs to its end. Use `async`
+    functions where that matters.
     """
     if function is not None:
         return FunctionTool(function, name=name, replay=replay)
@@ -189,7 +189,7 @@ def tool(
 
 
 def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
-    """The tools of one agent, checked: no name twice, and no promise of receipts without any."""
+    """Return the tools by name; `UsageError` for a duplicate name, or if `check` fails."""
     found: dict[str, Tool] = {}
     for each in tools:
         if each.name in found:
@@ -200,17 +200,17 @@ def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
     return found
 
 
-# ── calling what somebody else wrote ─────────────────────────────────────────────────────────────
+# ── calling the author's functions ───────────────────────────────────────────────────────────────
 
 
 class _Raised(msgspec.Struct, frozen=True):
-    """That a function raised, in one line."""
+    """An exception of a function, as text."""
 
     text: str
 
 
 class _Live:
-    """The live output of one call: from any thread, in order, until the call ends."""
+    """Live output of one call: accepted from any thread, shown in order, until the call ends."""
 
     def __init__(self, call: Invocation) -> None:
         self._call = call
@@ -218,7 +218,7 @@ class _Live:
         self.fault: Exception | None = None
 
     def invocation(self, function: Callable[..., Any]) -> Invocation:
-        """The invocation with a `show` that the function can call from where it runs."""
+        """Return the invocation with a `show` that can be called from where the function runs."""
         if inspect.iscoroutinefunction(function):
             return msgspec.structs.replace(self._call, show=self._show)
         loop = asyncio.get_running_loop()
@@ -229,11 +229,11 @@ class _Live:
         return msgspec.structs.replace(self._call, show=show)
 
     def close(self) -> None:
-        """Nothing is shown from here on: a thread that nobody waits for may still try."""
+        """Stop showing: a thread that is no longer waited for may still call `show`."""
         self._open = False
 
     def _show(self, text: str) -> None:
-        """A fault ends the function if it can, and is kept, since the function would be taken for its cause."""
+        """Show text. An exception is stored for `run` to raise, so that the function is not blamed for it."""
         try:
             if self._open and self.fault is None:
                 self._call.show(text)
@@ -242,12 +242,12 @@ class _Live:
             raise
 
     def _show_for_thread(self, text: str) -> None:
-        with contextlib.suppress(Exception):  # it is kept, and there is nobody here to raise it to
+        with contextlib.suppress(Exception):  # stored in `fault`; there is no caller here to raise it to
             self._show(text)
 
 
 async def _attempt(function: Callable[_P, Any], /, *args: _P.args, **kwargs: _P.kwargs) -> Any:
-    """What a function returns, or `_Raised`. What a wrapped function gives to await is awaited too."""
+    """Return what a function returns, or `_Raised`. An awaitable result is awaited too."""
     try:
         if inspect.iscoroutinefunction(function):
             return await function(*args, **kwargs)
@@ -258,7 +258,7 @@ async def _attempt(function: Callable[_P, Any], /, *args: _P.args, **kwargs: _P.
 
 
 def _caught(function: Callable[_P, Any], /, *args: _P.args, **kwargs: _P.kwargs) -> Any:
-    """The same inside the thread: some exceptions (StopIteration) would never find their way out of it."""
+    """Return a function's result or `_Raised`, inside the thread: some exceptions (StopIteration) cannot leave it."""
     try:
         return function(*args, **kwargs)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - what an author's code raises is an outcome
@@ -266,14 +266,14 @@ def _caught(function: Callable[_P, Any], /, *args: _P.args, **kwargs: _P.kwargs)
 
 
 def _raised(error: BaseException) -> _Raised:
-    """A `UsageError` is a refusal in the author's own words; anything else says what it is."""
+    """Return an exception as text: a `UsageError` as its message alone, any other with its type."""
     if isinstance(error, UsageError):
         return _Raised(error.message)
     return _Raised(f"{type(error).__name__}: {error}")
 
 
 def _outcome(value: Any) -> Outcome:
-    """What a function gave, as an outcome: text as it is, anything else as JSON."""
+    """Return a function's result as an outcome: text as it is, anything else as JSON."""
     if isinstance(value, Outcome):
         return msgspec.structs.replace(value, text=storable(value.text))
     if isinstance(value, _Raised):

@@ -1,7 +1,7 @@
-"""The `grep` tool: regular expressions over files. Safe: running it again changes nothing.
+"""The `grep` tool: regular expressions over files. It is safe to run again.
 
-The search itself is a program of its own (`grep_program.py`): a regular expression can take for ever while it
-holds up every thread of its process, and a program can be stopped.
+The search runs in its own process (`grep_program.py`): a regular expression can run forever and block every thread of
+its process, and a process can be stopped.
 """
 
 import json
@@ -20,7 +20,7 @@ _TIMEOUT_S = 60.0
 
 
 def grep_tool(place: Workplace) -> FunctionTool:
-    """`grep`: lines that match."""
+    """Create the `grep` tool, which finds matching lines."""
 
     @tool(replay="safe")
     async def grep(pattern: str, path: str = ".", glob: str | None = None) -> Outcome:
@@ -39,7 +39,7 @@ def grep_tool(place: Workplace) -> FunctionTool:
 
 
 def _prefix(place: Workplace, root: str) -> str:
-    """How the root itself is named in what is found; nothing stands for the working directory."""
+    """Return the displayed path of the search root; empty for the working directory."""
     return "" if root == place.find(".") else place.show(root)
 
 

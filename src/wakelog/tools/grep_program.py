@@ -1,8 +1,9 @@
-"""A program of its own: the search behind `grep`, which can be stopped whatever its pattern does.
+"""Stand-alone search program behind the `grep` tool; as a process it can be stopped whatever its pattern does.
 
-Rule 1: it is started by its path (`python -I -S grep_program.py JSON`) and knows the standard library alone.
-Rule 2: links are not followed, so that it stays below its root. Files come in the order of their names.
-Rule 3: whatever was not searched or not shown is counted, and said in brackets at the end.
+Rule 1: it is started by its path (`python -I -S grep_program.py JSON`) and uses only the standard library.
+Rule 2: symbolic links are not followed, so the search stays below its root. Files are sorted by name in each folder.
+Rule 3: a cut at the limit of hits, and the numbers of links to files, large files and unreadable files, are reported in
+brackets at the end. Binary files, special files and `.git` are skipped without a note.
 Exit status 0, also if nothing was found; 1 with one line if it cannot search.
 """
 
@@ -23,7 +24,7 @@ _NO_WAIT = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def main(wanted: dict[str, Any]) -> int:
-    """Prints the hits, then the notes."""
+    """Print the hits, then the notes; return the exit status."""
     try:
         pattern = re.compile(wanted["pattern"])
     except (re.error, RecursionError, OverflowError) as error:
@@ -50,7 +51,7 @@ def main(wanted: dict[str, Any]) -> int:
 def _hits(
     pattern: re.Pattern[str], root: str, glob: str | None, missed: Counter[str]
 ) -> Iterator[tuple[str, int, str]]:
-    """Each line that matches: its file below the root, its number, its text."""
+    """Yield each matching line: its file relative to the root, its number, its text."""
     for name in _files(root, missed):
         if glob is not None and not _matches(name or os.path.basename(root), glob):
             continue
@@ -62,7 +63,7 @@ def _hits(
 
 
 def _files(root: str, missed: Counter[str]) -> Iterator[str]:
-    """The files below the root, in the order of their names; the empty name if the root is a file itself."""
+    """Yield the files below the root, sorted by name in each folder; the empty name if the root is a file."""
     if not os.path.isdir(root):
         yield ""
         return
@@ -77,7 +78,7 @@ def _files(root: str, missed: Counter[str]) -> Iterator[str]:
 
 
 def _content(path: str, missed: Counter[str]) -> bytes:
-    """The bytes of a text file; none, and a count of why, for any other."""
+    """Return the bytes of a text file, empty for others; links, large and unreadable files are counted in `missed`."""
     try:
         with open(os.open(path, _NO_WAIT), "rb") as file:
             found = os.fstat(file.fileno())
@@ -96,14 +97,14 @@ def _content(path: str, missed: Counter[str]) -> bytes:
 
 
 def _matches(name: str, glob: str) -> bool:
-    """A glob without a slash is about the file's own name; with one, about its path below the root."""
+    """Return whether a glob matches: without a slash the file's name, with one its path below the root."""
     if "/" not in glob:
         return fnmatch.fnmatchcase(os.path.basename(name), glob)
     return fnmatch.fnmatchcase(name, glob) or fnmatch.fnmatchcase(name, glob.removeprefix("**/"))
 
 
 def _one_line(raw: bytes) -> str:
-    """Text that cannot pretend to be another line, and is not too long."""
+    """Return text as one printable line of bounded length, so that it cannot imitate another line."""
     text = raw.decode("utf-8", "backslashreplace")
     clean = "".join(sign if sign.isprintable() or sign == "\t" else ascii(sign)[1:-1] for sign in text)
     return clean if len(clean) <= _LINE_SIGNS else f"{clean[:_LINE_SIGNS]} […]"

@@ -1,7 +1,7 @@
-"""What a command prints, as it comes: shown live, and kept whole up to a bound.
+"""Command output buffer: decodes output for live display and keeps it up to a bound.
 
-Pure: bytes go in, text comes out. Below the bound, the text that is returned is exactly the text that was
-shown. Above it the middle is left out, nothing more is shown, and both are said.
+Pure: bytes go in, text comes out. Below the bound, the returned text is exactly the text that was shown. Above it, the
+middle is left out and live display stops; both are stated in the text.
 """
 
 import codecs
@@ -24,7 +24,7 @@ class Output:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def take(self, piece: bytes) -> str:
-        """Keeps a piece; gives the text to show for it, which ends at a whole character."""
+        """Keep a piece; return the text to show for it, which ends at a complete character."""
         was_whole = not self._left_out
         room = self._half - len(self._head)
         self._head += piece[:room]
@@ -34,11 +34,11 @@ class Output:
         return "\n[the output is too long to be shown live]\n" if was_whole else ""
 
     def rest(self) -> str:
-        """What is still to be shown at the end: half a character that nothing completed."""
+        """Return the text still to be shown at the end: the replacement for an incomplete character."""
         return "" if self._left_out else self._decoder.decode(b"", final=True)
 
     def text(self) -> str:
-        """All that was kept."""
+        """Return the kept output."""
         head, tail = bytes(self._head), b"".join(self._tail)
         if not self._left_out:
             return (head + tail).decode("utf-8", "replace")
@@ -47,7 +47,7 @@ class Output:
         return head.decode("utf-8", "replace") + left_out + tail[spare:].decode("utf-8", "replace")
 
     def _keep_last(self, piece: bytes) -> None:
-        """Adds to the tail, and lets go of pieces that are no longer part of the last half."""
+        """Append to the tail, and drop pieces that are no longer part of the last half."""
         if piece:
             self._tail.append(piece)
             self._tail_bytes += len(piece)

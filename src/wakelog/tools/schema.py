@@ -1,9 +1,9 @@
-"""What a typed function tells a model: its arguments as a JSON schema, its docstring as their meaning.
+"""Tool descriptions: derives a JSON schema and the meaning of arguments from a typed function.
 
-Rule 1: msgspec does the work. The parameters become one struct; the schema shown to the model and the check
-of what the model sends back are both that struct's, so they cannot disagree.
-Rule 2: a function that cannot be described is its author's mistake, said when it is made into a tool.
-Rule 3: arguments that do not fit are the model's mistake: one clear line, which becomes the call's outcome.
+Rule 1: msgspec does the work. The parameters become one struct; the schema for the model and the validation of its
+arguments both come from that struct, so they cannot disagree.
+Rule 2: a function that cannot be described is a mistake of its author: `UsageError` when it is made a tool.
+Rule 3: arguments that do not fit are a mistake of the model: one clear line, which becomes the call's outcome.
 """
 
 import inspect
@@ -22,7 +22,7 @@ _ARGUMENT = re.compile(r"(\w+)(?: \([^)]*\))?: +(.*)")
 
 
 class Described(msgspec.Struct, frozen=True):
-    """A function as a model sees it. `call_parameter` is the one that gets the invocation, if there is one."""
+    """A function as described to a model. `call_parameter` names the parameter for the invocation, if there is one."""
 
     description: str
     schema: Mapping[str, Any]
@@ -30,7 +30,7 @@ class Described(msgspec.Struct, frozen=True):
     call_parameter: str | None = None
 
     def arguments(self, given: Any) -> dict[str, Any]:
-        """What a model sent, as the function takes it; `UsageError` in one line if it does not fit."""
+        """Return a model's arguments as the function takes them; `UsageError` in one line if they do not fit."""
         try:
             return msgspec.structs.asdict(msgspec.convert(given, self.shape))
         except msgspec.ValidationError as error:
@@ -38,7 +38,7 @@ class Described(msgspec.Struct, frozen=True):
 
 
 def describe(function: Callable[..., Any]) -> Described:
-    """Reads a function's signature and docstring."""
+    """Read a function's signature and docstring."""
     types = _types(function)
     parameters = [_checked(function, found, types) for found in inspect.signature(function).parameters.values()]
     calls = [found.name for found in parameters if types[found.name] is Invocation]
@@ -53,11 +53,11 @@ def describe(function: Callable[..., Any]) -> Described:
     return Described(description, schema, shape, *calls)
 
 
-# ── the signature ────────────────────────────────────────────────────────────────────────────────
+# ── signature ────────────────────────────────────────────────────────────────────────────────────
 
 
 def _types(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations, with the names in them looked up."""
+    """Return the annotations, with names resolved."""
     try:
         return typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError) as error:
@@ -66,7 +66,7 @@ def _types(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _checked(function: Callable[..., Any], found: inspect.Parameter, types: dict[str, Any]) -> inspect.Parameter:
-    """A parameter that can be given by name and has a type."""
+    """Return a parameter if it can be passed by name and has a type; `UsageError` otherwise."""
     if found.kind in (found.VAR_POSITIONAL, found.VAR_KEYWORD, found.POSITIONAL_ONLY):
         hint = "a model gives arguments by name: write each one out"
         raise UsageError(f"{function.__name__} cannot be a tool: its parameter {found}", hint=hint)
@@ -77,7 +77,7 @@ def _checked(function: Callable[..., Any], found: inspect.Parameter, types: dict
 
 
 def _field(found: inspect.Parameter, kind: Any) -> tuple[str, Any] | tuple[str, Any, Any]:
-    """One parameter as a field. A default that could be changed is copied for each call."""
+    """Return a parameter as a struct field. A mutable default is copied for each call."""
     default = found.default
     if default is found.empty:
         return found.name, kind
@@ -87,7 +87,7 @@ def _field(found: inspect.Parameter, kind: Any) -> tuple[str, Any] | tuple[str, 
 
 
 def _shape(function: Callable[..., Any], fields: list[Any]) -> tuple[type[msgspec.Struct], dict[str, Any]]:
-    """The struct of the arguments and its schema, the types it names under `$defs`."""
+    """Return the struct of the arguments and its schema, with named types under `$defs`."""
     title = function.__name__
     try:
         shape = msgspec.defstruct(title, fields, kw_only=True, forbid_unknown_fields=True)
@@ -100,11 +100,11 @@ def _shape(function: Callable[..., Any], fields: list[Any]) -> tuple[type[msgspe
     return shape, schema | ({"$defs": named} if named else {})
 
 
-# ── the docstring ────────────────────────────────────────────────────────────────────────────────
+# ── docstring ────────────────────────────────────────────────────────────────────────────────────
 
 
 def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """The first paragraph on one line, and what the `Args:` section says of each parameter."""
+    """Return the first paragraph on one line, and the description of each parameter in the `Args:` section."""
     text = inspect.getdoc(function) or ""
     first, _, _ = text.partition("\n\n")
     _, _, section = f"\n{text}\n".partition("\nArgs:\n")
@@ -112,7 +112,7 @@ def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
 
 
 def _meanings(section: str) -> dict[str, str]:
-    """`name: text` lines; a line indented further goes on with the one before, the first that is not ends it."""
+    """Parse `name: text` lines; one indented further continues the one before, an empty or unindented one ends them."""
     meanings: dict[str, str] = {}
     name, margin = "", 0
     for line in section.splitlines():

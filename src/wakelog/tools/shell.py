@@ -1,9 +1,9 @@
-"""The `shell` tool: any command at all, and therefore never run twice.
+"""The `shell` tool: runs any command line, and is therefore never run twice.
 
-Nothing is known about what a command does, so its replay word is `never`: begun and without a result, its
-outcome is unknown and said to be. It has no input and its output is shown as it comes. Every process that it started
-ends with a time limit, a cancel or the end of the harness. After a normal end only processes in a session of their own
-stay, and the result names them.
+The effects of a command are unknown, so its `replay` is `never`: a call that started and has no result is reported as
+unknown. A command has no input, and its output is shown live. A time limit, a cancellation or the end of the runtime's
+process ends every process that it started. After a normal end only processes in a session of their own stay, and the
+result names them.
 """
 
 from typing import Annotated
@@ -20,7 +20,7 @@ _SHELL = "/bin/sh"
 
 
 def shell_tool(place: Workplace) -> FunctionTool:
-    """`shell`: a command line."""
+    """Create the `shell` tool, which runs a command line."""
 
     @tool(replay="never")
     async def shell(command: str, call: Invocation, timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 120) -> Outcome:
@@ -41,7 +41,7 @@ def shell_tool(place: Workplace) -> FunctionTool:
 
 
 def _outcome(ended: Ended, timeout_s: float) -> Outcome:
-    """The output, and in brackets below it how the command ended if it did not end well, and what it left running."""
+    """Return the output, followed by bracketed notes on a failure and on processes that are still running."""
     failure = _failure(ended, timeout_s)
     notes = [f"[{note}]" for note in (failure, _left(ended)) if note]
     between = "" if not ended.output or ended.output.endswith("\n") else "\n"
@@ -63,7 +63,7 @@ def _failure(ended: Ended, timeout_s: float) -> str:
 
 
 def _left(ended: Ended) -> str:
-    """Processes that outlive a command that ended by itself."""
+    """Return a note on processes that outlive a command that ended by itself; empty if there are none."""
     if ended.how not in ("exited", "signalled"):
         return ""
     if ended.left:

@@ -1,9 +1,9 @@
-"""The tool that hands work to a sub-agent: a session of its own, whose last reply is the result (TREE-6).
+"""The `agent` tool, which gives a task to a sub-agent: a session of its own, whose last reply is the result (TREE-6).
 
-Only what the model is told of it lives here, and who can be sent. It is run by whoever runs the session, because it
-needs a session, a model and tools, and tools know nothing of those; the child's session is its receipt.
-Rule (law 2): whoever can be sent stands in the log, with all that its session begins with: in how the tool is
-declared. Whoever wakes a session sends them out from there, and reads no configuration.
+This module holds only the tool's declaration and the agents that can be started. The runtime runs the tool, because
+that takes a session, a model and tools; the child's session is the receipt.
+Rule (law 2, the log is the only state): the declaration in the log holds every agent that can be started, with all that
+its session begins with. Waking a session starts them from there and reads no configuration.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,9 +21,9 @@ _WHOM = "Who is sent: an agent that has its own instructions and tools. Without 
 
 
 class OtherAgent(Value, frozen=True, kw_only=True):
-    """An agent that can be sent out: what its session begins with. `model` is PROVIDER:NAME; None: the sender's.
+    """An agent that can be started: what its session begins with. `model` is PROVIDER:NAME; None: the parent's model.
 
-    Of the servers that are named it has the tools that its sender has.
+    `servers` names MCP servers; of these the agent gets the tools that its parent has.
     """
 
     model: str | None = None
@@ -35,7 +35,7 @@ class OtherAgent(Value, frozen=True, kw_only=True):
 
 
 class SubAgentTool:
-    """Begins a sub-agent with a prompt: one like the sender, or one of the `others`."""
+    """Starts a sub-agent with a prompt: one like the parent, or one of the `others`."""
 
     name = SUBAGENT_NAME
     description = (
@@ -58,7 +58,7 @@ class SubAgentTool:
         }
 
     def declared(self) -> dict[str, Any]:
-        """What the model and the log are told of it; the model does not see who the others are, but by name."""
+        """Return the declaration for the model and the log; the model sees only the names of the others."""
         told = {"name": self.name, "description": self.description, "schema": self.schema, "replay": self.replay}
         return told | ({"agents": msgspec.to_builtins(self._others)} if self._others else {})
 
@@ -76,7 +76,7 @@ class SubAgentTool:
 
 
 def others_in(declared: Sequence[Mapping[str, Any]]) -> dict[str, OtherAgent]:
-    """Who can be sent, by how the tools were declared; `Damaged` if that cannot be read."""
+    """Return the agents that can be started, from the tools' declarations; `Damaged` if they cannot be read."""
     found = [tool.get("agents", {}) for tool in declared if tool.get("name") == SUBAGENT_NAME]
     try:
         return msgspec.convert(found[0], dict[str, OtherAgent]) if found else {}

@@ -1,24 +1,24 @@
-"""A program of its own: runs one command and ends every process that the command started.
+"""Stand-alone supervisor program: runs one command and ends every process that the command started.
 
 Rule 1: it is started by its path (`python -I -S supervisor.py ENDS REPORT GRACE COMMAND…`), has one thread, and uses
-the standard library alone, because it must start fast and be simple enough to trust.
+only the standard library, because it must start fast and be simple enough to trust.
 Rule 2: ENDS are descriptors (`3` or `3,4`). When one of them is readable, the command is stopped: a pipe whose other
 end the caller holds (it closes with the caller, even after SIGKILL) or a pidfd.
 Rule 3: every orphan below this program becomes its child (PR_SET_CHILD_SUBREAPER). So a process of the command cannot
-get out of reach with a process group, a session or a double fork of its own, and "no child left" (ECHILD) means that
-no process of the command is left.
-Rule 4: a stopped command gets SIGTERM, and SIGKILL when GRACE seconds are over: all of its processes do, parents first,
-so that no parent goes on because its child has ended.
-Rule 5: when the command ends by itself, the rest of its session is killed. Processes in a session of their own are
-left alone and reported.
-Rule 6: there are two processes. The inner one runs the command, in a session of the command's own, so that the command
-cannot hit either with a signal to its group or session. The outer one waits. When the inner one is killed, the kernel
-kills the command's first process and the outer one ends the rest; when the outer one is killed, the inner one stops
-the command.
+escape with its own process group, session or a double fork, and "no child left" (ECHILD) means that no process of the
+command is left.
+Rule 4: a stopped command gets SIGTERM, and SIGKILL after GRACE seconds: all of its processes do, parents first, so that
+no parent continues because its child has ended.
+Rule 5: when the command ends by itself, the rest of its session is killed. Processes in a session of their own are left
+alone and reported.
+Rule 6: there are two processes. The inner one runs the command in a session of the command's own, so that a signal of
+the command to its group or session reaches neither. The outer one waits. When the inner one is killed, the kernel kills
+the command's first process and the outer one ends the rest; when the outer one is killed, the inner one stops the
+command.
 Rule 7: REPORT gets lines: `began PID`; how it ended, `exited N`, `signalled N`, `remains`, `failed ERRNO` (not
-started), `unstarted` (stopped before that) or `lost` (the inner process was killed); `stopped` if it was stopped;
-`left PID COMMAND LINE` for each process that is left, up to a bound, and `more N`; `blind` if processes may be left
-that cannot be seen.
+started), `unstarted` (stopped before that) or `lost` (the inner process was killed); `stopped` if it was stopped; `left
+PID COMMAND LINE` for each process that is left, up to a bound, and `more N`; `blind` if processes may be left that
+cannot be seen.
 """
 
 import contextlib
@@ -42,9 +42,9 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(ends: list[int], report: int, grace_s: float, command: list[str]) -> None:
-    """The outer process: starts the inner one and waits for it; ends the command if the inner one was killed."""
+    """Run the outer process: start the inner one and wait for it; end the command if the inner one was killed."""
     for descriptor in (*ends, report):
-        os.set_inheritable(descriptor, False)  # noqa: FBT003 - the system's own signature
+        os.set_inheritable(descriptor, False)  # noqa: FBT003 - signature of the standard library
     is_reaper = _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     outer = os.getpid()
     try:
@@ -60,7 +60,7 @@ def main(ends: list[int], report: int, grace_s: float, command: list[str]) -> No
 
 
 def _run_inner(outer: int, report: "Report", ends: list[int], grace_s: float, command: list[str]) -> None:
-    """The inner process, from its first to its last line."""
+    """Run the inner process; never returns."""
     is_reaper = _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     changes = _changes()
     _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -70,7 +70,7 @@ def _run_inner(outer: int, report: "Report", ends: list[int], grace_s: float, co
 
 
 def _end_after_inner(report: "Report", *, is_reaper: bool) -> None:
-    """Ends what the inner process has left behind; every process of it is a child of this one by now."""
+    """Kill what a killed inner process has left; as a subreaper, this process has become the parent of its orphans."""
     rest = Command(_changes(), [], is_reaper=is_reaper)
     rest.kill_all()
     report.write("lost")
@@ -80,7 +80,7 @@ def _end_after_inner(report: "Report", *, is_reaper: bool) -> None:
 
 
 def run_command(running: "Command", command: list[str], grace_s: float, report: "Report") -> None:
-    """Runs the command to its end, or until it is to be stopped."""
+    """Run the command to its end, or until it is to be stopped."""
     if running.is_to_stop():
         report.write("unstarted")
         report.write("stopped")
@@ -102,18 +102,18 @@ def run_command(running: "Command", command: list[str], grace_s: float, report: 
 
 
 class Report:
-    """The lines for the caller, as long as there is one."""
+    """Report lines for the caller; dropped when the caller is gone."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def write(self, line: str) -> None:
-        """Writes a line."""
+        """Write a line."""
         with contextlib.suppress(BrokenPipeError):
             os.write(self._descriptor, f"{line}\n".encode("utf-8", "surrogateescape"))
 
     def write_left(self, running: "Command") -> None:
-        """Names the processes that are left, up to a bound, and says if there may be others."""
+        """Report the processes that are left, up to `LEFT_LINES`, and whether there may be others."""
         left = running.left()
         for process in left[:LEFT_LINES]:
             self.write(f"left {process.pid} {command_line(process.pid)}")
@@ -124,7 +124,7 @@ class Report:
 
 
 class Command:
-    """A command and every process below this one."""
+    """The command and every process below this one."""
 
     def __init__(self, changes: int, ends: list[int], *, is_reaper: bool) -> None:
         self.leader = 0
@@ -137,7 +137,7 @@ class Command:
     # ── running ──────────────────────────────────────────────────────────────────────────────────
 
     def start(self, command: list[str], report: Report) -> None:
-        """Starts the command as the leader of a session. `OSError` if it cannot be started."""
+        """Start the command as a session leader. Raises `OSError` if it cannot be started."""
         failed, failure = os.pipe()
         parent = os.getpid()
         self.leader = os.fork()
@@ -152,21 +152,21 @@ class Command:
             raise OSError(int(number), os.strerror(int(number)))
 
     def wait_for_end(self) -> None:
-        """Waits until the command has ended or is to be stopped. Orphans that end meanwhile are reaped."""
+        """Wait until the command has ended or is to be stopped. Orphans that end meanwhile are reaped."""
         while not self._leader_ended() and not self.is_to_stop():
             self._wait(None)
 
     def is_to_stop(self) -> bool:
-        """Whether the caller is gone or wants the end, or this process was asked to end."""
+        """Return whether the caller is gone or requests the end, or this process got SIGTERM."""
         return self._is_told or bool(select.select(self._ends, [], [], 0)[0])
 
     def ending(self) -> str:
-        """How the command ended. One that survives SIGKILL runs with another user's rights, or in the kernel."""
+        """Return how the command ended. One that survives SIGKILL runs with another user's rights, or in the kernel."""
         self.is_childless()
         return self._ending or "remains"
 
     def _leader_ended(self) -> bool:
-        """Whether the command has ended."""
+        """Return whether the command has ended; other children that have ended are reaped."""
         while True:
             found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
             if found is None or found.si_pid == self.leader:
@@ -174,7 +174,7 @@ class Command:
             os.waitpid(found.si_pid, 0)
 
     def _wait(self, seconds: float | None) -> None:
-        """Waits for a child that changes, a signal or (without a limit) for the end that the caller wants."""
+        """Wait for a change of a child, a signal or (without a limit) a stop request of the caller."""
         watched = [self._changes] if seconds is not None else [self._changes, *self._ends]
         ready, _, _ = select.select(watched, [], [], seconds)
         if self._changes in ready:
@@ -183,7 +183,7 @@ class Command:
     # ── ending ───────────────────────────────────────────────────────────────────────────────────
 
     def stop_all(self, grace_s: float) -> None:
-        """Ends every process of the command."""
+        """End every process of the command: SIGTERM, and SIGKILL after `grace_s`."""
         self._send_all(signal.SIGTERM)
         until = time.monotonic() + grace_s
         while not self.is_childless() and time.monotonic() < until:
@@ -191,7 +191,7 @@ class Command:
         self.kill_all()
 
     def kill_all(self) -> None:
-        """Kills until no process is left, or the time is up: a process may fork while it is being killed."""
+        """Kill until no process is left or `KILL_S` is over: a process may fork while it is being killed."""
         until = time.monotonic() + KILL_S
         while not self.is_childless() and time.monotonic() < until:
             freeze(self._living)
@@ -200,9 +200,9 @@ class Command:
             self._wait(_PAUSE_S)
 
     def _kill_children(self) -> None:
-        """Kills children of this process, in quick succession: a process that forks and exits all the time is one.
+        """Kill children of this process in quick succession, for a process that forks and exits all the time.
 
-        Only this process reaps them, so their numbers cannot belong to others.
+        Only this process reaps them, so their PIDs cannot belong to other processes.
         """
         for _ in range(_QUICK_ROUNDS):
             children = _children()
@@ -213,7 +213,7 @@ class Command:
                 return
 
     def kill_session(self) -> None:
-        """Kills what the command has left in its own session."""
+        """Kill what the command has left in its own session."""
         until = time.monotonic() + KILL_S
         while not self.is_childless() and time.monotonic() < until:
             freeze(self._session)
@@ -225,11 +225,11 @@ class Command:
             self._wait(_PAUSE_S)
 
     def left(self) -> "list[Process]":
-        """The processes that are left."""
+        """Return the processes that are left."""
         return [] if self.is_childless() else self._living()
 
     def is_childless(self) -> bool:
-        """Whether no process is left below this one. Children that have ended are reaped."""
+        """Return whether no process is left below this one. Children that have ended are reaped."""
         with contextlib.suppress(ChildProcessError):
             while found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG):
                 if found.si_pid == self.leader:
@@ -239,7 +239,7 @@ class Command:
         return True
 
     def _session(self) -> "list[Process]":
-        """The command's session, without strangers: its number may be given to one when no process is left in it."""
+        """Return the command's session, limited to descendants: an empty session's number can be reused."""
         return [process for process in self._living() if process.session == self.leader]
 
     def _living(self) -> "list[Process]":
@@ -256,7 +256,7 @@ class Command:
 
 
 def freeze(find: "Callable[[], list[Process]]") -> None:
-    """Stops processes until a look finds none that runs: a stopped process can neither fork nor go on."""
+    """Stop processes until none of them runs: a stopped process can neither fork nor continue."""
     for _ in range(_ROUNDS):
         found = [process for process in find() if process.runs]
         for process in found:
@@ -274,7 +274,7 @@ class Process:
     __slots__ = ("parent", "pid", "session", "started", "state")
 
     def __init__(self, pid: int, stat: bytes) -> None:
-        # The name, in brackets, may hold anything.
+        # The name, in parentheses, may hold any character.
         fields = stat.rpartition(b")")[2].split()
         self.pid = pid
         self.state = fields[0]
@@ -294,7 +294,7 @@ class Process:
 
 
 def processes() -> dict[int, Process]:
-    """Every process that can be seen, by number; none where there is no /proc."""
+    """Return every visible process by PID; none without /proc."""
     try:
         numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
@@ -304,14 +304,14 @@ def processes() -> dict[int, Process]:
 
 
 def look(number: int) -> Process | None:
-    """A process, unless it is gone."""
+    """Return a process, or None if it is gone."""
     with contextlib.suppress(OSError), open(f"/proc/{number}/stat", "rb") as file:
         return Process(number, file.read())
     return None
 
 
 def descendants(root: int, table: dict[int, Process]) -> list[Process]:
-    """Every process below another, parents before their children."""
+    """Return every process below another, parents before their children."""
     children: dict[int, list[Process]] = {}
     for process in table.values():
         children.setdefault(process.parent, []).append(process)
@@ -322,13 +322,13 @@ def descendants(root: int, table: dict[int, Process]) -> list[Process]:
 
 
 def session(leader: int) -> list[Process]:
-    """The living processes of a session, parents before their children: a parent is always the older one."""
+    """Return the living processes of a session, parents before children, because a parent is always older."""
     found = [process for process in processes().values() if process.session == leader and process.is_alive]
     return sorted(found, key=lambda process: (process.started, process.pid))
 
 
 def send(process: Process, number: int) -> None:
-    """Sends a signal to a process, and to no other that has got its number since."""
+    """Send a signal to a process, but not to another one that has got its PID since."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         descriptor = os.pidfd_open(process.pid)
         try:
@@ -340,7 +340,7 @@ def send(process: Process, number: int) -> None:
 
 
 def command_line(number: int) -> str:
-    """What a process was started with, on one line, bounded."""
+    """Return the command line of a process as one bounded line."""
     with contextlib.suppress(OSError), open(f"/proc/{number}/cmdline", "rb") as file:
         line = file.read(_LEFT_BYTES).rstrip(b"\0").decode("utf-8", "replace")
         return "".join(letter if letter.isprintable() else " " for letter in line)
@@ -348,20 +348,20 @@ def command_line(number: int) -> str:
 
 
 def _children() -> list[int]:
-    """The children of this process, where the kernel lists them."""
+    """Return the children of this process, if the kernel lists them."""
     number = os.getpid()
     with contextlib.suppress(OSError), open(f"/proc/{number}/task/{number}/children", "rb") as file:
         return [int(word) for word in file.read().split()]
     return []
 
 
-# ── the system ───────────────────────────────────────────────────────────────────────────────────
+# ── operating system ─────────────────────────────────────────────────────────────────────────────
 
 
 def _prctl(option: int, value: int) -> bool:
-    """Sets a property of this process; False if that is not possible here."""
+    """Set a property of this process; return False if that is not possible here."""
     try:
-        # The caller imports this module too, and has no use for this one.
+        # Not imported at the top, because the caller imports this module too and does not need it.
         import ctypes  # noqa: PLC0415
 
         return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
@@ -370,7 +370,7 @@ def _prctl(option: int, value: int) -> bool:
 
 
 def _changes() -> int:
-    """A descriptor that is readable when a child has changed or SIGTERM has come; it gives the signals' numbers."""
+    """Return a descriptor that is readable when a child has changed or SIGTERM has come; it yields signal numbers."""
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
     signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
@@ -380,14 +380,14 @@ def _changes() -> int:
 
 
 def _become(command: list[str], parent: int, report: Report, failure: int) -> None:
-    """Turns a fresh child into the command: with its own session, and killed by the kernel when its parent is."""
+    """Turn a forked child into the command: in its own session, and killed by the kernel when its parent dies."""
     try:
         os.setsid()
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        # Python ignores these; the command must not.
+        # Python ignores these signals; the command must not.
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
-        # Before the command's first instruction: its session is known whatever it does to its supervisor.
+        # Written before the command's first instruction: its session is known whatever it does to its supervisor.
         report.write(f"began {os.getpid()}")
         if os.getppid() == parent:
             os.execvp(command[0], command)  # noqa: S606 - running a command is the purpose
@@ -398,7 +398,7 @@ def _become(command: list[str], parent: int, report: Report, failure: int) -> No
 
 
 def _leave_streams() -> None:
-    """Lets go of the input and the output, which belong to the command alone; their numbers stay taken."""
+    """Replace input and output by /dev/null: they belong to the command alone. Their numbers stay in use."""
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, _INPUT)
     os.dup2(nothing, _OUTPUT)

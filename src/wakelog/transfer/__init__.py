@@ -1,11 +1,11 @@
-"""Copying sessions from one store to another, byte for byte, damage included. Two stores, and no terminal.
+"""Copy sessions from one store to another, byte for byte, damage included. Prints nothing.
 
-Rule 1: the target only ever holds the beginning of the source's log, so a copy goes on where another was cut off,
-and two at once do the same work and no harm (`logs.py`).
-Rule 2: what a log needs goes before it: the session that a fork reads through, the sub-agents that it waits for (to
-wake it without them would send them out again), and the blobs that its bytes name (`blobs.py`).
-Rule 3: what is wrong with one session is told of that one, and the others are still copied.
-Rule 4: leases and journals stay where they are: a session under way is copied as its log stands.
+Rule 1: the target always holds a prefix of the source's log, so a copy continues where an earlier one was interrupted,
+and two copies at once do no harm (`logs.py`).
+Rule 2: what a log needs is copied before it: the session that a fork inherits from, the subagents that it waits for
+(waking it without them would start them again), and the blobs that its bytes name (`blobs.py`).
+Rule 3: an error in one session is reported for that session, and the others are still copied.
+Rule 4: leases and journals are not copied: of a running session, the current log is copied.
 """
 
 import contextlib
@@ -27,15 +27,15 @@ from wakelog.transfer.meter import Meter, Progress
 __all__ = ["Copied", "Lost", "Progress", "Status", "copy"]
 
 Status: TypeAlias = Literal["copied", "pending", "unchanged", "conflict", "failed"]
-# What is wrong with one session and no other.
+# Errors that concern one session only.
 _OWN = (Conflict, Damaged, BadId, NotFound, Unreadable)
 
 
 class Copied(msgspec.Struct, frozen=True):
-    """What became of one session. `to` is its name there, `copied` how many of its bytes went over, or would have.
+    """Result for one session. `to` is its name in the target, `copied` the bytes of its log that were or would be sent.
 
-    `damage` is what of its lines cannot be read, here and, since bytes are copied as they are, there.
-    `needed_by` is the session for whose sake it was copied, if nobody asked for it.
+    `damage` lists its unreadable lines, in the source and, since bytes are copied unchanged, in the target.
+    `needed_by` is the session that needs it, if it was not asked for itself.
     """
 
     session: str
@@ -61,9 +61,9 @@ def copy(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[Copied]:
-    """Copies sessions, or with None all of them, and what they need; gives what became of each as it is done.
+    """Copy sessions (None: all) and the sessions and blobs they need; yield the result of each when it is done.
 
-    A target that fails ends it with a `StoreError`. What was copied until then is there, and is not copied again.
+    `StoreError` if the target fails. What was copied until then stays and is not copied again.
     """
     if source is target:
         raise UsageError("a store cannot be copied onto itself", hint="name another store")
@@ -71,7 +71,7 @@ def copy(
 
 
 class _Wanted(msgspec.Struct, frozen=True):
-    """A session to be looked at, by id or name; by whom it is needed, and as what."""
+    """A session to be read, by id or name; the session that needs it, and its role for that one."""
 
     ref: str
     by: Seen | None = None
@@ -79,7 +79,7 @@ class _Wanted(msgspec.Struct, frozen=True):
 
 
 class _Copying:
-    """One run, from one store to another: who is copied, in which order, and what became of each."""
+    """One run from one store to another: which sessions are copied, in which order, with which result."""
 
     def __init__(self, source: Store, target: Store, *, dry_run: bool, progress: Progress | None) -> None:
         self._source = source
@@ -93,7 +93,7 @@ class _Copying:
         self._asked: frozenset[str] = frozenset()
 
     def run(self, sessions: Sequence[str] | None) -> Iterator[Copied]:
-        """Everything that is asked for, and before each what that needs."""
+        """Yield the result of each requested session, after those of the sessions it needs."""
         refs = sorted(self._sizes) if sessions is None else sessions
         self._asked = frozenset(refs if sessions is None else map(self._source.name, refs))
         self._meter.expect(self._asked)
@@ -116,12 +116,12 @@ class _Copying:
                 waiting += [_Wanted(found.needs.parent, found, "parent")] if found.needs.parent else []
 
     def _begun(self, wanted: _Wanted) -> Seen | Copied | None:
-        """A session as it is first read; None if that was done before, or there is none."""
+        """Read a session; return it, or its failure; None if it was read before or does not exist."""
         try:
             is_name = wanted.role == "asked" and wanted.ref in self._asked
             name = wanted.ref if is_name else self._source.name(wanted.ref)
         except (NotFound, BadId):
-            # A sub-agent that is named and not begun yet is as it should be.
+            # A subagent that is named in the log and not created yet is no error.
             if wanted.by is not None and wanted.role == "parent":
                 wanted.by.lost.append(Lost(wanted.ref, f"no session {wanted.ref} to read through"))
             return None
@@ -137,7 +137,7 @@ class _Copying:
             return self._failed(error, session, name, needed_by)
 
     def _id(self, ref: str, name: str) -> str:
-        """The id that the first line says; else what the session was asked for by, which may be its name."""
+        """Return the id in the first line; else `ref`, which may be a name."""
         with contextlib.suppress(NotFound, Unreadable):
             first = next(self._logs.lines(name), None)
             said = envelope_of(first.raw) if first is not None and first.whole else None
@@ -154,7 +154,7 @@ class _Copying:
         return done
 
     def _done(self, seen: Seen) -> Copied:
-        """Takes over what the target does not have yet."""
+        """Copy the blobs and the part of the log that the target does not have yet."""
         blobs = list(self._blobs.bring(seen))
         is_there = seen.to is not None and seen.there == seen.size
         if not is_there and not self._dry_run:

@@ -1,8 +1,8 @@
-"""The blobs that a log names, brought over before the log.
+"""Copy the blobs that a log names, before the log itself.
 
-Rule 1: each is checked against its digest on the way. One that is missing or damaged is noted, and the rest goes on.
-Rule 2: what the target has is not sent again, unless nothing there protects it: a blob that no log there names yet
-and that is not young could be collected before the log that names it has arrived. To put it again makes it young.
+Rule 1: each blob is checked against its digest. A missing or damaged one is recorded, and the others are copied.
+Rule 2: a blob that the target has is not sent again, unless it is unprotected there: a blob that no log there names yet
+and that is not young could be collected before the log that names it has arrived. Putting it again makes it young.
 """
 
 import functools
@@ -13,12 +13,12 @@ from wakelog.log.content import BlobRef
 from wakelog.ports import Blobs, StoredBlob
 from wakelog.transfer.copy_state import Lost, Seen
 
-# Well below the day after which blobs are collected.
+# Well below the day after which unnamed blobs are collected.
 _YOUNG_S = 6 * 60 * 60.0
 
 
 class BlobCopy:
-    """From the blobs of one store to those of another. Both sides are listed once, when first needed."""
+    """Copies blobs from one store to another. Both sides are listed once, when first needed."""
 
     def __init__(self, source: Blobs, target: Blobs, *, dry_run: bool) -> None:
         self._source = source
@@ -34,10 +34,10 @@ class BlobCopy:
         return {blob.digest: blob for blob in self._target.stored()}
 
     def bring(self, seen: Seen) -> Iterator[int]:
-        """Brings over what a log names and the target does not have; gives the size of each."""
+        """Copy the blobs that a log names and the target does not have; yield the size of each."""
         for digest in sorted(seen.needs.named):
             here = self._here.get(digest)
-            # One that was put after they were listed is known by the reference to it.
+            # A blob that was put after the listing is known from the reference to it in the log.
             size = here.bytes if here is not None else seen.needs.blobs.get(digest)
             if size is not None and not self._is_safe(seen, digest, size):
                 yield from self._brought(seen, BlobRef(digest=digest, bytes=size))
@@ -49,7 +49,7 @@ class BlobCopy:
         return there.age_s < _YOUNG_S or seen.needs.named[digest] <= seen.there
 
     def _brought(self, seen: Seen, ref: BlobRef) -> Iterator[int]:
-        # What would be copied is not read for that.
+        # A dry run does not read a blob that the source lists.
         if not (self._dry_run and ref.digest in self._here):
             try:
                 content = self._source.get(ref)

@@ -1,4 +1,4 @@
-"""What is known of a session while it is copied. Values only."""
+"""State of a session while it is copied. Values only."""
 
 import msgspec
 
@@ -8,16 +8,16 @@ from wakelog.log.needs import Needs
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """What a log names and the source does not have: a blob by its digest, or a session by its id."""
+    """Something that a log names and the source does not have: a blob by its digest, or a session by its id."""
 
     what: str
     reason: str
 
 
 class Seen(msgspec.Struct):
-    """A session as it was first read: how far it went, and how far it had come at the target, under which name.
+    """A session as it was first read: its `size`, and how many bytes were `there` in the target under the name `to`.
 
-    `damage` is what of its lines cannot be read; they go over as they are.
+    `damage` lists its unreadable lines, which are copied unchanged.
     """
 
     id: str
@@ -34,7 +34,7 @@ class Seen(msgspec.Struct):
 
 
 class Unreadable(Exception):
-    """The source failed at one session: the others may still be read."""
+    """The source failed to read one session; the others may still be readable."""
 
     def __init__(self, error: StoreError) -> None:
         super().__init__(error.message)

@@ -1,10 +1,10 @@
-"""Finding blobs that no log names any more, and removing them. No log is written to.
+"""Garbage collection: find and remove blobs that no log names. No log is written to.
 
-Rule 1: a name is a digest anywhere in a log's bytes, in damaged lines and unknown types too: what cannot
-be understood may still mean it.
-Rule 2: everything is read before anything is removed. One log that cannot be read ends it, and all stays.
-Rule 3: what was put less than the given time ago stays, named or not: its entry may be on its way. That
-time is looked at again when a blob is removed, so a writer that puts it meanwhile does not lose it.
+Rule 1: a digest anywhere in a log's bytes names its blob, also in damaged lines and unknown types: these may still
+refer to it.
+Rule 2: all logs are read before anything is removed. If one log cannot be read, nothing is removed.
+Rule 3: a blob that was put less than the given time ago stays, named or not: its entry may not be written yet. The age
+is checked again at removal, so a writer that puts the blob again meanwhile does not lose it.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,11 +18,11 @@ from wakelog.ports import Store, StoredBlob
 DAY_S = 24 * 60 * 60.0
 
 Progress = Callable[[int, int], None]
-"""Called with how many bytes of the logs are read, and how many there are."""
+"""Called with the number of bytes of logs read so far, and the total."""
 
 
 class Collected(msgspec.Struct, frozen=True):
-    """What was removed, or would have been: blobs, and how many leftovers of blobs that were never finished."""
+    """What was removed, or would have been: the blobs, and the number of leftovers of unfinished puts."""
 
     blobs: tuple[StoredBlob, ...]
     leftovers: int
@@ -31,7 +31,7 @@ class Collected(msgspec.Struct, frozen=True):
 def collect(
     store: Store, *, older_than_s: float = DAY_S, dry_run: bool = False, progress: Progress | None = None
 ) -> Collected:
-    """Removes the blobs that no log names and that were put longer ago than that; with `dry_run` only finds them."""
+    """Remove blobs that no log names and that are at least `older_than_s` old; with `dry_run` only find them."""
     found = unnamed_blobs(store, older_than_s=older_than_s, progress=progress)
     if not dry_run:
         found = [blob for blob in found if store.blobs.remove(blob.digest, older_than_s=older_than_s)]
@@ -39,8 +39,8 @@ def collect(
 
 
 def unnamed_blobs(store: Store, *, older_than_s: float = DAY_S, progress: Progress | None = None) -> list[StoredBlob]:
-    """The blobs that no log names and that were put longer ago than that, by digest."""
-    # Blobs first, then logs: what is put and named while the logs are read was not among the old ones.
+    """Return the blobs that no log names and that are at least `older_than_s` old, sorted by digest."""
+    # Blobs are listed before the logs are read: a blob that is put and named meanwhile is not among the old ones.
     unnamed = {blob.digest: blob for blob in store.blobs.stored() if blob.age_s >= older_than_s}
     for digest in _named(store, progress) if unnamed else ():
         unnamed.pop(digest, None)
@@ -48,7 +48,7 @@ def unnamed_blobs(store: Store, *, older_than_s: float = DAY_S, progress: Progre
 
 
 def _named(store: Store, progress: Progress | None) -> Iterator[str]:
-    """Every digest in every log."""
+    """Yield every digest in every log."""
     stats = list(store.sessions())
     total = sum(stat.size for stat in stats)
     done = 0
@@ -63,7 +63,7 @@ def _named(store: Store, progress: Progress | None) -> Iterator[str]:
 
 
 def _digests(store: Store, name: str) -> Iterator[tuple[int, set[str]]]:
-    """The digests of a log line by line, with each line's size. A line too long to be held comes in slices."""
+    """Yield the size and the digests of each line of a log. A line too long for memory comes in slices."""
     before = b""
     for line in store.load(name):
         raw = before + line.raw

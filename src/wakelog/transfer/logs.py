@@ -1,9 +1,9 @@
-"""One log, from one store to another: read here, compared with what is there, sent, and read back.
+"""Copy one log from one store to another: read it, compare it with the target, send the rest, and read it back.
 
-Rule 1: what stands at the target is the beginning of the source's log, or it is a `Conflict` and stays as it is.
-Rule 2: bytes go over in runs that end where lines end, so that a copy that dies leaves whole lines. It need not: one
-that goes on begins at the byte where the target ends, wherever in a line that is.
-Rule 3: a log goes over as far as it went when it was first read, and no further.
+Rule 1: the target's log is a prefix of the source's log; otherwise it is a `Conflict` and stays unchanged.
+Rule 2: bytes are sent in runs that end at line ends, so that an interrupted copy leaves whole lines. Correctness does
+not depend on this: a copy continues at the byte where the target ends, also within a line.
+Rule 3: a log is copied up to the size that it had when it was first read, and no further.
 """
 
 import contextlib
@@ -22,24 +22,24 @@ _TRIES_MAX = 1_000
 
 
 class LogCopy:
-    """From the logs of one store to those of another."""
+    """Copies logs from one store to another."""
 
     def __init__(self, source: Store, target: Store, meter: Meter) -> None:
         self._source = source
         self._target = target
         self._meter = meter
-        # To find out that a session is not there may take a store long: where there was none, it need not look.
+        # Looking for a session that is not there may be slow; it is skipped if the target had no sessions.
         self._was_empty = next(iter(target.sessions()), None) is None
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
     def lines(self, name: str) -> Iterator[Line]:
-        """The lines of the source. What goes wrong with them is this session's trouble only."""
+        """Yield the lines of the source; `Unreadable` for an error, which concerns this session only."""
         with _troubles_of_its_own():
             yield from self._source.load(name)
 
     def see(self, session: str, name: str, *, needed_by: str | None) -> Seen:
-        """Reads a log, and beside it what the target has of it. What went on there, and not here, is a `Conflict`."""
+        """Read a log and compare it with the target's. `Conflict` if the target's differs or is longer."""
         with _troubles_of_its_own():
             found = self._source.name(name)
         if found != name:
@@ -52,7 +52,7 @@ class LogCopy:
                 return seen
             if seen.size == before:
                 raise Conflict(f"{name} went on in the other store", hint="copy it from there, or leave it there")
-            # Another copy may have been quicker with what was added here meanwhile: that is seen by looking again.
+            # A concurrent copy may have sent what was added here meanwhile: reading again shows that.
             before = seen.size
 
     def _read(self, session: str, name: str, needed_by: str | None, beside: "_Beside") -> Seen:
@@ -82,7 +82,7 @@ class LogCopy:
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
     def send(self, seen: Seen) -> None:
-        """Adds what is missing, and reads the whole back. If somebody else was quicker, it is looked at again."""
+        """Append what is missing, and verify the whole. After a concurrent append, continue where the target ends."""
         at = seen.there
         for _ in range(_TRIES_MAX):
             try:
@@ -102,14 +102,14 @@ class LogCopy:
         return at
 
     def _runs(self, seen: Seen, start: int) -> Iterator[bytes]:
-        """The bytes from `start` to where the log ended when it was seen, cut where lines end."""
+        """Yield the bytes from `start` to the end of the log as first read, in runs that end at line ends."""
         held: list[bytes] = []
         size = at = 0
         for line in self.lines(seen.name):
             raw = line.bytes
             held.append(raw[max(0, start - at) : max(0, seen.size - at)])
             at, size = at + len(raw), size + len(held[-1])
-            # A line that is too long to be held comes in slices, and may go over in them.
+            # A line too long for memory comes in slices, and may be sent in slices.
             if size >= _RUN_BYTES and (line.ended or not line.whole):
                 run, held, size = b"".join(held), [], 0
                 yield run
@@ -119,7 +119,7 @@ class LogCopy:
             yield b"".join(held)
 
     def _look_again(self, seen: Seen) -> int:
-        """How far the target has come by now, if that is still the beginning of what was seen."""
+        """Return how many bytes of the log as first read the target has now; `Conflict` if it has other bytes."""
         beside = _Beside(self._target, seen.id, seen.name, name_in(self._target, seen.id))
         seen.to = beside.name
         for raw in _first_bytes(self.lines(seen.name), seen.size):
@@ -138,7 +138,7 @@ class LogCopy:
 
 
 class _Beside:
-    """A log at the target, read beside the source's: as far as it goes it must be the same."""
+    """A log in the target, read along with the source's; as far as both go they must be equal."""
 
     def __init__(self, target: Store, session: str, called: str, name: str | None) -> None:
         self.name = name
@@ -148,7 +148,7 @@ class _Beside:
         self._rest = b""
 
     def take(self, raw: bytes) -> None:
-        """The next bytes of the source; `Conflict` if the target has others."""
+        """Compare the next bytes of the source; `Conflict` if the target has others."""
         self._fill(len(raw))
         theirs, self._rest = self._rest[: len(raw)], self._rest[len(raw) :]
         if not raw.startswith(theirs):
@@ -169,7 +169,7 @@ class _Beside:
 
 @contextlib.contextmanager
 def _troubles_of_its_own() -> Iterator[None]:
-    """What the source cannot do for one session, it may well do for the others."""
+    """Turn a `StoreError` of the source into `Unreadable`, so that other sessions are still copied."""
     try:
         yield
     except StoreError as error:
@@ -177,7 +177,7 @@ def _troubles_of_its_own() -> Iterator[None]:
 
 
 def name_in(store: Store, session: str) -> str | None:
-    """The name of a session in a store; None if it is not there."""
+    """Return the name of a session in a store; None if it is not there."""
     try:
         return store.name(session)
     except (NotFound, BadId):
@@ -185,7 +185,7 @@ def name_in(store: Store, session: str) -> str | None:
 
 
 def _first_bytes(lines: Iterable[Line], size: int) -> Iterator[bytes]:
-    """The first bytes of a log, line by line."""
+    """Yield the first `size` bytes of a log, line by line."""
     for line in lines:
         yield line.bytes[:size]
         size -= len(line.bytes)

@@ -1,16 +1,16 @@
-"""How much of the work is done, in bytes of logs: every one is read here, written there, and read back."""
+"""Progress of a copy in bytes of logs. Each byte counts three times: read, written, and read back."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called with how much is done, and how much there is."""
+"""Called with the amount done so far, and the total."""
 
 _PASSES = 3
 
 
 class Meter:
-    """Counts. A session that needs less than was expected is done sooner."""
+    """Counts the progress. `finish` also counts work that a session did not need."""
 
     def __init__(self, progress: Progress | None, sizes: Mapping[str, int]) -> None:
         self._progress = progress
@@ -19,14 +19,14 @@ class Meter:
         self._done = self._total = 0
 
     def expect(self, names: Iterable[str]) -> None:
-        """These will be copied."""
+        """Add sessions to the total."""
         for name in names:
             if name not in self._left:
                 self._left[name] = _PASSES * self._sizes.get(name, 0)
                 self._total += self._left[name]
 
     def step(self, name: str, count: int) -> None:
-        """So many bytes of a session were dealt with."""
+        """Count bytes of a session as done."""
         if self._progress is not None:
             count = min(count, self._left[name])
             self._left[name] -= count
@@ -34,5 +34,5 @@ class Meter:
             self._progress(self._done, self._total)
 
     def finish(self, name: str) -> None:
-        """A session is done."""
+        """Count the rest of a session as done."""
         self.step(name, self._left[name])

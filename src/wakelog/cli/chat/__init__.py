@@ -1,11 +1,10 @@
-"""The command `chat`: the terminal an agent is used in every day.
+"""Command `chat`: interactive terminal chat with an agent.
 
-Law: everything a person does here is an entry in the log, as if another process had done it; everything shown is
-read from the log and its journals; nothing stored reaches the terminal raw; nothing is kept between turns but the
-session's name. Pure parts first: blocks, commands, diffs, shown, replies, talk, figures, picking. Then how they
-look: markdown, drawing, living, page. Then the effects, each thin: history, steady, reflow, standins, typed, screen,
-keys, watching, channel, running, ahead. `room` puts them together. This file is loaded with the list of commands, so
-it loads the rest only when somebody chats.
+Rules: every user action is an entry in the log, as if another process had made it; everything shown is read from the
+log and its journals; no stored text reaches the terminal raw; only the session's name is kept between turns. Pure
+modules: blocks, commands, diffs, shown, replies, talk, figures, picking. Drawing: markdown, drawing, living, page.
+Effects: history, steady, reflow, standins, typed, screen, keys, watching, channel, running, ahead. `room.py` puts them
+together. This file is imported for the command table, so it imports the rest only when a chat starts.
 """
 
 import os
@@ -38,7 +37,7 @@ from wakelog.version import APP
 if TYPE_CHECKING:
     from wakelog.cli.chat.room import Room
 
-# What `run` takes and a chat takes too: the very same options.
+# Options that `chat` shares with `run`.
 _TERMS = (
     *("model", "agent", "sender", "system", "tools", "yes", "cwd"),
     *("compact_at", "strategy", "unknown", "reasoning", "redact", "resume"),
@@ -86,26 +85,26 @@ chat.params[2:2] = [param for param in run_command.params if param.name in _TERM
 
 
 def _put_heading(asked: Asked, place: Place) -> None:
-    """A line above all that moves: some terminals keep what was drawn at their very top when it is erased.
+    """Print a heading above the live area: some terminals keep what was drawn in their top row when it is erased.
 
-    Half a line that was typed meanwhile stands there already, and comes again where it is edited.
+    A partial line that was typed before is erased here; it appears again in the input.
     """
     seen = look(asked.color)
     put(_LINE_AGAIN + seen.paint("dim", clip(seen, visible(f"{APP}, {place.shown}"), seen.columns)))
 
 
 def _check_terminal() -> None:
-    """A chat needs somebody who sees and types."""
+    """Raise `UsageError` unless stdin and stdout are a capable terminal."""
     dumb = os.environ.get("TERM", "dumb") in ("dumb", "unknown")
     if dumb or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("a chat needs a terminal", hint='without one there is `wakelog run "..."`')
 
 
-# ── which session ────────────────────────────────────────────────────────────────────────────────
+# ── choice of the session ────────────────────────────────────────────────────────────────────────
 
 
 def _opened(asked: Asked, place: Place, options: Options, session: str | None, *, latest: bool) -> Session | None:
-    """The session to go on with; None for one that is yet to be begun. Its model can be asked; nothing is written."""
+    """Return the session to continue, or None for a new one. Checks that its model can be used; writes nothing."""
     found = _latest(place, options) if latest else None
     if session is not None:
         _refuse_given(options)
@@ -131,7 +130,7 @@ def _refuse_given(options: Options) -> None:
 
 
 def _latest(place: Place, options: Options) -> Session:
-    """The chat of this agent and sender in this folder that changed last. What counts as a chat: see `identity`."""
+    """Return the last changed chat of this agent and sender in this folder. `identity` defines what a chat is."""
     cwd, sender = options.folder, options.sender or "user"
     config = load_config(cwd, os.environ).sound()
     agent = plan_of(config, options.agent or config.agent).name

@@ -1,9 +1,8 @@
-"""What is typed before a chat is there: it counts as if it had been typed into it.
+"""Typeahead: keys pressed before a chat has the terminal count as if they had been typed into it.
 
-Until a program takes the terminal, that edits lines by itself, and what was Enter is a line feed by the time it is
-read: in a chat that would be a new line of a message instead of its end. So what is there already is read before
-anybody else reads, and each line feed in it is Enter again. What was pressed in a list before the chat, behind the
-Enter that ended it, is kept for the chat likewise.
+Until a program takes the terminal, the terminal is in line mode, and Enter arrives as a line feed; in a chat that would
+be a new line of a message instead of its end. So the waiting input is read first, and each line feed in it becomes
+Enter again. Keys pressed in the session list after the Enter that ended it are passed to the chat in the same way.
 """
 
 import contextlib
@@ -18,13 +17,13 @@ from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyPress
 
 _PIECE = 4_096
-# A terminal that edits lines stands so for the key that ends its input.
+# In line mode, NUL in the waiting input stands for the end-of-input key (Ctrl-D).
 _KEYS = str.maketrans({"\n": "\r", "\0": "\x04"})
 
 
 @contextlib.contextmanager
 def typed_ahead(terminal: int) -> Iterator[str]:
-    """A terminal that hands over keys as they are pressed, and those that were pressed before."""
+    """Put the terminal into raw mode; yield the keys that were pressed before."""
     with raw_mode(terminal):
         yield as_keys(_waiting(terminal))
 
@@ -37,12 +36,12 @@ def _waiting(terminal: int) -> bytes:
 
 
 def as_keys(line: bytes) -> str:
-    """The keys that a terminal has made a line of."""
+    """Return the keys for input that was read in line mode."""
     return line.decode(errors="replace").translate(_KEYS)
 
 
 def pressed(keys: str) -> list[KeyPress]:
-    """Keys, told apart."""
+    """Parse keys into key presses."""
     found: list[KeyPress] = []
     parser = Vt100Parser(found.append)
     parser.feed(keys)
@@ -51,6 +50,6 @@ def pressed(keys: str) -> list[KeyPress]:
 
 
 def press(app: Application[Any], keys: list[KeyPress]) -> None:
-    """Presses keys in a program that runs."""
+    """Feed key presses to a running application."""
     app.key_processor.feed_multiple(keys)
     app.key_processor.process_keys()

@@ -1,4 +1,4 @@
-"""What is said on stderr while a chat has the terminal: a line of its own, above what is live, instead of across it."""
+"""Replacement of stderr during a chat: each line is printed above the live area instead of across it."""
 
 import asyncio
 import io
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Aside(io.TextIOBase):
-    """Takes the place of stderr. Lines may come from any thread; they are handed over in the loop of the chat."""
+    """A stderr replacement. Lines may come from any thread; they are passed on in the event loop of the chat."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
@@ -14,7 +14,7 @@ class Aside(io.TextIOBase):
         self._line = ""
 
     def write(self, text: str, /) -> int:
-        """Hands over each line as it ends."""
+        """Pass on each complete line."""
         *ended, self._line = (self._line + text).split("\n")
         for line in ended:
             if line.strip():

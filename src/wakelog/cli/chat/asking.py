@@ -1,9 +1,9 @@
-"""Questions in place: what a tool is to be given is printed whole, then a letter and Enter answer.
+"""Questions in the chat: the input of a tool is printed in full, then a letter and Enter answer.
 
-Nobody may approve what they have not seen (see `questions.py`). A change of a file is printed as a diff, which
-holds all of it; everything else as it is. A question is open for answers once a frame has shown it above an empty
-line while no key was on its way: what was typed before cannot answer it, however fast. What is answered here is an
-entry, as if another process had answered.
+An approval must not cover anything unseen (see `questions.py`). A change of a file is printed as a diff that contains
+all of it; other inputs are printed as they are. A question can be answered after a frame has shown it above an empty
+input line with no key waiting, so that keys typed earlier cannot answer it. An answer is an entry, as if another
+process had made it.
 """
 
 from wakelog.cli.chat.drawing import diff_lines
@@ -21,13 +21,13 @@ _CALLED = {
     "run again": "run it again",
     "later": "later",
 }
-# What may be typed for each letter; the letters in the order they are offered.
+# The word that may be typed for each letter, in the order in which the letters are offered.
 _WORDS = {"y": "yes", "a": "always", "n": "no", "r": "run", "l": "later"}
 _TOOL_ROOM = 24
 
 
 class Asking:
-    """What waits for a person in one session and its sub-agents, one question at a time."""
+    """The open questions of a session and its sub-agents, one at a time."""
 
     def __init__(self) -> None:
         self.left: list[Waiting] = []
@@ -37,15 +37,15 @@ class Asking:
 
     @property
     def now(self) -> Waiting | None:
-        """The question that is to be answered first."""
+        """Return the question to answer next, or None."""
         return next((asked for asked in self.left if asked.question.attention.id not in self._later), None)
 
     def look(self, session: Session) -> None:
-        """Finds what waits; another process may have answered, or asked."""
+        """Find the open questions; another process may have answered or raised some."""
         self.left = waiting(session)
 
     def fresh(self) -> Waiting | None:
-        """The question that is to be answered now, if it has not been printed yet; from here on it has."""
+        """Return the current question if it was not printed yet, and mark it as printed."""
         asked = self.now
         if asked is None or asked.question.attention.id in self._printed:
             return None
@@ -53,26 +53,26 @@ class Asking:
         return asked
 
     def again(self) -> None:
-        """All of them are asked once more."""
+        """Ask all questions again."""
         self._printed.clear()
         self._later.clear()
         self._seen = ""
 
     def see(self) -> None:
-        """The question stands before somebody who has typed nothing: from here on it can be answered."""
+        """Record that a frame has shown the current question with nothing typed: from now on it can be answered."""
         self._seen = self.now.question.attention.id if self.now is not None else ""
 
     @property
     def is_open(self) -> bool:
-        """Whether the question can be answered."""
+        """Return whether the current question can be answered."""
         return self.now is not None and self.now.question.attention.id == self._seen
 
     def takes(self, text: str) -> bool:
-        """Whether a line answers."""
+        """Return whether a line answers the current question."""
         return self.is_open and self.now is not None and _meant(self.now, text) is not None
 
     def answer(self, root: Session, text: str) -> bool:
-        """Writes down what a line stands for. False if there is nothing to go on with."""
+        """Append the decision that a line stands for. False if there is nothing to continue with."""
         asked = self.now
         word = _meant(asked, text) if asked is not None else None
         if asked is None or word is None:
@@ -97,13 +97,13 @@ def _answers(asked: Waiting) -> dict[str, str]:
 
 
 def _meant(asked: Waiting, text: str) -> str | None:
-    """The answer that a line stands for: its letter, or the word it begins."""
+    """Return the answer that a line stands for, by its letter or its word; None if it is no answer."""
     typed = text.strip().lower()
     return next((word for key, word in _answers(asked).items() if typed in (key, _WORDS[key])), None)
 
 
 def question_lines(look: Look, asked: Waiting, now: int) -> list[str]:
-    """A question in full, for the scroll-back."""
+    """Return a question in full, for the scroll-back."""
     heading, *rest = draw(look, asked, now)
     diff = diff_lines(look, asked.tool, asked.input)
     if not diff or not isinstance(asked.input, dict):
@@ -113,7 +113,7 @@ def question_lines(look: Look, asked: Waiting, now: int) -> list[str]:
 
 
 def ask_lines(look: Look, asked: Waiting, *, is_open: bool) -> list[str]:
-    """What answers it, for as long as it waits."""
+    """Return the line with the possible answers, shown while the question is open."""
     title = "Run it?" if asked.question.attention.reason == "approve" else "Did it run?"
     answers = _answers(asked)
     tool = clip(look, visible(asked.tool), _TOOL_ROOM)

@@ -1,10 +1,9 @@
-"""Markdown while it comes: finished blocks leave, the unfinished one stays.
+"""Split streamed Markdown into finished blocks; the unfinished block is kept.
 
-Pure. Rule 1: whatever the cuts, the same blocks: what leaves is a function of the text, never of how it was handed
-over.
-Rule 2: a block that has left is never taken back, so a line is judged only when it has ended.
-Rule 3: no line that says anything is lost. A fence stays whole; so does a list, also with blank lines between its
-items.
+Pure.
+Rule 1: the blocks depend only on the text, not on how it was cut into pieces.
+Rule 2: a block that was returned is never taken back, so a line is judged only when it has ended.
+Rule 3: no line with content is lost. A fence stays whole; so does a list, also with blank lines between its items.
 """
 
 import re
@@ -17,7 +16,7 @@ _NEAR = 3
 
 
 class Splitter:
-    """One text under way."""
+    """Splits one streamed text."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -26,7 +25,7 @@ class Splitter:
         self._tail: list[str] = []
 
     def feed(self, text: str) -> list[str]:
-        """Takes in more of the text; gives the blocks that are finished by it."""
+        """Add more of the text; return the blocks that it finishes."""
         first, *others = text.split("\n")
         self._tail.append(first)
         if not others:
@@ -36,13 +35,13 @@ class Splitter:
         return [block for line in ended for block in self._take(line.removesuffix("\r"))]
 
     def finish(self) -> list[str]:
-        """The end of the text: what is left is a block too."""
+        """End the text; return what is left as blocks."""
         last = "".join(self._tail).removesuffix("\r")
         self._tail = []
         return [*(self._take(last) if last else ()), *self._cut()]
 
     def rest(self, most: int, chars: int = 4_000) -> list[str]:
-        """The last lines of the unfinished block, so that a long one costs no more to show than a short one."""
+        """Return the last lines of the unfinished block, bounded so that a long one costs no more than a short one."""
         self._tail = ["".join(self._tail)]
         open_line = self._tail[0][-chars:]
         blank = [""] * (self._gap if open_line else 0)
@@ -75,7 +74,7 @@ class Splitter:
         return []
 
     def _take_blank(self) -> list[str]:
-        """A list may go on behind blank lines; everything else ends there."""
+        """Handle a blank line: a list may continue after it; any other block ends."""
         if self._is_list:
             self._gap += 1
             return []
@@ -86,7 +85,7 @@ class Splitter:
         return bool(self._lines) and _BULLET.match(self._lines[0]) is not None
 
     def _breaks(self, line: str) -> bool:
-        """Whether a line begins a block of its own."""
+        """Return whether a line begins a new block."""
         if not self._lines:
             return False
         if self._is_list and (_INDENTED.match(line) or (self._gap and _BULLET.match(line))):

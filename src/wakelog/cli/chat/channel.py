@@ -1,7 +1,8 @@
-"""The terminal of a chat as a channel: it shows nothing itself, but has the log and its journals shown.
+"""Channel of a chat: it shows nothing itself, but makes the view read the log and its journals.
 
-What a channel is given stands in a journal or in the log already (law 5), so the chat reads it there, and sees the
-same whoever runs the session. `end` returns when the reply has been printed: only then is it `sent`.
+Text given to a channel is in a journal or in the log already (law 5: nothing is displayed that a process crash could
+lose). The chat reads it there, and so shows the same whichever process runs the session. `end` returns after the reply
+was printed; only then it is `sent`.
 """
 
 import asyncio
@@ -19,18 +20,18 @@ class LogChannel:
         self._ensure = ensure
 
     async def begin(self, reply_id: str, attempt: int) -> None:  # noqa: ARG002 - the port's signature
-        """What happened before is shown before."""
+        """Show earlier entries first."""
         self._catch_up()
 
     async def delta(self, reply_id: str, offset: int, text: str) -> None:  # noqa: ARG002 - the port's signature
-        """It is in the journal, which is looked at a few times a second. Whoever types gets a turn in between."""
+        """Yield to the event loop, so that typing stays responsive. The text is shown from the journal."""
         await asyncio.sleep(0)
 
     async def reset(self, reply_id: str) -> None:  # noqa: ARG002 - the port's signature
-        """An entry says so."""
+        """Show the entry that records the reset."""
         self._catch_up()
 
     async def end(self, reply_id: str) -> None:
-        """It is in the log; one from before this chat was opened is printed now."""
+        """Show the reply from the log; one from before this chat was opened is printed now."""
         self._catch_up()
         self._ensure(reply_id)

@@ -1,8 +1,8 @@
-"""What a typed line means: something to say, or one of a few commands. Pure; what a command does stands in `doing.py`.
+"""Parse a typed line: a message or a slash command. Pure; `doing.py` executes the commands.
 
-A command is a slash and a word of letters, then a space or the end: `/etc/passwd is missing` is something to say. A
-second slash (`//help`) says the line as it is, without the first one. A word that is no command is never said by
-mistake: the nearest command is named instead.
+A command is a slash and a word of letters, then a space or the end: `/etc/passwd is missing` is a message. A second
+slash (`//help`) sends the line without the first one. An unknown command is never sent as a message; the nearest
+command is suggested instead.
 """
 
 import difflib
@@ -15,7 +15,7 @@ Takes: TypeAlias = Literal["", "entry", "model", "session", "text", "tool"]
 
 
 class Command(msgspec.Struct, frozen=True):
-    """A command: its name, what stands behind it, whether it can be left out, and what it does."""
+    """A command: name, help text, kind and display of its argument, and whether the argument is required."""
 
     name: str
     help: str
@@ -45,7 +45,7 @@ COMMANDS = {
         Command("quit", "leave; the session stays"),
     )
 }
-# What other programs call it.
+# Names that other programs use.
 _MEANT = {
     **dict.fromkeys(("exit", "q", "bye"), "quit"),
     **dict.fromkeys(("clear", "reset"), "new"),
@@ -70,14 +70,14 @@ class Say(msgspec.Struct, frozen=True):
 
 
 class Do(msgspec.Struct, frozen=True):
-    """A command, with what stands behind it."""
+    """A command with its argument."""
 
     name: str
     given: str = ""
 
 
 class Nothing(msgspec.Struct, frozen=True):
-    """A line that cannot be followed; why, in one line. Empty for a line that says nothing."""
+    """A line that does nothing, with the reason in one line; empty for a blank line."""
 
     why: str = ""
 
@@ -86,7 +86,7 @@ Meaning: TypeAlias = Say | Do | Nothing
 
 
 def meaning(typed: str) -> Meaning:
-    """What a typed text means."""
+    """Return the meaning of a typed text."""
     text = typed.strip("\n")
     if not text.strip():
         return Nothing()
@@ -99,7 +99,7 @@ def meaning(typed: str) -> Meaning:
 
 
 def as_typed(words: str) -> str:
-    """What to type in order to say something."""
+    """Return what to type to send `words` as a message."""
     return f"/{words}" if words.startswith("/") else words
 
 
@@ -118,5 +118,5 @@ def _command(word: str, given: str) -> Meaning:
 
 
 def usage_of(command: Command) -> str:
-    """How a command is typed."""
+    """Return how a command is typed."""
     return f"/{command.name} {command.shown}".rstrip()

@@ -1,7 +1,7 @@
-"""What Tab offers in a chat: commands, and behind them entries, models, tools and sessions; only in a command.
+"""Tab completion of a chat: commands, and their arguments (entries, models, tools, sessions).
 
-Everything offered was stored by somebody, so what is shown of it is visible; a name that is not as it looks is not
-offered. A completion never complains.
+Candidates come from stored text, so they are made visible; a name with hidden characters is not offered. Errors give no
+candidates.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,7 +28,7 @@ _META_CHARS = 60
 _PROVIDERS = ("demo", "anthropic:", "openai:", "openai-chat:", "scripted:")
 
 Offer = tuple[str, str]
-"""What can be typed, and what it is."""
+"""What can be typed, and its description."""
 
 
 class Completing(Completer):
@@ -63,7 +63,7 @@ class Completing(Completer):
             return ()
 
     def _entries(self) -> Iterable[Offer]:
-        """The latest messages first, by what to type for each; then what has a label."""
+        """Return the latest messages first, by their short names; then the labels."""
         session = self._room.session
         if session is None:
             return []
@@ -88,7 +88,7 @@ class Completing(Completer):
         return [(name, "runs unasked") for name in unasked(session)] if session is not None else []
 
     def _known_sessions(self) -> Iterable[Offer]:
-        """The last changed ones, as they were when first asked for."""
+        """Return the last changed sessions, as of the first request."""
         if self._sessions is None:
             catalog = open_catalog(self._room.place.url, self._room.place.store)
             try:

@@ -1,7 +1,7 @@
-"""What a call of `edit` or `write` changes, as lines of a diff. Pure: made from the call alone, as the log holds it.
+"""Diff lines of an `edit` or `write` tool call. Pure: made from the logged call alone.
 
-The log does not hold what a file was before `write`, so a whole file is shown as added. What else a call was given is
-told too: nobody approves what they have not seen.
+The log does not contain the file's content before `write`, so a whole file is shown as added. Other arguments of the
+call are shown too, because an approval must not cover anything unseen.
 """
 
 import difflib
@@ -10,12 +10,12 @@ from typing import Any
 
 from wakelog.log.codec import canonical
 
-# More lines than this on one side are not compared: the work grows with their product.
+# Above this number of lines on one side nothing is compared: the time grows with the product of both.
 _COMPARED_MAX = 2_000
 
 
 def diff_of(tool: str, given: object) -> list[tuple[str, str]] | None:
-    """The lines of a change, each with its sign (`+`, `-` or a space); None for what is no change of a file."""
+    """Return the diff lines, each with its sign (`+`, `-` or a space); None if the call changes no file."""
     if not isinstance(given, Mapping):
         return None
     match tool, dict(given):

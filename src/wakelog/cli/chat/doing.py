@@ -1,6 +1,7 @@
-"""What the commands of a chat do: each by the function that the command line uses for it, each an entry where it
-changes something. What they print is drawn as the command line draws it, and bounded: the command line shows all of
-it.
+"""Slash commands of a chat.
+
+Each uses the function of the matching CLI command, and appends an entry where it changes something. Output is drawn as
+on the command line, but limited to `_LINES_MAX` lines.
 """
 
 from collections.abc import Callable, Iterable
@@ -40,7 +41,7 @@ _KEYS = (
 
 
 def do(room: Seat, name: str, given: str) -> None:
-    """Does what a command says; raises what is wrong with it."""
+    """Execute a command; errors are raised."""
     _DOINGS[name](room, given)
 
 
@@ -51,7 +52,7 @@ def _here(room: Seat) -> Session:
 
 
 def _at_rest(room: Seat) -> None:
-    """What would take the session away from under a running agent, or change what it works with, waits for it."""
+    """Raise `Conflict` if the agent is busy: the command would change the session or its settings during a run."""
     if room.is_busy:
         raise Conflict("the agent is busy", hint="wait until it rests, or cancel the turn with Esc")
 
@@ -127,7 +128,7 @@ def _model(room: Seat, given: str) -> None:
     else:
         _at_rest(room)
         agree(room.session, Terms(model=given), none_asked)
-        # A model that the command line named, and that still waited for a message, is not meant any more.
+        # A model from the command line that was not written yet no longer applies.
         room.terms = msgspec.structs.replace(room.terms, model=None)
         room.view.catch_up()
 
@@ -175,7 +176,7 @@ def _steer(room: Seat, given: str) -> None:
     room.say(given, steer=True)
 
 
-# ── looking ──────────────────────────────────────────────────────────────────────────────────────
+# ── displays ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _attention(room: Seat, _: str) -> None:

@@ -1,8 +1,7 @@
-"""What is shown → lines of a terminal. Every stored string goes through `safe` here, or through `markdown`, which
-does.
+"""Draw chat items as terminal lines. Every stored string passes through `safe` here, or through `markdown`.
 
-A line belongs to the scroll-back once it is printed: the terminal keeps, wraps and copies it, and nothing here
-draws over it. What can be long is folded, with a count of what is left out.
+Printed lines belong to the terminal's scroll-back and are never drawn over. Long items are shortened, with a count of
+what is left out.
 """
 
 from collections.abc import Sequence
@@ -31,14 +30,14 @@ _DIFF_STYLES = {"+": "good", "-": "bad"}
 
 
 class Dress(msgspec.Struct, frozen=True):
-    """How a chat is drawn: the look, and whether lines may make boxes."""
+    """How a chat is drawn: the look, and whether box-drawing lines may be used."""
 
     look: Look
     boxes: bool = True
 
 
 def draw(dress: Dress, shown: Shown) -> list[str]:
-    """The lines of one thing that is shown."""
+    """Return the lines of one item."""
     look = dress.look
     match shown:
         case Prompted(text=text):
@@ -59,7 +58,7 @@ def draw(dress: Dress, shown: Shown) -> list[str]:
 
 
 def draw_all(dress: Dress, shown: Sequence[Shown], last: Shown | None) -> tuple[list[str], Shown | None]:
-    """The lines of many things behind the last one, a blank line where two do not belong together; and the new last."""
+    """Return the lines of items after the `last` one, with blank lines between groups; and the new last item."""
     lines: list[str] = []
     for one in shown:
         drawn = draw(dress, one)
@@ -70,7 +69,7 @@ def draw_all(dress: Dress, shown: Sequence[Shown], last: Shown | None) -> tuple[
 
 
 def _is_close(before: Shown | None, after: Shown) -> bool:
-    """Whether one thing follows another without a blank line: notices and tools stand together."""
+    """Return whether two items follow each other without a blank line: notices and tools do."""
     return before is None or (isinstance(before, _CLOSE) and isinstance(after, _CLOSE))
 
 
@@ -99,7 +98,7 @@ def _used(look: Look, used: Used) -> list[str]:
 
 
 def _decided(look: Look, decided: Decided) -> str:
-    """One line that stays: the word of the log, and what it is about."""
+    """Return one line with the decision and its tool call."""
     dot, indent = look.sign("·", "-"), "  " if decided.inside else ""
     words = f"{indent}{dot} decided: {annotation_words(decided.decision)}"
     title = tool_title(look, decided.name, decided.input) if decided.name else ""
@@ -107,7 +106,7 @@ def _decided(look: Look, decided: Decided) -> str:
 
 
 def _tail(look: Look, result: ToolResult) -> str:
-    """How a tool ended, behind its title."""
+    """Return the outcome of a tool, shown after its title."""
     dot = look.sign("·", "-")
     count = len(result.text.rstrip("\n").split("\n")) if result.text.strip() else 0
     words = [
@@ -119,7 +118,7 @@ def _tail(look: Look, result: ToolResult) -> str:
 
 
 def tool_title(look: Look, name: str, given: object) -> str:
-    """A tool and what it is about, on one line."""
+    """Return a tool and its main argument on one line."""
     return " ".join(filter(None, (clip(look, visible(name), _NAME_ROOM), telling(given))))
 
 
@@ -135,7 +134,7 @@ def _change(look: Look, used: Used) -> list[str]:
 
 
 def diff_lines(look: Look, tool: str, given: object, *, most: int = 0) -> list[str]:
-    """The change of a file in colours, folded to `most` lines (0: all of it); none for what changes no file."""
+    """Return the coloured diff of a call, cut to `most` lines (0: all); empty if it changes no file."""
     changed = diff_of(tool, given) or []
     room = max(10, look.columns - 6)
     rows = [(sign, piece) for sign, line in changed for piece in wrap(visible(line), room)]
@@ -144,7 +143,7 @@ def diff_lines(look: Look, tool: str, given: object, *, most: int = 0) -> list[s
 
 
 def _folded(look: Look, lines: list[str], most: int) -> list[str]:
-    """A few lines and a count of the rest; one line too many is shown rather than counted."""
+    """Return the first lines and a count of the rest; a single extra line is shown instead of counted."""
     if len(lines) <= most + 1:
         return lines
     return [*lines[:most], look.paint("dim", f"{look.sign('…', '...')} {len(lines) - most} more lines")]
@@ -154,7 +153,7 @@ def _folded(look: Look, lines: list[str], most: int) -> list[str]:
 
 
 def live_tool(look: Look, tool: Tool, spinner: str, now: int) -> str:
-    """A tool that runs: for how long, and the last line of what it has put out. Without a spinner it stands still."""
+    """Return the line of a running tool: duration and last output line. Without a spinner it shows no duration."""
     indent = "  " if tool.inside else ""
     since = parse_ms(tool.since)
     took = lasted(max(0, now - since) // 100 * 100) if since is not None and spinner else ""
@@ -167,7 +166,7 @@ def live_tool(look: Look, tool: Tool, spinner: str, now: int) -> str:
 
 
 def _whole_words(words: str, width: int) -> str:
-    """The last words that have room; of a word that is too long by itself, its end."""
+    """Return the last whole words that fit; of a single word that is too long, its end."""
     end = ending(words, width)
     cut = end != words and not words[: len(words) - len(end)].endswith(" ")
     space = end.find(" ") if cut else -1
@@ -175,8 +174,8 @@ def _whole_words(words: str, width: int) -> str:
 
 
 def live_thought(look: Look, text: str) -> str:
-    """The end of a thought under way, on one line."""
-    # The end of it is looked for where it must be: no sign that people use has more characters than this.
+    """Return the end of the current thought, on one line."""
+    # Enough characters for the end of the line: no common grapheme has more than `_SIGN_CHARS`.
     words = visible(" ".join(text[-look.columns * _SIGN_CHARS :].split()))
     end = _whole_words(words, max(8, look.columns - 15))
     return look.paint("dim", f"{look.sign('∴', '~')} thinking {look.sign('…', '...')} {end}")

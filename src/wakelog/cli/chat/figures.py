@@ -1,4 +1,4 @@
-"""The figures of a session as its status line shows them: read from its log, and drawn on one line. Pure."""
+"""Status line of a chat: figures of the session, read from its log and drawn on one line. Pure."""
 
 import msgspec
 
@@ -18,7 +18,7 @@ _THOUSAND, _MILLION = 1_000, 1_000_000
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """What is known of a session; of one that is yet to be begun only its model."""
+    """Figures of a session; for a new one only its model is known."""
 
     name: str = "a new session"
     title: str = ""
@@ -30,7 +30,7 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 def figures(name: str, tree: Tree) -> Figures:
-    """The figures of a session."""
+    """Return the figures of a session."""
     branch, whole = tree.branch(), session_state(tree)
     state = branch_state(branch)
     policy = policy_in_force(state.context)
@@ -47,7 +47,7 @@ def figures(name: str, tree: Tree) -> Figures:
 
 
 def status_line(look: Look, known: Figures, doing: str, waiting: int) -> str:
-    """The line: what a narrow terminal has no room for is left out, the least needed first."""
+    """Return the status line. On a narrow terminal the least important words are left out first."""
     used = known.spent
     spent = used.input_tokens + used.output_tokens + used.cache_read_tokens + used.cache_write_tokens
     limit = f"/{_short(known.compact_at)}" if known.compact_at else ""
@@ -77,12 +77,12 @@ def _fitted(look: Look, words: list[tuple[int, str, str]]) -> str:
 
 
 def _ending(look: Look, model: str) -> str:
-    """A model's name; of a long one, such as the path of a script, the end says most."""
+    """Return a model's name; of a long one, such as the path of a script, only the end."""
     return model if len(model) <= _MODEL_CHARS else look.sign("…", "...") + model[-_MODEL_CHARS:]
 
 
 def _short(count: int) -> str:
-    """A number of tokens: `812`, `4.1k`, `1.2M`."""
+    """Return a number of tokens: `812`, `4.1k`, `1.2M`."""
     if count < _THOUSAND:
         return str(count)
     size, unit = (_THOUSAND, "k") if count < _MILLION else (_MILLION, "M")

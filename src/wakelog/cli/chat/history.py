@@ -1,8 +1,8 @@
-"""What was typed in earlier chats: one JSON string a line, in the XDG state folder, for its owner's eyes only.
+"""Input history of chats: one JSON string per line, in the XDG state folder, readable by its owner only.
 
-It is bounded, may be deleted at any time, and a chat that cannot write it goes on without: it is a convenience, and
-no log. Two chats add to it side by side, a line at a time. Secrets stay out (law 14), whatever is agreed for a log:
-this file belongs to no session, so nobody has said that it may hold any.
+It is bounded and may be deleted at any time; a chat that cannot write it works without it. Several chats may append to
+it at once, one line at a time. Secrets stay out (law 14), whatever a session's policy says: the file belongs to no
+session, so no policy applies to it.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ _TEXT_MAX = 100_000
 
 
 def history_path() -> str:
-    """Where it is kept."""
+    """Return the path of the history file."""
     state = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(state):
         state = os.path.expanduser("~/.local/state")
@@ -36,7 +36,7 @@ class TypedHistory(History):
         self._path = path
 
     def load_history_strings(self) -> Iterable[str]:
-        """The newest first."""
+        """Return the entries, the newest first."""
         lines = _lines(self._path)
         if len(lines) > 2 * KEPT:
             lines = lines[-KEPT:]
@@ -44,7 +44,7 @@ class TypedHistory(History):
         return [text for line in reversed(lines[-KEPT:]) if (text := _text(line)) is not None]
 
     def store_string(self, string: str) -> None:
-        """Adds a line."""
+        """Append an entry."""
         if len(string) > _TEXT_MAX:
             return
         with contextlib.suppress(OSError):
@@ -61,7 +61,7 @@ def _lines(path: str) -> list[bytes]:
 
 
 def _text(line: bytes) -> str | None:
-    """What a line says; None for one that was cut, or that somebody else wrote."""
+    """Return the text of a line; None if the line is cut or foreign."""
     try:
         text: str = msgspec.json.decode(line, type=str)
     except (msgspec.DecodeError, UnicodeDecodeError):

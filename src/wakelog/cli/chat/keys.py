@@ -1,8 +1,8 @@
-"""What keys do in a chat. Each calls one function of whoever sits behind it; nothing is decided here.
+"""Key bindings of a chat. Each key calls one method of the `Sitter`; nothing is decided here.
 
-Enter sends; Alt-Enter and Ctrl-J begin a new line; Alt-S sends to a busy agent at its next step. Esc and Ctrl-C
-cancel the turn and, pressed again, leave; Ctrl-D leaves where nothing is typed, and Ctrl-Z stops the program for a
-while. A question is answered by a line of its own, a letter and Enter: no letter of a message can be taken for one.
+Enter sends; Alt-Enter and Ctrl-J begin a new line; Alt-S sends to a busy agent at its next step. Esc and Ctrl-C cancel
+the turn and, pressed again, leave; Ctrl-D leaves if nothing is typed, and Ctrl-Z suspends the program. A question is
+answered by a line of its own, a letter and Enter, so that no letter of a message can be mistaken for an answer.
 """
 
 from typing import Protocol
@@ -13,36 +13,36 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 
 class Sitter(Protocol):
-    """Whoever the keys speak to."""
+    """Handler of the keys."""
 
     def said(self, text: str, *, steer: bool = False) -> None:
-        """A text was sent."""
+        """Handle a sent text."""
         ...
 
     def interrupted(self) -> None:
-        """Esc or Ctrl-C, with nothing typed or while the agent is busy."""
+        """Handle Esc or Ctrl-C, with nothing typed or while the agent is busy."""
         ...
 
     def left(self) -> None:
-        """Somebody wants to leave."""
+        """Handle a request to leave."""
         ...
 
     def can_answer(self, text: str) -> bool:
-        """Whether a line answers the question that waits."""
+        """Return whether a line answers the open question."""
         ...
 
     def answered(self, text: str) -> None:
-        """A question was answered."""
+        """Handle an answer to the open question."""
         ...
 
     @property
     def is_busy(self) -> bool:
-        """Whether the agent is at work."""
+        """Return whether the agent is working."""
         ...
 
 
 def bindings(sitter: Sitter, typing: Buffer) -> KeyBindings:
-    """The keys of a chat."""
+    """Return the key bindings of a chat."""
     keys = KeyBindings()
     empty = Condition(lambda: not typing.text)
 
@@ -85,7 +85,7 @@ def bindings(sitter: Sitter, typing: Buffer) -> KeyBindings:
 
 
 def _taken(typing: Buffer, *, kept: bool = True) -> str:
-    """What was typed; the line is empty again, and Up brings back what is kept."""
+    """Return the typed text and clear the input; with `kept` it goes to the history."""
     text = typing.text
     typing.reset(append_to_history=kept and bool(text.strip()))
     return text

@@ -1,8 +1,7 @@
-"""The rows behind `chat --pick`, read in a thread: a list is there at once, however much is still to be read.
+"""Rows of `chat --pick`, read in a thread, so that the list is shown before everything is read.
 
-Rule 1: what is known stands first; sessions that are new to the catalog follow while it takes them in, the newest
-of them first.
-Rule 2: rows are asked for ever more rarely the longer that takes, so that showing them is a small part of it.
+Rule 1: known rows come first; sessions that are new to the catalog follow while it reads them, the newest first.
+Rule 2: rows are queried at growing intervals, so that showing them takes a small part of the time.
 """
 
 import time
@@ -19,7 +18,7 @@ _SHOWN_S = 0.25
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """How far reading has come. Without `rows`, those of before still stand; `total` is 0 as long as it is unknown."""
+    """Progress of reading. Without `rows`, the previous rows stay valid; `total` is 0 while it is unknown."""
 
     rows: Sequence[SessionRow] | None = None
     done: int = 0
@@ -31,14 +30,14 @@ Tell = Callable[[Listed], None]
 
 
 def read_rows(catalog: Catalog, tell: Tell, seconds: Callable[[], float] = time.monotonic) -> None:
-    """Brings a catalog up to date and tells of its rows meanwhile; of all of them at the end."""
+    """Refresh a catalog; report its rows meanwhile, and all of them at the end."""
     catalog.refresh(progress=_Reading(catalog, tell, seconds).step)
     tell(Listed(catalog.rows(limit=PAGE)))
     tell(Listed(catalog.rows(), is_over=True))
 
 
 class _Reading:
-    """Turns the steps of a refresh into what is told of it."""
+    """Turns the steps of a refresh into reports."""
 
     def __init__(self, catalog: Catalog, tell: Tell, seconds: Callable[[], float]) -> None:
         self._catalog = catalog
@@ -49,7 +48,7 @@ class _Reading:
         self._shown = 0.0
 
     def step(self, done: int, total: int) -> None:
-        """So many logs of so many are read."""
+        """Handle a step: `done` of `total` logs are read."""
         passed = self._seconds() - self._begun
         if done == 0:
             self._tell(Listed(self._catalog.rows(limit=PAGE), done, total))

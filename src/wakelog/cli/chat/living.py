@@ -1,7 +1,6 @@
-"""What is live in a chat, as lines above the input: a thought, the block under way, tools, what waits. Pure but for
-its looks.
+"""Lines of the live area above the input: the current thought, unfinished block, tools and queued messages.
 
-However much there is, it takes a few lines: the terminal belongs to what has been said.
+Pure apart from styling. The number of lines is limited, so that printed text keeps most of the terminal.
 """
 
 from collections.abc import Collection, Sequence
@@ -22,19 +21,19 @@ _FRAME_MS = 100
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """When a frame is drawn, and whether things may move in it."""
+    """The time of a frame, and whether animation is allowed."""
 
     now: int
     moving: bool = True
 
     def spinner(self, look: Look) -> str:
-        """The sign of something that goes on; none where things stand still."""
+        """Return the spinner character; empty without animation."""
         frames = _FRAMES if look.utf8 else _PLAIN_FRAMES
         return frames[self.now // _FRAME_MS % len(frames)] if self.moving else ""
 
 
 def live_lines(look: Look, talk: Talk, moment: Moment, asked: Collection[Key] = ()) -> list[str]:
-    """Everything that is not finished yet. A call that a person is `asked` about does not run: it stands still."""
+    """Return the lines of everything unfinished. A call that a person is `asked` about has no spinner."""
     spinner = moment.spinner(look)
     lines = [live_thought(look, talk.thinking)] if talk.thinking else []
     lines += _block(look, talk.unfinished(_BLOCK_LINES))
@@ -49,7 +48,7 @@ def live_lines(look: Look, talk: Talk, moment: Moment, asked: Collection[Key] = 
 
 
 def unsaid_lines(look: Look, waiting: Sequence[Unsaid]) -> list[str]:
-    """Messages that wait for their turn, or for whom they are said to."""
+    """Return the lines of messages that are queued or not sent yet."""
     mark = look.sign("»", ">>")
     lines = [f"{mark} {'next' if one.steer else 'waits'}: {first_line(one.text)}" for one in waiting[:_QUEUE]]
     drawn = [look.paint("dim", clip(look, line, look.columns)) for line in lines]
@@ -57,14 +56,14 @@ def unsaid_lines(look: Look, waiting: Sequence[Unsaid]) -> list[str]:
 
 
 def connecting_line(look: Look, moment: Moment, names: Sequence[str], *, stopping: bool) -> str:
-    """The servers that a session waits for before it begins; those that are sent away again take a moment too."""
+    """Return the line with the servers (or the model) that a session waits for; `stopping` after a cancel."""
     doing = "stopping" if stopping else "connecting to"
     words = f"{moment.spinner(look)} {doing} {', '.join(map(visible, names))}".strip()
     return look.paint("dim", clip(look, words, look.columns))
 
 
 def doing_words(look: Look, moment: Moment, *, busy: bool, elsewhere: bool, cancelling: bool, pressed: bool) -> str:
-    """What is going on, for the status line."""
+    """Return the current activity, for the status line."""
     again = "Ctrl-C again leaves"
     if busy and cancelling:
         return f"cancelling, {again}"
@@ -74,7 +73,7 @@ def doing_words(look: Look, moment: Moment, *, busy: bool, elsewhere: bool, canc
 
 
 def _block(look: Look, lines: list[str]) -> list[str]:
-    """The end of the unfinished block as plain text: its Markdown is not whole yet."""
+    """Return the end of the unfinished block as plain text, because its Markdown is not complete."""
     drawn = [piece for line in lines for piece in wrap(visible(line), look.columns)]
     return drawn[-_BLOCK_LINES:]
 

@@ -1,8 +1,9 @@
-"""A block of Markdown → lines for a terminal, by rich. Nothing of the block reaches the terminal as a command to it.
+"""Render a block of Markdown as terminal lines, with rich. Text of the block cannot control the terminal.
 
-Rule 1: text is made visible before it is laid out, so that widths are right, and again afterwards, since Markdown
-has ways of its own to spell a character (`&#x202e;`). Rule 2: of what rich makes only text and colours are taken;
-links are written out. Rule 3: HTML is text: a tag that would be swallowed is something the model said.
+Rule 1: text is made visible before the layout, so that widths are right, and again afterwards, because Markdown can
+spell characters as entities (`&#x202e;`).
+Rule 2: only text and colours are taken from rich's output; links are written out.
+Rule 3: HTML is shown as text, because a dropped tag would be lost content.
 """
 
 import functools
@@ -22,12 +23,12 @@ from wakelog.cli.safe import visible, visible_lines
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _THEME = "ansi_dark"
 _BOXLESS = str.maketrans({"•": "*", "▌": "|", "─": "-", "━": "-", "│": "|", "🌆": "#"})
-# Longer lines than this are laid out by the terminal itself.
+# Longer text is not laid out; the terminal wraps it.
 _LAID_OUT_CHARS = 50_000
 
 
 class _PlainHeading(Heading):
-    """A heading at the left, bold, the first two underlined: no box around it."""
+    """A heading at the left, bold, the first two levels underlined, without a box."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         self.text.justify = "left"
@@ -45,7 +46,7 @@ def _parser() -> MarkdownIt:
 
 
 def markdown_lines(look: Look, text: str, *, boxes: bool = True) -> list[str]:
-    """The lines of a block, no wider than the look allows."""
+    """Return the lines of a block, no wider than the look allows."""
     lines = visible_lines(text)
     if len(text) > _LAID_OUT_CHARS:
         return lines
@@ -60,7 +61,7 @@ def markdown_lines(look: Look, text: str, *, boxes: bool = True) -> list[str]:
 
 
 def _as_written(tokens: list[Token]) -> list[Token]:
-    """Lines end where the model ended them: what it says is as often a listing as it is prose."""
+    """Keep the line breaks of the model, because replies are often listings."""
     for token in tokens:
         for child in token.children or ():
             if child.type == "softbreak":
@@ -69,7 +70,7 @@ def _as_written(tokens: list[Token]) -> list[Token]:
 
 
 def _line(look: Look, segments: list[Segment]) -> str:
-    """One line. Blanks at its end are left out, so that what is copied from a terminal has none."""
+    """Return one line without trailing blanks, so that copied text has none."""
     texts = [(visible(segment.text), segment.style) for segment in segments if not segment.control]
     while texts and not texts[-1][0].rstrip():
         texts.pop()
@@ -88,6 +89,6 @@ def _painted(look: Look, text: str, style: Style | None) -> str:
 
 
 def _trimmed(lines: list[str]) -> list[str]:
-    """Without blank lines at either end: what stands between blocks is decided by whoever prints them."""
+    """Remove blank lines at both ends; the caller decides on the spacing between blocks."""
     said = [at for at, line in enumerate(lines) if _COLOUR.sub("", line).strip()]
     return lines[said[0] : said[-1] + 1] if said else []

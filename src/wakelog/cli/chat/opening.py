@@ -1,8 +1,7 @@
-"""What is shown of a session when a chat opens it: its last exchange, told by the same fold as everything that
-follows.
+"""Initial display of a session in a chat: its last exchange, through the same fold as all later entries.
 
-So a reply that was cut, a tool that runs and a message that waits are live at once, as if the chat had been there.
-What stands above the exchange is counted, and what is long is shown from its end.
+An interrupted reply, a running tool and a queued message are therefore live at once. Messages above the exchange are
+counted, and a long exchange is shown from its end.
 """
 
 from wakelog.cli.chat.shown import Notice, Shown
@@ -14,12 +13,12 @@ from wakelog.log.tree import Branch, Tree
 from wakelog.projections.queue import waiting_messages
 
 _SHOWN_MAX = 40
-# What was queued is told from the state, since it may have been taken up; that somebody came here is no news here.
+# Queued messages are taken from the state, because they may have been used; an earlier head move is not shown.
 _UNTOLD = (Queued, Head)
 
 
 def opened(talk: Talk, name: str, tree: Tree, messages: int) -> list[Shown]:
-    """The last exchange at the head; `messages` is how many there are in all."""
+    """Return the items of the last exchange at the head; `messages` is the number of messages in all."""
     branch = tree.branch()
     entries = last_exchange(branch)
     talk.context = _in_force_before(branch, entries)
@@ -45,12 +44,12 @@ def _above(name: str, messages: int, folded: int) -> list[Shown]:
 
 
 def last_exchange(branch: Branch) -> list[Entry]:
-    """The last prompt and all that came of it: its nodes in the order of the branch, with what is said about them."""
+    """Return the last prompt and everything after it: nodes in branch order, with their annotations."""
     nodes = branch.nodes
     start = next((at for at in range(len(nodes) - 1, -1, -1) if _is_prompt(nodes[at])), len(nodes))
     here = nodes[start:]
     own = {node.id for node in nodes[max(start, branch.inherited) :]}
-    # An annotation about the node before (the call for an answer to nothing new) may stand among them.
+    # Selected by parent: in log order, annotations of an earlier node may lie among these entries.
     annotations = [
         annotation
         for annotation in branch.annotations

@@ -1,7 +1,7 @@
-"""How the list of `chat --pick` looks: the filter, rows, where one is among them, and the last words of the chosen one.
+"""Layout of the list of `chat --pick`: filter, rows, position, and preview of the chosen session.
 
-Pure. Rows come first: on a small terminal the last words go, then the keys, then the line below the rows; on a narrow
-one columns go, so that titles and names can still be read.
+Pure. Rows have priority: on a low terminal the preview goes first, then the key hints, then the rule below the rows; on
+a narrow one columns go, so that titles and names stay readable.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from wakelog.projections.session_row import SessionRow
 
 ROWS_MAX = 15
 _PREVIEW_LINES = 4
-# Each with the narrowest terminal that has room for it.
+# Each column with the minimum terminal width for it.
 _COLUMNS = (
     (Column(""), 0),
     (Column("TITLE", gives=True), 0),
@@ -33,7 +33,7 @@ _HINT = "type to filter, arrows to choose, Enter opens, Esc leaves"
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """How many lines there are for what: rows come first, then the line below them, the keys, and the last words."""
+    """Number of lines for each part of the list."""
 
     rows: int
     preview: int
@@ -42,7 +42,7 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 def shape_of(lines: int) -> Shape:
-    """What is drawn on a terminal of so many lines. One is left to the heading, one goes to the question."""
+    """Return the layout for a terminal of `lines` lines. One line is for the heading, one for the filter."""
     free = max(1, lines - 2)
     has_rule, has_hint = free >= 3, free >= 5
     free -= has_rule + has_hint
@@ -51,7 +51,7 @@ def shape_of(lines: int) -> Shape:
 
 
 def page_lines(look: Look, page: Page, preview: str, now: int, shape: Shape) -> Iterator[str]:
-    """The filter, the rows in sight, and the last words of the chosen one."""
+    """Yield the filter, the visible rows, and the preview of the chosen session."""
     yield look.paint("bold", clip(look, f"Open which session? {visible(page.filter)}_", look.columns))
     rows = [_cells(look, row, now, chosen=at == page.chosen) for at, row in enumerate(page.rows)]
     fitting = [least <= look.columns for _, least in _COLUMNS]
@@ -68,7 +68,7 @@ def page_lines(look: Look, page: Page, preview: str, now: int, shape: Shape) -> 
 
 
 def _rule(look: Look, page: Page) -> str:
-    """The line below the rows, with how far one is and how far reading has come."""
+    """Return the rule below the rows, with the position in the list and the reading progress."""
     line = look.sign("─", "-")
     words = [f"{page.place:,} of {page.found:,}{'' if page.is_all else '+'}"] if page.rows else []
     words += [] if page.read.is_over else [_how_far(look, page.read)]

@@ -1,7 +1,7 @@
-"""`chat --pick` on the terminal: a short list to type into, and the last message of the session that is chosen.
+"""Session list of `chat --pick`: a filter, rows, and the last message of the chosen session.
 
-It is drawn before anything is read, and rows come in from a thread. Only the chosen log is looked into, from its end,
-and no further than its last message.
+It is drawn before anything is read; rows come from a thread. Only the chosen log is read, from its end back to its last
+message.
 """
 
 import asyncio
@@ -45,10 +45,10 @@ _KEY_S = 0.1
 
 
 def pick(look: Look, place: Place) -> tuple[str | None, str]:
-    """The name of the session that was picked, None if none was; and the keys that were pressed for the chat in it."""
+    """Return the name of the picked session, or None; and the keys that were pressed for the chat after it."""
     picker = _Picker(look, place, Picking(ROWS_MAX))
     with typed_ahead(picker.app.input.fileno()) as ahead:
-        # Enter ends what was typed for the list, though it may be a while until there is something to open.
+        # The first Enter ends the keys for the list, even if there is nothing to open yet.
         mine, enter, rest = ahead.partition("\r")
         return picker.run(mine + enter), rest
 
@@ -73,7 +73,7 @@ class _Picker:
         self.app.timeoutlen = self.app.ttimeoutlen = _KEY_S
 
     def run(self, ahead: str) -> str | None:
-        """The list, with these keys pressed first, until a session is picked."""
+        """Run the list, with these keys pressed first; return the picked session or None."""
 
         def begin() -> None:
             press(self.app, pressed(ahead))
@@ -82,11 +82,11 @@ class _Picker:
         return self.app.run(pre_run=begin)
 
     async def _read(self) -> None:
-        """Has the catalog read beside the list. It goes on behind a chat: what it takes in is there the next time."""
+        """Read the catalog in a thread. It continues during the chat, so that the next list is complete."""
         loop = asyncio.get_running_loop()
 
         def tell(listed: Listed) -> None:
-            # A loop that is closed has nobody left who looks.
+            # The event loop may be closed by now.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._take, listed)
 
@@ -102,7 +102,7 @@ class _Picker:
 
     def _take(self, listed: Listed) -> None:
         self._picking.take(listed)
-        # Somebody may have left with the last key.
+        # The last key may have closed the list.
         if (row := self._picking.due) is not None and not self.app.is_done:
             self.app.exit(result=row.name)
         self.app.invalidate()
@@ -157,14 +157,14 @@ class _Picker:
         @keys.add(Keys.BracketedPaste)
         @keys.add(Keys.Any)
         def lengthen(event: KeyPressEvent) -> None:
-            # A key that has a name of its own is no text, whatever the terminal sends for it.
+            # A named key is not text, whatever the terminal sends for it.
             key = event.key_sequence[-1].key
             if key is Keys.BracketedPaste or not isinstance(key, Keys):
                 picking.type(picking.filter + "".join(sign for sign in event.data if sign.isprintable()))
 
         @keys.add("escape", Keys.Any)
         def ignore(_: KeyPressEvent) -> None:
-            """With Alt: not Escape, and no text."""
+            """Ignore Alt with a key: it is neither Escape nor text."""
 
         return keys
 
@@ -176,7 +176,7 @@ def _add_move(keys: KeyBindings, key: str, picking: Picking, by: Callable[[], in
 
 
 def last_words(store: Store, name: str) -> str:
-    """The last thing that was said in a session, by either side, or where it was forked; read from its end."""
+    """Return the last message of a session or of its fork parents, read from the end; an error's text if it fails."""
     try:
         entries = itertools.islice(_backwards(store, name), _PREVIEW_ENTRIES)
         return next(filter(None, map(_words, entries)), "")
@@ -185,7 +185,7 @@ def last_words(store: Store, name: str) -> str:
 
 
 def _backwards(store: Store, name: str) -> Iterator[Entry | None]:
-    """The entries of a log, the last first, then those it was forked from; None for what was said later there."""
+    """Yield the entries of a log and its fork parents, the last first; None for parent entries after the fork."""
     place: str | None = None
     while name:
         log, name = name, ""

@@ -1,10 +1,9 @@
-"""The list of sessions behind `chat --pick`: a window on rows that may still be coming in, and a filter. Knows no
-terminal.
+"""State of the list of `chat --pick`: filter, choice and visible window over rows that may still be arriving.
 
-Rule 1: what a filter leaves out is looked past, as far as the window needs it and no further: ten thousand sessions
-are typed into like ten.
-Rule 2: rows that come in never take a choice away: who has chosen one stays with it, who has not is at the top.
-Rule 3: Enter means what is chosen; where nothing can be chosen yet, it means the first that fits when all is read.
+It has no terminal code.
+Rule 1: rows are filtered only as far as the window needs, so that ten thousand sessions filter as fast as ten.
+Rule 2: new rows never change a choice that the user made; without one, the first row is chosen.
+Rule 3: Enter means the chosen row; if there is none yet, it means the first match after all rows are read.
 """
 
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from wakelog.projections.session_row import SessionRow
 
 
 class Picking:
-    """Rows as far as they are read, which of them fit, and which one is chosen."""
+    """The rows read so far, those that match, and the chosen one."""
 
     def __init__(self, height: int) -> None:
         self.height = height
@@ -31,34 +30,34 @@ class Picking:
 
     @property
     def row(self) -> SessionRow | None:
-        """The chosen one."""
+        """Return the chosen row, or None."""
         return self._fitting[self.chosen] if self._fitting else None
 
     @property
     def found(self) -> tuple[int, bool]:
-        """How many fit, and whether that is all of them: no more are looked at than are needed."""
+        """Return the number of matches, and whether it is final: only as many rows as needed are examined."""
         return (len(self._fitting), self._looked == len(self._rows)) if self.filter.split() else (len(self._rows), True)
 
     @property
     def window(self) -> tuple[int, list[SessionRow]]:
-        """The rows in sight, and the place of the first."""
+        """Return the index of the first visible row, and the visible rows."""
         top = max(0, min(self.chosen - self.height // 2, len(self._fitting) - self.height))
         return top, self._fitting[top : top + self.height]
 
     def type(self, text: str) -> None:
-        """Another filter: words that must all stand in a row."""
+        """Set the filter: words that must all occur in a row."""
         self.filter = text
         self._is_wanted = self._has_moved = False
         self._look_again(None)
 
     def stretch(self, height: int) -> None:
-        """Another number of rows in sight."""
+        """Set the number of visible rows."""
         if height != self.height:
             self.height = height
             self._look_on(self.chosen + height)
 
     def move(self, by: int) -> None:
-        """Another choice."""
+        """Move the choice by a number of rows."""
         self._is_wanted = False
         self.chosen = max(0, self.chosen + by)
         self._look_on(self.chosen + self.height)
@@ -66,7 +65,7 @@ class Picking:
         self._has_moved = self.row is not None
 
     def take(self, read: Listed) -> None:
-        """Reading has come further."""
+        """Take a progress report, with new rows if it has any."""
         self.read = read
         if read.rows is not None:
             stays = self.row.name if self.row is not None and self._has_moved else None
@@ -74,19 +73,19 @@ class Picking:
             self._look_again(stays)
 
     def enter(self) -> SessionRow | None:
-        """The session that Enter means; None where there is none, or none yet."""
+        """Return the row that Enter chooses; None if there is none, or none yet."""
         self._is_wanted = self.row is None and not self.read.is_over
         return self.row
 
     @property
     def due(self) -> SessionRow | None:
-        """What Enter has meant before all was read."""
+        """Return the row for an Enter that was pressed before all rows were read; None if there is none."""
         return self.row if self._is_wanted and self.read.is_over else None
 
-    # ── looking ──────────────────────────────────────────────────────────────────────────────────
+    # ── filtering ────────────────────────────────────────────────────────────────────────────────
 
     def _look_again(self, name: str | None) -> None:
-        """From the top, with the row of that name chosen if it fits; else the first."""
+        """Filter again from the top, and choose the row of this name if it matches, else the first."""
         self._fitting, self._looked, self.chosen = [], 0, 0
         if name is not None:
             self._look_on(len(self._rows))
@@ -94,7 +93,7 @@ class Picking:
         self._look_on(self.chosen + self.height)
 
     def _look_on(self, wanted: int) -> None:
-        """Until so many fit, or there is nothing more."""
+        """Examine rows until `wanted` match, or there are no more."""
         while self._looked < len(self._rows) and len(self._fitting) < wanted:
             row = self._rows[self._looked]
             self._looked += 1
@@ -103,7 +102,7 @@ class Picking:
 
 
 def fits(row: SessionRow, text: str) -> bool:
-    """Whether every word of a text stands in a row, whatever its case."""
+    """Return whether every word of a text occurs in a row, ignoring case."""
     words = text.casefold().split()
     if not words:
         return True
@@ -114,7 +113,7 @@ def fits(row: SessionRow, text: str) -> bool:
 
 
 class Page(msgspec.Struct, frozen=True):
-    """What is drawn of a list: some rows, of which one is chosen, and its place among all that were found."""
+    """The visible part of the list: rows, the chosen one, and its position among all matches."""
 
     rows: tuple[SessionRow, ...]
     chosen: int
@@ -126,7 +125,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 def page_of(picking: Picking) -> Page:
-    """The window as a value."""
+    """Return the visible part as a value."""
     top, rows = picking.window
     place = picking.chosen
     return Page(tuple(rows), place - top, picking.filter, place + 1, *picking.found, picking.read)

@@ -1,9 +1,9 @@
-"""What is live, on a terminal that is made narrower: it is found again where it stands then, and taken away.
+"""Erase the live area correctly after the terminal became narrower.
 
-Most terminals break a line anew when it no longer fits, also one that a program has ended. What was drawn takes more
-rows then than it did, and whoever goes back as many rows as they drew stops halfway and leaves the rest standing. So
-the rows are counted as such a terminal breaks them, before anything is erased. A terminal that cuts lines instead is
-known by its name, where it says one. What was scrolled out of a terminal stays there: no program can reach it.
+Most terminals rewrap lines that no longer fit. The live area then takes more rows than were drawn, and moving up by
+the drawn number of rows would stop halfway and leave the rest. So the rows are counted as such a terminal wraps them,
+before anything is erased. Terminals that cut lines instead are recognised by their name, if they set one. Rows that
+were scrolled out of the terminal stay: no program can reach them.
 """
 
 import os
@@ -23,7 +23,7 @@ _CUTTING = ("linux", "screen", "vt")
 
 
 def breaks_lines(environment: Mapping[str, str]) -> bool:
-    """Whether a terminal breaks lines anew. Of two, one in the other, the inner one counts."""
+    """Return whether a terminal rewraps lines. Of nested terminals the inner one counts."""
     if environment.get("TMUX"):
         return True
     cuts = environment.get("STY") or environment.get("XTERM_VERSION")
@@ -31,12 +31,12 @@ def breaks_lines(environment: Mapping[str, str]) -> bool:
 
 
 def keeps_what_was_longer(environment: Mapping[str, str]) -> bool:
-    """Whether a terminal breaks a line as if the end that was erased were still there."""
+    """Return whether a terminal rewraps a line as if its erased end were still there (tmux)."""
     return bool(environment.get("TMUX"))
 
 
 def rows_of(widths: Iterable[int], columns: int) -> int:
-    """How many rows a line of signs takes: one that does not fit any more begins another."""
+    """Return the number of rows for graphemes of these widths; one that does not fit begins a new row."""
     rows, taken = 1, 0
     for width in widths:
         if taken + width > columns:
@@ -46,14 +46,14 @@ def rows_of(widths: Iterable[int], columns: int) -> int:
 
 
 def rows_added(screen: Screen, cursor: Point, columns: int) -> int:
-    """How many rows more stand above the cursor when what was drawn is broken anew."""
+    """Return how many more rows are above the cursor after what was drawn is rewrapped."""
     above = sum(rows_of(_widths(screen.data_buffer[row]), columns) - 1 for row in range(cursor.y))
     return above + cursor.x // columns
 
 
 def _widths(row: Mapping[int, Char]) -> list[int]:
-    """The widths of what stands in a row: up to the last sign that can be seen, gaps included."""
-    # A wide sign has a cell of no width behind it, which makes nothing wider.
+    """Return the widths of the cells of a row, gaps included, up to the last visible character."""
+    # A wide character is followed by a cell of width 0, which adds nothing.
     return [row[at].width if at in row else 1 for at in range(_length(row))]
 
 
@@ -66,12 +66,12 @@ def _lengths(screen: Screen | None) -> list[int]:
 
 
 def _shorter(before: Sequence[int], now: Sequence[int]) -> list[int]:
-    """The rows in which less stands than before."""
+    """Return the rows that have become shorter."""
     return [row for row, length in enumerate(before) if length > (now[row] if row < len(now) else 0)]
 
 
 class Reflowing(Renderer):
-    """Draws frames, and takes the last one away wherever the terminal has put it meanwhile."""
+    """A renderer that erases the last frame wherever the terminal has moved it."""
 
     def __init__(self, style: BaseStyle, output: Steady) -> None:
         self._steady = output
@@ -80,7 +80,7 @@ class Reflowing(Renderer):
         super().__init__(style, output)
 
     def render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:  # noqa: FBT001, FBT002
-        """See `Renderer`. News of another width may come later than the first frame that is drawn in it."""
+        """See `Renderer`. The resize event may arrive after the first frame of the new width."""
         with self._steady.whole():
             if self._is_narrower:
                 self.erase(leave_alternate_screen=False)
@@ -107,9 +107,9 @@ class Reflowing(Renderer):
         return self.last_rendered_screen is not None and self.output.get_size().columns < self._columns
 
     def _blank(self) -> None:
-        """Makes everything blank where the frame stands now; ends as far below its first row as it was drawn.
+        """Blank the rows of the frame, and leave the cursor as far below its first row as it was drawn.
 
-        The first row is made blank by itself: some terminals keep a screen that is erased from its very top.
+        The first row is blanked separately: some terminals keep a screen that is erased from its very top.
         """
         screen, rows, output = self.last_rendered_screen, self._cursor.y, self.output
         assert screen is not None
@@ -120,7 +120,7 @@ class Reflowing(Renderer):
         output.cursor_down(rows - 1)
 
     def _empty(self, screen: Screen, rows: Sequence[int]) -> None:
-        """Makes rows as empty as if nothing had ever stood in them; the next frame writes them anew."""
+        """Clear rows completely; the next frame writes them again."""
         for row in rows:
             away = self._cursor.y - row
             (self.output.cursor_up if away > 0 else self.output.cursor_down)(abs(away))

@@ -1,7 +1,7 @@
-"""One reply under way: pieces in, blocks and thoughts out. Pure.
+"""Assemble one reply for display: deltas in, blocks and thoughts out. Pure.
 
-However a reply was cut, and whether its pieces were seen as they came or it is read whole afterwards, the same is
-shown. What came before as pieces is counted, so that the whole reply adds only what was not seen.
+The result is the same however the reply was cut, and whether it was streamed or is read whole. What was taken from
+deltas is counted, so that the whole reply adds only what is missing.
 """
 
 from collections.abc import Iterable
@@ -19,26 +19,26 @@ class Answer:
     def __init__(self) -> None:
         self._words = Splitter()
         self._thoughts: list[str] = []
-        # How many characters of text and of thought, and how many calls, have been taken in.
+        # Characters of text and thinking, and number of tool calls, taken so far.
         self._seen = {"text": 0, "thinking": 0, "call": 0}
 
     @property
     def begun(self) -> bool:
-        """Whether anything has come yet."""
+        """Return whether anything has arrived."""
         return any(self._seen.values())
 
     @property
     def thinking(self) -> str:
-        """The end of the thought under way."""
+        """Return the end of the current thought."""
         self._thoughts = ["".join(self._thoughts)] if self._thoughts else []
         return self._thoughts[0][-1_000:] if self._thoughts else ""
 
     def rest(self, most: int) -> list[str]:
-        """The last lines of the block under way."""
+        """Return the last lines of the unfinished block."""
         return self._words.rest(most)
 
     def take(self, delta: Spoken) -> list[Shown]:
-        """Takes in the next piece."""
+        """Take the next delta."""
         match delta:
             case TextDelta(text=text):
                 self._seen["text"] += len(text)
@@ -52,17 +52,17 @@ class Answer:
         return self.finish()
 
     def catch_up(self, parts: Iterable[AnyPart]) -> list[Shown]:
-        """Takes in as much of these parts as has not been seen as pieces."""
+        """Take what is new in these parts compared with the deltas taken before."""
         left = dict(self._seen)
         return [shown for delta in taken_apart(parts) if (fresh := _unseen(delta, left)) for shown in self.take(fresh)]
 
     def go_on(self) -> None:
-        """The text goes on where it was; what was thought and called for is begun again."""
+        """Continue an interrupted reply: its text goes on; thinking and tool calls begin again."""
         self._thoughts = []
         self._seen |= {"thinking": 0, "call": 0}
 
     def finish(self) -> list[Shown]:
-        """What is under way is over."""
+        """End the unfinished block and thought."""
         return [*self._end_words(), *self._end_thought()]
 
     def _say(self, text: str) -> list[Shown]:
@@ -78,7 +78,7 @@ class Answer:
 
 
 def _unseen(delta: Spoken, left: dict[str, int]) -> Spoken | None:
-    """The part of a piece that lies behind what was seen of its kind."""
+    """Return the part of a delta that was not taken before; None if there is none."""
     match delta:
         case TextDelta(text=text):
             known = min(len(text), left["text"])

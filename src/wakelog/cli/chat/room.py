@@ -1,8 +1,8 @@
-"""A chat: one person, one terminal, one session at a time. What is seen stands in `view.py`; here is what is done.
+"""Chat controller: one person, one terminal, one session at a time. `view.py` displays; this module acts.
 
-Rule 1: everything a person does is an entry in the log, as if another process had done it.
-Rule 2: nothing is kept between turns but the session's name; what is held here beside it is a reading of the log, and
-what was typed and not yet said.
+Rule 1: every user action is an entry in the log, as if another process had made it.
+Rule 2: only the session's name is kept between turns; all other state here is derived from the log, or is typed text
+that was not sent yet.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _TERMINATED = 128 + signal.SIGTERM
 
 
 class Room:
-    """Everything that belongs to one chat."""
+    """One chat: its settings, view, runner and background tasks."""
 
     def __init__(self, asked: Asked, place: Place, options: Options, cwd: str) -> None:
         self.asked, self.place, self.options = asked, place, options
@@ -52,13 +52,13 @@ class Room:
         self._presses = 0
         self._elsewhere = False
         self._put_off = Terms()
-        """The terms of which it has been said that they wait."""
+        """The settings about which the user was already notified that they are delayed."""
         self._work: set[asyncio.Task[None]] = set()
         self._connecting: asyncio.Task[None] | None = None
         self._has_asked: set[str] = set()
-        """The sessions whose servers have been asked for their tools."""
+        """The sessions with MCP servers that were already asked for their tools."""
         self._ready: set[str] = set()
-        """The providers whose models have been found to be askable: they are loaded."""
+        """The providers that are loaded and were found usable."""
         self.view = View(asked.color, Completing(self), self._doing)
         self.view.screen.bind(bindings(self, self.view.screen.input))
         channel = LogChannel(self.view.catch_up, self.view.ensure)
@@ -66,15 +66,15 @@ class Room:
 
     @property
     def session(self) -> Session | None:
-        """The session; None before the first message."""
+        """Return the session; None before the first message."""
         return self.view.session
 
-    # ── sitting ──────────────────────────────────────────────────────────────────────────────────
+    # ── main loop ────────────────────────────────────────────────────────────────────────────────
 
     async def sit(self, session: Session | None, ahead: str = "") -> int:
-        """Runs the chat, in a session or before one, until the person leaves; gives the exit code.
+        """Run the chat until the user leaves; return the exit code.
 
-        Keys that were pressed `ahead` of it are pressed when it is there.
+        `session` is None for a new one. Keys pressed `ahead` are processed when the chat is ready.
         """
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._leave, _TERMINATED)
         for work in (self.runner.run(), self._look_on(session)):
@@ -89,14 +89,14 @@ class Room:
             await asyncio.gather(*self._work, return_exceptions=True)
 
     def _begin_work(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Something that goes on beside the drawing, and ends with the chat."""
+        """Start a background task that ends with the chat."""
         task = asyncio.create_task(work)
         self._work.add(task)
         task.add_done_callback(self._ended)
         return task
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        """What went wrong in a way it should not ends the chat; the log is as good as ever."""
+        """End the chat with the exception of a task that failed unexpectedly. The log is not affected."""
         self._work.discard(task)
         app = self.view.screen.app
         if not task.cancelled() and (error := task.exception()) is not None and app.is_running and not app.is_done:
@@ -108,7 +108,7 @@ class Room:
             app.exit(result=code)
 
     async def _look_on(self, session: Session | None) -> None:
-        """Begins when the terminal is ours: a key that is pressed at the first words is not taken for another."""
+        """Open the session and watch it. Started after the terminal is set up, so that early keys are not misread."""
         if session is not None:
             self.enter(session)
         else:
@@ -123,7 +123,7 @@ class Room:
             await asyncio.sleep(_LOOK_CUT_OFF_S if self.view.is_cut_off else _LOOK_S if busy else _LOOK_IDLE_S)
 
     def _look(self) -> None:
-        """Shows what is new. A session that somebody else has left, or that was out of reach, goes on if it is to."""
+        """Show what is new. Wake a session that another process has left, or that is reachable again."""
         before, name = self._elsewhere or self.view.is_cut_off, self.session.name if self.session is not None else ""
         with self.view.reading():
             self.view.show_news()
@@ -151,20 +151,20 @@ class Room:
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 
     def enter(self, session: Session) -> None:
-        """Goes on with a session: shows where it stands, and lets it go on."""
+        """Open a session: show its state, and wake it."""
         self._presses = 0
         self.view.open(session)
         self.runner.want(session.name)
         self._begin_work(self._load(self._meant(self.terms)))
 
     def detach(self) -> None:
-        """The next message begins a session, on the terms of the command line."""
+        """Leave the session: the next message begins a new one with the settings of the command line."""
         model = self.terms.model or self.options.terms.model
         self.terms = msgspec.structs.replace(self.options.terms, model=model)
         self.view.detach(Figures(model=self.check(self.terms)))
 
     def check(self, terms: Terms) -> str:
-        """The model that would answer in a new session; what it takes to ask it is loaded meanwhile."""
+        """Return the model of a new session, and start loading its provider."""
         found = checked(terms, cwd=self._cwd, agent=self.options.agent)
         self._begin_work(self._load(found))
         return found.spelled
@@ -173,11 +173,11 @@ class Room:
         return meant(terms, self.session, cwd=self._cwd, agent=self.options.agent)
 
     async def _load(self, model: Meant) -> None:
-        """Makes ready to ask a model while a person types; whoever says something before that waits for it."""
+        """Load a provider while the user types; a message that is sent earlier waits for it."""
         try:
             await self._be_ready(model)
         except WakelogError as error:
-            # A message that waits says it as it comes back.
+            # A waiting message reports the error itself.
             if self._connecting is None:
                 self.view.tell(error)
 
@@ -189,7 +189,7 @@ class Room:
     def _is_ready(self, model: Meant) -> bool:
         return not is_slow(model.provider) or model.provider in self._ready
 
-    # ── what the person does ─────────────────────────────────────────────────────────────────────
+    # ── user actions ─────────────────────────────────────────────────────────────────────────────
 
     def said(self, text: str, *, steer: bool = False) -> None:
         """See `Sitter`."""
@@ -206,14 +206,14 @@ class Room:
         except WakelogError as error:
             self.view.tell(error)
             if isinstance(meant, Say) or (isinstance(meant, Do) and meant.name == "steer"):
-                # What could not be said is not lost either.
+                # A message that could not be sent goes back to the input.
                 self.view.screen.give_back(text)
 
     def say(self, words: str, *, steer: bool) -> None:
-        """A message, into the session or into a new one.
+        """Send a message to the session or to a new one.
 
-        It waits until its model can be asked and, where a session begins, for the servers that it begins with; those
-        that are sent meanwhile wait behind it.
+        It waits until its model can be used and, for a new session, until its MCP servers have answered. Messages sent
+        meanwhile wait behind it.
         """
         if self._connecting is not None:
             self.view.unsaid.append(Unsaid(words, steer))
@@ -230,7 +230,7 @@ class Room:
         self._connecting = self._begin_work(self._connect_and_say(model, servers))
 
     def _servers_to_ask(self, terms: Terms) -> Sequence[Mapping[str, Any]]:
-        """Once in a chat for each session: one that is still not there would hold up every message."""
+        """Return the MCP servers to ask: once per session and chat, because an absent one would delay every message."""
         if self.session is not None and self.session.name in self._has_asked:
             return ()
         return servers_for(terms, self.session, agent=self.options.agent, cwd=self._cwd)
@@ -248,7 +248,7 @@ class Room:
             self._connecting, self.view.connecting, self.view.stopping = None, (), False
 
     def _say_all(self, served: Served) -> None:
-        """Says what has waited, in the order in which it was sent; a session begins with the first of it."""
+        """Send the waiting messages in order; the first one may begin the session."""
         while self.view.unsaid:
             waited = self.view.unsaid[0]
             self._say(waited.text, steer=waited.steer, served=served)
@@ -256,7 +256,7 @@ class Room:
             served = none_asked
 
     def _give_back(self) -> None:
-        """What could not be said stands in the line again."""
+        """Put messages that could not be sent back into the input."""
         if self.view.unsaid:
             self.view.screen.give_back(as_typed("\n".join(waited.text for waited in self.view.unsaid)))
             self.view.unsaid.clear()
@@ -277,12 +277,12 @@ class Room:
 
     @property
     def _terms_now(self) -> Terms:
-        """What a message brings along: nothing while the session is run, which works with what it began with."""
+        """Return the settings to write with a message: none while the session is run, as a run keeps its settings."""
         held = self.session is not None and self.place.store.held(self.session.name) is not None
         return Terms() if held else self.terms
 
     def _agree(self, session: Session, served: Served) -> None:
-        """Writes down what was asked for, or lets it wait for a message that finds the session at rest."""
+        """Write the requested settings, or keep them for a message that is sent while the session is idle."""
         terms = self._terms_now
         agree(session, terms, served)
         if terms == self.terms:

@@ -1,7 +1,7 @@
-"""The session of a chat, run here: woken whenever there may be something to do, cancelled, left.
+"""Runner of a chat: wakes its session whenever there may be work, and cancels turns.
 
-Nothing is kept between two wakes but the MCP servers, which live as long as the chat. A session that somebody else
-runs is left to them: what a person says here is in its log, and whoever runs it finds it there.
+Only the MCP servers are kept between two wakes; they live as long as the chat. A session that another process runs is
+left to it: messages sent here are in its log, and that process finds them there.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ Tell = Callable[[WakelogError], None]
 
 
 class Runner:
-    """Wakes one session at a time, as often as it takes."""
+    """Wakes one session at a time, as often as requested."""
 
     def __init__(self, place: Place, channel: Channel, tell: Tell, rested: Callable[[], None]) -> None:
         self.servers = heard_servers()
-        """Those of the chat: whoever lists their tools asks these."""
+        """The MCP servers of the chat; also used to list tools."""
         self._world = world_for(place.store, url=place.url, channels=[channel], servers=self.servers)
         self._tell = tell
         self._rested = rested
@@ -33,20 +33,20 @@ class Runner:
         self._name = ""
         self._fold: str | None = None
         self.busy = False
-        """Whether the session is being run from here."""
+        """Whether the session is being run by this process."""
 
     def want(self, name: str) -> None:
-        """There may be something to do in a session."""
+        """Request a wake of a session."""
         self._name = name
         self._wanted.set()
 
     def fold(self, name: str, instructions: str) -> None:
-        """A session is to be folded; instructions may be empty."""
+        """Request a compaction of a session; `instructions` may be empty."""
         self._fold = instructions
         self.want(name)
 
     async def run(self) -> None:
-        """Wakes whatever is wanted, until it is stopped. One that was stopped is like one whose process was killed."""
+        """Wake sessions on request until cancelled. A cancelled run is left in the state of a killed process."""
         async with self.servers:
             while True:
                 await self._wanted.wait()
@@ -76,11 +76,11 @@ class Runner:
         await wake(self._world, self._name)
 
     def elsewhere(self, name: str) -> bool:
-        """Whether somebody else runs a session."""
+        """Return whether another process runs a session."""
         return not self.busy and self._world.store.held(name) is not None
 
     def cancel(self, session: Session) -> bool:
-        """Ends the turn as an entry, whoever runs it; False if there is none."""
+        """Append a cancel of the turn, whichever process runs it; False if there is no turn."""
         asked = cancel(session)
         if asked is not None and not self.busy:
             self.want(session.name)

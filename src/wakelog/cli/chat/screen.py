@@ -1,9 +1,7 @@
-"""The terminal: lines that are printed go to its own scroll-back, and below them stand what is live, the input and the
-status.
+"""Screen of a chat: printed lines go to the terminal's scroll-back; below are the live area, input and status.
 
-Nothing here knows what a session is. No alternate screen is used and the mouse is left to the terminal, so
-scrolling, searching and copying are the terminal's own. What is typed is shown through `safe` like everything else:
-a text that was pasted is as hostile as one that was stored.
+This module knows nothing of sessions. It uses no alternate screen and no mouse, so scrolling, searching and copying are
+the terminal's own. Typed text passes through `safe` too, because pasted text is as hostile as stored text.
 """
 
 import select
@@ -44,7 +42,7 @@ from wakelog.cli.draw import Look
 _INPUT_LINES = 10
 _MENU_LINES = 8
 _NARROWEST = 12
-# A key that begins a longer one is waited for so long; a person who presses Esc should not notice.
+# Wait for the rest of a key sequence; short, so that Esc feels immediate.
 _KEY_S = 0.1
 _REDRAW_S = 0.02
 _STYLE = Style.from_dict(
@@ -60,7 +58,7 @@ _STYLE = Style.from_dict(
 )
 
 Lines = Callable[[], Sequence[str]]
-"""Gives lines that are drawn, at most as wide as the terminal."""
+"""Returns drawn lines, at most as wide as the terminal."""
 
 
 class Screen:
@@ -106,47 +104,47 @@ class Screen:
         return app
 
     def bind(self, keys: KeyBindingsBase) -> None:
-        """What keys do."""
+        """Set the key bindings."""
         self.app.key_bindings = keys
 
     @property
     def look(self) -> Look:
-        """How to draw on the terminal as wide as it is now."""
+        """Return the look for the terminal's current width."""
         return msgspec.structs.replace(self._look, width=max(_NARROWEST, self._output.get_size().columns))
 
     @property
     def is_untouched(self) -> bool:
-        """Whether nothing is typed and no key is on its way: whatever is pressed next is pressed after this frame."""
+        """Return whether nothing is typed and no key is waiting: the next key is pressed after this frame."""
         if self._ahead or self.input.text or self.app.key_processor.input_queue or not self.app.is_running:
             return False
         return not select.select([self.app.input.fileno()], [], [], 0)[0]
 
     async def run(self, ahead: str = "") -> int:
-        """Has the terminal until somebody leaves; gives the exit code. Keys that are known are pressed first."""
+        """Run on the terminal until the user leaves; return the exit code. Keys pressed `ahead` come first."""
         with typed_ahead(self.app.input.fileno()) as typed:
-            # What a list before this chat had been handed and has not used stands between the two.
+            # Keys that the session list received and did not use come between the two.
             self._ahead = [*pressed(ahead), *get_typeahead(self.app.input), *pressed(typed)]
             if typed:
-                # Half a line of it may stand where the first frame is to be.
+                # A partial line of it may be where the first frame goes.
                 self._output.write_raw("\r")
                 self._output.erase_end_of_line()
             return await self.app.run_async(set_exception_handler=False)
 
     def press_ahead(self) -> None:
-        """From here on keys mean something: those that were pressed before are pressed now."""
+        """Process the keys that were pressed before the chat was ready."""
         keys, self._ahead = self._ahead, []
         press(self.app, keys)
 
     def give_back(self, text: str) -> None:
-        """Puts a text back into the line, before what was typed since."""
+        """Put a text back into the input, before what was typed since."""
         self.input.document = Document("\n".join(filter(None, (text, self.input.text))))
 
     def invalidate(self) -> None:
-        """Something that is live has changed."""
+        """Redraw, because something live has changed."""
         self.app.invalidate()
 
     def print(self, lines: Sequence[str]) -> None:
-        """Adds lines to the scroll-back, above everything that is live."""
+        """Print lines to the scroll-back, above the live area."""
         if not lines:
             return
         running = self.app.is_running
@@ -155,13 +153,13 @@ class Screen:
                 self.app.renderer.erase(leave_alternate_screen=False)
             self._output.write_raw("".join(f"{self._writable(line)}\r\n" for line in lines))
             if running:
-                # A frame of its own: what the one before has laid out is not laid out again within it.
+                # Count this as a new frame, because layout results are cached per frame.
                 self.app.render_counter += 1
                 self._refresh()
                 self.app.renderer.render(self.app, self.app.layout)
 
     def _writable(self, line: str) -> str:
-        """A line as the terminal can take it: where it has no UTF-8, a sign it cannot write comes out as its number."""
+        """Return a line that the terminal can write: without UTF-8, other characters are escaped."""
         return line if self._look.utf8 else line.encode("ascii", "backslashreplace").decode()
 
     def _refresh(self) -> None:
@@ -170,19 +168,19 @@ class Screen:
 
 
 class _Area:
-    """Lines that are drawn anew with every frame; no line at all where there is nothing to show."""
+    """An area of lines that is drawn again with every frame; it has no height if it is empty."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
         self._text = ANSI("")
         self._count = 0
-        # Where a terminal is too low for all of it, its end is what is shown.
+        # On a terminal that is too low, the end of the area is shown.
         control = FormattedTextControl(self._shown, get_cursor_position=lambda: Point(0, self._count - 1))
         shown = SignWindow(control, height=self._height, dont_extend_height=True)
         self.window = ConditionalContainer(shown, Condition(lambda: self._count > 0))
 
     def refresh(self) -> None:
-        """Asks for the lines."""
+        """Update the lines."""
         lines = self._lines()
         self._count = len(lines)
         self._text = ANSI("\n".join(map(SignWindow.stand_ins.put, lines)))

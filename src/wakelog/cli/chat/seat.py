@@ -1,4 +1,4 @@
-"""What commands and completion need of whoever sits in a chat: a protocol, so that they know the room only by this."""
+"""Protocol for what slash commands and completion may use of the running chat."""
 
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from wakelog.session import Session
 
 
 class Seat(Protocol):
-    """A place at the terminal: a store, perhaps a session, what is shown, and who runs it."""
+    """The running chat: store, session, settings, view and runner."""
 
     asked: Asked
     place: Place
@@ -21,30 +21,30 @@ class Seat(Protocol):
 
     @property
     def session(self) -> Session | None:
-        """The session that is talked in; None before the first word of a new one."""
+        """Return the session; None before the first message of a new one."""
         ...
 
     @property
     def is_busy(self) -> bool:
-        """Whether the agent is at work, here or elsewhere."""
+        """Return whether the agent is working, in this process or another."""
         ...
 
     def enter(self, session: Session) -> None:
-        """Goes into a session."""
+        """Open a session."""
         ...
 
     def detach(self) -> None:
-        """Goes out of the session: the next word begins a new one."""
+        """Leave the session; the next message begins a new one."""
         ...
 
     def check(self, terms: Terms) -> str:
-        """The model that would answer; `UsageError` if it could not be asked."""
+        """Return the model of a new session. `UsageError` if it cannot be used."""
         ...
 
     def say(self, words: str, *, steer: bool) -> None:
-        """A message, into the session or into a new one."""
+        """Send a message to the session or to a new one."""
         ...
 
     def left(self) -> None:
-        """Leaves the chat."""
+        """Leave the chat."""
         ...

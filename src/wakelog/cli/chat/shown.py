@@ -1,6 +1,6 @@
-"""What a chat shows, as values: each is printed once and stays in the terminal's own scroll-back.
+"""Items that a chat displays, as values: each is printed once to the terminal's scroll-back.
 
-Strings in them are as they were stored, and hostile until they are drawn.
+Their strings are as stored, and hostile until they are drawn.
 """
 
 from typing import TypeAlias
@@ -12,27 +12,27 @@ from wakelog.log.entry import AttentionResolved
 
 
 class Prompted(msgspec.Struct, frozen=True):
-    """What a person said."""
+    """A user message."""
 
     text: str
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A finished block of Markdown of a reply."""
+    """A finished Markdown block of a reply."""
 
     text: str
 
 
 class Thought(msgspec.Struct, frozen=True):
-    """A thought, to be folded to one line."""
+    """A thought, to be shortened to one line."""
 
     text: str
 
 
 class Used(msgspec.Struct, frozen=True):
-    """A tool call that has its result; `inside` a sub-agent it stands further to the right.
+    """A tool call with its result; indented if it is `inside` a sub-agent.
 
-    What it was given has been `told` in full where a person was asked about it.
+    `told`: its input was already shown in full, because approval was requested.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Used(msgspec.Struct, frozen=True):
 
 
 class Decided(msgspec.Struct, frozen=True):
-    """What a person has decided about a tool call, here or elsewhere."""
+    """A decision about a tool call, made here or in another process."""
 
     decision: AttentionResolved
     name: str = ""
@@ -52,7 +52,7 @@ class Decided(msgspec.Struct, frozen=True):
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """A line of our own about what happened, which may quote what was stored."""
+    """A line by wakelog about an event; it may quote stored text."""
 
     text: str
     style: str = "dim"
@@ -68,14 +68,14 @@ Shown: TypeAlias = Prompted | Block | Thought | Used | Decided | Notice | Lines
 
 
 class Unsaid(msgspec.Struct, frozen=True):
-    """A message that was sent and is not part of the talk yet."""
+    """A sent message that is not in the log yet, or is still queued."""
 
     text: str
     steer: bool = False
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """A tool that runs: what it was given, since when, and the end of what it has put out."""
+    """A running tool: its input, its start time, and the end of its output."""
 
     name: str
     input: object

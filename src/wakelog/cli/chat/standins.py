@@ -1,8 +1,7 @@
-"""Signs of many characters, in the frames of a chat: each is one cell there, as wide as it is on a terminal.
+"""Stand-ins for graphemes of several characters in the frames of a chat, so that each takes its real width.
 
-What lays out the frames measures character by character, and takes a flag or a family for several signs: it would cut
-them apart, and the cursor would go astray behind them. So a single character that nobody uses stands in for such a
-sign while a line is laid out, and the sign takes its place again before anything is drawn.
+prompt_toolkit measures character by character and would split a flag or a family emoji, which misplaces the cursor. So
+an unused character replaces such a grapheme ("sign") during layout, and the grapheme is put back before drawing.
 """
 
 import re
@@ -15,13 +14,13 @@ from prompt_toolkit.utils import get_cwidth
 from wakelog.cli.draw import cells, signs
 
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
-# Characters that mean nothing to anybody, one cell wide or two.
+# Unassigned or private characters, one or two cells wide.
 _NARROW, _WIDE, _COUNT = 0x10_0000, 0x3_F000, 0xF00
 _BELOW = chr(_WIDE - 1)
 
 
 class StandIns:
-    """Which character stands for which sign. Once all of them are in use, the oldest are used again."""
+    """Maps graphemes to stand-in characters. When all are in use, the oldest are reused."""
 
     def __init__(self) -> None:
         self._of: dict[str, str] = {}
@@ -29,14 +28,14 @@ class StandIns:
         self._next = 0
 
     def put(self, line: str) -> str:
-        """A line in which one character stands for each sign that would be measured wrongly; colours stay."""
+        """Return a line with a stand-in for each grapheme that would be measured wrongly; colour codes stay."""
         if line.isascii():
             return line
         pieces = _COLOUR.split(line)
         return "".join(piece if at % 2 else "".join(map(self.one, signs(piece))) for at, piece in enumerate(pieces))
 
     def one(self, sign: str) -> str:
-        """What stands for a sign: mostly the sign itself."""
+        """Return the stand-in of a grapheme; usually the grapheme itself."""
         if get_cwidth(sign) == cells(sign) and not _is_one(sign):
             return sign
         if sign not in self._of:
@@ -49,7 +48,7 @@ class StandIns:
         self._of[sign], self._signs[one] = one, sign
 
     def drawn(self, cell: Char) -> Char:
-        """A cell with the sign that it stands for, as wide as it was laid out."""
+        """Return a cell with its stand-in replaced by the grapheme, at the width of the layout."""
         sign = self._signs.get(cell.char[:1])
         if sign is None:
             return cell
@@ -63,7 +62,7 @@ def _is_one(sign: str) -> bool:
 
 
 class SignWindow(Window):
-    """A window in which signs take the places of those that stood in for them."""
+    """A window that replaces stand-ins with their graphemes."""
 
     stand_ins = StandIns()
 
@@ -83,5 +82,5 @@ class SignWindow(Window):
             for x, cell in row.items():
                 if cell.char > _BELOW:
                     row[x] = self.stand_ins.drawn(cell)
-                    # A terminal may draw it wider or narrower than others do: what follows stands where it should.
+                    # Terminals may draw it wider or narrower; set the column explicitly for what follows.
                     screen.zero_width_escapes[y][x + cell.width] += f"\x1b[{x + cell.width + 1}G"

@@ -1,5 +1,6 @@
-"""The terminal as something to write to. What belongs together is of one size and written at once: nobody sees a screen
-without its input, and none is laid out half for one width and half for another.
+"""Terminal output that is written in whole frames, each laid out for one terminal size.
+
+The user never sees a screen without its input, or one that is laid out for two different widths.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ class Steady(Vt100_Output):
 
     @contextlib.contextmanager
     def whole(self) -> Iterator[None]:
-        """Everything in here is written at its end, and all of it for the size that the terminal has now."""
+        """Hold all output until the end of the block, and keep the current terminal size meanwhile."""
         self._size = self.get_size()
         self._held += 1
         try:
@@ -40,7 +41,7 @@ class Steady(Vt100_Output):
 
 
 def terminal() -> Steady:
-    """The terminal of this process. Where its cursor stands is never asked: nothing is drawn above it."""
+    """Return the output of this process. The cursor position is never queried, because nothing is drawn above it."""
     output = Steady.from_pty(sys.stdout, term=os.environ.get("TERM"))
     assert isinstance(output, Steady)
     output.enable_cpr = False

@@ -1,9 +1,8 @@
-"""The fold of a chat: entries and journal pieces in, what is to be shown out. Pure: no clock, no terminal, no store.
+"""Fold of a chat: entries and journal pieces in, display items out. Pure: no clock, no terminal, no store.
 
-Rule 1: what was shown stays; a reply that was cut into pieces and one that is read whole from the log come out the
-same.
-Rule 2: what is not finished (a block, a tool, a queued message) is `live` and shown for as long as that lasts.
-Rule 3: texts leave as they were stored: whoever draws them makes them visible.
+Rule 1: displayed items stay; a streamed reply and one that is read whole from the log give the same items.
+Rule 2: unfinished items (a block, a tool, a queued message) are live and shown while they last.
+Rule 3: texts are returned as stored; the drawing code makes them visible.
 """
 
 import msgspec
@@ -39,11 +38,11 @@ from wakelog.providers import spelled
 _OUTPUT_CHARS = 400
 
 Key = tuple[str, str, str]
-"""A tool call: its session, its reply, its own id."""
+"""A tool call: session name, reply id, tool call id."""
 
 
 class Talk:
-    """One session as a chat shows it, with the tools of its sub-agents."""
+    """One session as a chat displays it, with the tools of its sub-agents."""
 
     def __init__(self, session: str) -> None:
         self._session = session
@@ -58,29 +57,29 @@ class Talk:
         self.summarising = False
         self.cancelling = False
         self.replies: set[str] = set()
-        """The replies that have been shown to their end."""
+        """The replies that were displayed completely."""
         self.told: set[Key] = set()
-        """The calls of which everything they are given has been shown, since a person was asked."""
+        """The tool calls with inputs that were shown in full, because approval was requested."""
         self.context: ContextRecord | None = None
-        """What is in force."""
+        """The settings in force."""
         self.expected: set[str] = set()
-        """The moves of the head that nobody has to be told of: a command that means something else made them."""
+        """Ids of head moves that are not reported, because a command made them as part of its work."""
 
     # ── live ─────────────────────────────────────────────────────────────────────────────────────
 
     def unfinished(self, most: int) -> list[str]:
-        """The last lines of the block under way."""
+        """Return the last lines of the unfinished block."""
         return [line for answer in self._answers.values() for line in answer.rest(most)][-most:]
 
     @property
     def thinking(self) -> str:
-        """The thought under way; empty if there is none."""
+        """Return the current thought; empty if there is none."""
         return next((thought for answer in self._answers.values() if (thought := answer.thinking)), "")
 
     # ── pieces ───────────────────────────────────────────────────────────────────────────────────
 
     def piece(self, journal: str, delta: Spoken) -> list[Shown]:
-        """A piece of a journal: of a reply, or of a tool's output. One that comes too early waits for its entry."""
+        """Handle a journal piece of a reply or of tool output. One that arrives before its entry is kept for it."""
         if journal in self._started:
             self._put_out(self._started[journal], delta)
         elif journal in self._answers:
@@ -101,14 +100,14 @@ class Talk:
     # ── entries ──────────────────────────────────────────────────────────────────────────────────
 
     def hear(self, session: str, entry: Entry) -> list[Shown]:
-        """An entry of the session, or of one of its sub-agents."""
+        """Handle an entry of the session or of one of its sub-agents; return the items to display."""
         shown = self._tool_entry(session, entry)
         if shown is None:
             shown = self._own_entry(entry) if session == self._session else []
         return shown
 
     def _tool_entry(self, session: str, entry: Entry) -> list[Shown] | None:
-        """What tools do, here or in a sub-agent; None for everything else."""
+        """Handle an entry about tools, here or in a sub-agent; None for other entries."""
         match entry.value:
             case Message(message=Reply() as reply):
                 self._asked |= {(session, entry.id, call.id): call for call in reply.calls}
@@ -172,7 +171,7 @@ class Talk:
         return self._ended(entry)
 
     def _ended(self, entry: Entry) -> list[Shown]:
-        """What ends a turn, or changes something: a line each."""
+        """Handle an entry that ends a turn or changes something; each gives a line."""
         match entry.value:
             case Cancelled():
                 self.cancelling = False
@@ -206,7 +205,7 @@ class Talk:
         self._forget_queued(queued_id)
         self.summarising = purpose == "compaction"
         if purpose != "reply":
-            # A summary is for the model: its pieces are shown to nobody.
+            # A summary is for the model; its pieces are not displayed.
             self._early.pop(reply_id, None)
             self.replies.add(reply_id)
             return []
@@ -243,7 +242,7 @@ class Talk:
         return [*answer.finish(), *([Notice("cut off there; starting over", "warn")] if begun else ())]
 
     def _cut(self) -> list[Shown]:
-        """Replies that will not be gone on with."""
+        """Finish the display of replies that will not be continued."""
         left, self._answers = self._answers, {}
         return [shown for answer in left.values() for shown in answer.finish()]
 

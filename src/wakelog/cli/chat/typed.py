@@ -1,7 +1,7 @@
-"""What is being typed, made visible: the text stays as it is, only its picture changes.
+"""Visible display of the input line: the text stays unchanged, only its display changes.
 
-A terminal would obey, reorder or hide what somebody pastes without looking (law 13). A sign of many characters is one
-picture, and the cursor stands before or behind it.
+A terminal would obey, reorder or hide characters of pasted text (law 13: stored text is hostile on the way out). A
+grapheme of several characters is displayed as one; the cursor is before or after it.
 """
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -14,7 +14,7 @@ from wakelog.cli.safe import hostile, visible
 
 
 class Visible(Processor):
-    """Shows signs for what cannot be seen, and knows which place in the picture is which in the text."""
+    """Displays signs for invisible characters, and maps positions between text and display."""
 
     def __init__(self, stand_ins: StandIns) -> None:
         self._stand_ins = stand_ins
@@ -33,7 +33,7 @@ class Visible(Processor):
         return Transformation(drawn, lambda at: _place(starts, at), lambda shown: _source(starts, shown))
 
     def _pictures(self, line: str) -> list[str]:
-        """The picture of each character; that of a sign of many stands at its first, and the others have none."""
+        """Return the display of each character; that of a grapheme is at its first character, the others are empty."""
         harmful = {found.start() for found in hostile().finditer(line)}
         pictures: list[str] = []
         for sign in signs(line):
@@ -55,7 +55,7 @@ def _place(starts: list[int], at: int) -> int:
 
 
 def _source(starts: list[int], shown: int) -> int:
-    """The character whose picture stands at a place."""
+    """Return the index of the character that is displayed at a position."""
     if shown >= starts[-1]:
         return len(starts) - 1 + shown - starts[-1]
     return max(at for at, start in enumerate(starts) if start <= shown)

@@ -1,7 +1,6 @@
-"""What a chat shows of its session: read from the log and its journals, printed once, and drawn anew for as long as it
-is live.
+"""Display of a session in a chat: read from the log and its journals; finished items are printed, live ones redrawn.
 
-It does nothing to a session. Whoever looks at one that another process runs sees the same.
+It never changes a session, and shows the same for a session that another process runs.
 """
 
 import contextlib
@@ -32,7 +31,7 @@ from wakelog.session import Session
 
 
 class Doing(msgspec.Struct, frozen=True):
-    """What is going on: somebody runs the session, here or elsewhere; somebody has pressed Ctrl-C."""
+    """Activity: whether the session is run, here or by another process, and whether Ctrl-C was pressed."""
 
     busy: bool = False
     elsewhere: bool = False
@@ -47,11 +46,11 @@ class View:
         self.known = Figures()
         self.asking = Asking()
         self.connecting: tuple[str, ...] = ()
-        """The servers that are waited for before a session begins."""
+        """The servers (or the model) that a message waits for."""
         self.unsaid: list[Unsaid] = []
-        """The messages that wait with them."""
+        """The messages that wait for them."""
         self.stopping = False
-        """Whether they are not waited for any more, and are about to be gone."""
+        """Whether the wait was cancelled and is about to end."""
         self._doing = doing
         self._talk = Talk("")
         self._watch: Watch | None = None
@@ -62,36 +61,36 @@ class View:
 
     @property
     def look(self) -> Look:
-        """How to draw on the terminal as wide as it is now."""
+        """Return the look for the terminal's current width."""
         return self.screen.look
 
-    # ── which session ────────────────────────────────────────────────────────────────────────────
+    # ── choice of the session ────────────────────────────────────────────────────────────────────
 
     def attach(self, session: Session) -> None:
-        """From here on this is the session."""
+        """Display this session from now on."""
         self.session, self._talk, self.asking = session, Talk(session.name), Asking()
         self._talk.context = _as_stored(branch_state(session.branch()).context)
         self.known = figures(session.name, session.tree)
         self._watch = Watch(session.store, session.name, session.last_seq)
 
     def detach(self, known: Figures) -> None:
-        """There is no session yet."""
+        """Display no session, until one begins."""
         self.session, self._watch, self._talk, self.asking = None, None, Talk(""), Asking()
         self.known = known
 
     def open(self, session: Session) -> None:
-        """Shows where a session stands: its last exchange, what is under way, what waits for a person."""
+        """Show the state of a session: its last exchange, live items and open questions."""
         self.attach(session)
         branch, tree = session.branch(), session.tree
         inside = sum(isinstance(node.value, Message) for node in branch.nodes)
         self.show(opened(self._talk, session.name, tree, session_state(tree).messages if tree.partial else inside))
         self.look_for_questions()
 
-    # ── what has happened ────────────────────────────────────────────────────────────────────────
+    # ── news ─────────────────────────────────────────────────────────────────────────────────────
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """Around everything that is read to be shown: a store that cannot be reached is said once, and tried again."""
+        """Catch errors of reading: an unreachable store is reported once, and read again later."""
         try:
             yield
         except WakelogError as error:
@@ -103,20 +102,20 @@ class View:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the store could not be read when it was last looked at."""
+        """Return whether the last reading of the store failed."""
         return bool(self._trouble)
 
     def catch_up(self) -> None:
-        """Shows everything that has happened since."""
+        """Show everything that is new."""
         with self.reading():
             self.show_news()
 
     def expect(self, entry_id: str) -> None:
-        """A command has moved the head in the course of what it says it does: that is not told as well."""
+        """Do not report this head move; a command made it as part of its work."""
         self._talk.expected.add(entry_id)
 
     def show_news(self) -> None:
-        """The same for those who do more within one `reading`."""
+        """Like `catch_up`, for callers inside a `reading` block."""
         if self._watch is None or self.session is None:
             return
         news = self._watch.news()
@@ -133,7 +132,7 @@ class View:
         return self._talk.piece(one.journal, one.delta)
 
     def ensure(self, reply_id: str) -> None:
-        """Prints a reply that was owed from before this chat was opened."""
+        """Print an undelivered reply from before this chat was opened."""
         if reply_id in self._talk.replies or self.session is None:
             return
         entry = self.session.tree_of(reply_id).nodes.get(reply_id)
@@ -141,23 +140,23 @@ class View:
             self._talk.replies.add(reply_id)
             self.show([Block(entry.value.message.text)])
 
-    # ── what is printed ──────────────────────────────────────────────────────────────────────────
+    # ── printing ─────────────────────────────────────────────────────────────────────────────────
 
     def show(self, shown: Sequence[Shown]) -> None:
-        """Prints things to the scroll-back."""
+        """Print items to the scroll-back."""
         lines, self._last = draw_all(Dress(self.look, boxes=self._moving), shown, self._last)
         self.screen.print(lines)
 
     def show_lines(self, lines: Sequence[str]) -> None:
-        """Prints lines that are drawn already."""
+        """Print lines that are drawn already."""
         self.show([Lines(tuple(lines))])
 
     def notice(self, text: str, style: str = "dim") -> None:
-        """Prints a line of our own."""
+        """Print a notice."""
         self.show([Notice(text, style)])
 
     def tell(self, error: WakelogError) -> None:
-        """Says in one line what went wrong, and what to do; what the log has just said is not said again."""
+        """Print an error and its hint in one line, unless the log has just reported the same text."""
         before = self._last
         self.catch_up()
         text = _words(error)
@@ -166,13 +165,13 @@ class View:
             self.notice(text, "bad")
 
     def overheard(self, line: str) -> None:
-        """What any part of the program says on stderr meanwhile, as a line of its own."""
+        """Print a line that some part of the program wrote to stderr."""
         self.notice(line.removeprefix("wakelog: "), "warn")
 
     # ── questions ────────────────────────────────────────────────────────────────────────────────
 
     def look_for_questions(self) -> None:
-        """Prints the question that is to be answered next, if it is a new one."""
+        """Print the next question if it is new."""
         with self.reading():
             self._look_for_questions()
 
@@ -186,12 +185,12 @@ class View:
             self._talk.told.add(asked.key)
 
     def ask_again(self) -> int:
-        """Every question that waits is asked once more; gives how many there are."""
+        """Ask all open questions again; return their number."""
         self.asking.again()
         self.look_for_questions()
         return len(self.asking.left)
 
-    # ── the frame ────────────────────────────────────────────────────────────────────────────────
+    # ── frame ────────────────────────────────────────────────────────────────────────────────────
 
     def _live(self) -> list[str]:
         lines = ["", *live_lines(self.look, self._talk, self._moment, {asked.key for asked in self.asking.left})]
@@ -223,7 +222,7 @@ class View:
 
 
 def _as_stored(record: ContextRecord | None) -> ContextRecord | None:
-    """A record that may have been made just now, as it is read from the log: it is compared with such."""
+    """Return a record as it would be read from the log, because it is compared with such records."""
     if record is None:
         return None
     policy, params = (msgspec.json.decode(msgspec.json.encode(value)) for value in (record.policy, record.params))
@@ -231,5 +230,5 @@ def _as_stored(record: ContextRecord | None) -> ContextRecord | None:
 
 
 def _words(error: WakelogError) -> str:
-    """What went wrong, and what to do, in one line."""
+    """Return message and hint in one line."""
     return "; ".join(filter(None, (error.message, error.hint)))

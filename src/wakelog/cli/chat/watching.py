@@ -1,8 +1,7 @@
-"""What happens in a session while somebody looks: its new entries, those of its sub-agents, and the pieces in its
-journals.
+"""Watch a session for a chat: its new entries, those of its sub-agents, and the pieces of its journals.
 
-Read from the store and nothing else, so that it makes no difference which process runs the session. Entries come
-before pieces: a piece that is there belongs to a reply that is still under way.
+Everything is read from the store, so any process may run the session. Entries come before pieces, so that a piece
+belongs to a reply that is not complete yet.
 """
 
 import msgspec
@@ -16,14 +15,14 @@ from wakelog.ports import Store
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """An entry, and the session it stands in."""
+    """An entry and the name of its session."""
 
     session: str
     entry: Entry
 
 
 class Watch:
-    """One session, looked at from a place in its log on."""
+    """Watches one session from a position in its log."""
 
     def __init__(self, store: Store, name: str, after: int) -> None:
         self._store = store
@@ -34,7 +33,7 @@ class Watch:
         self._sent: dict[tuple[str, str, str], str] = {}
 
     def news(self) -> list[Heard | Streamed]:
-        """Everything that has happened since; takes no longer than reading it."""
+        """Return everything new since the last call. Does not wait."""
         news = self._store.follow(self.name, after=self._next - 1, pieces=self._pieces.had, timeout_s=0)
         reader = Reader(next_seq=self._next)
         entries = [Heard(self.name, entry) for entry in reader.feed_all(news.lines)]
@@ -50,7 +49,7 @@ class Watch:
         return [*entries, *self._pieces.take(news, own)]
 
     def _looked_after(self, entries: list[Heard]) -> set[str]:
-        """Notes sub-agents that were sent; gives those that have come back: nothing more happens in them."""
+        """Record started sub-agents; return those with a result, because nothing more happens in them."""
         over: set[str] = set()
         for heard in entries:
             match heard.entry.value:
@@ -66,7 +65,7 @@ class Watch:
         try:
             entries = reader.feed_all(self._store.load(child, after=self._children[child] - 1))
         except NotFound:
-            # A sub-agent is named before it exists.
+            # A sub-agent's name is logged before its session exists.
             return []
         self._children[child] = reader.next_seq
         return [Heard(child, entry) for entry in entries]

@@ -1,10 +1,10 @@
-"""Models behind Anthropic's Messages interface: `anthropic:NAME`.
+"""Models of Anthropic's Messages API: `anthropic:NAME`.
 
-What is said is made in `to_wire.py`, what comes back is understood in `from_wire.py`, and `provider.py` is the door
-between the two. The official SDK is an extra, looked for when a model is opened and loaded when it is asked.
+`to_wire.py` builds requests, `from_wire.py` parses replies, and `provider.py` connects the two. The official SDK is an
+optional extra, looked up when a model is opened and imported when it is called.
 """
 
 from wakelog.providers.extras import ANTHROPIC
 
-# Before anything that comes with it is needed.
+# Checked before the modules here import packages that come with it.
 ANTHROPIC.check()

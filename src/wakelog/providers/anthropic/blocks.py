@@ -1,7 +1,8 @@
-"""From parts to content blocks. Pure; every block is made anew, so that whoever marks one marks no other.
+"""Content blocks of the Messages API, made from parts of messages.
 
-The interface refuses text that shows nothing and everything but text in a failed result, and a conversation that was
-refused once is refused for ever: so what shows nothing is left out, and where something has to stand, words do.
+Pure; every block is a new object, so that a mark on one changes no other. The API refuses blank text, and in a failed
+result everything but text, and a conversation that it refuses once is refused forever: so blank text is left out, and a
+placeholder is used where a block is required.
 """
 
 from collections.abc import Iterable
@@ -17,19 +18,19 @@ _THOUGHTS = ("thinking", "redacted_thinking")
 
 
 def text_blocks(text: str) -> list[JsonObject]:
-    """A text as a block; none if it shows nothing."""
+    """Return a text as a block; none if it is blank."""
     return [{"type": "text", "text": text}] if text.strip() else []
 
 
 def said_by_user(parts: Iterable[AnyPart]) -> list[JsonObject]:
-    """What a person said: at least one block, because it was said."""
+    """Return the blocks of a user message, at least one."""
     return _shown(parts) or text_blocks(_NOTHING_SAID)
 
 
 def said_by_model(parts: Iterable[AnyPart], *, thoughts: bool) -> list[JsonObject | ToolCall]:
-    """What the model said, calls still as they are; with its thoughts only if they are its own.
+    """Return the blocks of a reply, calls unconverted; with reasoning only if `thoughts`: if this model produced it.
 
-    A thought that nothing follows is left out: no message may end in one.
+    Reasoning at the end is left out: no message may end with it.
     """
     blocks: list[JsonObject | ToolCall] = []
     for part in parts:
@@ -45,30 +46,30 @@ def said_by_model(parts: Iterable[AnyPart], *, thoughts: bool) -> list[JsonObjec
 
 
 def is_thought(block: JsonObject | ToolCall) -> bool:
-    """Whether a block is one that only its own model understands."""
+    """Return whether a block is reasoning, which only its own model understands."""
     return not isinstance(block, ToolCall) and block["type"] in _THOUGHTS
 
 
 def call_block(call: ToolCall, wire_id: str, wire_name: str) -> JsonObject:
-    """A call. What it was given is an object, whatever a model elsewhere made of it."""
+    """Return a call as a block. The input must be an object, so any other value is wrapped in one."""
     given = call.input if isinstance(call.input, dict) else {} if call.input is None else {"input": call.input}
     return {"type": "tool_use", "id": wire_id, "name": wire_name, "input": given}
 
 
 def result_block(result: ContextMessage, wire_id: str) -> JsonObject:
-    """How a call ended."""
+    """Return a tool result as a block."""
     shown = _shown(without_media(result.content) if result.is_error else result.content)
     block: JsonObject = {"type": "tool_result", "tool_use_id": wire_id, "content": shown or text_blocks(_NO_OUTPUT)}
     return {**block, "is_error": True} if result.is_error else block
 
 
 def missing_result(wire_id: str) -> JsonObject:
-    """The end of a call of which there is no record: it is never kept from the model that it was made."""
+    """Return the result of a call that has none on record; the call itself is never hidden from the model."""
     return {"type": "tool_result", "tool_use_id": wire_id, "content": text_blocks(_NO_RESULT), "is_error": True}
 
 
 def _shown(parts: Iterable[AnyPart]) -> list[JsonObject]:
-    """Words and pictures. Audio has no place on this wire."""
+    """Return text and images as blocks. The API takes no audio, which becomes text."""
     blocks: list[JsonObject] = []
     for part in parts:
         if isinstance(part, Text):
@@ -88,7 +89,7 @@ def _picture(image: Image) -> JsonObject:
 
 
 def _thought(part: Thinking) -> list[JsonObject]:
-    """A thought as it came, to the byte. One without a signature is refused, and stays here."""
+    """Return reasoning as a block, byte for byte. Without a signature it would be refused, and is left out."""
     if part.bound is not None and part.bound.get("type") == "redacted_thinking":
         return [{"type": "redacted_thinking", "data": part.bound.get("data")}]
     if part.signature:

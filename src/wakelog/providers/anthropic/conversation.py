@@ -1,8 +1,8 @@
-"""From the messages of a context to those of the wire: roles take turns, and every call has its result behind it.
+"""Messages of the Messages API, made from a context: roles alternate, and every call is followed by its result.
 
-Pure, and a function of what came before: each message is made from itself and those in front of it, so a longer
-conversation begins with the blocks of the shorter one (law 8). A call and its results are one group: the results come
-first in the message behind the call, each once, and a call without any gets one that says so.
+Pure. Each message depends only on itself and those before it, so a longer conversation begins with the blocks of the
+shorter one (law 8: each request is a prefix of the next). A call and its results are one group: the results come first
+in the message after the call, each once, and a call without a result gets one that says so.
 """
 
 import re
@@ -22,13 +22,13 @@ from wakelog.providers.anthropic.blocks import (
 
 _OPENING = "(What was said before this is left out.)"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
-# Room for a number behind it is left: 64 is what other wires take.
+# Leaves space for a numeric suffix: other APIs accept 64 characters.
 _ID_CHARS = 48
 _NAME_CHARS = 128
 
 
 def conversation(messages: Sequence[ContextMessage], *, is_own: Callable[[ContextMessage], bool]) -> list[JsonObject]:
-    """The messages as the wire wants them. `is_own` says whose thoughts may go back."""
+    """Return the messages for the API. `is_own` says whether the reasoning of a reply may be sent back."""
     told: list[JsonObject] = []
     ids = _Ids()
     for message, results in _groups(messages):
@@ -40,7 +40,7 @@ def conversation(messages: Sequence[ContextMessage], *, is_own: Callable[[Contex
 
 
 def _groups(messages: Iterable[ContextMessage]) -> Iterator[tuple[ContextMessage, list[ContextMessage]]]:
-    """Each message with the results that stand right behind it."""
+    """Yield each message with the tool results directly after it."""
     group: tuple[ContextMessage, list[ContextMessage]] | None = None
     for message in messages:
         if message.role != "toolResult":
@@ -70,7 +70,7 @@ def _add_reply(
 
 
 def _answers(results: Sequence[ContextMessage], waiting: dict[str, deque[str]]) -> list[JsonObject]:
-    """One result for each call, in the order they came; what answers no call, or answers it again, is no result."""
+    """Return one result for each call, in order of arrival; results without a call and repeated ones are dropped."""
     blocks = [
         result_block(result, waiting[result.tool_call_id].popleft())
         for result in results
@@ -80,7 +80,7 @@ def _answers(results: Sequence[ContextMessage], waiting: dict[str, deque[str]]) 
 
 
 def _add(told: list[JsonObject], role: str, blocks: list[JsonObject]) -> None:
-    """Adds blocks to the message of that role, or begins one. Somebody else has to have spoken first."""
+    """Append blocks to the last message of that role, or begin one. The first message must be the user's."""
     if not blocks:
         return
     if not told and role == "assistant":
@@ -91,11 +91,11 @@ def _add(told: list[JsonObject], role: str, blocks: list[JsonObject]) -> None:
         told.append({"role": role, "content": blocks})
 
 
-# ── names the wire takes ─────────────────────────────────────────────────────────────────────────
+# ── ids and names ────────────────────────────────────────────────────────────────────────────────
 
 
 class _Ids:
-    """Ids of calls as the wire takes them: of few characters, and no two the same in all of a conversation.
+    """Ids of calls for the API: of a restricted alphabet, and unique in the conversation.
 
     In the log they are unique within their reply, and may come from anywhere.
     """
@@ -105,7 +105,7 @@ class _Ids:
         self._counts: Counter[str] = Counter()
 
     def of(self, call_id: str) -> str:
-        """An id for the next call that has this one in the log."""
+        """Return a new id for the next call that has this id in the log."""
         safe = free = _safe(call_id, "call", _ID_CHARS)
         while free in self._taken:
             self._counts[safe] += 1

@@ -1,4 +1,4 @@
-"""What Anthropic says when it does not answer, as faults: which kind, in the words of `providers/faults.py`. Pure."""
+"""Faults of Anthropic's API: maps its errors to the kinds of `providers/faults.py`. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,21 +18,21 @@ _TYPES = {
     "not_found_error": "not_found",
     "request_too_large": "too_large",
 }
-# The few causes that have a code of their own and a kind that the type does not say.
+# Error codes whose kind the error type does not show.
 _CODES = {"enforced_spend_limit_reached": "quota"}
-# A refusal's own words are the only sign of these.
+# These are recognized only by the message.
 _TOO_LONG = ("prompt is too long", "exceed context limit", "context window")
 _UNPAID = ("credit balance",)
 
 
 def refused(status: int, headers: Mapping[str, str], body: Any) -> Faulted:
-    """An answer that is an error from the start."""
+    """Return the fault for a response that is an error from the start."""
     told = _object(_object(body).get("error"))
     return fault(_kind(told, kind_of(status)), _words(told), status=status, headers=headers)
 
 
 def broken_off(error: Any) -> Faulted:
-    """An error in the middle of a reply. One without a name is the server's own."""
+    """Return the fault for an error in the middle of a reply. One without a type is a server failure."""
     told = _object(error)
     usual = "bad_request" if told.get("type") == "invalid_request_error" else "server"
     return fault(_kind(told, usual), _words(told))

@@ -1,8 +1,8 @@
-"""From the events of the wire to deltas: a small fold, fed event by event, that knows nothing of sockets.
+"""Parser for the events of the Messages API: a fold from events to deltas, without a socket.
 
-Words are passed on as they come; a call only when all of its input is there and is JSON; a thought ends with its
-signature. What is of no type we know belongs to somebody else and is stepped over; what is of a known type but not of
-its shape is a `ValueError`, and ends the reply. Counts of tokens are totals: the last one said is the one that holds.
+Text is passed on as it arrives; a call only when its input is complete and valid JSON; reasoning ends with its
+signature. Events of unknown types are ignored; an event of a known type with the wrong shape is a `ValueError`, and
+ends the reply. Token counts are totals: the last one is used.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,7 +41,7 @@ _COUNTS = {
 
 
 class Incoming:
-    """One reply on its way in."""
+    """Parser of one reply."""
 
     def __init__(self) -> None:
         self.request_id: str | None = None
@@ -51,7 +51,7 @@ class Incoming:
         self._half_a_call = False
 
     def read(self, event: bytes) -> Iterator[Delta]:
-        """What an event says, perhaps the end; `ValueError` if it is not as it should be."""
+        """Yield the deltas of an event, possibly the end; `ValueError` for a malformed event."""
         told: Any = decoded(event, object)
         match told:
             case {"type": "message_start", "message": dict(message)}:
@@ -76,7 +76,7 @@ class Incoming:
                 raise ValueError("an event of no known shape")
 
     def end(self, why: str) -> Iterator[Delta]:
-        """No more comes. All of it may have been there, but for the last event."""
+        """Yield the end, after the last event. A reply that lacks only its final event is complete."""
         yield self._finished() if self._stop is not None and not self._blocks else fault(why)
 
     def _block(self, at: int) -> "_Block":
@@ -102,7 +102,7 @@ class Incoming:
         stop = _STOPS.get(self._stop or "end_turn", str(self._stop))
         half = self._half_a_call or any(isinstance(block, _Call) for block in self._blocks.values())
         if half and stop in ("stop", "tools"):
-            # Where the model was stopped in the middle, half a call is what there is; here it meant to make one.
+            # A reply that was cut at a limit may end in an incomplete call; one that ended by itself may not.
             return fault("malformed")
         usage = Usage(**self._counts) if self._counts else None
         return Finished(stop, usage=usage, request_id=self.request_id)
@@ -112,23 +112,23 @@ class Incoming:
 
 
 class _Block:
-    """A piece of a reply under way. This one is of a type that nobody here knows, and says nothing."""
+    """A content block being received. This base class is for unknown types, and returns no deltas."""
 
-    def begin(self, opening: JsonObject) -> list[Spoken]:  # noqa: ARG002 - others look at it
-        """What is said as it opens; `ValueError` if that is not as it should be, here and below."""
+    def begin(self, opening: JsonObject) -> list[Spoken]:  # noqa: ARG002 - subclasses use it
+        """Return the deltas of its opening event; `ValueError` if that is malformed, here and below."""
         return []
 
-    def go_on(self, piece: JsonObject) -> list[Spoken]:  # noqa: ARG002 - others look at it
-        """What a piece of it says."""
+    def go_on(self, piece: JsonObject) -> list[Spoken]:  # noqa: ARG002 - subclasses use it
+        """Return the deltas of a piece of it."""
         return []
 
     def end(self) -> list[Spoken]:
-        """What its end says."""
+        """Return the deltas of its end."""
         return []
 
 
 class _Words(_Block):
-    """Text, passed on as it comes."""
+    """Text, passed on as it arrives."""
 
     def begin(self, opening: JsonObject) -> list[Spoken]:
         return _words(opening.get("text", ""))
@@ -149,7 +149,7 @@ def _text(value: Any) -> str:
 
 
 class _Thought(_Block):
-    """Reasoning, and the signature that makes it worth keeping; the words may be empty."""
+    """Reasoning, and its signature; the text may be empty."""
 
     def __init__(self) -> None:
         self._signature = ""
@@ -174,19 +174,19 @@ class _Thought(_Block):
     def end(self) -> list[Spoken]:
         if self._signature:
             return [ThinkingDelta(signature=self._signature)]
-        # Without a signature it never goes back; but it ends here, or the next one would be signed for both.
+        # Without a signature it is never sent back; but it ends here, or the next signature would cover both.
         return [ThinkingDelta(bound={"type": "thinking"})] if self._is_thought else []
 
 
 class _Redacted(_Block):
-    """Reasoning that nobody here can read. It comes whole."""
+    """Encrypted reasoning. It arrives as a whole."""
 
     def begin(self, opening: JsonObject) -> list[Spoken]:
         return [ThinkingDelta(bound={"type": "redacted_thinking", "data": _text(opening.get("data"))})]
 
 
 class _Call(_Block):
-    """A tool call, whose input comes as pieces of JSON text."""
+    """A tool call, whose input arrives as pieces of JSON text."""
 
     def __init__(self) -> None:
         self._id, self._name, self._input = "", "", None
@@ -203,7 +203,7 @@ class _Call(_Block):
         return []
 
     def end(self) -> list[Spoken]:
-        """The call, if its input is whole."""
+        """Return the call, if its input is valid JSON."""
         text = "".join(self._pieces)
         try:
             given = input_of(text) if text.strip() else self._input or {}

@@ -1,7 +1,7 @@
-"""What differs between generations of models: how long a reply may be, and how thinking is asked for.
+"""Differences between generations of models: how long a reply may be, and how reasoning is requested.
 
-Pure. Goes by the name alone. A name that says nothing is taken for the newest generation, so that tomorrow's model
-needs no new release; whoever knows better says so in `extra`, which wins.
+Pure. Decided by the name alone. An unknown name counts as the newest generation, so that a new model needs no new
+release; `extra` overrides all of it.
 """
 
 import re
@@ -10,9 +10,9 @@ from wakelog.log.content import JsonObject
 from wakelog.providers.params import Params
 
 _NAMES = (re.compile(r"claude-[a-z]+-(\d{1,2})(?:-(\d{1,2}))?(?!\d)"), re.compile(r"claude-(\d{1,2})(?:-(\d{1,2}))?-"))
-# From here on a model weighs for itself how much to think, and is told how hard to try.
+# From this version on a model decides how much to reason, and is given an effort.
 _ADAPTIVE = (4, 6)
-# From here on models think unless they are told not to. Those named here cannot be told.
+# From this version on models reason unless told not to; the models named below always do.
 _THINKS_UNASKED = (5, 0)
 _ALWAYS_THINKS = ("fable", "mythos")
 _BUDGETS = {"low": 2_048, "medium": 8_192, "high": 16_384}
@@ -20,7 +20,7 @@ _BUDGET_MIN = 1_024
 
 
 def reply_tokens(model: str) -> int:
-    """How long a reply may be where nobody says: the wire asks for a number."""
+    """Return the default length of a reply: the API requires a number."""
     version = _version(model)
     if version is None:
         return 32_000 if "claude" in model else 8_192
@@ -30,7 +30,7 @@ def reply_tokens(model: str) -> int:
 
 
 def thinking_asked(model: str, params: Params, max_tokens: int) -> JsonObject:
-    """The keys of a body that say how to think; none where the model's own way is meant."""
+    """Return the keys of a body that control reasoning; none for the model's default."""
     if params.thinking == "drop":
         effort = {"output_config": {"effort": params.effort}} if params.effort and not has_budget(model) else {}
         return {**effort, **({"thinking": {"type": "disabled"}} if _must_be_told_not_to(model) else {})}
@@ -42,13 +42,13 @@ def thinking_asked(model: str, params: Params, max_tokens: int) -> JsonObject:
 
 
 def has_budget(model: str) -> bool:
-    """Whether a model is of the older kind, which is given so many tokens to think."""
+    """Return whether a model is of the older kind, which takes a number of tokens for reasoning."""
     version = _version(model)
     return version is not None and version < _ADAPTIVE
 
 
 def _budget(wanted: int, max_tokens: int) -> JsonObject:
-    """Thoughts count as part of the reply, and leave half of it for the answer."""
+    """Return the key for a budget. Reasoning counts as part of the reply, and leaves half of it for the answer."""
     budget = min(wanted, max_tokens // 2)
     return {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget >= _BUDGET_MIN else {}
 
@@ -59,7 +59,7 @@ def _must_be_told_not_to(model: str) -> bool:
 
 
 def _version(model: str) -> tuple[int, int] | None:
-    """4.5 of `claude-opus-4-5-20251101`, 3.5 of `claude-3-5-sonnet-latest`."""
+    """Return 4.5 for `claude-opus-4-5-20251101`, 3.5 for `claude-3-5-sonnet-latest`, as a pair; None if unknown."""
     for pattern in _NAMES:
         found = pattern.search(model)
         if found:

@@ -1,4 +1,4 @@
-"""The door to Anthropic's Messages interface. Everything that can be decided is decided in the files beside it."""
+"""The `anthropic` provider: the Messages API, with the requests and replies of the modules beside it."""
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
@@ -22,7 +22,7 @@ def _sdk() -> Sdk:
 
 
 def _sent(client: Any, body: JsonObject) -> AbstractAsyncContextManager[Response]:
-    # The SDK wants to know three things by name; those of the body hold.
+    # The SDK requires three arguments; those of the body override them.
     create = client.messages.with_streaming_response.create
     asking: AbstractAsyncContextManager[Response] = create(
         model="", max_tokens=1, messages=[], stream=True, extra_body=body
@@ -49,5 +49,5 @@ MESSAGES = Way(
 
 
 def open_model(model: str, environ: Mapping[str, str], key_from: str) -> Door:
-    """`anthropic:NAME`."""
+    """Return the provider for `anthropic:NAME`."""
     return open_door(MESSAGES, model, environ, key_from)

@@ -1,9 +1,9 @@
-"""From a request to the body of the wire, as a pure function.
+"""Request bodies for the Messages API, as a pure function.
 
-Rule 1: what is stable comes first and is marked for the cache; what is injected comes last and never is.
-Rule 2: only our own thoughts go back: those that this provider had from this very model. Everything else of a reply
-goes to any model.
-Rule 3: nothing is continued. A reply that was cut is asked for again from its beginning, so a conversation always ends
+Rule 1: stable content comes first and is marked for the cache; injected text comes last and is never marked.
+Rule 2: reasoning is sent back only to the provider and the model that produced it. Everything else of a reply is sent
+to any model.
+Rule 3: no reply is resumed. An interrupted reply is requested again from its beginning, so a conversation always ends
 with the user.
 """
 
@@ -20,13 +20,13 @@ from wakelog.providers.params import Params, merged
 
 PROVIDER = "anthropic"
 _MARK = {"cache_control": {"type": "ephemeral"}}
-# The wire takes four marks: the last tool, the system prompt, and these.
+# The API takes four marks: the last tool, the system prompt, and these.
 _MARKED_MESSAGES = 2
 _GO_ON = "(Go on.)"
 
 
 def to_wire(request: Request, params: Params) -> JsonObject:
-    """The body of a request."""
+    """Return the body of a request."""
     stable = conversation(request.messages, is_own=lambda said: _is_own(said, request, params))
     max_tokens = params.max_tokens or reply_tokens(request.model)
     body: JsonObject = {"model": request.model, "max_tokens": max_tokens}
@@ -46,7 +46,7 @@ def _is_own(said: ContextMessage, request: Request, params: Params) -> bool:
 
 
 def _tools(request: Request) -> JsonObject:
-    """The tools as declared. Who folds has to know them, because the history has their calls, but may call none."""
+    """Return the tools as declared. A compaction needs them, because the history holds calls, but may call none."""
     if not request.tools:
         return {}
     tools = [_tool(tool) for tool in request.tools]
@@ -61,10 +61,10 @@ def _tool(tool: Mapping[str, Any]) -> JsonObject:
 
 
 def _marked(stable: Sequence[JsonObject]) -> list[JsonObject]:
-    """The conversation with marks at the ends of the user's last two messages.
+    """Return the conversation with marks at the ends of the last two user messages.
 
-    The request before ended at the first of the two and was marked there, so the cache has that place, however many
-    calls a reply makes at once; it looks back from a mark over some twenty blocks only.
+    The previous request ended at the first of the two and was marked there, so the cache has that position, however
+    many calls a reply makes at once; from a mark it looks back over only about twenty blocks.
     """
     users = [at for at, message in enumerate(stable) if message["role"] == "user"][-_MARKED_MESSAGES:]
     marked = list(stable)
@@ -75,7 +75,7 @@ def _marked(stable: Sequence[JsonObject]) -> list[JsonObject]:
 
 
 def _with_tail(marked: list[JsonObject], injected: Sequence[str]) -> list[JsonObject]:
-    """What holds for this request alone, behind everything that will be there again."""
+    """Append what belongs to this request alone, after everything that the next one repeats."""
     tail = [block for text in injected for block in text_blocks(text)]
     if marked and marked[-1]["role"] == "user":
         *before, last = marked
@@ -84,9 +84,9 @@ def _with_tail(marked: list[JsonObject], injected: Sequence[str]) -> list[JsonOb
 
 
 def _is_amid_calls(stable: Sequence[JsonObject]) -> bool:
-    """Whether calls were made without a thought and the results are in.
+    """Return whether calls were made without reasoning and the results are in.
 
-    A model of the older kind that is told to think there is refused; once the turn is over it may.
+    The API refuses a request for reasoning there with older models; once the turn is over it accepts one.
     """
     if len(stable) < 2 or stable[-1]["content"][0]["type"] != "tool_result":
         return False

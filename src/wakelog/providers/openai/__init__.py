@@ -1,10 +1,10 @@
-"""OpenAI and everything that speaks its language: the Responses API, and Chat Completions for compatible servers.
+"""OpenAI and compatible servers: the Responses API and Chat Completions.
 
-`responses.py` and `chat.py` hold a provider each. What goes out (`*_request.py`) and what comes back (`*_reply.py`) are
-pure. The official SDK is an extra, looked for when a model is opened and loaded when it is asked.
+`responses.py` and `chat.py` hold a provider each. Requests (`*_request.py`) and replies (`*_reply.py`) are handled by
+pure modules. The official SDK is an optional extra, looked up when a model is opened and imported when it is called.
 """
 
 from wakelog.providers.extras import OPENAI
 
-# Before anything that comes with it is needed.
+# Checked before the modules here import packages that come with it.
 OPENAI.check()

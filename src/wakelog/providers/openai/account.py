@@ -1,4 +1,4 @@
-"""What both ways of asking OpenAI share: whose models they are, and the SDK."""
+"""OpenAI's address, environment variables and SDK, shared by both providers."""
 
 from functools import cache
 
@@ -18,6 +18,6 @@ OWNER = Owner(
 
 @cache
 def sdk() -> Sdk:
-    """The SDK, loaded now."""
+    """Load the SDK."""
     found = OPENAI.load()
     return Sdk(found.AsyncOpenAI, found.DefaultAsyncHttpxClient, found.OpenAIError, found.APIStatusError, refused)

@@ -1,7 +1,6 @@
-"""What is kept with a part so that it can go back as it came: written by the readers, read by the writers of requests.
+"""Data bound to a part, which is needed to send the part back unchanged; written by reply parsers, read for requests.
 
-It comes out of a log, and what is stored may have been written by anybody: whatever has not this shape is as if it were
-not there, and its part goes out plainly.
+It comes from a log, which is untrusted: data of another shape is ignored, and its part is sent without it.
 """
 
 from typing import Annotated, Literal
@@ -14,27 +13,27 @@ _Size = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Bound(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All that any part may need; most need little of it."""
+    """All data that a part may need; most parts need little of it."""
 
     id: str | None = None
-    """The item's."""
+    """Id of the item."""
     after: str | None = None
-    """The reasoning that the item came behind, without which it is refused."""
+    """Id of the reasoning that the item follows; without that reasoning the item is refused."""
     phase: str | None = None
     refusal: bool = False
     annotations: list[JsonObject] = []
     summary: list[_Size] = []
-    """How long each part of a summary is: people read them as one text."""
+    """Length of each part of a summary; they are displayed as one text."""
     content: list[_Size] = []
-    """The same of reasoning in the open."""
+    """The same for unencrypted reasoning."""
     spaced: bool = False
-    """Whether the input of a call was spelled with blanks."""
+    """Whether the input of a call was written with spaces."""
     field: Literal["reasoning", "reasoning_content"] = "reasoning_content"
-    """Where a server of chats put its reasoning."""
+    """The field in which a Chat Completions server sent its reasoning."""
 
 
 def bound_of(part: AnyPart) -> Bound:
-    """What was kept with a part."""
+    """Return the data bound to a part; empty if there is none or it is invalid."""
     kept = part.bound if isinstance(part, Text | Thinking | ToolCall) else None
     try:
         return msgspec.convert(kept or {}, Bound)
@@ -43,6 +42,6 @@ def bound_of(part: AnyPart) -> Bound:
 
 
 def kept(bound: Bound) -> JsonObject | None:
-    """The same as it stands in a log: nothing, where there is nothing to keep."""
+    """Return bound data as JSON for the log; None if there is nothing to keep."""
     plain: JsonObject = msgspec.to_builtins(bound)
     return plain or None

@@ -1,4 +1,4 @@
-"""The `openai-chat` provider: Chat Completions, for OpenAI and every server that is compatible with it."""
+"""The `openai-chat` provider: Chat Completions, for OpenAI and every compatible server."""
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
@@ -13,7 +13,7 @@ from wakelog.providers.openai.chat_request import PROVIDER, to_wire
 
 
 def _sent(client: Any, body: JsonObject) -> AbstractAsyncContextManager[Response]:
-    # The SDK wants to know two things by name; those of the body hold.
+    # The SDK requires two arguments; those of the body override them.
     create = client.chat.completions.with_streaming_response.create
     asking: AbstractAsyncContextManager[Response] = create(model="", messages=[], stream=True, extra_body=body)
     return asking
@@ -30,5 +30,5 @@ CHAT = Way(
 
 
 def open_model(model: str, environ: Mapping[str, str], key_from: str) -> Door:
-    """`openai-chat:NAME`."""
+    """Return the provider for `openai-chat:NAME`."""
     return open_door(CHAT, model, environ, key_from)

@@ -1,7 +1,7 @@
-"""From the chunks of Chat Completions to the pieces of a reply: a fold over chunks, without a socket.
+"""Parser for the chunks of Chat Completions: a fold from chunks to deltas, without a socket.
 
-Compatible servers differ in what they leave out: the index or the id of a call, the reason for the end, the usage, the
-choices. What can be told without it is told; a call whose input never became JSON is not.
+Compatible servers omit different fields: the index or the id of a call, the finish reason, the usage, the choices. The
+parser does without them where it can; a call whose input is not valid JSON is not passed on.
 """
 
 import json
@@ -25,7 +25,7 @@ _STOPS = {"tool_calls": "tools", "function_call": "tools", "content_filter": "fi
 
 
 class Function(msgspec.Struct, frozen=True):
-    """What is called. Some servers send the input as an object."""
+    """The function that is called. Some servers send the input as an object."""
 
     name: str | None = None
     arguments: str | JsonObject | None = None
@@ -56,7 +56,7 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One of several answers; there is only one, since only one is asked for."""
+    """One of several answers; only one is requested."""
 
     delta: Piece | None = None
     message: Piece | None = None
@@ -64,14 +64,14 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Details(msgspec.Struct, frozen=True):
-    """Where tokens came from."""
+    """Token counts of cache reads and writes."""
 
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
 
 
 class WireUsage(msgspec.Struct, frozen=True):
-    """What was used."""
+    """Token usage."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -88,7 +88,7 @@ class Chunk(msgspec.Struct, frozen=True):
 
 
 class _Call:
-    """A tool call under way."""
+    """A tool call being received."""
 
     def __init__(self, piece: CallPiece) -> None:
         self.index = piece.index
@@ -98,7 +98,7 @@ class _Call:
         self.add(piece)
 
     def add(self, piece: CallPiece) -> None:
-        """The next piece. An id and a name come once; a server that repeats them means the same."""
+        """Add a piece. The first id and the first name are kept; some servers repeat them."""
         self.id = self.id or piece.id or ""
         self.name = self.name or piece.function.name or ""
         self._texts.append(piece.function.text)
@@ -108,7 +108,7 @@ class _Call:
         return "".join(self._texts)
 
     def is_other(self, piece: CallPiece) -> bool:
-        """Whether a piece at the same place begins another call: some servers count them all as the first."""
+        """Return whether a piece at the same place begins another call: some servers give all calls the same index."""
         if piece.id and self.id:
             return piece.id != self.id
         return bool(piece.function.name and piece.function.text and self.name and _is_json(self.text))
@@ -122,7 +122,7 @@ def _is_json(text: str) -> bool:
 
 
 class ChatReader:
-    """The reply to one request."""
+    """Parser of the reply to one request."""
 
     def __init__(self, request: Request) -> None:
         self.request_id: str | None = None
@@ -135,7 +135,7 @@ class ChatReader:
         self._refused = False
 
     def read(self, event: bytes) -> Iterator[Delta]:
-        """The pieces that a chunk brings."""
+        """Yield the deltas of a chunk."""
         if event.strip() == b"[DONE]":
             self._reason = self._reason or "stop"
             yield from self.end("cut")
@@ -146,7 +146,7 @@ class ChatReader:
             return
         self._id = self._id or chunk.id
         if chunk.usage is not None:
-            # It counts from the beginning each time it is told.
+            # Each usage is a total.
             self._usage = _usage(chunk.usage)
         for choice in (chunk.choices or [])[:1]:
             yield from self._take(choice.delta or choice.message or Piece())
@@ -166,7 +166,7 @@ class ChatReader:
             self._add(call)
 
     def _think(self, text: str, bound: Bound) -> Iterator[Delta]:
-        """A piece of reasoning; a server that has it in both fields says the same in both."""
+        """Yield a piece of reasoning; a server that fills both fields sends the same text in both."""
         self._thought = bound
         yield ThinkingDelta(text)
 
@@ -183,7 +183,7 @@ class ChatReader:
             call.add(piece)
 
     def _place(self, piece: CallPiece) -> _Call | None:
-        """The call that a piece goes on with, if any: by its index, else by its id, else the last one."""
+        """Return the call that a piece continues, if any: by its index, else by its id, else the last one."""
         newest = list(reversed(self._calls))
         if piece.index is not None:
             return next((call for call in newest if call.index == piece.index), None)
@@ -191,10 +191,10 @@ class ChatReader:
             return next((call for call in newest if call.id == piece.id), None)
         return newest[0] if newest else None
 
-    # ── the end ──────────────────────────────────────────────────────────────────────────────────
+    # ── end ──────────────────────────────────────────────────────────────────────────────────────
 
     def end(self, why: str) -> Iterator[Delta]:
-        """The calls, and how it ended. All had been said if a reason was given, whatever came of the connection."""
+        """Yield the calls and the end. With a finish reason the reply is complete, however the connection ended."""
         if self._reason is None:
             yield fault(why)
             return
@@ -223,7 +223,7 @@ class ChatReader:
 
 
 def _usage(told: WireUsage) -> Usage:
-    """The whole input is told, and how much of it came from a cache or went into one."""
+    """Return the usage. The server counts the whole input, including what came from a cache or went into one."""
     details = told.prompt_tokens_details or Details()
     read, written = details.cached_tokens or 0, details.cache_write_tokens or 0
     return Usage(

@@ -1,10 +1,10 @@
-"""From a request to the body of Chat Completions, as a pure function, for OpenAI and every server that is compatible.
+"""Request bodies for Chat Completions, as a pure function, for OpenAI and every compatible server.
 
-Rule 1: the fewest words that all of them understand: a bare string where there is only text, the system first,
-each result as a message of its own right behind its call.
-Rule 2: reasoning goes back to the model it came from, in the field it came in, and to nobody else.
-Rule 3: what is injected comes last, behind everything that is history: as the end of the user's own message where that
-is the last one, because the templates of many models want roles to take turns.
+Rule 1: only what all of them understand: a plain string where there is only text, the system message first, each result
+as a message of its own directly after its call.
+Rule 2: reasoning is sent back only to the model that produced it, in the field it came in.
+Rule 3: injected text comes last, after the history: at the end of the last message if that is the user's, because the
+templates of many models require roles to alternate.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,12 +20,12 @@ from wakelog.providers.params import Params, merged
 
 PROVIDER = "openai-chat"
 _GAP = "\n\n"
-# Models that hear say so in their name; any other refuses the whole conversation.
+# Models that accept audio have it in their name; any other refuses the whole conversation.
 _AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 
 def to_wire(request: Request, params: Params, *, is_openai: bool) -> JsonObject:
-    """The body of a request. OpenAI itself has names of its own, which other servers may not know."""
+    """Return the body of a request. OpenAI itself has field names that other servers may not know."""
     body: JsonObject = {"model": request.model, "stream": True, "stream_options": {"include_usage": True}}
     if request.tools:
         body["tools"] = [{"type": "function", "function": function(tool)} for tool in request.tools]
@@ -59,11 +59,11 @@ def _with_tail(messages: list[JsonObject], injected: Sequence[str]) -> list[Json
     return [*before, {"role": "user", "content": content}]
 
 
-# ── what was said ────────────────────────────────────────────────────────────────────────────────
+# ── history ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def history(request: Request, params: Params) -> Iterator[JsonObject]:
-    """The messages of everything that was said, in order."""
+    """Yield the messages of the conversation, in order."""
     for exchange in exchanges(request.messages):
         if exchange.said.role == "user":
             yield {"role": "user", "content": _heard(exchange.said.content, request.model)}
@@ -72,12 +72,12 @@ def history(request: Request, params: Params) -> Iterator[JsonObject]:
         for call_id, result in exchange.results:
             yield {"role": "tool", "tool_call_id": call_id, "content": _text(result)}
         if seen := [part for _, result in exchange.results for part in result if isinstance(part, Media)]:
-            # A tool can only say words on this wire: what it has to show is shown by the user.
+            # A tool result holds only text in this API: its images and audio follow in a user message.
             yield {"role": "user", "content": _heard(seen, request.model)}
 
 
 def _heard(content: Sequence[AnyPart], model: str) -> str | list[JsonObject]:
-    """What a user said: bare words where there is nothing else."""
+    """Return the content of a user message: a plain string if it is a single text."""
     if all(isinstance(part, Text) for part in content) and len(content) <= 1:
         return _text(content)
     return [item for part in content for item in _heard_part(part, model)]
@@ -99,7 +99,7 @@ def _text(content: Sequence[AnyPart]) -> str:
 
 
 def _reply(exchange: Exchange, request: Request, params: Params) -> Iterator[JsonObject]:
-    """A reply, unless nothing is left of it. Its words may be missing only where there are calls."""
+    """Yield a reply, unless nothing is left of it. Its text may be missing only if there are calls."""
     own = is_own(exchange.said, request, PROVIDER)
     message: JsonObject = {"role": "assistant", "content": _text(exchange.said.content)}
     calls = [

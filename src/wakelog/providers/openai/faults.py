@@ -1,4 +1,4 @@
-"""What OpenAI and servers like it say when they do not answer, as faults: which kind, and when to ask again. Pure."""
+"""Faults of OpenAI and compatible servers: maps their errors to kinds and retry delays. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -24,25 +24,25 @@ _BY_CODE = {
     "server_is_overloaded": "overloaded",
     "slow_down": "overloaded",
 }
-# Compatible servers have no code for it, each has its own words.
+# Compatible servers have no code for this; each has its own message.
 _OVERFLOW = re.compile(
     r"context (length|window|size)|maximum context|prompt is too long|too many tokens", re.IGNORECASE
 )
-# A limit by the minute that one request alone exceeds: no patience helps, a shorter conversation does.
+# A per-minute limit that one request alone exceeds: waiting does not help, a shorter conversation does.
 _TOO_LONG = re.compile(r"request too large|tokens must be reduced", re.IGNORECASE)
 _SOON = re.compile(r"try again in (?:(\d+)m(?!s))?\s*(?:([\d.]+)\s*(ms|s))?", re.IGNORECASE)
 _NO_V1 = "most addresses end in /v1"
 
 
 class Complaint(msgspec.Struct, frozen=True):
-    """What a server says of an error, whichever shape it has: words, and what it calls it."""
+    """A server's error in any of its shapes: the message, and the codes."""
 
     message: str = ""
     codes: tuple[str, ...] = ()
 
 
 def complaint(error: Any) -> Complaint:
-    """The error object of a body or an event; some servers have a bare string instead."""
+    """Return the error of a body or an event; some servers send a plain string."""
     if isinstance(error, str):
         return Complaint(error)
     if not isinstance(error, Mapping):
@@ -56,7 +56,7 @@ def complaint(error: Any) -> Complaint:
 
 
 def refused(status: int, headers: Mapping[str, str], body: Any) -> Faulted:
-    """An answer that is an error from the start."""
+    """Return the fault for a response that is an error from the start."""
     said = complaint(body)
     kind = _kind(said, kind_of(status))
     words = said.message or (_NO_V1 if kind == "not_found" else "")
@@ -64,7 +64,7 @@ def refused(status: int, headers: Mapping[str, str], body: Any) -> Faulted:
 
 
 def broken_off(error: Any) -> Faulted:
-    """An error in the middle of a reply. One without a name is the server's own."""
+    """Return the fault for an error in the middle of a reply. One without a known code is a server failure."""
     said = complaint(error)
     status = next((int(code) for code in said.codes if re.fullmatch(r"[45]\d\d", code)), None)
     usual = kind_of(status) if status else "bad_request" if _blames_the_request(said) else "server"
@@ -85,7 +85,7 @@ def _kind(said: Complaint, usual: str) -> str:
 
 
 def _delay_ms(said: str) -> int | None:
-    """How long a server asks to wait, where it says so in its words."""
+    """Return the delay that a server asks for in its message; None if it does not."""
     found = _SOON.search(said)
     if found is None or not (found[1] or found[2]):
         return None

@@ -1,9 +1,9 @@
-"""Calls and their results, side by side as the wire wants them.
+"""Pairs of tool calls and results, as the APIs require them.
 
-Rule 1: every call goes out with one result behind it. A call of which there is no record gets a result that says so:
-leaving it out would hide what it may have done. A result without its call is no result.
-Rule 2: the id of a call is unique in a request, and short enough for the wire. It depends on nothing behind it, so
-that the beginning of a request stays as it was (law 8).
+Rule 1: every call is sent with one result after it. A call without a result on record gets one that says so: leaving it
+out would hide what it may have done. A result without its call is dropped.
+Rule 2: the id of a call is unique in a request, and short enough for the API. It depends on nothing after it, so that
+the beginning of a request stays the same (law 8: each request is a prefix of the next).
 """
 
 import hashlib
@@ -18,35 +18,35 @@ from wakelog.ports import Request
 from wakelog.projections.context import ContextMessage
 
 NO_RECORD = "(there is no record of what came of this call)"
-# What the wire takes, with room for a number behind it.
+# The API's limit, with space for a numeric suffix.
 _ID_CHARS = 64 - 8
 _NAME_CHARS = 64
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """A message, and if it is a reply: the ids of its calls on the wire, in order, and what each came to."""
+    """A message, and for a reply: the ids of its calls on the wire, in order, and the result of each."""
 
     said: ContextMessage
     ids: tuple[str, ...] = ()
     results: tuple[tuple[str, tuple[AnyPart, ...]], ...] = ()
 
     def parts(self) -> Iterator[tuple[AnyPart, str]]:
-        """What was said, part by part; a call with its id."""
+        """Yield the parts of the message; a call with its id on the wire."""
         ids = iter(self.ids)
         for part in self.said.content:
             yield part, next(ids) if isinstance(part, ToolCall) else ""
 
 
 def exchanges(messages: Sequence[ContextMessage]) -> Iterator[Exchange]:
-    """Everything that was said, in order, each reply with the results behind it."""
+    """Yield all messages in order, each reply with the results after it."""
     taken: set[str] = set()
     for said, behind in _groups(messages):
         yield Exchange(said) if said.role == "user" else _exchange(said, behind, taken)
 
 
 def _groups(messages: Sequence[ContextMessage]) -> list[tuple[ContextMessage, list[ContextMessage]]]:
-    """Each message with the results right behind it."""
+    """Return each message with the results directly after it."""
     groups: list[tuple[ContextMessage, list[ContextMessage]]] = []
     for message in messages:
         if message.role != "toolResult":
@@ -81,15 +81,15 @@ def _free(wanted: str, taken: set[str]) -> str:
 
 
 def safe_name(name: str) -> str:
-    """The name of a tool as the wire takes it: one that came from elsewhere may hold other signs."""
+    """Return the name of a tool as the API accepts it: one from elsewhere may hold other characters."""
     return _UNSAFE.sub("_", name)[:_NAME_CHARS] or "tool"
 
 
 def is_own(said: ContextMessage, request: Request, provider: str) -> bool:
-    """Whether a reply came from this provider and this very model: only then what is bound to it goes back."""
+    """Return whether a reply came from this provider and model: only then is its bound data sent back."""
     return said.provider == provider and said.model == request.model
 
 
 def new_call_id(request: Request, number: int) -> str:
-    """An id for a call that came without one: no other call of the branch has it."""
+    """Return an id for a call that came without one; it is unique on the branch."""
     return f"call_{request.answers}_{number}"

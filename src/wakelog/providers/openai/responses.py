@@ -1,4 +1,4 @@
-"""The `openai` provider: models of OpenAI through the Responses API, without anything kept at the server."""
+"""The `openai` provider: models of OpenAI through the Responses API, with nothing stored on the server."""
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
@@ -13,7 +13,7 @@ from wakelog.providers.openai.responses_request import PROVIDER, to_wire
 
 
 def _sent(client: Any, body: JsonObject) -> AbstractAsyncContextManager[Response]:
-    # The SDK wants to know two things by name; those of the body hold.
+    # The SDK requires two arguments; those of the body override them.
     create = client.responses.with_streaming_response.create
     asking: AbstractAsyncContextManager[Response] = create(model="", input=[], stream=True, extra_body=body)
     return asking
@@ -30,5 +30,5 @@ RESPONSES = Way(
 
 
 def open_model(model: str, environ: Mapping[str, str], key_from: str) -> Door:
-    """`openai:NAME`."""
+    """Return the provider for `openai:NAME`."""
     return open_door(RESPONSES, model, environ, key_from)

@@ -1,8 +1,7 @@
-"""From the events of the Responses API to the pieces of a reply: a fold over events, without a socket.
+"""Parser for the events of the Responses API: a fold from events to deltas, without a socket.
 
-An item of the wire is a part of ours. Its words are told as they come; its id, and what else must go back with it, is
-known for certain only when the item is done, and ends the part. Types of events that are not named here say nothing
-that we need.
+An item of the API is a part of a message. Its text is passed on as it arrives; its id, and other data that must be sent
+back with it, is certain only when the item is done, and ends the part. Event types not named here are ignored.
 """
 
 from collections.abc import Iterator
@@ -41,7 +40,7 @@ _STOPS = {"max_output_tokens": "length", "content_filter": "filtered"}
 
 
 class Words(msgspec.Struct, frozen=True):
-    """One text in an item: of an answer, a refusal, a summary or a reasoning."""
+    """One text in an item: of an answer, a refusal, a summary or reasoning."""
 
     text: str | None = None
     refusal: str | None = None
@@ -49,7 +48,7 @@ class Words(msgspec.Struct, frozen=True):
 
     @property
     def said(self) -> str:
-        """The text, whichever it is."""
+        """The refusal or the text."""
         return self.refusal if self.refusal is not None else self.text or ""
 
 
@@ -69,7 +68,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class Details(msgspec.Struct, frozen=True):
-    """Where tokens came from."""
+    """Token counts of cache reads and writes, or the reason of an incomplete response."""
 
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
@@ -77,7 +76,7 @@ class Details(msgspec.Struct, frozen=True):
 
 
 class WireUsage(msgspec.Struct, frozen=True):
-    """What was used."""
+    """Token usage."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -85,7 +84,7 @@ class WireUsage(msgspec.Struct, frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """The whole answer, as the last event has it."""
+    """The whole response, as the last event holds it."""
 
     id: str | None = None
     output: list[JsonObject] | None = None
@@ -95,14 +94,14 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Named(msgspec.Struct, frozen=True):
-    """What every event says of itself."""
+    """The fields that every event is classified by."""
 
     type: str = ""
     error: object = None
 
 
 class Event(Named, frozen=True):
-    """An event that is of interest: which keys it has depends on its type."""
+    """An event that is used; its type decides which keys it has."""
 
     delta: str = ""
     content_index: int = 0
@@ -114,7 +113,7 @@ class Event(Named, frozen=True):
 
 
 class ResponsesReader:
-    """The reply to one request."""
+    """Parser of the reply to one request."""
 
     def __init__(self, request: Request) -> None:
         self.request_id: str | None = None
@@ -129,9 +128,9 @@ class ResponsesReader:
         self._refused = self._foreign = self._garbled = False
 
     def read(self, event: bytes) -> Iterator[Delta]:
-        """The pieces that an event brings."""
+        """Yield the deltas of an event."""
         if event.strip() == b"[DONE]":
-            # Some servers end every stream so.
+            # Some servers end every stream like this.
             return
         named = decoded(event, Named)
         if named.type in _OF_INTEREST:
@@ -163,7 +162,7 @@ class ResponsesReader:
                 yield broken_off(told.error or {"code": told.code, "message": told.message})
 
     def end(self, why: str) -> Iterator[Delta]:
-        """The stream is over without a last event, and only that says that all is there."""
+        """Yield a fault: the stream is over without a last event, and only that event completes a reply."""
         yield fault(why)
 
     # ── items ────────────────────────────────────────────────────────────────────────────────────
@@ -172,7 +171,7 @@ class ResponsesReader:
         self._item, self._said, self._annotations, self._arguments = item, {}, [], ""
 
     def _write(self, kind: str, index: int, text: str) -> Iterator[Delta]:
-        """A piece of an answer. Where another text of the same item begins, the one before it is a part of its own."""
+        """Yield a piece of an answer. When another text of the item begins, the one before becomes its own part."""
         if not text:
             return
         if self._said and (kind, index) not in self._said:
@@ -199,7 +198,7 @@ class ResponsesReader:
             case "function_call":
                 yield from self._end_call(item)
             case _:
-                # We cannot send it back, so nothing that came behind it goes back as it came.
+                # It cannot be sent back, so nothing after it is sent back unchanged.
                 self._foreign = True
         self._begin(Item())
 
@@ -238,11 +237,11 @@ class ResponsesReader:
         yield CallDelta(call_id, item.name, given, kept(bound))
 
     def _unsaid(self, kind: str, index: int, words: Words) -> str:
-        """What an item holds beyond the pieces that came: all of it, where a server sends no pieces."""
+        """Return the text of an item beyond the pieces that came: all of it, if a server sends no pieces."""
         said = self._said.get((kind, index), "")
         return words.said[len(said) :] if words.said.startswith(said) else ""
 
-    # ── what goes back with a part ───────────────────────────────────────────────────────────────
+    # ── data bound to a part ─────────────────────────────────────────────────────────────────────
 
     def _bound(self, item: Item) -> Bound:
         return Bound() if item.id is None or self._foreign else Bound(id=item.id, after=self._after)
@@ -256,10 +255,10 @@ class ResponsesReader:
         )
         return kept(bound)
 
-    # ── the end ──────────────────────────────────────────────────────────────────────────────────
+    # ── end ──────────────────────────────────────────────────────────────────────────────────────
 
     def _end(self, response: Response, *, is_whole: bool) -> Iterator[Delta]:
-        # Some servers tell an item only here.
+        # Some servers send an item only here.
         for item in (response.output or [])[self._done :]:
             yield from self._end_item(_item(item))
         if self._garbled and is_whole:
@@ -275,7 +274,7 @@ class ResponsesReader:
 
 
 def _item(told: JsonObject) -> Item:
-    """An item of a kind that we read; of others only the kind is of interest, and nothing is expected of them."""
+    """Return an item of a known type; of others only the type is read, and nothing else is validated."""
     if told.get("type") not in _ITEMS:
         return Item(type=str(told.get("type")))
     try:
@@ -285,7 +284,7 @@ def _item(told: JsonObject) -> Item:
 
 
 def _usage(told: WireUsage | None) -> Usage | None:
-    """The whole input is told, and how much of it came from a cache or went into one."""
+    """Return the usage. The server counts the whole input, including what came from a cache or went into one."""
     if told is None:
         return None
     details = told.input_tokens_details or Details()

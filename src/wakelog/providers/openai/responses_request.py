@@ -1,10 +1,10 @@
-"""From a request to the body of the Responses API, as a pure function.
+"""Request bodies for the Responses API, as a pure function.
 
-Rule 1: nothing is kept at the server (`store: false`), so all that was said goes out every time. What this very model
-had said goes back item by item as it came: its reasoning, encrypted, and the ids that tie its items together.
-Rule 2: those ids hold only together. Where a part of such a reply cannot go back, or the reply came from elsewhere,
-it goes out plainly: words, calls and results, without ids and without reasoning.
-Rule 3: what is injected is the last item, behind everything that is history.
+Rule 1: nothing is stored on the server (`store: false`), so the whole conversation is sent every time. Replies of the
+same model are sent back item by item, unchanged: with their encrypted reasoning, and the ids that connect the items.
+Rule 2: those ids are valid only together. If a part of such a reply cannot be sent back, or the reply came from another
+model, it is sent plainly: text, calls and results, without ids and without reasoning.
+Rule 3: injected text is the last item, after the history.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,14 +19,14 @@ from wakelog.providers.openai.words import cache_key, function, picture_url
 from wakelog.providers.params import Params, merged
 
 PROVIDER = "openai"
-# Between the parts of a summary, in the text that people read.
+# Separates the parts of a summary in the displayed text.
 GAP = "\n\n"
-# Models that do not reason refuse to be asked about it; all that came after them do.
+# Models without reasoning refuse its settings; all later models reason.
 _PLAIN_MODELS = ("gpt-3", "gpt-4", "chatgpt-", "ft:gpt-3", "ft:gpt-4")
 
 
 def to_wire(request: Request, params: Params) -> JsonObject:
-    """The body of a request."""
+    """Return the body of a request."""
     body: JsonObject = {"model": request.model, "store": False, "stream": True}
     if request.system:
         body["instructions"] = request.system
@@ -52,7 +52,7 @@ def _settings(request: Request, params: Params) -> JsonObject:
 
 
 def reasons(model: str) -> bool:
-    """Whether a model is one that reasons, by its name."""
+    """Return whether a model reasons, by its name."""
     return not model.startswith(_PLAIN_MODELS) and "-chat" not in model
 
 
@@ -61,11 +61,11 @@ def _injected(texts: Sequence[str]) -> Iterator[JsonObject]:
         yield {"role": "user", "content": [{"type": "input_text", "text": text} for text in texts]}
 
 
-# ── what was said ────────────────────────────────────────────────────────────────────────────────
+# ── history ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def history(request: Request, params: Params) -> Iterator[JsonObject]:
-    """The items of everything that was said, in order."""
+    """Yield the items of the conversation, in order."""
     for exchange in exchanges(request.messages):
         if exchange.said.role == "user":
             yield {"role": "user", "content": _heard(exchange.said.content)}
@@ -79,7 +79,7 @@ def history(request: Request, params: Params) -> Iterator[JsonObject]:
 
 
 def _heard(content: Sequence[AnyPart]) -> str | list[JsonObject]:
-    """What a user or a tool said: bare words where there is nothing else."""
+    """Return the content of a user message or a tool result: a plain string if it is a single text."""
     if all(isinstance(part, Text) for part in content) and len(content) <= 1:
         return "".join(part.text for part in content if isinstance(part, Text))
     return [item for part in content for item in _heard_part(part)]
@@ -115,11 +115,11 @@ def _call(part: ToolCall, call_id: str, bound: Bound) -> JsonObject:
     }
 
 
-# ── our own, as it came ──────────────────────────────────────────────────────────────────────────
+# ── replies sent back unchanged ──────────────────────────────────────────────────────────────────
 
 
 def goes_back(content: Sequence[AnyPart], params: Params) -> bool:
-    """Whether every part of a reply can go back: each has its id, and the reasoning it came behind is there."""
+    """Return whether every part of a reply can be sent back: each has its id, and the reasoning before it is there."""
     thoughts: set[str | None] = {None}
     for part in content:
         bound = bound_of(part)
@@ -133,7 +133,7 @@ def goes_back(content: Sequence[AnyPart], params: Params) -> bool:
 
 
 def _is_whole(part: Thinking, bound: Bound) -> bool:
-    """Whether reasoning is there to be read by the server, and its text is still the one that came."""
+    """Return whether the server can read the reasoning, and its text still has the length that came."""
     sizes = [*bound.summary, *bound.content]
     gaps = len(GAP) * max(0, len(sizes) - 1)
     return bool(part.signature or bound.content) and sum(sizes) + gaps == len(part.thinking)
@@ -142,7 +142,7 @@ def _is_whole(part: Thinking, bound: Bound) -> bool:
 def _as_it_came(exchange: Exchange) -> Iterator[JsonObject]:
     parts = list(exchange.parts())
     while parts and isinstance(parts[-1][0], Thinking):
-        # Reasoning without what it led to is refused.
+        # Reasoning without the item that follows it is refused.
         parts.pop()
     items: list[JsonObject] = []
     for part, call_id in parts:
@@ -184,7 +184,7 @@ def _reasoning(part: Thinking, bound: Bound) -> JsonObject:
 
 
 def _texts(whole: str, sizes: Sequence[int]) -> list[str]:
-    """The texts that people read as one."""
+    """Return the single texts of a displayed text."""
     texts, at = [], 0
     for size in sizes:
         texts.append(whole[at : at + size])

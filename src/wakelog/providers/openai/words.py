@@ -1,4 +1,4 @@
-"""What both ways of asking share in a request: pictures, tools, and the key of the cache."""
+"""Request parts that both APIs share: images, tools, and the cache key."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,13 +14,13 @@ _CACHE_KEY_CHARS = 32
 
 
 def picture_url(image: Image) -> str | None:
-    """A picture as a URL that holds it; None for one whose bytes are not at hand, or that no model takes."""
+    """Return an image as a data URL; None if its bytes are not available, or no model accepts its type."""
     kind = kind_of(image) or "image/png"
     return f"data:{kind};base64,{image.data}" if image.data and kind in PICTURES else None
 
 
 def function(tool: Mapping[str, Any]) -> JsonObject:
-    """A declared tool as a function of the wire; what else was declared is not the model's affair."""
+    """Return a declared tool as a function of the API; other keys of the declaration are not sent."""
     return {
         "name": tool["name"],
         "description": tool.get("description", ""),
@@ -30,6 +30,6 @@ def function(tool: Mapping[str, Any]) -> JsonObject:
 
 
 def cache_key(request: Request) -> str:
-    """The same for every request that begins alike, a fork's too: so that they meet where their beginning is kept."""
+    """Return the same key for all requests with the same beginning, forks included, so that they share a cache."""
     beginning = canonical([request.system, request.tools, request.messages[:1]])
     return "wakelog-" + digest_of(beginning).partition(":")[2][:_CACHE_KEY_CHARS]

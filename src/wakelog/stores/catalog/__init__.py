@@ -1,1 +1,1 @@
-"""Lists and full-text search over all sessions of a store: derived, thrown away and made anew at any time (law 2)."""
+"""Session lists and full-text search over a store; derived from the logs, may be rebuilt at any time (law 2)."""

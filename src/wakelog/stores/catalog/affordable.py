@@ -1,7 +1,7 @@
-"""Which changed logs can be indexed for a given amount of reading: for a run that must not wait for a large log.
+"""Select the changed logs that can be indexed within a byte limit, so that a command does not wait for a large log.
 
-A log that only grew costs its new bytes, another one all of them. A fork that is not known yet costs the logs that it
-goes on from too.
+A log that only grew costs its new bytes, any other log all of its bytes. A fork that is not indexed yet costs the logs
+of its ancestors too.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from wakelog.stores.catalog.tables import Due
 
 
 def within(store: Store, work: Mapping[str, Due], limit_bytes: int) -> dict[str, Due]:
-    """The logs that can be read for so many bytes, in their order; those that cost more than is left are left out."""
+    """Return the logs that fit into `limit_bytes`, in order; a log that exceeds the remaining limit is skipped."""
     costs = _Costs(store)
     kept: dict[str, Due] = {}
     for name, due in work.items():
@@ -31,14 +31,14 @@ class _Costs:
         self._sizes: dict[str, int] | None = None
 
     def of(self, due: Due, limit_bytes: int) -> int:
-        """How many bytes have to be read for a log. Above the limit it does not matter by how much."""
+        """Return the number of bytes to read for a log. Above `limit_bytes` the result may be too low."""
         known = due.before[0] if due.before is not None else -1
         if 0 <= known <= due.stat.size:
             return due.stat.size - known
         return due.stat.size + (self._inherited(due.stat.name) if due.stat.size <= limit_bytes else 0)
 
     def _inherited(self, name: str) -> int:
-        """The sizes of the logs that a fork goes on from."""
+        """Return the total size of the logs that a fork inherits from."""
         size = 0
         for _ in range(ANCESTORS_MAX):
             try:
@@ -47,7 +47,7 @@ class _Costs:
                     break
                 name = self._store.name(origin.session)
             except WakelogError:
-                # Indexing the log says what is wrong with it.
+                # Indexing the log reports the error.
                 break
             size += self._size(name)
         return size

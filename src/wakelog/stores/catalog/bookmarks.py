@@ -1,4 +1,4 @@
-"""Bookmarks: how far a log is indexed, and all that reading on from there needs."""
+"""Bookmarks: how far a log is indexed, and the state needed to continue reading from there."""
 
 import hashlib
 from collections.abc import Iterable
@@ -11,7 +11,11 @@ _KEY_BYTES = 8
 
 
 class Bookmark(msgspec.Struct, frozen=True):
-    """How far a log is indexed, and all that reading on from there needs."""
+    """How far a log is indexed, and the state needed to continue reading from there.
+
+    `fold` is a compaction that exists only here; it stands for all entries up to the bookmark. `known` holds the hashed
+    ids of those entries.
+    """
 
     session: Session
     fold: Compaction
@@ -25,11 +29,11 @@ class Bookmark(msgspec.Struct, frozen=True):
 
     @property
     def after(self) -> int:
-        """The seq to load behind: the first line is then the last one that the fold stands for."""
+        """The seq to load after: the first line is then the last one that `fold` stands for."""
         return (self.fold.seq or 0) - 1
 
     def knows(self, entry_id: str) -> bool:
-        """Whether an entry stands before the bookmark, or is inherited."""
+        """Whether an entry is before the bookmark, or inherited. Compares short hashes."""
         return _holds(self.known, key_of_id(entry_id))
 
 
@@ -44,7 +48,7 @@ def bookmark_at(
     inherited: str,
     known: bytes,
 ) -> Bookmark:
-    """A bookmark whose fold hangs on the session entry. `place` is the offset and the digest of the last line."""
+    """Return a bookmark whose compaction follows the session header. `place`: offset and digest of the last line."""
     state = msgspec.structs.replace(fold.state, head=session.id) if fold.state else None
     return Bookmark(
         session=session,
@@ -60,22 +64,22 @@ def bookmark_at(
 
 
 def digest_of_line(raw: bytes) -> bytes:
-    """What tells one line from another."""
+    """Return the digest that identifies a line."""
     return hashlib.blake2b(raw, digest_size=16).digest()
 
 
 def key_of_id(entry_id: str) -> bytes:
-    """A short hash of an id, the same in every process."""
+    """Return a short hash of an id, the same in every process."""
     return hashlib.blake2b(entry_id.encode(), digest_size=_KEY_BYTES).digest()
 
 
 def keys_of(ids: Iterable[str]) -> bytes:
-    """The keys of ids, one behind another."""
+    """Return the hashes of ids, concatenated."""
     return b"".join(map(key_of_id, ids))
 
 
 def _holds(known: bytes, key: bytes) -> bool:
-    """Whether a key stands in a row of keys, at a place where one begins."""
+    """Whether concatenated hashes contain a hash, at a multiple of its length."""
     at = known.find(key)
     while at >= 0 and at % _KEY_BYTES:
         at = known.find(key, at + 1)

@@ -1,7 +1,7 @@
-"""Where a page ends and the next one begins: the place of a row or a hit in its order, as one word.
+"""Pagination cursors: the position of a row or hit in its sort order, as an opaque string.
 
-A cursor means nothing to whoever carries it. It is checked on the way in: what is no cursor of the kind that is
-asked for is a `UsageError`. What it names need not be there any more: the next page begins behind its place.
+A string that is not a cursor of the expected kind raises `UsageError`. The row or hit that a cursor was taken from may
+have been removed: the next page begins after its position.
 """
 
 import binascii
@@ -20,16 +20,16 @@ Number = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 
 class RowPlace(msgspec.Struct, frozen=True, array_like=True, tag="row"):
-    """The order of rows: the last changed first, then by name."""
+    """The position of a row. Rows are ordered by time of last change, newest first, then by name."""
 
     updated_ms: Number
     name: str
 
 
 class HitPlace(msgspec.Struct, frozen=True, array_like=True, tag="hit", order=True):
-    """The order of hits: the best first (by a rank that grows as they get worse), then the newest, then by place.
+    """The position of a hit. Hits are ordered by rank (lower is better), then newest first, then by name and place.
 
-    `query` tells which search it was: a place in one says nothing about another.
+    `query` is the `query_mark` of the search; a position is only valid within the same search.
     """
 
     query: Number
@@ -43,13 +43,13 @@ _Place = TypeVar("_Place", RowPlace, HitPlace)
 
 
 def written(place: RowPlace | HitPlace) -> str:
-    """The cursor of a place."""
+    """Return the cursor of a position."""
     raw = binascii.b2a_base64(msgspec.json.encode(place), newline=False)
     return raw.rstrip(b"=").translate(_SAFE).decode()
 
 
 def read(cursor: str, kind: type[_Place]) -> _Place:
-    """The place that a cursor names, or `UsageError`."""
+    """Return the position that a cursor encodes; raise `UsageError` if it is not a cursor of this kind."""
     try:
         raw = cursor[:_CURSOR_MAX_CHARS].encode("ascii").translate(_UNSAFE)
         place = msgspec.json.decode(binascii.a2b_base64(raw + b"=" * (-len(raw) % 4)), type=kind)
@@ -61,5 +61,5 @@ def read(cursor: str, kind: type[_Place]) -> _Place:
 
 
 def query_mark(query: str) -> int:
-    """What tells one query from another."""
+    """Return the checksum of a query (CRC-32), stored in its cursors."""
     return binascii.crc32(as_text(query).encode())

@@ -1,14 +1,14 @@
-"""Excerpts: a line of text around what matched, which stands in «». FTS5 cuts them; no text makes one long."""
+"""Excerpts of search hits: one line of text of limited length, cut by FTS5, with the matches enclosed in «»."""
 
 EXCERPT_MAX_CHARS = 400
 _WORDS = 24
 SNIPPET = "snippet(words, 0, '«', '»', '…', 24)"
-# As much of a text as its beginning can need.
+# Enough text for `beginning` to build an excerpt from.
 BEGINNING_CHARS = 8 * EXCERPT_MAX_CHARS
 
 
 def tidy(snippet: str) -> str:
-    """What FTS5 cut, on one line; where its words are endless, what is near the first match."""
+    """Return an FTS5 snippet as one line; if longer than `EXCERPT_MAX_CHARS`, cut around its first match."""
     excerpt = " ".join(snippet.split())
     if len(excerpt) <= EXCERPT_MAX_CHARS:
         return excerpt
@@ -19,7 +19,7 @@ def tidy(snippet: str) -> str:
 
 
 def beginning(text: str) -> str:
-    """The first words of a text in which nothing was looked for; `BEGINNING_CHARS` of it are enough."""
+    """Return the first words of a text, for a query without search words; reads `BEGINNING_CHARS` characters."""
     words = text[:BEGINNING_CHARS].split()
     is_all = len(words) <= _WORDS and len(text) < BEGINNING_CHARS
     return tidy(" ".join(words[:_WORDS]) + ("" if is_all else "…"))

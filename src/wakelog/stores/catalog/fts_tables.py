@@ -1,7 +1,7 @@
-"""A catalog in SQLite: the statements, over whatever file they are asked to work on.
+"""Catalog tables in SQLite with FTS5: the SQL statements, independent of the database file.
 
-`index_tables.py` puts them into a file of their own in the cache, `sqlite_catalog.py` into the file of the store.
-What was typed is bound or quoted, and never becomes part of a statement.
+`index_tables.py` uses them on a file in the cache, `sqlite_catalog.py` on the file of the store.
+User input is bound or quoted and never becomes part of a statement.
 """
 
 import contextlib
@@ -54,23 +54,23 @@ _KEEP = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class FtsTables:
-    """See `CatalogTables`. Who is derived from this says where the tables are and how they are written."""
+    """See `CatalogTables`. Subclasses provide the database, its transactions and the session keys."""
 
-    # ── what differs ─────────────────────────────────────────────────────────────────────────────
+    # ── provided by subclasses ───────────────────────────────────────────────────────────────────
 
     def _reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
-        """The database, to ask."""
+        """Enclose queries; gives the connection."""
         raise NotImplementedError
 
     def _transaction(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
-        """The database, to write to: all or nothing."""
+        """Enclose one transaction; gives the connection."""
         raise NotImplementedError
 
     def _new_key(self, db: sqlite3.Connection, name: str) -> int | None:
-        """The key for a session that has no row yet; None if there can be none."""
+        """Return the key for a session that has no row yet; None if it cannot have one."""
         raise NotImplementedError
 
-    # ── filling it ───────────────────────────────────────────────────────────────────────────────
+    # ── filling ──────────────────────────────────────────────────────────────────────────────────
 
     def refreshing(self) -> contextlib.AbstractContextManager[None]:
         """See `CatalogTables`."""
@@ -108,7 +108,7 @@ class FtsTables:
                 self._apply(db, change)
 
     def _apply(self, db: sqlite3.Connection, change: Change) -> None:
-        """One session. What others have written meanwhile stays; what does not follow on what stands is left out."""
+        """Apply the change of one session. Newer data of other processes is kept; words after a gap are dropped."""
         current = _seen(db, change.name)
         key = current.key if current is not None else self._new_key(db, change.name)
         if key is None:
@@ -124,7 +124,7 @@ class FtsTables:
         else:
             _outdate(db, change.name)
 
-    # ── asking it ────────────────────────────────────────────────────────────────────────────────
+    # ── queries ──────────────────────────────────────────────────────────────────────────────────
 
     def rows(self, filters: Filters, after: RowPlace | None, limit: int | None) -> Sequence[bytes]:
         """See `CatalogTables`."""
@@ -175,7 +175,7 @@ def _seen(db: sqlite3.Connection, name: str) -> Seen | None:
 
 
 def _add(db: sqlite3.Connection, key: int, words: Sequence[Worded]) -> int:
-    """Adds the words that follow on those that stand there; gives the places that are taken then."""
+    """Add the words that continue the stored ones without a gap; return the number of places then stored."""
     (places,) = db.execute(_PLACES, (key,)).fetchone()
     new = [worded for worded in words if worded.place >= places]
     if not new or new[0].place != places:
@@ -193,7 +193,7 @@ def _keep(db: sqlite3.Connection, key: int, kept: Kept) -> None:
     row, stat = kept.row, kept.due.stat
     texts = (as_text(row.id), as_text(row.agent), as_text(row.sender), as_text(row.cwd))
     origin = as_text(row.origin) if row.origin is not None else None
-    # Not `INSERT OR REPLACE`: SQLite could then undo the statement, and FTS5 writes out all it has gathered for that.
+    # Not `INSERT OR REPLACE`: SQLite must be able to undo that statement, and FTS5 flushes all pending data for it.
     _forget_row(db, key)
     values = (key, row.name, stat.size, stat.changed, *texts, origin, row.archived, kept.updated_ms, row.damage)
     db.execute(_KEEP, (*values, kept.places, msgspec.json.encode(row)))
@@ -202,7 +202,7 @@ def _keep(db: sqlite3.Connection, key: int, kept: Kept) -> None:
 
 
 def _outdate(db: sqlite3.Connection, name: str) -> None:
-    """The next refresh reads the log whole."""
+    """Mark the row as outdated, so that the next refresh reads the whole log."""
     db.execute(_OUTDATE, (name,))
 
 
@@ -219,6 +219,6 @@ def _forget_row(db: sqlite3.Connection, key: int) -> None:
 
 
 def _forget_words(db: sqlite3.Connection, key: int, start: int) -> None:
-    """The words from a place on."""
+    """Delete the words from place `start` on."""
     db.execute(_FORGET_WORDS, (key, start))
     db.execute("DELETE FROM entries WHERE session = ? AND place >= ?", (key, start))

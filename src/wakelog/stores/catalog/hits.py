@@ -1,7 +1,7 @@
-"""From a query to hits in SQLite: FTS5 finds and ranks, and among equals the order does not depend on this file.
+"""Run a search query in SQLite: FTS5 matches and ranks; ties are broken by time, session name and place.
 
-The numbers of its rows tell only in which order logs were met, so they never decide between two hits. Statements
-are put together from the constants here; what was typed is bound, or stands in quotes inside an FTS5 expression.
+Row ids are never used to order hits, because they depend on the order in which logs were indexed. Statements are
+built from the constants here; user input is bound as a parameter or quoted inside an FTS5 expression.
 """
 
 import sqlite3
@@ -16,7 +16,7 @@ from wakelog.stores.catalog.excerpts import BEGINNING_CHARS, SNIPPET, beginning,
 from wakelog.stores.catalog.matching import any_of, expression
 from wakelog.stores.catalog.query import Query, bound
 
-# As many as are shown, several times over: so those equal to the last one shown are mostly all there.
+# Rows fetched per hit returned, so that the hits that tie with the last one are mostly included.
 _SPARE = 4
 _FIRST = HitPlace(0, float("-inf"), -(1 << 63) + 1, "", -1)
 _RANKED = """
@@ -45,7 +45,7 @@ _BEGINNING = "SELECT substr(text, 1, ?) FROM words WHERE rowid = ?"
 
 
 class _Found(msgspec.Struct, frozen=True, order=True):
-    """A hit by its place in the order of hits."""
+    """A hit, ordered by its place in the result order."""
 
     place: HitPlace
     session: str
@@ -57,7 +57,7 @@ class _Found(msgspec.Struct, frozen=True, order=True):
 
 
 class Hits:
-    """What one query finds. `mark` goes into the cursors of the hits."""
+    """The hits of one query. `mark` identifies the query in the cursors of the hits."""
 
     def __init__(self, db: sqlite3.Connection, query: Query, now_ms: int, mark: int) -> None:
         self._db = db
@@ -71,7 +71,7 @@ class Hits:
         self._conditions, self._values = "".join(conditions), values
 
     def behind(self, after: HitPlace | None, limit: int) -> list[Hit]:
-        """The hits behind a place, or `BadQuery` if FTS5 does not take what is looked for."""
+        """Return up to `limit` hits after a place; raise `BadQuery` if FTS5 rejects the expression."""
         find = self._ranked if self._match else self._newest
         try:
             return [self._hit(found) for found in find(after or _FIRST, limit)]
@@ -81,7 +81,7 @@ class Hits:
             raise
 
     def _ranked(self, after: HitPlace, limit: int) -> list[_Found]:
-        """The best first. As many are looked at as it takes to know all that are as good as the last one given."""
+        """Return the best-ranked hits. Fetches rows until all hits that tie with the last one returned are known."""
         statement, count = _RANKED + self._conditions + _BEST_FIRST, limit * _SPARE
         while True:
             rows = self._db.execute(statement, (self._match, after.rank, *self._values, count)).fetchall()
@@ -91,7 +91,7 @@ class Hits:
             count *= _SPARE
 
     def _newest(self, after: HitPlace, limit: int) -> list[_Found]:
-        """Where no words are looked for: all that the rest of the query leaves, the newest first."""
+        """Return the newest entries that satisfy the conditions, for a query without search words."""
         statement = _NEWEST + self._conditions + _NEWEST_FIRST
         start = (-after.age_ms, after.age_ms, after.name, after.place)
         return [self._found(row) for row in self._db.execute(statement, (*start, *self._values, limit))]

@@ -1,12 +1,12 @@
-"""The derived index: one row a session and full text over all of them, so that lists and searches read no logs.
+"""The derived index: one row per session and full text over all sessions, so that lists and searches read no logs.
 
-It is a `ports.Catalog` over any tables: those of a file in the cache, or those that a database keeps beside its logs.
-Rule 1: everything here can be deleted or damaged at any time; only the time of the next command changes. Where
-tables can be neither used nor made anew, the index lives in memory for this one process.
-Rule 2: logs are read, never written (law 9); one whose size and mark of change are as they were is not even
-opened, and one that grew is read from where it was left.
-Rule 3: what reads logs is loaded when there is one to read, so that a list of unchanged logs costs little.
-Rule 4: the order of rows and hits is a function of the logs, not of the history of these tables.
+It implements `ports.Catalog` over any `CatalogTables`: those of a file in the cache, or those of a database store.
+Rule 1: the index can be deleted or damaged at any time; only the duration of the next command changes. If the tables
+can be neither used nor rebuilt, the index is held in memory for this process.
+Rule 2: logs are read, never written (law 9, reading never writes). A log with unchanged size and change mark is not
+opened, and a log that grew is read from its bookmark on.
+Rule 3: modules that read logs are imported only when a log must be read, so that listing unchanged logs is fast.
+Rule 4: the order of rows and hits is a function of the logs, not of the history of the tables.
 """
 
 import hashlib
@@ -32,14 +32,17 @@ if TYPE_CHECKING:
     from wakelog.stores.catalog.indexing import Indexing
 
 FIND_MAX = 20
-# More than can be shown, and few enough to be multiplied.
+# More than can be shown, and small enough to be multiplied (see `hits.py`).
 _LIMIT_MAX = 1 << 40
 _row = msgspec.json.Decoder(SessionRow)
 T = TypeVar("T")
 
 
 def index_path(store_url: str) -> str:
-    """Where the index of a store of files is kept: in the cache, under a name made from the store's place."""
+    """Return the path of the index of a file store: in the cache, named by a hash of the store's path.
+
+    ":memory:" for a memory store.
+    """
     scheme, colon, place = store_url.partition(":")
     if scheme == "memory" and colon:
         return IN_MEMORY
@@ -52,7 +55,7 @@ def index_path(store_url: str) -> str:
 
 
 def index_in_cache(store_url: str, store: Store, *, lock_wait: LockWait | None = None) -> "Index":
-    """The index of a store of files, or of one in memory."""
+    """Return the index of a file store or a memory store."""
     return Index(store, IndexTables(index_path(store_url), lock_wait=lock_wait or DEFAULT_WAIT))
 
 
@@ -61,7 +64,7 @@ def _now_ms() -> int:
 
 
 class Index:
-    """See `ports.Catalog`. `now_ms` is what `since:2d` counts from."""
+    """See `ports.Catalog`. `now_ms` is the current time for relative values such as `since:2d`."""
 
     def __init__(self, store: Store, tables: CatalogTables, *, now_ms: Callable[[], int] = _now_ms) -> None:
         self._store = store
@@ -75,7 +78,7 @@ class Index:
         """See `ports.Catalog`."""
         self._tables.close()
 
-    # ── asking ───────────────────────────────────────────────────────────────────────────────────
+    # ── queries ──────────────────────────────────────────────────────────────────────────────────
 
     def rows(
         self,
@@ -138,7 +141,7 @@ class Index:
         return list(self._ask(lambda tables: tables.search(wanted, now_ms, mark, place, most)))
 
     def _ask(self, question: Callable[[CatalogTables], T]) -> T:
-        """An answer from the tables; if they turn out to be damaged, from new ones."""
+        """Run a query on the tables; if they are damaged, rebuild them and run it again."""
         try:
             return question(self._tables)
         except StoreBusy:
@@ -148,7 +151,7 @@ class Index:
             self.refresh()
             return question(self._tables)
 
-    # ── bringing up to date ──────────────────────────────────────────────────────────────────────
+    # ── refresh ──────────────────────────────────────────────────────────────────────────────────
 
     def refresh(self, *, progress: Callable[[int, int], None] | None = None, limit_bytes: int | None = None) -> None:
         """See `ports.Catalog`."""
@@ -156,7 +159,7 @@ class Index:
             try:
                 return self._refresh(progress, limit_bytes)
             except StoreBusy:
-                # The tables are in order; another process holds their lock. A list does not depend on that process.
+                # The tables are intact, but another process holds their lock. A list must not depend on that process.
                 self._go_on_in_memory()
             except self._tables.failures:
                 way_out()

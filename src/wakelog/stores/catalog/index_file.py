@@ -1,10 +1,10 @@
-"""The file under the index: one SQLite database in the cache that is either trusted or thrown away.
+"""The SQLite file of an index in the cache; it is either trusted or discarded.
 
-SQLite does not notice a flipped bit. So every commit writes down a time, long past enough that no later
-write can bear it, and gives the file that time of change: a file whose own time is another one was
-touched by something else (or a commit of ours was cut short), and nothing in it is believed.
-Rule 1: one process at a time opens, checks, writes or replaces the file; a lock file beside it orders them.
-Rule 2: where the cache cannot be written, the file is `Unusable`, and somebody else thinks of another place.
+SQLite does not detect flipped bits. So every commit stores a timestamp in the database, far enough in the past that no
+later write can have it, and sets the modification time of the file to it. A file with another modification time was
+changed by something else, or a commit was interrupted: it is not trusted.
+Rule 1: one process at a time opens, checks, writes or replaces the file, guarded by a lock file beside it.
+Rule 2: where the cache cannot be written, `Unusable` is raised and the caller chooses another location.
 """
 
 import contextlib
@@ -22,16 +22,16 @@ from wakelog.stores.locking import DEFAULT_WAIT, LockWait, lock_file
 
 IN_MEMORY = ":memory:"
 _BUSY_TIMEOUT_S = 60.0
-# A list walks the rows in the order of time and not of the file; with less than this, pages are read again and again.
+# Lists read rows in order of time, not of position in the file; a smaller cache reads the same pages repeatedly.
 _CACHE_KIB = 64 * 1024
-# Writing gains nothing from more than this, and a first index of large logs would take all of it.
+# A larger cache does not speed up writing, and a first index of large logs would fill all of it.
 _WRITING_CACHE_KIB = 16 * 1024
-_STAMP_NS = 2_000_000_000  # the coarsest clock of a file system that is still about
+_STAMP_NS = 2_000_000_000  # the coarsest timestamp resolution of file systems in use
 _STAMP = ("CREATE TABLE stamp (changed INTEGER NOT NULL)", "INSERT INTO stamp VALUES (0)")
 
 
 class IndexFile:
-    """The database of one index. `connection` is good until the next `locked`, which may replace it."""
+    """The database of one index. `connection` is valid until the next `locked`, which may replace it."""
 
     def __init__(self, path: str, *, lock_wait: LockWait = DEFAULT_WAIT) -> None:
         self._path = path
@@ -41,7 +41,7 @@ class IndexFile:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """The open database."""
+        """The open database connection."""
         if self._connection is None:
             with self.locked():
                 pass
@@ -50,7 +50,7 @@ class IndexFile:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """The right to write, with a database that can be believed: the one there was, or an empty one."""
+        """Hold the write lock, with a trusted database: the existing one, or a new empty one."""
         with self._lock():
             if self._connection is None or not self._is_trusted(self._connection):
                 with _usable():
@@ -59,7 +59,7 @@ class IndexFile:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """One transaction, stamped. Only inside `locked`."""
+        """Enclose one transaction and stamp the file. Only inside `locked`."""
         connection = self.connection
         connection.execute(f"PRAGMA cache_size = -{_WRITING_CACHE_KIB}")
         connection.execute("BEGIN IMMEDIATE")
@@ -80,13 +80,13 @@ class IndexFile:
                 os.utime(self._path, ns=(stamp, stamp))
 
     def discard(self) -> None:
-        """Throws the file away; the next use begins with an empty one."""
+        """Delete the file; the next use creates an empty one."""
         self.close()
         with contextlib.suppress(Unusable, StoreBusy), self._lock(), _usable():
             self._remove()
 
     def close(self) -> None:
-        """Closes the database."""
+        """Close the database."""
         if self._connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
@@ -122,7 +122,7 @@ class IndexFile:
 
     def _connect(self) -> None:
         if self._path != IN_MEMORY:
-            # SQLite would make the file readable for everybody.
+            # SQLite would create the file readable by all users.
             with contextlib.suppress(FileExistsError):
                 os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             self._inode = os.stat(self._path).st_ino
@@ -138,7 +138,7 @@ class IndexFile:
             self._connection.execute(f"PRAGMA user_version = {CATALOG_VERSION}")
 
     def _is_trusted(self, connection: sqlite3.Connection) -> bool:
-        """Whether the open database is the file that stands there, of our version, and as we left it."""
+        """Whether the open database is the file at the path, of this version, unchanged since the last commit."""
         try:
             version = connection.execute("PRAGMA user_version").fetchone()
             stamp = connection.execute("SELECT changed FROM stamp").fetchall()
@@ -157,7 +157,7 @@ class IndexFile:
 
 @contextlib.contextmanager
 def _usable() -> Iterator[None]:
-    """Around our own file only: what goes wrong while a log is read is not the index's fault."""
+    """Convert `OSError` to `Unusable`. Only for access to the index file, not for reading logs."""
     try:
         yield
     except OSError as error:

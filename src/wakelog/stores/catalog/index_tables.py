@@ -1,6 +1,6 @@
-"""A catalog in a file of its own, in the cache: for stores that keep no tables themselves.
+"""Catalog tables in a separate file in the cache, for stores without catalog tables of their own.
 
-What has changed is found by comparing a listing of the store with what is known; one process at a time does that.
+Changes are found by comparing a listing of the store with the recorded sizes; one process at a time does that.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ class IndexTables(FtsTables):
     """See `CatalogTables`."""
 
     failures: tuple[type[Exception], ...] = (sqlite3.DatabaseError, msgspec.MsgspecError, Unusable)
-    # Work done so far is committed this often: an interrupted first run is not lost.
+    # Progress is committed after this many bytes, so that an interrupted first run is not lost.
     batch_bytes = 64 * 1024 * 1024
     stretch_bytes = 4 * 1024 * 1024
 
@@ -34,7 +34,7 @@ class IndexTables(FtsTables):
         return self.file.locked()
 
     def writing(self) -> contextlib.AbstractContextManager[None]:
-        """See `CatalogTables`. Nobody else waits for this file, so logs are read inside of the transaction."""
+        """See `CatalogTables`. No other writer waits for this file, so logs are read inside the transaction."""
         return self.file.writing()
 
     def changes(self, store: Store) -> tuple[dict[str, Due], list[str]]:
@@ -50,7 +50,7 @@ class IndexTables(FtsTables):
         return {due.stat.name: due for due in reversed(by_age)}, list(known)
 
     def marks(self, name: str, seen: Seen | None, start: int) -> Sequence[int]:
-        """See `CatalogTables`. A key is taken when something is written, so whoever has none has no words either."""
+        """See `CatalogTables`. A key is assigned on the first write, so a session without a row has no words."""
         return super().marks(name, seen, start) if seen is not None else ()
 
     def rebuild(self) -> None:
@@ -65,8 +65,8 @@ class IndexTables(FtsTables):
     def _reading(self) -> Iterator[sqlite3.Connection]:
         yield self.file.connection
 
-    # Every `write` is inside of a `writing`.
+    # Every `write` is inside `writing`.
     _transaction = _reading
 
-    def _new_key(self, db: sqlite3.Connection, name: str) -> int:  # noqa: ARG002 - any number will do
+    def _new_key(self, db: sqlite3.Connection, name: str) -> int:  # noqa: ARG002 - any unused number will do
         return int(db.execute("SELECT coalesce(max(key), 0) + 1 FROM sessions").fetchone()[0])

@@ -1,8 +1,8 @@
-"""Reading changed logs into a catalog: the half of it that knows entries, and knows no database.
+"""Read changed logs into a catalog, through `CatalogTables` and independent of the database.
 
-A log that only grew is read from its bookmark on, any other one whole. What stands in a fork's row depends on
-its parent's log too, so forks of a log that was rewritten, came or went are taken up with it. Words are written
-where they differ from those that stand there: a log that is read again costs reading.
+A log that only grew is read from its bookmark on, any other log from the start. A fork's row depends on its parent's
+log too, so forks of a log that was rewritten, added or removed are indexed again with it. Only words that differ from
+the stored ones are written: reading an unchanged log again costs no writes.
 """
 
 import binascii
@@ -24,8 +24,8 @@ from wakelog.stores.catalog.streamed import StreamFold
 from wakelog.stores.catalog.summary import LogFold, Rewritten
 from wakelog.stores.catalog.tables import Batch, CatalogTables, Change, Due, Kept, Seen, Worded
 
-# How many logs are asked about at once, at first and at most, and what the row of one, and an entry with words, take up
-# in memory beside their texts.
+# `_ASKED_FIRST`, `_ASKED`: sizes of the first and the largest group of logs looked up at once. The other two estimate
+# the memory of a row and of an entry, without the text.
 _ASKED_FIRST = 16
 _ASKED = 256
 _ROW_BYTES = 1_000
@@ -34,7 +34,7 @@ _bookmark = msgspec.json.Decoder(Bookmark)
 
 
 class Indexing:
-    """One bringing up to date: the logs to read, and the names of those that are no more."""
+    """One refresh: the logs to read, and the names of the sessions that no longer exist."""
 
     def __init__(self, store: Store, tables: CatalogTables, work: dict[str, Due], gone: list[str]) -> None:
         self._store = store
@@ -45,27 +45,27 @@ class Indexing:
         self._outdated: set[str] = set()
         self._batch = Batch()
         self._batch_bytes = 0
-        # Whose forks may be other than they were: all of them, or only those that missed something.
+        # Sessions whose forks must be indexed again: all forks, or (`_grown`) only forks with damage reports.
         self._changed: list[str] = []
         self._grown: list[str] = []
         self.inaccessible: list[str] = []
         self.unsummarised: dict[str, str] = {}
-        """Why there is no summary of a log, by the name of the session."""
+        """The reason why a log has no summary, by session name."""
 
     @property
     def is_due(self) -> bool:
-        """Whether anything is left to do."""
+        """Whether any work is left."""
         return bool(self._work or self._gone)
 
     def run(self, budget: int, progress: Callable[[int, int], None] | None) -> None:
-        """Indexes logs of about so many bytes."""
+        """Index logs of about `budget` bytes. `progress` is called with the number of logs done and the total."""
         self._tell(progress)
         for seen in self._tables.seen(self._gone).values():
             self._drop(seen.name, seen)
         self._gone = []
         self._flush()
         while self._work and budget > 0:
-            # Few at first: somebody may be waiting to see the newest.
+            # Small groups first, so that the newest sessions can be shown early.
             names = list(islice(self._work, max(_ASKED_FIRST, min(_ASKED, len(self._done)))))
             known = self._tables.seen(names)
             for name in names:
@@ -90,7 +90,7 @@ class Indexing:
             return
         old_id = seen.id if seen else name
         if self._has_grown(due, seen) and self._index_growth(due, seen):
-            # What a fork inherited still stands; only one that missed something may have found it now.
+            # Inherited entries are unchanged; only a fork with missing history may now find it.
             self._grown += (old_id, name)
             return
         try:
@@ -107,7 +107,7 @@ class Indexing:
         return is_known and due.stat.name not in self._outdated
 
     def _index_growth(self, due: Due, seen: Seen | None) -> bool:
-        """Reads a log from its bookmark on; False if it has to be read whole."""
+        """Read a log from its bookmark on; return False if it must be read from the start."""
         assert seen is not None
         assert seen.bookmark is not None
         bookmark = _bookmark.decode(seen.bookmark)
@@ -125,8 +125,8 @@ class Indexing:
     def _index_whole(self, due: Due, seen: Seen | None) -> str:
         with contextlib.suppress(Rewritten):
             return self._index_from_start(due, seen, LogFold(self._store, due.stat))
-        # It cannot be read in segments: it is damaged, or an entry names one that was no longer held. By now the first
-        # fold and all that it held are gone.
+        # The log cannot be read in segments: it is damaged, or an entry refers to one that is no longer in memory. The
+        # memory of the first `LogFold` has been released by now.
         return self._index_from_start(due, seen, StreamFold(self._store, due.stat))
 
     def _index_from_start(self, due: Due, seen: Seen | None, fold: LogFold | StreamFold) -> str:
@@ -139,7 +139,7 @@ class Indexing:
             raise
 
     def _take(self, reading: "_Reading", seen: Seen | None, start: int) -> int:
-        """Takes up words, from a place on, where others stand there or none; gives the place behind the last."""
+        """Collect the words from place `start` on that differ from the stored ones; return the place after the last."""
         name, place, is_same = reading.name, start, True
         known = iter(self._tables.marks(name, seen, start))
         for worded in reading.worded(start):
@@ -164,7 +164,7 @@ class Indexing:
     def _keep(self, due: Due, reading: "_Reading", places: int) -> str:
         row, mark = reading.summary()
         if reading.error is not None:
-            # It is opened again every time: what kept it from being read need not show in its size or time.
+            # Stored with size and time -1, so that every refresh reads it: the cause need not change its size or time.
             row, mark = self._unread(row, reading.error), None
             due = Due(Stat(row.name, -1, -1), due.before)
         bookmark = msgspec.json.encode(mark) if mark is not None else None
@@ -173,17 +173,17 @@ class Indexing:
         return row.id
 
     def _keep_bare_row(self, due: Due, error: "NoSummary") -> None:
-        """Keeps what little is known of a log that cannot be summarised, so that it costs no other row."""
+        """Store a minimal row for a log that cannot be summarised, so that other rows are not affected."""
         stat = due.stat
         row = bare_row(self._store, stat)
         self.unsummarised[stat.name] = str(error)
-        # It is read again every time: what was in the way need not show in its size or time.
+        # Stored with size and time -1, so that every refresh reads it: the cause need not change its size or time.
         kept = Kept(Due(Stat(stat.name, -1, -1), due.before), row, parse_ms(row.updated) or 0, 0, None)
         self._batch.changes[stat.name] = Change(stat.name, cut=0, kept=kept)
         self._batch_bytes += _ROW_BYTES
 
     def _unread(self, row: SessionRow, error: WakelogError) -> SessionRow:
-        """The row of a log that could not be read to its end. One that this user may not open need not be damaged."""
+        """Return the row of a log that could not be read to its end. Without access it is not reported as damaged."""
         if isinstance(error, NoAccess):
             self.inaccessible.append(row.name)
             known = row if row.entries else bare_row(self._store, Stat(row.name, row.size, -1))
@@ -204,7 +204,7 @@ class Indexing:
             self._changed += (seen.id, name)
 
     def _flush(self) -> None:
-        """Writes what has been gathered, and with it that the forks it touches are to be read again."""
+        """Write the collected batch, and mark the forks affected by it as outdated."""
         batch, self._batch, self._batch_bytes = self._batch, Batch(), 0
         if not batch.gone and not batch.changes:
             return
@@ -218,7 +218,7 @@ class Indexing:
 
 
 class NoSummary(Exception):
-    """A log that cannot be summarised, for a reason that lies neither in its lines nor in the tables of the catalog."""
+    """A log cannot be summarised for a reason other than its content or the catalog tables."""
 
     def __init__(self, error: Exception) -> None:
         what = "there is not enough memory" if isinstance(error, MemoryError) else str(error)
@@ -226,7 +226,7 @@ class NoSummary(Exception):
 
 
 class _Reading:
-    """A log as it is read into its fold, to the end or to where that fails."""
+    """Feed one log into its fold, to the end or to the first error, which is kept in `error`."""
 
     def __init__(self, fold: LogFold | StreamFold, name: str) -> None:
         self.fold = fold
@@ -234,7 +234,7 @@ class _Reading:
         self.error: WakelogError | None = None
 
     def worded(self, start: int) -> Iterator[Worded]:
-        """The entries with words that were not indexed before."""
+        """Yield the searchable entries that were not indexed before."""
         try:
             yield from _worded(self._entries(), start)
         except (NotFound, Rewritten):
@@ -251,7 +251,7 @@ class _Reading:
             self.error = error
 
     def summary(self) -> tuple[SessionRow, Bookmark | None]:
-        """See `LogFold` and `StreamFold`."""
+        """See `LogFold.summary` and `StreamFold.summary`."""
         try:
             return self.fold.summary()
         except (NotFound, Rewritten):
@@ -261,7 +261,7 @@ class _Reading:
 
 
 def _worded(entries: Iterable[Entry], start: int) -> Iterator[Worded]:
-    """The entries that have words, at their places."""
+    """Yield the searchable entries with their places, counted from `start`."""
     place, last_seq = start, -1
     for entry in entries:
         seq = entry.seq if entry.seq > last_seq else None

@@ -1,8 +1,8 @@
-"""The words of a text as FTS5 cuts them, for a database that would cut them otherwise.
+"""Tokenise text as SQLite FTS5 does, for databases with another tokeniser.
 
-PostgreSQL has parsers of its own, which depend on the locale of the server and take paths, numbers and tags apart in
-their own way. So texts are cut here, in a SQLite that holds nothing: what one store finds, all stores find. Its
-excerpts come from there too.
+PostgreSQL's parsers depend on the locale of the server and split paths, numbers and tags differently. Texts are
+tokenised here, in an empty in-memory SQLite database, so that all stores find the same entries. Excerpts are cut here
+too.
 """
 
 import sqlite3
@@ -22,17 +22,17 @@ _EXCERPT = "SELECT " + SNIPPET + " FROM words WHERE words MATCH ?"  # noqa: S608
 
 
 class Lexing:
-    """A SQLite in memory that cuts texts."""
+    """An in-memory SQLite database that tokenises texts."""
 
     def __init__(self) -> None:
         self._db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        # A word of more than 32 KiB is cut, and that may be in the middle of a character.
+        # FTS5 cuts a word of more than 32 KiB, possibly in the middle of a character.
         self._db.text_factory = lambda raw: raw.decode("utf-8", "replace")
         for statement in _TABLES:
             self._db.execute(statement)
 
     def folded(self, texts: Sequence[str]) -> list[str]:
-        """The words of each text in their order, folded (no capitals, no accents), with a space between two."""
+        """Return the tokens of each text in order, separated by spaces, in lower case and without accents."""
         self._db.execute("BEGIN")
         try:
             self._db.executemany("INSERT INTO cut (rowid, text) VALUES (?, ?)", list(enumerate(texts)))
@@ -42,7 +42,7 @@ class Lexing:
         return [found.get(at, "") for at in range(len(texts))]
 
     def excerpt(self, text: str, match: str) -> str:
-        """The place in a text that an FTS5 expression finds; its beginning if there is none."""
+        """Return the part of a text that an FTS5 expression matches; its beginning if there is no match."""
         self._db.execute("BEGIN")
         try:
             self._db.execute("INSERT INTO words (text) VALUES (?)", (text,))
@@ -52,5 +52,5 @@ class Lexing:
         return tidy(found[0]) if found is not None else beginning(text)
 
     def close(self) -> None:
-        """Lets go of it."""
+        """Close the database."""
         self._db.close()

@@ -1,4 +1,4 @@
-"""Terms as an FTS5 expression. Every text stands in quotes, so that nothing typed is an operator of FTS5's."""
+"""Convert query terms to an FTS5 expression. All text is quoted, so user input never acts as an FTS5 operator."""
 
 from collections.abc import Iterable
 
@@ -6,18 +6,18 @@ from wakelog.stores.catalog.query import Query, Term
 
 
 def expression(query: Query) -> str:
-    """What must match and what must not; empty if no word is wanted."""
+    """Return the expression for the wanted and unwanted terms; empty if no term is wanted."""
     wanted, unwanted = all_of(query.wanted), any_of(query.unwanted)
     return f"({wanted}) NOT ({unwanted})" if wanted and unwanted else wanted
 
 
 def all_of(terms: Iterable[Term]) -> str:
-    """All of these terms."""
+    """Return an expression that requires all of the terms."""
     return " AND ".join(map(_quoted, terms))
 
 
 def any_of(terms: Iterable[Term]) -> str:
-    """At least one of them."""
+    """Return an expression that requires at least one of the terms."""
     return " OR ".join(map(_quoted, terms))
 
 

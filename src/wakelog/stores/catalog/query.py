@@ -1,11 +1,11 @@
-"""What people type into a search, as a value that no database can misread.
+"""Parse search queries typed by users into a `Query` value.
 
     word  "a phrase"  prefix*  -not  -"not this"
     agent:NAME  sender:NAME  cwd:FOLDER  tool:NAME  type:TYPE  since:2026-11-01  since:2d  -agent:"a name"
 
-Everything must match, in any order; what follows a minus must not. Pure: what counts from now is counted by
-whoever has the time. Rule: nothing typed reaches a database but as a value of its own or inside quotes, so
-operators and column names of any query language have no power here, and hostile text is text.
+All terms must match, in any order; terms after a minus must not match. Pure: the caller passes the current time
+for relative values such as `since:2d`. Rule: user input reaches a database only as a bound value or inside quotes, so
+operators and column names of a query language have no effect.
 """
 
 import re
@@ -35,7 +35,7 @@ _SINCE_HINT = "write a day, a time, or how long ago: since:2026-11-01, since:202
 
 
 class Term(msgspec.Struct, frozen=True):
-    """One thing to look for in the text, or to leave out."""
+    """A word, phrase or prefix that the text must contain, or must not contain (`without`)."""
 
     text: str
     prefix: bool = False
@@ -43,7 +43,7 @@ class Term(msgspec.Struct, frozen=True):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One thing that must hold of the entry or its session, or must not."""
+    """A condition on the entry or its session; negated by `without`."""
 
     name: FieldName
     value: str
@@ -51,24 +51,24 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Query(msgspec.Struct, frozen=True):
-    """What is looked for. Without a wanted term, the newest entries that the rest leaves."""
+    """A parsed query. Without wanted terms it selects the newest entries that satisfy the rest."""
 
     terms: tuple[Term, ...] = ()
     fields: tuple[Field, ...] = ()
 
     @property
     def wanted(self) -> tuple[Term, ...]:
-        """What must stand in the text."""
+        """The terms that the text must contain."""
         return tuple(term for term in self.terms if not term.without)
 
     @property
     def unwanted(self) -> tuple[Term, ...]:
-        """What must not."""
+        """The terms that the text must not contain."""
         return tuple(term for term in self.terms if term.without)
 
 
 def parse(query: str) -> Query:
-    """A query, or `BadQuery`. What holds no letter and no digit is looked past."""
+    """Parse a query or raise `BadQuery`. Terms without a letter or digit are ignored."""
     if len(query) > QUERY_MAX_CHARS:
         raise BadQuery(f"the query is longer than {QUERY_MAX_CHARS:,} characters", hint="search for fewer words")
     found = [_part(match) for match in _TERM.finditer(as_text(query))]
@@ -84,7 +84,7 @@ def parse(query: str) -> Query:
 
 
 def with_folders(query: str, whole: Callable[[str], str]) -> str:
-    """The same query with each `cwd:` made whole: what a relative folder means only its asker knows."""
+    """Return the query with each relative `cwd:` folder replaced by `whole(folder)`; only the caller can resolve it."""
 
     def replaced(found: re.Match[str]) -> str:
         folder = found["quoted"] or found["value"] or ""
@@ -99,15 +99,15 @@ def with_folders(query: str, whole: Callable[[str], str]) -> str:
 
 
 def as_text(typed: str) -> str:
-    """`typed` as every database can hold it: what is no Unicode text comes out as a mark, NUL as a space."""
+    """Return `typed` in a form every database can store: invalid Unicode becomes "?", NUL a space."""
     return typed.encode("utf-8", "replace").decode().replace("\0", " ")
 
 
 def bound(field: Field, now_ms: int) -> tuple[str | int, ...]:
-    """The values that a database compares with, for the condition that a field stands for."""
+    """Return the values to bind for the database condition of a field."""
     match field.name:
         case "cwd":
-            # The folder itself, or what the paths below it begin with.
+            # The folder itself, and the prefix of the paths below it.
             return field.value.rstrip("/") or "/", field.value.rstrip("/") + "/"
         case "tool":
             return (listed([field.value]),)
@@ -117,11 +117,11 @@ def bound(field: Field, now_ms: int) -> tuple[str | int, ...]:
 
 
 def listed(names: list[str]) -> str:
-    """Names as one text in which each can be found whole: every one between two line ends."""
+    """Encode names as one text, each between two newlines, so that a whole name can be found as a substring."""
     return "".join(f"\n{as_text(name).replace(chr(10), ' ')}\n" for name in names)
 
 
-# ── parts ────────────────────────────────────────────────────────────────────────────────────────
+# ── parsing of terms ─────────────────────────────────────────────────────────────────────────────
 
 
 def _part(found: re.Match[str]) -> Term | Field:
@@ -145,13 +145,13 @@ def _field(name: str, value: str, *, without: bool) -> Field:
 
 
 def _since_ms(value: str, now_ms: int) -> int:
-    """The moment that `since:` names, in milliseconds since 1970."""
+    """Return the time that a `since:` value names, in milliseconds since 1970; raise `BadQuery` if it is invalid."""
     span = _SPAN.fullmatch(value)
     if span:
         return now_ms - int(span[1]) * _UNIT_MS[span[2]]
     day_ms = parse_ms(f"{value}T00:00:00Z")
     moment_ms = parse_ms(value) if day_ms is None else day_ms
-    # A day that no calendar has would be read as one of the next month.
+    # `parse_ms` reads a day that does not exist (31 February) as one of the next month.
     if moment_ms is None or (day_ms is not None and iso(day_ms)[:10] != value):
         raise BadQuery(f"`since:` does not understand {value[:40]!r}", hint=_SINCE_HINT)
     return moment_ms

@@ -1,4 +1,4 @@
-"""The row of a session in the index, from what was found out about its log."""
+"""Build the index row of a session from the results of reading its log."""
 
 from itertools import islice
 
@@ -30,8 +30,8 @@ def row_of(
     updated: str,
     prompt: str,
 ) -> SessionRow:
-    """The row of a log that was read. `session` is its session entry, if it can be read."""
-    # A head on an inherited node makes the parent's card the branch's; the row is this session's own.
+    """Return the row of a log that was read. `session` is its session header, or None if that is unreadable."""
+    # If the head is an inherited node, the branch has the parent's header; the row shows this session's own header.
     own = session or Session(id=stat.name)
     return SessionRow(
         name=stat.name,
@@ -59,7 +59,7 @@ def row_of(
 
 
 def bare_row(store: Store, stat: Stat) -> SessionRow:
-    """The row of a log that was not summarised: what its first and its last lines say, where they can be read."""
+    """Return the row of a log that could not be summarised: only what its first and last lines show, if readable."""
     session, end = _first(store, stat.name), _end(store, stat.name)
     updated = end.updated or session.timestamp
     return SessionRow(
@@ -91,13 +91,13 @@ def _first(store: Store, name: str) -> Session:
     try:
         first = read_first(store, name)
     except (WakelogError, MemoryError):
-        # That the session cannot be read is told by the caller.
+        # The caller reports that the session cannot be read.
         first = None
     return first.value if first is not None and isinstance(first.value, Session) else Session(id=name)
 
 
 class _End:
-    """What the last lines of a log say of the whole session, read from the last one back."""
+    """State of the whole session according to the last lines of its log, read backwards."""
 
     def __init__(self) -> None:
         self.updated = ""
@@ -105,7 +105,7 @@ class _End:
         self.terminated = False
 
     def add(self, value: Body) -> bool:
-        """Takes in the line before; false where those before it need not be asked."""
+        """Process the previous line; return False if the lines before it add nothing."""
         self.updated = self.updated or value.timestamp
         match value:
             case SessionArchived(archived=archived) if self.archived is None:
@@ -129,7 +129,7 @@ def _end(store: Store, name: str) -> _End:
             if line.raw and not _takes_in(end, line.raw):
                 break
     except (WakelogError, MemoryError):
-        # What is known by then has to do.
+        # Keep what was read so far.
         pass
     return end
 
@@ -142,7 +142,7 @@ def _takes_in(end: _End, raw: bytes) -> bool:
 
 
 def prompt_of(value: Body) -> str:
-    """The start of a prompt on one line; empty for anything else."""
+    """Return the start of a prompt on one line, at most `PROMPT_MAX_CHARS` characters; empty for any other entry."""
     if not isinstance(value, Message) or not isinstance(value.message, Prompt):
         return ""
     return " ".join(value.message.text[: 8 * PROMPT_MAX_CHARS].split())[:PROMPT_MAX_CHARS]

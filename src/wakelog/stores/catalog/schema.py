@@ -1,6 +1,6 @@
-"""The tables of a catalog in SQLite, made anew: in a file of their own, or where those of a store were lost.
+"""Create the catalog tables in SQLite: in an index file, or in a store whose catalog tables were lost.
 
-They are what the migrations of a SQLite store say of the catalog, so that there is one description of them.
+The statements come from the catalog migrations of the SQLite store, so that the schema is defined in one place.
 """
 
 import sqlite3
@@ -13,7 +13,7 @@ _TABLES = ("catalog", "sessions", "bookmarks", "entries", "words")
 
 
 def make(db: sqlite3.Connection) -> None:
-    """Empty tables of this version, whatever stood there; inside a transaction of the caller's."""
+    """Drop the catalog tables and create empty ones of this version. The caller provides the transaction."""
     for table in _TABLES:
         db.execute(f"DROP TABLE IF EXISTS {table}")
     for step in migrations("sqlite"):

@@ -1,7 +1,7 @@
-"""The words of an entry that a search can find: what was said, called, answered, summed up or titled.
+"""Extract the searchable text of an entry: messages, tool calls and results, compaction summaries, titles and labels.
 
-One entry is one piece of text, so that words of one message are found together. Reasoning, pictures and
-the machinery's own entries (calls, starts, leases) are not searched.
+The text of an entry is indexed as one piece, so that a query for several words matches within one message.
+Reasoning, images and control entries (model calls, tool starts, leases) are not indexed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,16 +15,16 @@ from wakelog.stores.catalog.query import listed
 
 
 class Words(msgspec.Struct, frozen=True):
-    """The searchable text of an entry, and the tools it names, as `listed` writes them."""
+    """The searchable text of an entry and the names of its tools, as encoded by `listed`."""
 
     text: str
     tools: str = ""
 
 
 def searchable(value: Body) -> Words | None:
-    """What of an entry is searched; None for an entry without words."""
+    """Return the searchable text of an entry, or None if it has none."""
     words = _words(value)
-    # SQLite and its snippets end a text at NUL, and PostgreSQL takes none.
+    # SQLite and its snippets end a text at NUL, and PostgreSQL rejects NUL.
     return Words(words.text.replace("\0", " "), words.tools) if words.text.strip() else None
 
 
@@ -61,7 +61,7 @@ def _part(part: AnyPart) -> Iterator[str]:
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    """The words and numbers inside plain JSON, in order, however deep it is."""
+    """Yield the strings and numbers inside a JSON value in document order; iterative, so any depth is safe."""
     rest = [value]
     while rest:
         match rest.pop():

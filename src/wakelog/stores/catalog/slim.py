@@ -1,7 +1,7 @@
-"""Entries without their weight: what trees and overviews look at, and none of the text.
+"""Strip entries of their text, keeping only the fields that trees and overviews read.
 
-A log of a gigabyte can so be judged as a whole while its words go by. What is left out here must not
-matter to any field of a row; the test that compares rows with the views of the whole log holds that.
+A log of a gigabyte can so be summarised without holding its text in memory. No field removed here may influence a
+field of a `SessionRow`; a test compares the rows with projections of the whole log.
 """
 
 import msgspec
@@ -23,7 +23,7 @@ from wakelog.log.entry import (
 
 
 def slim(entry: Entry) -> Entry:
-    """An entry without its bytes and texts: all that trees and overviews look at."""
+    """Return an entry without raw bytes and text, with every field that trees and overviews read."""
     return Entry(b"", _slim_value(entry.value), entry.seq, entry.offset, entry.line)
 
 
@@ -53,6 +53,6 @@ def _slim_value(value: Body) -> Body:
 
 
 def slim_state(state: CarriedState) -> CarriedState:
-    """What a fold carries, without what no row of the index shows."""
+    """Return the carried state of a compaction without the fields that no index row shows."""
     queue = tuple(msgspec.structs.replace(queued, message=None) for queued in state.queue)
     return msgspec.structs.replace(state, settings={}, context=None, usage=Usage(), queue=queue)

@@ -1,7 +1,7 @@
-"""The row of a log that segments cannot be made of: it is damaged, or goes back to entries that were read long before.
+"""Build the row of a log that cannot be read in segments: it is damaged, or refers back to entries read long before.
 
-It is read twice and never held, see `wakelog.overviews`. The bookmark is given only while no work is under way at the
-head: otherwise the next refresh reads the log again.
+The log is read twice and not held in memory, see `wakelog.overviews`. A bookmark is returned only if no work is in
+progress at the head; otherwise the next refresh reads the whole log again.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from wakelog.stores.catalog.slim import slim_state
 
 
 class StreamFold:
-    """A log on its way to its row: take the entries to the end, then ask for the summary."""
+    """Build the row of one log: consume `entries` to the end, then call `summary`."""
 
     def __init__(self, store: Store, stat: Stat) -> None:
         self._reading = OverviewReading(store, stat.name, verify=False)
@@ -29,14 +29,14 @@ class StreamFold:
         self._is_orderly = True
 
     def entries(self) -> Iterator[Entry]:
-        """The entries of the log."""
+        """Yield the entries of the log."""
         for entry in self._reading.entries():
             self._take(entry)
             yield entry
 
     def _take(self, entry: Entry) -> None:
         is_session, value = entry.type == "session", entry.value
-        # A log begins with its one session entry and counts upwards, as every log we write does.
+        # A log written by wakelog begins with its only session header and has increasing seq numbers.
         is_next = entry.seq > self._last.seq and not is_session if self._last is not None else is_session
         self._is_orderly = self._is_orderly and is_next
         if self._session is None and isinstance(value, Session):
@@ -50,7 +50,7 @@ class StreamFold:
         self._known += key_of_id(node.id)
 
     def summary(self) -> tuple[SessionRow, Bookmark | None]:
-        """The row, and the bookmark to go on from: none where the whole must be read again. To be asked for once."""
+        """Return the row and the next bookmark, None if the whole log must be read again. May be called only once."""
         damage = len(self._reading.scanning.result().damage)
         read = self._reading.read(damaged=damage > 0, visit_inherited=self._take_inherited)
         updated = self._last.value.timestamp if self._last is not None else ""
@@ -59,7 +59,7 @@ class StreamFold:
             self._stat, self._session, read.overview, read.session, damage=damage, updated=updated, prompt=prompt
         )
         mark = self._bookmark(read, damage)
-        # The bookmark of a long log is large, and so are the outlines that nothing needs any more.
+        # The bookmark of a long log is large, and so are the outlines, which are not needed any more.
         del self._reading, self._known
         return row, mark
 

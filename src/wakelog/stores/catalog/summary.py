@@ -1,12 +1,12 @@
-"""From the lines of a log to its row in the index, and to a bookmark from which the next reading goes on.
+"""Build the index row of a log from its lines, and the bookmark from which the next refresh continues.
 
-A bookmark holds a fold of its own, made as if the log had been compacted there: so a log that only grew
-is read from that node on, however long it is and whether or not it was ever compacted. The short way is
-taken only where it must give what the long one would; anything unusual is `Rewritten`, and read whole.
+A bookmark holds a compaction of its own, made as if the log had been compacted there: a log that only grew is read from
+that node on, whatever its length and whether or not it was ever compacted. Reading from a bookmark is used only where
+it gives the same result as reading the whole log; any other case raises `Rewritten`, and the log is read whole.
 
-A long log is read in segments for the same reason: behind each of them a bookmark in memory stands for what was read,
-so that the memory does not grow with the log. Where that cannot be done, that is `Rewritten` too, and `streamed.py`
-makes the row.
+A long log is read in segments in the same way: after each segment a bookmark in memory replaces the entries read, so
+that memory does not grow with the log. Where that is not possible, `Rewritten` is raised too, and `streamed.py` builds
+the row.
 """
 
 from collections.abc import Callable, Iterator
@@ -40,17 +40,17 @@ from wakelog.stores.catalog.rows import prompt_of, row_of
 from wakelog.stores.catalog.slim import slim, slim_state
 
 SEGMENT_ENTRIES = 4_000
-"""How many entries of a log are held, before a bookmark in memory stands for them."""
+"""Number of entries held in memory before a bookmark in memory replaces them."""
 _SEGMENTS_MAX = 4
-"""How many segments are held while no bookmark can stand for them, because of damage or work under way."""
+"""Maximum number of segments held while no bookmark can replace them, because of damage or work in progress."""
 
 
 class Rewritten(Exception):
-    """What stands in the log is not plainly what was indexed and then more."""
+    """The log is not a plain continuation of what was indexed, or cannot be read in segments."""
 
 
 class LogFold:
-    """A log on its way to its row: feed it the lines, whole or from a bookmark on, then ask for the summary."""
+    """Build the row of one log: feed it the lines, all or from a bookmark on, then call `summary`."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class LogFold:
         self._parent: Branch | None = None
         self._stat = stat
         self._bookmark = bookmark
-        # The bookmark that stands for what is no longer held: the stored one, or a later one in memory.
+        # The bookmark that replaces the entries no longer held: the stored one, or a later one in memory.
         self._mark = bookmark
         self._segment = segment
         self._full = segment
@@ -80,20 +80,20 @@ class LogFold:
         self._fresh: set[str] = set()
 
     def entries(self) -> Iterator[Entry]:
-        """The entries of the log that were not indexed before."""
+        """Yield the entries of the log that were not indexed before."""
         after = self._bookmark.after if self._bookmark is not None else -1
         for line in self._store.load(self._stat.name, after=after):
             yield from self.feed(line)
 
     def feed(self, line: Line) -> list[Entry]:
-        """Takes in a line; gives the entries that were not indexed before."""
+        """Process a line; return its entries that were not indexed before."""
         entries = self._take(line)
         if len(self._entries) >= self._full:
             self._condense(self._full)
         return entries
 
     def feed_until(self, line: Line, last: str) -> list[Entry]:
-        """As `feed`, but holds what it has once the entry `last` has come."""
+        """Like `feed`, but keep the entries in memory once the entry `last` was read."""
         entries = self._take(line)
         is_last = any(entry.id == last for entry in entries)
         if not is_last and len(self._entries) >= self._full:
@@ -102,7 +102,7 @@ class LogFold:
 
     @property
     def first_prompt(self) -> str:
-        """What the session begins with, or the one that it goes on from."""
+        """The first prompt of the session, or of the session it was forked from."""
         return self._prompt or self._inherited
 
     def _take(self, line: Line) -> list[Entry]:
@@ -118,13 +118,13 @@ class LogFold:
         return entries
 
     def summary(self) -> tuple[SessionRow, Bookmark | None]:
-        """The row, and the bookmark to go on from: none where the whole must be read again."""
+        """Return the row and the next bookmark, None if the whole log must be read again."""
         tree, damage, fold = self._folded()
         row = self._row(tree, damage)
         return row, self._next_bookmark(tree, fold, damage)
 
     def _folded(self) -> tuple[Tree, int, Compaction | None]:
-        """The tree of what was read, how many damage reports there are, and the latest fold that loses nothing."""
+        """Return the tree of the entries read, the number of damage reports, and the latest lossless compaction."""
         mark = self._mark
         if mark is None:
             tree, damage = self._whole()
@@ -135,7 +135,10 @@ class LogFold:
     # ── segments ─────────────────────────────────────────────────────────────────────────────────
 
     def _condense(self, full: int) -> None:
-        """Lets a bookmark in memory stand for the entries so far; where that is not possible, tries again later."""
+        """Replace the entries so far by a bookmark in memory; if none can be made, retry after the next segment.
+
+        Raises `Rewritten` after `_SEGMENTS_MAX` segments without a bookmark.
+        """
         self._full = full + self._segment
         mark, tree = self._mark_in_memory()
         if mark is None:
@@ -148,7 +151,7 @@ class LogFold:
         self._mark, self._full = mark, len(self._entries) + self._segment
 
     def _mark_in_memory(self) -> tuple[Bookmark | None, Tree]:
-        """A later bookmark than the last one, if one can be made, and the tree that it was made from."""
+        """Return a bookmark later than the last one, None if there is none, and the tree it was made from."""
         if self._reader.damage:
             return None, Tree()
         tree, damage, fold = self._folded()
@@ -157,14 +160,14 @@ class LogFold:
         return mark if is_later else None, tree
 
     def _since_mark(self) -> list[Entry]:
-        """The entries that no bookmark stands for yet."""
+        """Return the entries that no bookmark replaces yet."""
         offset = self._mark.offset if self._mark is not None else -1
         return [entry for entry in self._entries if entry.offset > offset]
 
-    # ── the long way ─────────────────────────────────────────────────────────────────────────────
+    # ── the whole log ────────────────────────────────────────────────────────────────────────────
 
     def _whole(self) -> tuple[Tree, int]:
-        """The tree of the whole log, and how many damage reports there are."""
+        """Return the tree of the whole log and the number of damage reports."""
         tree = self._begun()
         for entry in self._entries:
             if tree.partial and not self._is_placed(tree, entry):
@@ -174,7 +177,7 @@ class LogFold:
         return tree, len(self._reader.damage) + len(tree.damage)
 
     def _begun(self) -> Tree:
-        """A tree to grow: empty, or begun with the branch that a fork goes on from."""
+        """Return a new tree: empty, or with the inherited branch if the session is a fork."""
         tree = Tree()
         first = self._entries[0].value if self._entries else None
         if isinstance(first, Session) and first.parent is not None and first.parent.kind == "fork":
@@ -183,7 +186,7 @@ class LogFold:
         return tree
 
     def _condensed_parent(self, origin: Origin, children: tuple[str, ...], segment: int) -> Branch:
-        """The branch that a fork goes on from, without what a fold can stand for; `Rewritten` where none can."""
+        """Return the inherited branch of a fork, condensed by a compaction; raise `Rewritten` if that fails."""
         if self._parent is None:
             try:
                 self._parent, self._inherited = condensed_branch(self._store, origin, children, segment)
@@ -193,12 +196,12 @@ class LogFold:
 
     @staticmethod
     def _is_placed(tree: Tree, entry: Entry) -> bool:
-        """Whether what a fork's entry names stands in the part of its history that is held."""
+        """Whether the entries that a fork's entry refers to are in the part of the history that is held."""
         named = (entry.value.parent_id, *_needed(entry.value))
         return entry.seq == 0 or all(name is not None and _stands(tree, name) for name in named)
 
     def branch_at(self, origin: Origin, rest: Iterator[Line]) -> Branch:
-        """The branch that ends at the entry taken last, with what the rest of the log says about its nodes."""
+        """Return the branch that ends at the entry fed last, with later annotations of its nodes from `rest`."""
         tree, damage, _ = self._folded()
         path = {node.id for node in tree.branch(origin.entry).nodes}
         if damage or (self._mark is not None and self._mark.fold.id not in path):
@@ -212,7 +215,7 @@ class LogFold:
         return branch
 
     def _add_if_about(self, tree: Tree, path: set[str], entry: Entry) -> None:
-        """Takes in a later annotation of a node on a path; one of a node that is no longer held is `Rewritten`."""
+        """Add a later annotation of a node on the path; raise `Rewritten` if its node is no longer held."""
         names = [name for name in (subject(entry.value), entry.value.parent_id) if name is not None]
         if entry.is_node or not names:
             return
@@ -225,10 +228,10 @@ class LogFold:
         elif not standing and any(map(self._knows, names)):
             raise Rewritten
 
-    # ── the short way ────────────────────────────────────────────────────────────────────────────
+    # ── from a bookmark ──────────────────────────────────────────────────────────────────────────
 
     def _from(self, mark: Bookmark) -> Tree:
-        """The tree of a log that went on plainly from its bookmark, or `Rewritten`."""
+        """Return the tree of a log that plainly continues from its bookmark, or raise `Rewritten`."""
         seqs = [entry.value.seq for entry in self._entries]
         if not self._met or self._reader.damage or seqs != list(range(mark.after + 1, mark.after + 1 + len(seqs))):
             raise Rewritten
@@ -242,7 +245,7 @@ class LogFold:
         return tree
 
     def _check_plain(self, mark: Bookmark, tree: Tree, entry: Entry) -> None:
-        """An entry that speaks of something before the fold, or that would be damage, needs the whole log."""
+        """Raise `Rewritten` for an entry that refers to something before the compaction, or that would be damage."""
         parent = entry.value.parent_id
         is_plain = parent is not None and self._knows(parent)
         if entry.offset > mark.offset:
@@ -258,11 +261,11 @@ class LogFold:
             return True
         return self._bookmark is not None and self._bookmark.knows(name)
 
-    # ── the answer ───────────────────────────────────────────────────────────────────────────────
+    # ── the result ───────────────────────────────────────────────────────────────────────────────
 
     def _row(self, tree: Tree, damage: int) -> SessionRow:
         view, whole = overview(tree, damaged=damage > 0), session_state(tree)
-        # A fork that has said nothing yet is known by how the talk that it goes on with began.
+        # A fork without a prompt of its own shows the first prompt that it inherited.
         prompt = self._prompt or self._inherited
         return row_of(self._stat, self._session(), view, whole, damage=damage, updated=self._updated(), prompt=prompt)
 
@@ -293,7 +296,7 @@ class LogFold:
         )
 
     def _is_orderly(self) -> bool:
-        """Whether the log begins with its one session entry and counts upwards, as every log we write does."""
+        """Whether the log begins with its only session header and has increasing seq numbers."""
         if self._mark is not None:
             return True
         sessions = [at for at, entry in enumerate(self._entries) if entry.type == "session"]
@@ -301,9 +304,9 @@ class LogFold:
 
 
 def condensed_branch(store: Store, origin: Origin, children: tuple[str, ...], segment: int) -> tuple[Branch, str]:
-    """The branch of another session that a fork goes on from, read in segments, and the first prompt before it.
+    """Return the branch of the parent session of a fork, read in segments, and the first prompt before it.
 
-    `Rewritten` where it has to be read as a whole: its log is damaged or was changed, or goes back to old entries.
+    Raises `Rewritten` if the log must be read as a whole: it is damaged or changed, or refers back to old entries.
     """
     if origin.session in children or len(children) > ANCESTORS_MAX:
         raise Rewritten
@@ -319,11 +322,11 @@ def condensed_branch(store: Store, origin: Origin, children: tuple[str, ...], se
     raise Rewritten
 
 
-# ── the fold of a bookmark ───────────────────────────────────────────────────────────────────────
+# ── the compaction of a bookmark ─────────────────────────────────────────────────────────────────
 
 
 def _begun_from(mark: Bookmark) -> Tree:
-    """The tree that a bookmark stands for: the session and one fold."""
+    """Return the tree that a bookmark stands for: the session header and one compaction."""
     tree = Tree(partial=True)
     tree.add(Entry(b"", mark.session, 0))
     tree.add(Entry(b"", mark.fold, mark.after + 1))
@@ -331,7 +334,7 @@ def _begun_from(mark: Bookmark) -> Tree:
 
 
 def _fold(tree: Tree, entries: list[Entry], begun: Callable[[], Tree]) -> Compaction | None:
-    """The latest fold that loses nothing: at the end of the log or, while work is under way, just before it."""
+    """Return the latest lossless compaction: at the end of the log, or just before the work in progress."""
     if entries and _is_quiet(tree):
         return _fold_at(tree, entries[-1])
     at = _work_begins(tree, entries)
@@ -342,7 +345,7 @@ def _fold(tree: Tree, entries: list[Entry], begun: Callable[[], Tree]) -> Compac
 
 
 def _is_quiet(tree: Tree) -> bool:
-    """Whether nothing is under way at the head: neither a tool call nor a request."""
+    """Whether no work is in progress at the head: neither a tool call nor a model call."""
     if tree.head is None or isinstance(tree.nodes[tree.head].value, Session):
         return False
     return not any(isinstance(annotation.value, Call) for annotation in tree.annotations(tree.head)) and not open_calls(
@@ -351,7 +354,7 @@ def _is_quiet(tree: Tree) -> bool:
 
 
 def _work_begins(tree: Tree, entries: list[Entry]) -> int | None:
-    """The place among the entries of the node that the work under way hangs on."""
+    """Return the index in `entries` of the node that the work in progress follows; None if it is not there."""
     if tree.head is None:
         return None
     waiting = open_calls(tree.branch())
@@ -360,17 +363,17 @@ def _work_begins(tree: Tree, entries: list[Entry]) -> int | None:
 
 
 def _fold_at(tree: Tree, last: Entry) -> Compaction | None:
-    """What a compaction would carry if it stood in the place of this entry, the last one of the tree."""
+    """Return the compaction that could replace all entries up to `last`, the last one of the tree."""
     if tree.head is None or last.value.seq is None:
         return None
     return Compaction(id=tree.head, seq=last.seq, summary="", state=slim_state(carried_state(tree, tree.head)))
 
 
-# ── small things ─────────────────────────────────────────────────────────────────────────────────
+# ── helpers ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def _needed(value: Body) -> list[str]:
-    """The entries that must have been read to know what this one does to the head's branch."""
+    """Return the ids of the entries that must have been read to know this entry's effect on the head branch."""
     match value:
         case Head(target_id=target):
             return [target]

@@ -1,13 +1,13 @@
-"""What a database must do to hold a catalog: a row a session, the words of entries, and questions about both.
+"""`CatalogTables`: the database interface of a catalog, with session rows, searchable text and queries over both.
 
-`indexing.py` fills it and `index.py` asks it; `index_tables.py` (the cache), `sqlite_catalog.py` and
-`postgres_catalog.py` are those there are.
-Rule 1: all of it is derived and may be lost at any time. `CATALOG_VERSION` says what is kept and how: it is raised
-with every change of that, and what another version has left is built anew.
-Rule 2: logs are read before anything is written, and a `write` is short: whoever appends to a log does not wait for
-a list of them.
-Rule 3: two may fill the same tables at once. The words of a log have places, counted from 0, and what stands at
-one is a function of the log; a row is kept only when all its words stand there, and never in the place of a newer one.
+`indexing.py` fills the tables and `index.py` queries them. Implementations: `index_tables.py` (file in the cache),
+`sqlite_catalog.py` and `postgres_catalog.py`.
+Rule 1: all data is derived and may be lost at any time. `CATALOG_VERSION` is raised with every change of what is
+stored or how; tables of another version are rebuilt.
+Rule 2: logs are read before anything is written, and each `write` is short, so that appends to a log are not blocked.
+Rule 3: two processes may fill the same tables at once. The searchable entries of a log have places, counted from 0,
+and the content of a place is a function of the log. A row is stored only when all its words are, and never over a
+newer row.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,18 +25,18 @@ CATALOG_VERSION = 5
 
 
 class Unusable(Exception):
-    """The tables of a catalog cannot be kept where they should be; the logs may be in the best of health."""
+    """The tables of a catalog cannot be stored at their location; says nothing about the logs."""
 
 
 class Due(msgspec.Struct, frozen=True):
-    """A log that is not as the catalog knows it. `before` is the (size, changed) that it knows, if any."""
+    """A log that differs from what the catalog knows. `before` is the recorded (size, changed), None if unknown."""
 
     stat: Stat
     before: tuple[int, int] | None = None
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What the catalog knows of a log. `places` is how many its words take up."""
+    """What the catalog knows of a log. `places` is the number of its searchable entries."""
 
     key: int
     name: str
@@ -47,14 +47,14 @@ class Seen(msgspec.Struct, frozen=True):
     bookmark: bytes | None
 
     def is_ahead_of(self, due: Due) -> bool:
-        """Whether somebody else has taken in what is due, or more, since it was found to be due."""
+        """Whether another process has indexed this change, or a later one, since it was found to be due."""
         return (self.size, self.changed) != due.before and self.changed >= due.stat.changed
 
 
 class Worded(msgspec.Struct, frozen=True, gc=False):
-    """An entry with words, at its place. `mark` changes with anything else here.
+    """A searchable entry at its place. `mark` is a checksum of its content and metadata.
 
-    `seq` is the number that means it: none where an entry before it has that number too.
+    `seq` is None if an earlier entry has the same number, so that the number does not identify this entry.
     """
 
     place: int
@@ -69,7 +69,7 @@ class Worded(msgspec.Struct, frozen=True, gc=False):
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What is to be known of a log from now on, if its words take up so many places by then."""
+    """The row and bookmark to store for a log, on condition that `places` searchable entries are then stored."""
 
     due: Due
     row: SessionRow
@@ -79,10 +79,10 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct):
-    """What is to happen to the words and the row of one session, in this order.
+    """The changes to the words and the row of one session, applied in this order.
 
-    The words from place `cut` on are forgotten, these are added, the row is kept. Without `kept` the rest of the
-    log is still being read.
+    The words from place `cut` on are deleted, `words` are added, the row in `kept` is stored. `kept` is None while the
+    rest of the log is still being read.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Change(msgspec.Struct):
 
 
 class Batch(msgspec.Struct):
-    """What is to be written at once: who is no more, whose row must be made anew, then the changes."""
+    """One write: sessions to remove, sessions to mark as outdated, then the changes."""
 
     gone: list[str] = []
     outdated: list[str] = []
@@ -100,7 +100,7 @@ class Batch(msgspec.Struct):
 
 
 class Filters(msgspec.Struct, frozen=True):
-    """Which rows are meant; None leaves all."""
+    """Filters for session rows; None does not filter."""
 
     archived: bool | None = None
     agent: str | None = None
@@ -109,58 +109,58 @@ class Filters(msgspec.Struct, frozen=True):
 
 
 class CatalogTables(Protocol):
-    """A database with a catalog in it.
+    """A database that stores a catalog.
 
-    `failures` are what its methods raise if the tables are damaged, missing or out of reach. `batch_bytes` of logs
-    are read for one `writing`, and words of `stretch_bytes` at most are gathered for one `write`.
+    `failures` are the exceptions raised if the tables are damaged, missing or unreachable. About `batch_bytes` of
+    logs are read per `writing`, and about `stretch_bytes` of words are collected per `write`.
     """
 
     failures: tuple[type[Exception], ...]
     batch_bytes: int
     stretch_bytes: int
 
-    # ── filling it ───────────────────────────────────────────────────────────────────────────────
+    # ── filling ──────────────────────────────────────────────────────────────────────────────────
 
     def refreshing(self) -> AbstractContextManager[None]:
-        """Around one bringing up to date."""
+        """Enclose one refresh."""
         ...
 
     def changes(self, store: Store) -> tuple[dict[str, Due], list[str]]:
-        """The logs that are not as they were, by name, the newest first, and the names of those that are no more."""
+        """Return the changed logs by name, newest first, and the names of the sessions that no longer exist."""
         ...
 
     def writing(self) -> AbstractContextManager[None]:
-        """Around reading some logs and writing what they say; where nobody minds, this is one transaction."""
+        """Enclose reading logs and writing the results; one transaction where that blocks no other writer."""
         ...
 
     def seen(self, names: Sequence[str]) -> Mapping[str, Seen]:
-        """What is known of these logs."""
+        """Return what the catalog knows of these logs, by name; unknown ones are left out."""
         ...
 
     def marks(self, name: str, seen: Seen | None, start: int) -> Sequence[int]:
-        """The marks of the words that stand there from place `start` on."""
+        """Return the marks of the stored words from place `start` on, in order of place."""
         ...
 
     def forks(self, parents: Iterable[str], *, damage: int) -> Sequence[str]:
-        """The sessions that name one of these as where they came from, and have at least so many damage reports."""
+        """Return the names of the sessions forked from one of `parents` that have at least `damage` damage reports."""
         ...
 
     def write(self, batch: Batch) -> None:
-        """Writes it, all or nothing."""
+        """Write the batch in one transaction."""
         ...
 
-    # ── asking it ────────────────────────────────────────────────────────────────────────────────
+    # ── queries ──────────────────────────────────────────────────────────────────────────────────
 
     def rows(self, filters: Filters, after: RowPlace | None, limit: int | None) -> Sequence[bytes]:
-        """Encoded rows, the last changed first."""
+        """Return encoded rows, the most recently changed first."""
         ...
 
     def count(self, filters: Filters, after: RowPlace | None) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         ...
 
     def find(self, ref: str, limit: int) -> Sequence[bytes]:
-        """The encoded row whose id or name this is; else those that begin with it."""
+        """Return the encoded rows with this id or name; if there are none, those whose id or name begins with it."""
         ...
 
     def is_damaged(self, name: str) -> bool:
@@ -168,15 +168,15 @@ class CatalogTables(Protocol):
         ...
 
     def search(self, query: Query, now_ms: int, mark: int, after: HitPlace | None, limit: int) -> Sequence[Hit]:
-        """The hits behind `after`, in their order. `mark` goes into their cursors."""
+        """Return up to `limit` hits after the position `after`, in order. `mark` is stored in their cursors."""
         ...
 
-    # ── the rest ─────────────────────────────────────────────────────────────────────────────────
+    # ── maintenance ──────────────────────────────────────────────────────────────────────────────
 
     def rebuild(self) -> None:
-        """Throws away all there is; the next refresh begins with nothing."""
+        """Discard all data; the next refresh starts from empty tables."""
         ...
 
     def close(self) -> None:
-        """Lets go of what is open."""
+        """Close the open resources."""
         ...

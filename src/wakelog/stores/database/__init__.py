@@ -1,1 +1,1 @@
-"""What SQLite and PostgreSQL share: the whole port over rows of bytes, and the schemas of their tables."""
+"""Code shared by the SQLite and PostgreSQL stores: `ports.Store` over rows of bytes, and the schema migrations."""

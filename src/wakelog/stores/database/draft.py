@@ -1,6 +1,6 @@
-"""An append on its way into a database: sealed for the place it asks for, and not yet let in.
+"""Drafts: seal an append for its requested place before the database accepts it.
 
-Pure. Making one moves the end it is made from, so whoever makes one has that end to itself.
+Pure. Creating a draft advances the `End` that it is created from, so that object must not be shared.
 """
 
 from wakelog.log.end import End
@@ -11,7 +11,7 @@ from wakelog.stores.database.tables import Addition, Row
 
 
 class Draft:
-    """An append on its way: the row it would be, and the end of the log behind it."""
+    """An append that is not stored yet: its row, and the end of the log after that row."""
 
     def __init__(self, session: str, append: Append, end: End) -> None:
         size = end.size
@@ -22,7 +22,7 @@ class Draft:
         self.addition = Addition(session, size, (self.row,), append.fence, append.durable)
 
     def sealed(self) -> Sealed:
-        """What the caller gets, once the row is in."""
+        """The result of the append, for when the row was added."""
         raw = self.row.raw.strip(b"\n")
         return Sealed(self.row.seq or 0, Line(raw, self.end.size - len(raw) - 1))
 

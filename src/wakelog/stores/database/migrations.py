@@ -1,6 +1,6 @@
-"""The schemas of the databases: numbered files of SQL, applied in their order, each once.
+"""Schema migrations: numbered SQL files, each applied once, in order.
 
-A file that has been released is never changed; what is to be different goes into the next one.
+A released file is never changed; changes go into a new file.
 """
 
 import os
@@ -14,7 +14,7 @@ _NAME = re.compile(r"(\d{3})_[a-z_]+\.sql")
 
 
 class Migration(msgspec.Struct, frozen=True):
-    """One step from a version to the next."""
+    """The step to one schema version."""
 
     version: int
     name: str
@@ -23,7 +23,7 @@ class Migration(msgspec.Struct, frozen=True):
 
 @cache
 def migrations(kind: str) -> tuple[Migration, ...]:
-    """All steps of one kind of database, the first one first."""
+    """All migrations of one kind of database, in order."""
     return tuple(sorted(_read(os.path.join(os.path.dirname(__file__), "schema", kind)), key=lambda step: step.version))
 
 
@@ -36,5 +36,5 @@ def _read(folder: str) -> Iterator[Migration]:
 
 
 def newest(kind: str) -> int:
-    """The version that this wakelog writes."""
+    """The schema version of this wakelog."""
     return migrations(kind)[-1].version

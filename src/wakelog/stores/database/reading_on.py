@@ -1,7 +1,7 @@
-"""Journals as they grow: whoever follows one is told what has come since, and no piece is read twice for that.
+"""Journal cursor: read new pieces of growing journals without reading old ones again.
 
-What is remembered only saves reading. It is the last piece that was told, which must still stand where it stood, and
-how many there were before; whoever has had other pieces than those is told from the beginning.
+For each session the last piece read and the number of pieces of each journal are cached. The cache is used only if that
+piece is still stored under its key and the caller has exactly those pieces; else the journals are read from the start.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,29 +13,29 @@ from wakelog.stores.database.tables import JournalRow, Tables
 
 
 class _Stood(msgspec.Struct, frozen=True):
-    """The last piece that was told of a session, and how many its journals had with it."""
+    """Read position in a session's journals: the last piece read, and the number of pieces by reply id."""
 
     last: JournalRow
     counts: dict[str, int]
 
     def fits(self, had: Mapping[str, int]) -> bool:
-        """Whether somebody has had exactly these."""
+        """Whether the caller has exactly these pieces."""
         return all(had.get(reply_id, 0) == count for reply_id, count in self.counts.items())
 
 
 class ReadingOn:
-    """The journals of many sessions, each read on from where it stood."""
+    """Reads the journals of many sessions, each from its last read position."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._stood: dict[str, _Stood] = {}
 
     def fresh(self, session: str, had: Mapping[str, int]) -> tuple[Piece, ...]:
-        """The pieces behind those that were had; where they are many, the first of them."""
+        """The new pieces, or the first of them if there are many; `had` is the number the caller has, by reply id."""
         stood = self._stood.get(session)
         rows = self._tables.journals(session, since=stood.last.key) if stood is not None and stood.fits(had) else []
         if stood is None or rows[:1] != [stood.last]:
-            # Nobody knows how what stands there now came to be: all of it is counted again.
+            # The cached position does not apply: count all pieces again.
             last, counts, rows = None, dict[str, int](), self._tables.journals(session)
         else:
             last, counts, rows = stood.last, dict(stood.counts), rows[1:]
@@ -43,7 +43,7 @@ class ReadingOn:
         while rows:
             last = rows[-1]
             pieces += _counted(rows, counts, had)
-            # Rows that were all had are only counted: the news is behind them.
+            # If the caller has all pieces of this page, go on with the next page.
             rows = self._tables.journals(session, since=last.key + 1) if not pieces else []
         if last is None:
             self._stood.pop(session, None)
@@ -53,7 +53,7 @@ class ReadingOn:
 
 
 class JournalPieces:
-    """The pieces of one journal, read each time they are iterated over, a few rows at a time."""
+    """The pieces of one journal, read in pages each time they are iterated over."""
 
     def __init__(self, tables: Tables, session: str, reply: str) -> None:
         self._tables = tables
@@ -61,7 +61,7 @@ class JournalPieces:
         self._reply = reply
 
     def __iter__(self) -> Iterator[bytes]:
-        """The whole pieces; none if the journal is gone."""
+        """The pieces; none if the journal was dropped."""
         since = 0
         while rows := self._tables.pieces(self._session, self._reply, since=since):
             for row in rows:

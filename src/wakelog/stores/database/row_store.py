@@ -1,9 +1,9 @@
-"""A store over a database: the whole port, written once. What differs between databases is behind `Tables`.
+"""Row store: implements `ports.Store` over the rows of a database. `Tables` hides the differences between databases.
 
-Rule 1: the database judges. What is remembered here of a log's end only saves a question: an append names the size
-it believes in, and if the log has another one the end is read again.
-Rule 2: an end is forgotten while an append is under way, and remembered again when the database has said yes. So
-what failed, or nobody knows of, leaves nothing wrong behind.
+Rule 1: the database decides. The cached end of a log only saves a query: an append names the size that it expects, and
+if the log has another size, the end is read again.
+Rule 2: a cached end is removed while an append is in progress and stored again when the database has accepted the
+append. So a failed append, or one with an unknown outcome, leaves no wrong end behind.
 """
 
 import time
@@ -24,7 +24,7 @@ from wakelog.stores.holding import this_process
 from wakelog.stores.numbering import NUMBERS_MAX, last_old_number
 
 _TRIES_MAX = 100
-# Mostly the first line of a log, or its last few, are all that is wanted.
+# The first page is small, because most readers need only the first line of a log, or its last few.
 _FIRST_BYTES = 64 * 1024
 _MOST_BYTES = 4 * 1024 * 1024
 
@@ -51,7 +51,7 @@ class RowStore:
         return name
 
     def _made(self, session: str, stem: str, last: int, rows: Callable[[int], Sequence[Row]]) -> tuple[str, bool]:
-        """A session under the next free number; or its name, if another process made it at the same time."""
+        """Create a session under the next free number; return its name, and False if another process created it."""
         for number in range(last + 1, NUMBERS_MAX):
             name = f"{stem}{number}"
             if self._tables.make(session, name, stem, number, rows(number)):
@@ -96,7 +96,7 @@ class RowStore:
         return name
 
     def _remember(self, session: str, end: End, added: bytes) -> None:
-        """Keeps the end of a log that has grown by these bytes, so that the next of many runs need not look for it."""
+        """Cache the end of a log that has grown by these bytes, so that the next `adopt` need not read it."""
         if not end.ragged:
             for line in split([added], offset=end.size):
                 end.take(line)
@@ -118,7 +118,7 @@ class RowStore:
         return known
 
     def entitle(self, session: str, title: str) -> None:
-        """See `ports.Store`; nobody browses a database by file name."""
+        """See `ports.Store`. Does nothing: a database has no file names to browse."""
 
     def sessions(self) -> Iterator[Stat]:
         """See `ports.Store`."""
@@ -136,7 +136,7 @@ class RowStore:
         fence: int | None = None,
         durable: bool = True,
     ) -> Sealed:
-        """See `ports.Store`. The way of `append_all`, for one: it is gone so often that its steps count."""
+        """See `ports.Store`. Like `append_all` for one append, with less overhead."""
         append = Append(session, body, after, behind, fence, durable)
         for _ in range(_TRIES_MAX):
             placed = self._placed(append)
@@ -148,14 +148,14 @@ class RowStore:
         raise Conflict(f"{session} is too busy")
 
     def _written(self, append: Append, draft: Draft) -> Sealed | WakelogError | None:
-        """What became of one draft; None if it must be made anew."""
+        """Add one draft; return the answer, or None if the draft must be created again."""
         if self._tables.add([draft.addition]) != [True]:
             return self._refused(append, draft)
         self._ends[draft.addition.session] = draft.end
         return draft.sealed()
 
     def append_all(self, appends: Sequence[Append]) -> list[Sealed | WakelogError]:
-        """See `ports.Store`. One transaction takes one append of each session; those behind it go into the next."""
+        """See `ports.Store`. One transaction adds one append of each session; further ones go into the next."""
         answers: dict[int, Sealed | WakelogError] = {}
         waiting: Sequence[int] = range(len(appends))
         while waiting:
@@ -167,7 +167,7 @@ class RowStore:
     def _append_together(
         self, appends: Sequence[Append], trying: list[int], answers: dict[int, Sealed | WakelogError]
     ) -> None:
-        """Appends to different sessions in one transaction; who is not let in tries again on what stands then."""
+        """Append to different sessions in one transaction; retry those that were refused because the log has grown."""
         for _ in range(_TRIES_MAX):
             drafts: list[tuple[int, Draft]] = []
             for at in trying:
@@ -184,7 +184,7 @@ class RowStore:
     def _add(
         self, appends: Sequence[Append], drafts: list[tuple[int, Draft]], answers: dict[int, Sealed | WakelogError]
     ) -> list[int]:
-        """Adds the drafts and notes what they got; gives those to be tried again."""
+        """Add the drafts and record their answers; return those to retry."""
         try:
             let_in = self._tables.add([draft.addition for _, draft in drafts])
         except WakelogError as error:
@@ -202,7 +202,7 @@ class RowStore:
         return again
 
     def _placed(self, append: Append) -> Draft | Sealed | WakelogError:
-        """An append sealed for the place it asks for; or the answer to it, if there is no such place."""
+        """The draft of an append for its requested place; or the answer, if the log does not end there."""
         try:
             known = self._find(append.session)
             end = self._ends.pop(known.id, None)
@@ -222,12 +222,12 @@ class RowStore:
         if there is None:
             raise Conflict(f"{known.name} has moved on to entry {end.seq}")
         if append.durable:
-            # Who wrote it may have died before it was.
+            # The writer of the entry may have died before it was durable.
             self._tables.sync()
         return Sealed(*there)
 
     def _refused(self, append: Append, draft: Draft) -> Sealed | WakelogError | None:
-        """Why the database did not let an append in; None if the log has moved on and the end must be read again."""
+        """The answer for a refused draft; None if the log has grown and its end must be read again."""
         try:
             known = self._find(append.session)
             self._check_fence(known, append.fence)
@@ -244,7 +244,7 @@ class RowStore:
         return Sealed(seq_of(raw) or 0, Line(raw, there.size - len(raw) - 1))
 
     def _end(self, session: str) -> End:
-        """The end of a log as it is now. A sealed last line is taken at its word; else it is read from the start."""
+        """The current end of a log. A sealed last line is trusted; else the log is read from its start."""
         end = End()
         last = self._tables.last(session)
         if last is None:
@@ -264,7 +264,7 @@ class RowStore:
         found = self._find(session).id
         number = self._tables.number_of(found, seq=after) if after >= 0 else None
         if number is None:
-            # What holds no entry of that seq has to be counted.
+            # No row has that seq, so places are found by counting lines from the start.
             rows = self._tables.rows(found, after=0, budget=_FIRST_BYTES)
             lines = split(self._blocks(found, rows))
             yield from lines if after < 0 else lines_after(lines, after)
@@ -275,7 +275,7 @@ class RowStore:
             yield from split(self._blocks(found, rows), offset=start, number=0)
 
     def _blocks(self, session: str, rows: Sequence[StoredRow]) -> Iterator[bytes]:
-        """The bytes of these rows and of all behind them."""
+        """The bytes of these rows and of all rows after them."""
         budget = _FIRST_BYTES
         while rows:
             for row in rows:
@@ -309,7 +309,7 @@ class RowStore:
             if isinstance(placed, WakelogError):
                 raise placed
             if isinstance(placed, Sealed):
-                # An earlier try got through after all, if the lease it took is the one that stands.
+                # The entry is stored already. If the lease in force is the one it took, an earlier try succeeded.
                 if lease is not None and lease.stands and (lease.fence, lease.holder) == (placed.seq, holder):
                     return Lease(session, holder, placed.seq)
                 raise Conflict(f"{known.name} has moved on from entry {placed.seq}")
@@ -342,7 +342,7 @@ class RowStore:
             if lease is None or lease.fence != fence:
                 raise _lost(known)
 
-    # ── live ─────────────────────────────────────────────────────────────────────────────────────
+    # ── following and journals ───────────────────────────────────────────────────────────────────
 
     def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> News:
         """See `ports.Store`."""
@@ -360,7 +360,7 @@ class RowStore:
                 wait(left)
 
     def _news(self, session: str, after: int, had: Mapping[str, int]) -> News:
-        # A piece comes behind the entries that say what it belongs to, so they are looked at after it.
+        # A piece is written after the entries it refers to. Reading the log second ensures that they are found.
         fresh = self._journals.fresh(session, had)
         return News(tuple(self.load(session, after=after)), fresh)
 
@@ -382,7 +382,7 @@ class RowStore:
             self._tables.drop(self._find(session).id, reply_id)
 
     def custody(self, session: str | None = None, *, blobs: Iterable[str] = ()) -> tuple[Exposure, ...]:  # noqa: ARG002
-        """See `ports.Store`. Nothing: the roles of the database decide who may write."""
+        """See `ports.Store`. Always empty: the roles of the database decide who may write."""
         if session is not None:
             self.name(session)
         return ()
@@ -400,7 +400,7 @@ class RowStore:
 
 
 def _void(known: Known, lease: LeaseRow | None) -> int | None:
-    """The fence of a lease whose holder is dead; `Conflict` while somebody holds one."""
+    """The fence of a lease whose holder is dead, or None; `Conflict` if the lease is in force."""
     if lease is None or not lease.stands:
         return None
     if not lease.process.is_gone:

@@ -1,7 +1,7 @@
-"""From bytes to rows: a log cut at its line ends, and what each row says of itself.
+"""Rows of a log: split bytes into rows at line ends, and derive the other columns of each row.
 
-Pure. The bytes are the truth; what is derived here only helps to find them. A row that is no entry, or says what
-another has said already, is a row like any other with less to be found by.
+Pure. The bytes are authoritative; the derived columns only help to find them. A row that is not an entry, or repeats
+an entry, is stored too, without derived columns.
 """
 
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ from wakelog.log.times import parse_ms
 from wakelog.stores.database.tables import Row
 
 _TYPE_MAX_CHARS = 128
-# What every database can hold as a time: years that are written with four digits.
+# The latest time that every database can store: the end of the year 9999.
 _TIME_MS_MAX = 253_402_300_799_999
 
 
 def row_of(raw: bytes, body: bytes, seq: int) -> Row:
-    """The row of an encoded entry that was given this seq and became these bytes."""
+    """The row of an encoded entry `body` with this seq; `raw` are its bytes as stored."""
     said = envelope_of(body)
     if said is None:
         return Row(raw, seq)
@@ -34,7 +34,7 @@ def row_of(raw: bytes, body: bytes, seq: int) -> Row:
 
 
 def rows_of(raw: bytes, *, last_seq: int) -> Iterator[Row]:
-    """The rows of a stretch of a log that goes on behind seq `last_seq`: a line each."""
+    """The rows of a part of a log that follows seq `last_seq`, one for each line."""
     reader = Reader(next_seq=last_seq + 1)
     for line in split([raw]):
         entries = reader.feed(line)

@@ -1,11 +1,11 @@
-"""What a database must do to be a store: rows of bytes in, rows of bytes out, a few questions about their end.
+"""Database tables: the operations that a database must implement to be used as a store.
 
-`row_store.py` makes a `ports.Store` of it; `sqlite/tables.py` and `postgres/tables.py` are the two there are.
-Rule 1: a row is a run of a log's bytes, mostly one line with its LF. All rows of a session in their order are the
-log, byte for byte; every other column is derived from them and may be NULL where they say nothing.
-Rule 2: where a log ends, whose turn it is and the line behind it are judged and written as one. One row of `logs` a
-session holds its lease.
-Rule 3: sessions are addressed by id here. No SQL is ever made from what somebody typed.
+`row_store.py` builds a `ports.Store` from them; `sqlite/tables.py` and `postgres/tables.py` implement them.
+Rule 1: a row is a run of a log's bytes, usually one line with its LF. The rows of a session in order are the log, byte
+for byte; all other columns are derived from them and may be NULL.
+Rule 2: an append checks the end of the log and the fence and adds the row in one transaction. The row of a session in
+`logs` contains its lease.
+Rule 3: sessions are addressed by id here. No SQL is ever built from user input.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ from wakelog.stores.holding import Holder
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
-    """A row to be added: its bytes, and what they say of themselves."""
+    """A row to add: its bytes, and the columns derived from them."""
 
     raw: bytes
     seq: int | None = None
@@ -30,7 +30,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
 
 class StoredRow(msgspec.Struct, frozen=True):
-    """A row as it stands: its number from 1, and the size of the log up to its end."""
+    """A stored row: its number, counted from 1, and the size of the log up to its end."""
 
     number: int
     size: int
@@ -38,17 +38,17 @@ class StoredRow(msgspec.Struct, frozen=True):
 
 
 class Known(msgspec.Struct, frozen=True):
-    """A session's two names."""
+    """The id and the name of a session."""
 
     id: str
     name: str
 
 
 class Addition(msgspec.Struct, frozen=True):
-    """Rows to go behind the first `size` bytes of a log, if that is where it ends and the fence is current.
+    """Rows to add after the first `size` bytes of a log, if the log ends there and the fence is current.
 
-    `refuse_known`: not if an entry with the id of the first row stands in the log already. Else a row whose id is
-    taken is added without it.
+    `refuse_known`: refuse the addition if the log has an entry with the id of the first row. Otherwise a row whose id
+    is taken is added without its id.
     """
 
     session: str
@@ -60,11 +60,11 @@ class Addition(msgspec.Struct, frozen=True):
 
 
 PIECES_MAX = 512
-"""How many pieces of journals are read at once."""
+"""How many pieces of journals are read in one query."""
 
 
 class LeaseRow(msgspec.Struct, frozen=True):
-    """The last lease of a session. `stands`: it was neither given up nor has it expired, by the store's clock."""
+    """The last lease of a session. `stands`: it was not released and has not expired, by the store's clock."""
 
     holder: str
     fence: int
@@ -73,7 +73,7 @@ class LeaseRow(msgspec.Struct, frozen=True):
 
 
 class FirstRow(msgspec.Struct, frozen=True):
-    """The first row of a log, with the name and the number of its session. Empty if the row was removed."""
+    """The first row of a log, with the name and number of its session. `raw` is empty if the row was removed."""
 
     name: str
     number: int
@@ -81,7 +81,7 @@ class FirstRow(msgspec.Struct, frozen=True):
 
 
 class JournalRow(msgspec.Struct, frozen=True):
-    """A piece of a journal. Keys grow; that of a piece that was dropped may be given to another."""
+    """A piece of a journal. Keys grow; the key of a dropped piece may be used again."""
 
     key: int
     reply: str
@@ -89,12 +89,12 @@ class JournalRow(msgspec.Struct, frozen=True):
 
 
 class Tables(Protocol):
-    """A database with our tables in it. Every method is one transaction, and may be called from any thread."""
+    """A database with the tables of a store. Every method is one transaction and may be called from any thread."""
 
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 
     def known(self, ref: str) -> Known | None:
-        """The session with this id or, if there is none, of this name."""
+        """The session with this id or, if there is none, with this name."""
         ...
 
     def sessions(self) -> Iterator[Stat]:
@@ -102,71 +102,71 @@ class Tables(Protocol):
         ...
 
     def last_number(self, stem: str) -> int:
-        """The highest number in use behind `stem`, or 0."""
+        """The highest session number in use with `stem`, or 0."""
         ...
 
     def first_rows(self, stem: str, *, below: tuple[int, str] | None) -> Sequence[FirstRow]:
-        """Some first rows of sessions with this stem: the highest (number, name) first, below the one given.
+        """A page of first rows of sessions with this stem: those below `below`, the highest (number, name) first.
 
-        None means that there are no more. Only sessions with this stem are looked at.
+        An empty page means that there are no more. Only sessions with this stem are read.
         """
         ...
 
     def make(self, session: str, name: str, stem: str, number: int, rows: Sequence[Row]) -> bool:
-        """Makes a session with its first rows, durable. False, and nothing done, if its id or its name is taken."""
+        """Create a session with its first rows, durably. False, with nothing changed, if its id or name is taken."""
         ...
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, additions: Sequence[Addition]) -> list[bool]:
-        """Adds rows to many logs in one transaction: whether each was let in, in the order given.
+        """Add rows to many logs in one transaction; return whether each was accepted, in the order given.
 
-        Durable before it returns if any of them asks for that. One that is not let in changes nothing.
+        Durable on return if any of them is `durable`. A refused addition changes nothing.
         """
         ...
 
     def sync(self) -> None:
-        """Makes durable whatever was added until now, by whomever, without a sync."""
+        """Make everything durable that was added until now without a sync, also by other writers."""
         ...
 
     def last(self, session: str) -> StoredRow | None:
-        """The last row of a log."""
+        """The last row of a log; None if it has no rows."""
         ...
 
     def rows(self, session: str, *, after: int, budget: int) -> Sequence[StoredRow]:
-        """Rows behind row number `after`, in order: one at least if there is one, and about so many bytes of them.
+        """A page of rows behind row number `after`, in order: about `budget` bytes, and at least one row if any.
 
-        There may be fewer; none means that there are no more.
+        There may be fewer bytes; an empty page means that there are no more rows.
         """
         ...
 
     def rows_before(self, session: str, *, before: int, budget: int) -> Sequence[StoredRow]:
-        """Rows before row number `before`, the last first; bounded in the same way."""
+        """A page of rows before row number `before`, the last first; limited like `rows`."""
         ...
 
     def number_of(self, session: str, *, seq: int) -> int | None:
-        """The number of the row that holds the entry of that seq."""
+        """The number of the row with the entry of that seq."""
         ...
 
     def row_of(self, session: str, entry: str) -> StoredRow | None:
-        """The row that holds the entry of that id."""
+        """The row with the entry of that id."""
         ...
 
     # ── leases ───────────────────────────────────────────────────────────────────────────────────
 
     def take(self, addition: Addition, holder: str, process: Holder, *, ttl_s: float, void: int | None) -> bool:
-        """Adds the row that takes the lease, and with it the lease, whose fence is the row's seq.
+        """Add the row that takes the lease, and store the lease with the row's seq as its fence.
 
-        Not while one stands, unless its fence is `void`: its holder is known to be dead.
+        False while another lease stands, unless its fence is `void`, which means that its holder is known to be dead.
         """
         ...
 
     def renew(self, session: str, fence: int, *, ttl_s: float) -> bool:
-        """Moves the expiry. False if that is not the current fence."""
+        """Set a new expiry. False if `fence` is not the current fence."""
         ...
 
     def release(self, session: str, fence: int) -> None:
-        """Ends the lease now, if that is its fence. The fence stays, as the highest given out."""
+        """End the lease now, if `fence` is its fence. The fence stays stored, as the highest so far."""
         ...
 
     def lease(self, session: str) -> LeaseRow | None:
@@ -176,33 +176,33 @@ class Tables(Protocol):
     # ── journals and news ────────────────────────────────────────────────────────────────────────
 
     def journal(self, session: str, reply: str, piece: bytes, *, fence: int | None) -> bool:
-        """Adds a piece to a journal without a sync. False if a fence is given that is not the current one."""
+        """Add a piece to a journal without a sync. False if a fence is given and is not the current one."""
         ...
 
     def journals(self, session: str, *, since: int = 0) -> list[JournalRow]:
-        """The pieces of all journals of a session, in the order they came, from that key on: at most `PIECES_MAX`."""
+        """The pieces of all journals of a session from key `since` on, in order of insertion: at most `PIECES_MAX`."""
         ...
 
     def journal_replies(self, session: str) -> list[str]:
-        """The replies of a session that have a journal, in the order in which these were begun."""
+        """The replies of a session that have a journal, in the order of their first pieces."""
         ...
 
     def pieces(self, session: str, reply: str, *, since: int = 0) -> list[JournalRow]:
-        """The pieces of one journal, from that key on: at most `PIECES_MAX`."""
+        """The pieces of one journal from key `since` on: at most `PIECES_MAX`."""
         ...
 
     def drop(self, session: str, reply: str) -> None:
-        """Removes a journal."""
+        """Remove a journal."""
         ...
 
     def watching(self, session: str) -> AbstractContextManager[Callable[[float], None]]:
-        """Pays attention to a session. What it gives waits until something may be new, or the seconds are over.
+        """Subscribe to a session; yields a function that waits until there may be news, at most that many seconds.
 
-        Nothing that is added while it is open goes unnoticed for long.
+        Everything added while the context is open ends a wait, at the latest after a short delay.
         """
         ...
 
-    # ── the rest ─────────────────────────────────────────────────────────────────────────────────
+    # ── blobs and closing ────────────────────────────────────────────────────────────────────────
 
     @property
     def blobs(self) -> Blobs:
@@ -210,5 +210,5 @@ class Tables(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets go of connections; the next use opens them anew."""
+        """Close connections; the next use opens them again."""
         ...

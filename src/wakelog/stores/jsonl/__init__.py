@@ -1,4 +1,4 @@
-"""The default store: files. `store.py` is the port; the rest is what it keeps beside the logs."""
+"""JSONL store, the default. `store.py` implements the port; the other modules handle the files beside the logs."""
 
 from wakelog.stores.jsonl.store import JsonlStore
 

@@ -1,11 +1,11 @@
-"""Blobs as files: `.blobs/ab/ab12…`, each named by the SHA-256 of what it holds.
+"""Blob files: store each blob as `.blobs/ab/ab12…`, named by the SHA-256 of its content.
 
 Rule 1: content is written to a draft and synced before it gets its name, and the name is synced before
-`put` returns. So a name stands for the whole of its content or does not stand, whenever a process dies.
-Rule 2: `put` shares the lock, `remove` and `tidy` have it alone. To put what is there already makes it
-young again, and a remover looks at the age once more under the lock: what was put and is named by no
-entry yet is never removed.
-Rule 3: reading takes no lock and makes nothing, and believes no file before it has checked its digest.
+`put` returns. So a file with a blob's name is complete, whenever a process dies.
+Rule 2: `put` takes the lock shared, `remove` and `tidy` take it exclusively. Putting an existing blob renews its
+time, and `remove` checks the age under the lock. So a blob that was just put, and that no entry names yet, is never
+removed.
+Rule 3: reading takes no lock and creates no file, and content is returned only after its digest was checked.
 """
 
 import contextlib
@@ -31,14 +31,14 @@ _SHELF = re.compile(r"[0-9a-f]{2}")
 
 
 class BlobFiles:
-    """The blobs of one folder's sessions. `now` is the clock that files get their times from."""
+    """The blobs of one store folder. `now` is the clock of file times, in seconds since 1970."""
 
     def __init__(self, folder: Folder, *, now: Callable[[], float] = time.time) -> None:
         self._folder = folder
         self._now = now
         self._synced: set[str] = set()
 
-    # ── keeping ──────────────────────────────────────────────────────────────────────────────────
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
     def put(self, content: bytes, media_type: str = "") -> BlobRef:
         """See `ports.Blobs`."""
@@ -53,9 +53,9 @@ class BlobFiles:
         return BlobRef(digest=digest, bytes=len(content), media_type=media_type)
 
     def _sync(self, shelf: str) -> None:
-        """Makes a blob's name durable, and once for each process the names of the folders above it.
+        """Sync a blob's name and, once for each shelf and process, the names of the folders above it.
 
-        Whoever made the blob or a folder may not have lived to sync it, so what was found is synced as well.
+        Existing names are synced as well: the process that created them may have died before its sync.
         """
         sync_folder(shelf)
         if shelf not in self._synced:
@@ -65,14 +65,14 @@ class BlobFiles:
 
     @contextlib.contextmanager
     def _locked(self, how: int) -> Iterator[None]:
-        """The lock between those who put and those who remove. Its file is never unlinked."""
+        """Hold the lock between `put` and removal. Its file is never unlinked."""
         path = os.path.join(self._folder.inside(_FOLDER), _LOCK)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             self._folder.lock(descriptor, how, f"the lock of the blobs in {self._folder.path}")
             yield
         finally:
-            # A child that another thread forked meanwhile shares this descriptor, and must not go on holding the lock.
+            # Closing is not enough: a child that another thread forked meanwhile shares the descriptor and its lock.
             fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
@@ -97,7 +97,7 @@ class BlobFiles:
 
     @contextlib.contextmanager
     def _opened(self, ref: BlobRef) -> Iterator[int]:
-        """A descriptor of a blob that has the size it should have. Nothing is read to learn that it has another."""
+        """Open a blob and check its size: `NotFound` if it does not exist, `Damaged` if the size is wrong."""
         path = self._path(ref.digest)
         with storage(f"read the blob {ref.digest}"):
             try:
@@ -119,14 +119,14 @@ class BlobFiles:
         return Damaged(f"the blob {ref.digest} {what}", hint=hint)
 
     def _path(self, digest: str) -> str:
-        """Where a blob is, if it is anywhere."""
+        """The path of a blob, which need not exist; `NotFound` for an invalid digest."""
         if not is_digest(digest):
             raise NotFound(f"no blob can have the name {digest[:80]!r}", hint="a digest is sha256: and 64 hex digits")
         name = digest.removeprefix(_TAG)
         return os.path.join(self._folder.inside(_FOLDER, name[:2]), name)
 
     def files(self, digests: Iterable[str]) -> list[str]:
-        """The paths of the lock of all blobs, and of these blobs with the folders that they lie in."""
+        """The paths of the lock file, and of these blobs and their folders."""
         paths = [self._path(digest) for digest in digests if is_digest(digest)]
         folders = dict.fromkeys(map(os.path.dirname, paths))
         return [os.path.join(self._folder.inside(_FOLDER), _LOCK), *folders, *paths]
@@ -140,7 +140,7 @@ class BlobFiles:
                     yield StoredBlob(_TAG + entry.name, found.st_size, self._age_s(found))
 
     def _files(self) -> Iterator[os.DirEntry[str]]:
-        """Every file on the shelves, drafts and strangers included. Links are not followed."""
+        """Every file in the two-digit folders, including drafts and other files. Links are not followed."""
         root = self._folder.inside(_FOLDER)
         with storage(f"list {root}"):
             for shelf in _listed(root):
@@ -148,7 +148,7 @@ class BlobFiles:
                     yield from (entry for entry in _listed(shelf.path) if entry.is_file(follow_symlinks=False))
 
     def _age_s(self, found: os.stat_result) -> float:
-        """How long ago a file was written or renewed. One from the future has only just been."""
+        """Seconds since a file was written or renewed; 0 if its time is in the future."""
         return max(0.0, self._now() - found.st_mtime)
 
     # ── removing ─────────────────────────────────────────────────────────────────────────────────
@@ -169,7 +169,7 @@ class BlobFiles:
         return False
 
     def tidy(self, *, older_than_s: float, dry_run: bool = False) -> int:
-        """See `ports.Blobs`. Whoever has the lock alone knows that no draft is being written."""
+        """See `ports.Blobs`. While the lock is held exclusively, no draft is being written."""
         if dry_run:
             return sum(1 for _ in self._leftovers(older_than_s))
         count = 0
@@ -180,7 +180,7 @@ class BlobFiles:
         return count
 
     def _leftovers(self, older_than_s: float) -> Iterator[str]:
-        """The drafts that are old enough."""
+        """The paths of drafts that are at least this old."""
         for entry in self._files():
             with contextlib.suppress(FileNotFoundError):
                 if entry.name.startswith(_DRAFT) and self._age_s(os.lstat(entry.path)) >= older_than_s:
@@ -201,7 +201,7 @@ def _size_of(found: os.stat_result) -> int | None:
 
 
 def _is_renewed(path: str, content: bytes) -> bool:
-    """Makes a blob that is there young again; False if it is not there, or is not what it should be."""
+    """Renew the time of an existing blob; False if it does not exist or has other content."""
     try:
         descriptor = no_follow(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -216,7 +216,7 @@ def _is_renewed(path: str, content: bytes) -> bool:
 
 
 def _holds(descriptor: int, content: bytes) -> bool:
-    """Whether a file holds these bytes and no others."""
+    """Whether a file contains exactly these bytes."""
     if _size_of(os.fstat(descriptor)) != len(content):
         return False
     at = 0
@@ -228,7 +228,7 @@ def _holds(descriptor: int, content: bytes) -> bool:
 
 
 def _write(shelf: str, path: str, content: bytes) -> None:
-    """Puts content under its name as a whole, in the place of whatever was there."""
+    """Write content to its path atomically, replacing an existing file."""
     draft = os.path.join(shelf, f"{_DRAFT}{os.urandom(8).hex()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

@@ -1,7 +1,7 @@
-"""Journals as files: `.journals/NAME/REPLY`, one line a piece, written without a sync.
+"""Journal files: `.journals/NAME/REPLY`, one line for each piece, written without a sync.
 
-A piece is written before it is shown, so what a crash of the process leaves behind is at least what
-anybody saw. A last piece without its LF was shown to nobody, and is none.
+A piece is written before it is displayed, so after a crash of the process the journal contains at least what was
+displayed. A last piece without LF was never displayed and is ignored.
 """
 
 import contextlib
@@ -20,21 +20,21 @@ _BLOCK_BYTES = 1024 * 1024
 
 
 class _Stood(NamedTuple):
-    """How many pieces were read, and where the last of them ended."""
+    """Read position in a journal: the number of pieces read, and the file offset behind them."""
 
     pieces: int = 0
     place: int = 0
 
 
 class JournalFiles:
-    """The journals of one folder's sessions."""
+    """The journals of one store folder."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._stood: dict[str, dict[str, _Stood]] = {}
 
     def add(self, name: str, reply_id: str, piece: bytes) -> None:
-        """Adds a piece to a reply's journal."""
+        """Add a piece to a reply's journal."""
         if b"\n" in piece:
             raise UsageError("a journal piece is one line")
         path = os.path.join(self._folder.make(_FOLDER, name), checked_name(checked_id(reply_id)))
@@ -47,17 +47,17 @@ class JournalFiles:
                 os.close(descriptor)
 
     def read(self, name: str) -> dict[str, "JournalPieces"]:
-        """The journals of a session, by reply; each file is read as its pieces are iterated over."""
+        """The journals of a session by reply id; each file is read while its pieces are iterated over."""
         folder = self._folder.inside(_FOLDER, name)
         with storage(f"read the journals of {name}"):
             return {reply_id: JournalPieces(os.path.join(folder, reply_id)) for reply_id in _journals_in(folder)}
 
     def read_on(self, name: str, had: Mapping[str, int]) -> list[Piece]:
-        """The pieces of each journal behind those that were had.
+        """The new pieces of each journal; `had` is the number of pieces the caller has, by reply id.
 
-        Where somebody stood is remembered, so that a journal that grows is not read again from its beginning. What is
-        remembered only saves reading: where there is no end of a piece any more, all of it is counted again. A journal
-        with more than `_NEWS_BYTES` of new pieces is read on by the next call.
+        The last read position of each journal is cached, so that a growing journal is not read again from its start.
+        If no piece ends at that position any more, the journal is read from its start. At most about `_NEWS_BYTES` of
+        new pieces are returned for each journal; the next call returns the rest.
         """
         found: list[Piece] = []
         stood, now = self._stood.pop(name, {}), dict[str, _Stood]()
@@ -72,7 +72,7 @@ class JournalFiles:
         return found
 
     def _opened(self, name: str) -> Iterator[tuple[str, BinaryIO]]:
-        """Every journal of a session, opened one after the other; one that is gone meanwhile is gone."""
+        """Every journal of a session, opened one after the other; journals dropped meanwhile are skipped."""
         folder = self._folder.inside(_FOLDER, name)
         for reply_id in _journals_in(folder):
             path = os.path.join(folder, reply_id)
@@ -81,13 +81,13 @@ class JournalFiles:
                 yield reply_id, file
 
     def files(self, name: str) -> list[str]:
-        """The paths of the folder of a session's journals and of the journals in it."""
+        """The paths of a session's journal folder and of the files in it."""
         folder = self._folder.inside(_FOLDER, name)
         with storage(f"list {folder}"):
             return [folder, *(os.path.join(folder, reply_id) for reply_id in _listed(folder))]
 
     def drop(self, name: str, reply_id: str) -> None:
-        """Removes a journal; one that is not there is removed already."""
+        """Remove a journal; does nothing if it does not exist."""
         path = os.path.join(self._folder.inside(_FOLDER, name), checked_name(checked_id(reply_id)))
         with storage("drop a journal"), contextlib.suppress(FileNotFoundError):
             os.unlink(path)
@@ -100,7 +100,7 @@ class JournalPieces:
         self._path = path
 
     def __iter__(self) -> Iterator[bytes]:
-        """The whole pieces; none if the journal is gone."""
+        """The complete pieces; none if the journal was dropped."""
         with (
             storage(f"read the journal {self._path}"),
             contextlib.suppress(FileNotFoundError),
@@ -115,7 +115,7 @@ def _opened(path: str) -> BinaryIO:
 
 
 def _read_on(file: BinaryIO, before: _Stood, count: int) -> tuple[list[bytes], _Stood]:
-    """The pieces behind the first `count`, as many as are told at once; and how far was read."""
+    """The pieces behind the first `count`, up to about `_NEWS_BYTES`, and the new read position."""
     fresh: list[bytes] = []
     number, place, size = before.pieces, before.place, 0
     for piece, length in _pieces(file):
@@ -129,7 +129,7 @@ def _read_on(file: BinaryIO, before: _Stood, count: int) -> tuple[list[bytes], _
 
 
 def _found_again(file: BinaryIO, stood: _Stood | None, count: int) -> _Stood:
-    """Where to read on: behind the pieces that were counted, if one still ends there; else at the beginning."""
+    """Seek to the cached read position, if it is for `count` pieces and a piece ends there; else to the start."""
     if stood is not None and stood.place and stood.pieces == count:
         file.seek(stood.place - 1)
         if file.read(1) == b"\n":
@@ -139,7 +139,7 @@ def _found_again(file: BinaryIO, stood: _Stood | None, count: int) -> _Stood:
 
 
 def _pieces(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
-    """The whole pieces from here on, and how many bytes each takes in the file. One that is too long is empty."""
+    """The complete pieces from the current position, each with its size in the file. Oversized pieces are empty."""
     while line := file.readline(PIECE_MAX_BYTES):
         size = len(line)
         is_whole = line.endswith(b"\n")

@@ -1,12 +1,12 @@
-"""Syncs that the kernel does side by side: one call hands over many files, one more waits for all of them.
+"""Kernel syncs: sync many files concurrently with Linux native AIO; one call submits them, one more waits for all.
 
-Linux takes the sync of a file's content as an asynchronous operation (`IOCB_CMD_FDSYNC`, since 4.18) and answers for
-each file what `fdatasync` would have answered. No thread waits here, and the journal of the file system is written for
-many of them at once. C libraries have no words for these calls, so they are made by number.
-Rule 1: what the kernel does not take is synced by `fdatasync`, one after the other.
-Rule 2: what was taken and never answered is in doubt. It is not synced again: a second sync may well succeed where the
-first has lost something.
-Rule 3: a context is used by one caller at a time, and belongs to the process that made it.
+Linux accepts the sync of a file's content as an asynchronous operation (`IOCB_CMD_FDSYNC`, since 4.18) and returns for
+each file the result of `fdatasync`. No threads are needed, and the file system commits its journal for many files at
+once. The C library has no functions for these system calls, so they are made by number.
+Rule 1: files that the kernel does not accept are synced with `fdatasync`, one after the other.
+Rule 2: if results are missing, all files of the call count as failed. They are not synced again, because a second sync
+may report success for data that the first one lost.
+Rule 3: a context is used by one caller at a time, and belongs to the process that created it.
 """
 
 import ctypes
@@ -48,11 +48,11 @@ class _Event(ctypes.Structure):
 
 
 class KernelSyncs:
-    """See `Sync`. Raises `OSError` where the kernel cannot do it, or must not for us."""
+    """See `Sync`. The constructor raises `OSError` where the kernel does not support or allow these calls."""
 
     def __init__(self) -> None:
         system = os.uname()
-        # A program of 32 bits has other numbers than the machine it runs on.
+        # A 32-bit program on a 64-bit machine has other system call numbers.
         if system.sysname != "Linux" or system.machine not in _NUMBERS or ctypes.sizeof(ctypes.c_void_p) != 8:
             raise OSError(errno.ENOSYS, "no asynchronous syncs here")
         self._setup, self._destroy, self._getevents, self._submit = _NUMBERS[system.machine]
@@ -70,7 +70,7 @@ class KernelSyncs:
         self._begun()
 
     def _begun(self) -> ctypes.c_ulong:
-        """The context of this process, made if there is none."""
+        """The AIO context of this process, created on first use."""
         if self._context is None:
             made = ctypes.c_ulong(0)
             self._call(self._setup, ctypes.c_long(AT_ONCE), ctypes.byref(made))
@@ -79,7 +79,7 @@ class KernelSyncs:
         return self._context
 
     def _leave_to_parent(self) -> None:
-        """A forked child has none of its parent's contexts, and may have been forked amid a sync."""
+        """Reset the state in a forked child: contexts are not inherited, and the parent's lock may have been held."""
         if self._pid != os.getpid():
             self._context, self._turn, self._pid = None, threading.Lock(), os.getpid()
 
@@ -110,7 +110,7 @@ class KernelSyncs:
         return failures
 
     def _hand_over(self, context: ctypes.c_ulong, descriptors: Sequence[int]) -> tuple[list[OSError | None], int]:
-        """What is known of each file already, and how many answers are to come."""
+        """Submit all syncs; return the errors known so far and the number of results to wait for."""
         failures: list[OSError | None] = [None] * len(descriptors)
         for request, descriptor in zip(self._requests, descriptors, strict=False):
             request.descriptor = descriptor
@@ -157,7 +157,7 @@ class KernelSyncs:
 
 
 def fdatasync(descriptor: int) -> OSError | None:
-    """Syncs the content of one file; what went wrong with it."""
+    """Sync the content of one file; return the error, or None."""
     try:
         os.fdatasync(descriptor)
     except OSError as error:

@@ -1,8 +1,8 @@
-"""The lease of a session as a small file: a record that expires, not a lock that is held.
+"""Lease files: keep the lease of a session in a small file, as a record that expires.
 
-Time is counted from boot (`CLOCK_BOOTTIME`), so neither a suspended machine nor a jumping clock
-matters, and a record from before the last boot is void. So is one whose process is gone: waking
-after a crash on the same machine never waits for an expiry. All of it is judged under the append lock.
+Times count from boot (`CLOCK_BOOTTIME`), so suspending the machine or setting its clock does not matter, and a record
+from before the last boot is void. A record whose process is dead is void too: waking after a crash on the same machine
+does not wait for the expiry. Records are written, and checked before a write to the log, under the append lock.
 """
 
 import os
@@ -16,7 +16,7 @@ from wakelog.stores.holding import Holder, boot_id, seconds_since_boot, this_pro
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What the file holds."""
+    """The content of a lease file. `expires` is in seconds since boot."""
 
     holder: str
     fence: int
@@ -25,14 +25,17 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class Leases:
-    """The lease files of one folder. `now` counts seconds since boot."""
+    """The lease files of one folder. `now` returns seconds since boot."""
 
     def __init__(self, folder: Folder, *, now: Callable[[], float] | None = None) -> None:
         self._folder = folder
         self._now = now or seconds_since_boot
 
     def read(self, name: str) -> Record | None:
-        """The record, in force or not. One that cannot be read is none: the fence in the log still grows."""
+        """The record, in force or not; None if there is none, or none that can be decoded.
+
+        A lost record is harmless for fences: they are seqs of the log, so they still grow.
+        """
         content = self._folder.read_small(".locks", f"{name}.lease")
         if not content:
             return None
@@ -42,23 +45,23 @@ class Leases:
             return None
 
     def in_force(self, name: str) -> Record | None:
-        """The record, if it still gives its holder the right to run the session."""
+        """The record, if its lease is in force: same boot, not expired, process not known to be dead; else None."""
         record = self.read(name)
         if record is None or record.process.boot != boot_id() or record.expires <= self._now():
             return None
         return None if record.process.is_gone else record
 
     def write(self, name: str, lease: Lease, ttl_s: float) -> None:
-        """Puts a lease in force for this process."""
+        """Write a lease of this process that expires after `ttl_s` seconds."""
         record = Record(lease.holder, lease.fence, self._now() + ttl_s, this_process())
         self._folder.replace_small(msgspec.json.encode(record), ".locks", f"{name}.lease")
 
     def files(self, name: str) -> tuple[str, ...]:
-        """The paths of a session's append lock and lease, there or not."""
+        """The paths of a session's lock file and lease file, which need not exist."""
         folder = os.path.join(self._folder.path, ".locks")
         return os.path.join(folder, f"{name}.lock"), os.path.join(folder, f"{name}.lease")
 
     def end(self, name: str, record: Record) -> None:
-        """Lets a record expire now. It stays as the highest fence given out."""
+        """Let a record expire now. The file stays, as the highest fence so far."""
         over = msgspec.structs.replace(record, expires=0.0)
         self._folder.replace_small(msgspec.json.encode(over), ".locks", f"{name}.lease")

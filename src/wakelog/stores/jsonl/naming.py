@@ -1,11 +1,11 @@
-"""How session files get their names and are found again: numbers for people, links for ids and titles.
+"""File naming: name new session logs, and find logs by id, name or title.
 
     {agent}_{sender}_{n}.jsonl            a log
-    by-id/ID        → ../NAME.jsonl       made before the log, believed only if its first line agrees
+    by-id/ID        → ../NAME.jsonl       created before the log; used unless the log's header has another id
     by-title/TITLE--NAME.jsonl → ../NAME.jsonl
 
 Links are hints: without them every session is still found, by name or by reading first lines. They are
-never followed; only the name in them is used, and only if it is one of this folder's.
+never followed; only the name in the link target is used, and only if it is a log of this folder.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class Naming:
-    """The names of one folder's sessions."""
+    """The session names of one store folder."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -37,12 +37,12 @@ class Naming:
     # ── creating ─────────────────────────────────────────────────────────────────────────────────
 
     def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
-        """A durable file for a session under the next free number; one that exists is left as it is."""
+        """Create a session's log durably under the next free number, unless the session exists; return its name."""
         checked_id(session)
         with self._creating():
             with contextlib.suppress(NotFound):
                 name = self._linked_name(session)
-                # Nobody knows whether whoever made it came as far as to sync the folders.
+                # The process that created it may have died before it synced the folders.
                 self._sync()
                 return name
             stem = name_stem(agent, sender)
@@ -50,7 +50,10 @@ class Naming:
             return self._numbered(session, stem, last, first_line)
 
     def adopt(self, session: str, name: str, content: bytes) -> str | None:
-        """A durable file for a session kept elsewhere, under its name or the next free number; None if it is here."""
+        """Create the log of a session copied from another store, durably, under this name or the next free number.
+
+        Returns the name, or None if the session exists already.
+        """
         checked_id(session)
         checked_name(name)
         with self._creating():
@@ -59,7 +62,7 @@ class Naming:
                 return None
             stem, _ = parted(name)
             if self._is_created(session, name, content):
-                # Its number may be higher than the last one that was given.
+                # The adopted number may be higher than the cached last number.
                 self._last_number.pop(stem, None)
                 return name
             return self._numbered(session, stem, self._last(stem), lambda _: content)
@@ -73,7 +76,7 @@ class Naming:
 
     @contextlib.contextmanager
     def _creating(self) -> Iterator[None]:
-        """One creator at a time, so that one id is never given to two files."""
+        """Hold the lock for creating sessions, so that no two logs get the same id."""
         was_there = os.path.isdir(self._folder.inside("by-id"))
         path = self._folder.make("by-id")
         with storage(f"create a session in {self._folder.path}"):
@@ -87,12 +90,12 @@ class Naming:
                 os.close(descriptor)
 
     def _link_all(self) -> None:
-        """Makes the links of every log anew, after somebody has removed them all: ids that are taken stay taken."""
+        """Recreate the id links of all logs after `by-id/` was removed, so that ids in use are not used again."""
         for session, name in self._ids():
             self._point("by-id", session, name)
 
     def _ids(self, without: Collection[str | None] = ()) -> Iterator[tuple[str, str]]:
-        """The id in the first line of every log, and the name of the log; the logs named in `without` are not read."""
+        """The session id and the name of every log, read from its first line; logs named in `without` are skipped."""
         for entry in self._folder.log_names():
             name = entry.name.removesuffix(LOG_SUFFIX)
             session = self._id_of(name) if name not in without else None
@@ -100,13 +103,13 @@ class Naming:
                 yield session, name
 
     def _last(self, stem: str) -> int:
-        """The highest number in use, or 0. A number that another process took since the last look fails at linking."""
+        """The highest number in use, or 0; cached. A number that another process took meanwhile fails in `os.link`."""
         if stem in self._last_number:
             return self._last_number[stem]
         return max((number for number, _ in self._numbers(stem)), default=0)
 
     def _numbers(self, stem: str) -> Iterator[tuple[int, str]]:
-        """The number and the name of every log that is named `stem` and a number."""
+        """The number and name of every log whose name is `stem` and a number."""
         for entry in self._folder.log_names(stem):
             name = entry.name.removesuffix(LOG_SUFFIX)
             found, number = parted(name)
@@ -114,7 +117,7 @@ class Naming:
                 yield number, name
 
     def _is_created(self, session: str, name: str, content: bytes) -> bool:
-        """Writes a draft and links it to its name in one step; False if somebody has that name already."""
+        """Write a synced draft and link it to its name atomically; False if the name is taken."""
         path = self._folder.log_path(name)
         draft = os.path.join(self._folder.path, f".new-{session}")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -132,12 +135,12 @@ class Naming:
         return True
 
     def _sync(self) -> None:
-        """Makes the names durable: the log's, and the link's to it."""
+        """Make the names of logs and id links durable."""
         sync_folder(self._folder.path)
         sync_folder(os.path.join(self._folder.path, "by-id"))
 
     def _point(self, folder: str, link: str, name: str) -> None:
-        """Points a link at a log, as a whole or not at all."""
+        """Create or replace a link to a log atomically."""
         path = os.path.join(self._folder.path, folder, link)
         fresh = os.path.join(self._folder.path, folder, f".{os.getpid()}.new")
         with contextlib.suppress(FileNotFoundError):
@@ -146,7 +149,7 @@ class Naming:
         os.replace(fresh, path)
 
     def entitle(self, name: str, title: str) -> None:
-        """Keeps `by-title/` in step: one link, named after the last title."""
+        """Update `by-title/`: one link for each log, named after its last title."""
         with storage("link the title"):
             self._folder.make("by-title")
             self._retitle(name, title, self._title_links(name).get(name, []))
@@ -158,7 +161,7 @@ class Naming:
             self._point("by-title", _title_link(title, name), name)
 
     def _title_links(self, name: str = "") -> dict[str, list[str]]:
-        """The links in `by-title/` by the name of the log they point at; only those of one log, if it is named."""
+        """The links in `by-title/` by the log they point at; with a `name`, only links that end with it."""
         folder, found = self._folder.inside("by-title"), dict[str, list[str]]()
         for link in os.listdir(folder):
             target = _target(os.path.join(folder, link)) if link.endswith(f"{name}{LOG_SUFFIX}") else None
@@ -166,10 +169,10 @@ class Naming:
                 found.setdefault(target, []).append(link)
         return found
 
-    # ── mending ──────────────────────────────────────────────────────────────────────────────────
+    # ── repairing links ──────────────────────────────────────────────────────────────────────────
 
     def relink(self, titles: Mapping[str, str]) -> list[str]:
-        """Makes the links that are missing, given titles by name; gives the paths of the links that were made."""
+        """Create missing links; `titles` are by session name. Returns the paths of the new links."""
         with storage("make the missing links"):
             return [*self._relink_ids(), *self._relink_titles(titles)]
 
@@ -183,7 +186,7 @@ class Naming:
         with self._creating():
             for session, name in missing:
                 target = _target(os.path.join(folder, session))
-                # Of two logs with one id only one can be linked.
+                # If two logs have the same id, only one of them can be linked.
                 if target is None or target == name or self._id_of(target) != session:
                     self._point("by-id", session, name)
                     yield os.path.join("by-id", session)
@@ -211,13 +214,13 @@ class Naming:
             yield first
 
     def name(self, session: str) -> str:
-        """The name of a session: by `by-id`, as a name, or by reading the first line of every log."""
+        """The name of a session, found in `by-id/`, as a name, or by reading the first line of every log; cached."""
         if session in self._names:
             return self._names[session]
         if not is_name(session):
             raise BadId(f"not a session id or name: {session[:60]!r}")
         for way in (self._linked_name, self._plain_name, self._searched_name):
-            # An id may be one that no file can be named after.
+            # An id need not be valid as a file name.
             with contextlib.suppress(NotFound, BadId):
                 self._names[session] = way(session)
                 return self._names[session]
@@ -226,7 +229,7 @@ class Naming:
         raise NotFound(f"no session {session} in {self._folder.path}")
 
     def forget(self) -> None:
-        """Forgets what was found, so that it is looked for again."""
+        """Clear the cache of names found."""
         self._names.clear()
 
     def _linked_name(self, session: str) -> str:
@@ -247,7 +250,7 @@ class Naming:
         raise NotFound(session)
 
     def _id_of(self, name: str) -> str | None:
-        """The session id in a log's first line; None where that cannot be read, or not by this user."""
+        """The session id in a log's first line; None if it has none, or this user cannot read the log."""
         try:
             return id_of(self._first_line(name))
         except (NotFound, NoAccess):
@@ -270,7 +273,7 @@ def _title_link(title: str, name: str) -> str:
 
 
 def _target(link: str) -> str | None:
-    """The name of the log that a link of this folder points at; None if there is no such link."""
+    """The name of the log that a link points at; None if the link is missing or does not point at a log."""
     try:
         target = os.readlink(link)
     except OSError:

@@ -1,10 +1,10 @@
-"""The logs a process appends to, kept open, each taken by one appender at a time.
+"""Open logs: keep the logs that a process appends to open, and give each to one appender at a time.
 
-Among threads a log is taken by its own lock, among processes by `flock` on its lock file, which is
-closed on exec and never unlinked. Both waits together end after the limit of the store (`locking.py`).
-A descriptor is closed only by who holds the log, and whoever waited for it meanwhile looks it up again:
-a number that the system has given to another file by then must never be written to. A forked child
-opens everything anew: a lock belongs to an open file, and the child would share its parent's.
+Threads take a log by its thread lock, processes by `flock` on its lock file, which is closed on exec and never
+unlinked. One limit covers both waits (`locking.py`).
+Descriptors of a log in use are closed only by its current appender. Appenders that waited meanwhile look the log up
+again, because the system may have reused the descriptor number for another file. A forked child opens all logs again:
+`flock` locks belong to the open file, which the child shares with its parent.
 """
 
 import contextlib
@@ -23,23 +23,23 @@ from wakelog.stores.files import Folder, storage
 from wakelog.stores.locking import LockWait, Wait, file_lock_holder, wait_for_file
 
 _OPEN_MAX = 128
-# Of the files that the process may open, an eighth are logs, and another eighth their locks: blobs, leases, journals,
-# tools and connections need the rest.
+# Of the files that the process may open, an eighth may be logs and another eighth their lock files. The rest is for
+# blobs, leases, journals, tools and connections.
 _SHARE = 8
 _TRIES_MAX = 100
 _LOCK_AT_ONCE = fcntl.LOCK_EX | fcntl.LOCK_NB
 
 
 def open_max() -> int:
-    """How many logs are kept open, or taken at once, under the limit of open files that is in force now."""
+    """How many logs may be open, or taken at once, under the current limit of open files."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _OPEN_MAX if soft == resource.RLIM_INFINITY else max(1, min(_OPEN_MAX, soft // _SHARE))
 
 
 class OpenLog:
-    """One open log: its descriptors, its end as far as known, and its size when it was last taken.
+    """One open log: its descriptors, its end if known, and its size when it was last taken.
 
-    `synced`: so many bytes of it are known to be on the device. `doubt`: see `stores/doubt.py`.
+    `synced`: the number of bytes known to be on the device. `doubt`: see `stores/doubt.py`.
     """
 
     __slots__ = ("closed", "doubt", "end", "lock", "log", "size", "synced", "turn", "users")
@@ -55,7 +55,7 @@ class OpenLog:
         self.closed = False
 
     def fail(self) -> None:
-        """Marks the log as in doubt after a failed write or sync, and closes it: it is opened anew for the next append.
+        """Mark the log as in doubt after a failed write or sync, and close it; the next append opens it again.
 
         The descriptor of a failed sync is never synced again.
         """
@@ -63,20 +63,20 @@ class OpenLog:
         self.close()
 
     def close(self) -> None:
-        """Lets go of both descriptors, and with them of the lock among processes."""
+        """Close both descriptors, which releases the lock between processes."""
         self.closed = True
         for descriptor in (self.log, self.lock):
             with contextlib.suppress(OSError):
                 os.close(descriptor)
 
     def __del__(self) -> None:
-        """Closes the descriptors of a store that was dropped without `close()`."""
+        """Close the descriptors if the store was dropped without `close()`."""
         if not self.closed:
             self.close()
 
 
 class OpenLogs:
-    """The open logs of one folder, at most so many at a time."""
+    """The open logs of one folder, about `open_max()` at most."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -85,16 +85,16 @@ class OpenLogs:
         self._pid = os.getpid()
 
     def taken(self, name: str, lock_wait: LockWait | None = None) -> "Taken":
-        """The append lock of a session, for a `with`. `lock_wait`: another limit than that of the store."""
+        """The append lock of a session, for a `with` statement. `lock_wait` overrides the limit of the store."""
         return Taken(self, name, lock_wait)
 
     def wait(self, name: str, lock_wait: LockWait | None, log: Callable[[], OpenLog]) -> Wait:
-        """The wait of one append for a log that another thread or process holds: one limit for both."""
+        """The wait of one append for a log that another thread or process holds, with one limit for both."""
         lock = f"the append lock of {name}"
         return Wait(lock_wait or self._folder.lock_wait, lock, lambda: file_lock_holder(log().lock))
 
     def look_up(self, name: str) -> OpenLog:
-        """The open log of a name, counted as in use until it is given back."""
+        """The open log of a name, counted as in use until `give_back`."""
         self._leave_to_parent()
         with self._looking:
             log = self._logs.get(name)
@@ -104,9 +104,9 @@ class OpenLogs:
             return log
 
     def settle(self, name: str, log: OpenLog) -> None:
-        """Writes what is in doubt again. On failure the log stays in doubt and the append is refused.
+        """Write the bytes in doubt again. On failure the log stays in doubt and the append is refused.
 
-        The log gets a new descriptor, because the old one may still report the error that is dealt with here.
+        The log gets a new open file, because the old one may still report the earlier error.
         """
         fresh = self._folder.open_log(name, write=True)
         try:
@@ -120,25 +120,25 @@ class OpenLogs:
         log.doubt, log.end, log.synced = None, None, log.size
 
     def known_to_end(self, name: str, size: int, seq: int) -> bool:
-        """Whether a log of this size is known to end with this seq. Nobody is waited for: when in doubt it is not."""
+        """Whether a log of this size is known to end with this seq. Takes no lock; False if that is uncertain."""
         log = self._logs.get(name)
         end = log.end if log is not None and self._pid == os.getpid() else None
-        # An appender moves the seq before the size: in this order what is half moved never looks like an end. Behind a
-        # last line without a seal there may be more to tell than its seq.
+        # An appender updates seq before size, so with size compared first, a half-updated end never matches. Without a
+        # seal on the last line, the seq alone does not prove that there is nothing new.
         return end is not None and end.size == size and end.seq == seq and end.sealed
 
     def give_back(self, log: OpenLog) -> None:
-        """Not in use by this appender any more."""
+        """Count one user of the log less."""
         with self._looking:
             log.users -= 1
 
     def close(self) -> None:
-        """Closes every log that nobody is using."""
+        """Close every log that is not in use."""
         with self._looking:
             self._close_unused(keep=0)
 
     def _leave_to_parent(self) -> None:
-        """After a fork what is open is the parent's, whatever its threads were doing with it at that moment."""
+        """In a forked child, close the inherited descriptors and reset the locks, which threads may have held."""
         if self._pid == os.getpid():
             return
         inherited, self._logs = self._logs, {}
@@ -147,7 +147,7 @@ class OpenLogs:
             log.close()
 
     def _opened(self, name: str) -> OpenLog:
-        """Opens a log; where the process has no descriptor left, once more with all unused logs closed."""
+        """Open a log; if the process is out of descriptors, close all unused logs and try once more."""
         self._close_unused(keep=open_max() - 1)
         try:
             return self._open(name)
@@ -176,7 +176,7 @@ class OpenLogs:
 
 
 def _write_again(fresh: int, log: OpenLog) -> None:
-    """Writes what is in doubt again through a fresh descriptor, which is in append mode before and after that."""
+    """Write the bytes in doubt again through a fresh descriptor, with append mode switched off meanwhile."""
     if not os.path.samestat(os.fstat(fresh), os.fstat(log.log)):
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
     mode = fcntl.fcntl(fresh, fcntl.F_GETFL)
@@ -186,7 +186,7 @@ def _write_again(fresh: int, log: OpenLog) -> None:
 
 
 class Taken:
-    """One append's hold on a log. Entering waits for the lock; leaving lets it go."""
+    """Context manager for one append's lock on a log: entering waits for the lock, leaving releases it."""
 
     __slots__ = ("_log", "_logs", "_name", "_wait")
 
@@ -198,7 +198,7 @@ class Taken:
     def __enter__(self) -> OpenLog:
         for _ in range(_TRIES_MAX):
             self._log = log = self._logs.look_up(self._name)
-            if not log.turn.acquire(False):  # noqa: FBT003 - every append does this: a position is faster than a name
+            if not log.turn.acquire(False):  # noqa: FBT003 - runs in every append: faster than a keyword
                 self._wait_for_threads(log)
             if self._is_held(log):
                 return log
@@ -206,7 +206,7 @@ class Taken:
         raise StoreError(f"{self._name} is replaced again and again", hint="stop whatever rewrites the file")
 
     def _is_held(self, log: OpenLog) -> bool:
-        """Takes the lock among processes; False if the log must be opened anew."""
+        """Take the lock between processes; False if the log must be opened again."""
         if log.closed:
             return False
         try:
@@ -223,7 +223,7 @@ class Taken:
                 raise
         log.size = found.st_size
         if not found.st_nlink:
-            # A file that was replaced or removed under us must not swallow what is appended.
+            # The file was replaced or removed: an append to it would be lost.
             log.close()
         return not log.closed
 
@@ -240,13 +240,13 @@ class Taken:
         except OSError:
             raise
         except BaseException:
-            # A thread may still wait for the lock of these descriptors: the next append opens its own.
+            # A thread may still wait for the lock of this open file, so the next append opens its own.
             log.close()
             self._leave()
             raise
 
     def _waiting(self) -> Wait:
-        """The wait of this append, begun when it is needed."""
+        """The wait of this append, started on first use."""
         if not isinstance(self._wait, Wait):
             self._wait = self._logs.wait(self._name, self._wait, lambda: self._log)
         return self._wait

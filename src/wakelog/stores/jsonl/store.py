@@ -1,17 +1,17 @@
-"""The default store: one append-only JSONL file a session, readable with `tail`, `grep` and `jq`.
+"""JSONL store, the default: one append-only file for each session, readable with `tail`, `grep` and `jq`.
 
-    DIR/{agent}_{sender}_{n}.jsonl     the logs, and nothing else worth keeping
+    DIR/{agent}_{sender}_{n}.jsonl     the logs
     DIR/by-id/ID        → ../NAME.jsonl   derived
     DIR/by-title/TITLE--NAME → ../NAME.jsonl   derived
-    DIR/.locks/NAME.lock, NAME.lease   who may append, who runs it
-    DIR/.journals/NAME/REPLY           replies under way
-    DIR/.blobs/AB/AB…                  what is too large for a line
+    DIR/.locks/NAME.lock, NAME.lease   append lock and lease
+    DIR/.journals/NAME/REPLY           replies in progress
+    DIR/.blobs/AB/AB…                  content that is too large for a line
 
-Rule 1: an append is one write to an `O_APPEND` file under the append lock, synced where the caller
-asks for it. After a failed write or sync the descriptor is closed and never synced again, and the log
-is in doubt: before the next append its bytes are written and synced again (`stores/doubt.py`).
-Rule 2: bytes once written stay. A torn tail is left where it is; the next line begins behind an LF.
-Rule 3: reading changes nothing, not even by making a folder or a lock file.
+Rule 1: an append is one write to an `O_APPEND` file under the append lock, synced if the caller requests it. After a
+failed write or sync the descriptor is closed and never synced again, and the log is in doubt: before the next append
+its bytes are written and synced again (`stores/doubt.py`).
+Rule 2: written bytes are never changed (law 1). A torn tail stays in place; the next line begins after an LF.
+Rule 3: reading never writes (law 9): it creates no folder and no lock file.
 """
 
 import contextlib
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
     from wakelog.stores.jsonl.syncing import Sync
 
 _POLL_S = 0.02
-# Who appends to one session at a time needs nothing of it.
+# Loaded on first use: appends to one session at a time do not need it.
 _SYNCING = "wakelog.stores.jsonl.syncing"
 
 
 class JsonlStore:
-    """Sessions as files in one folder. `now` counts seconds since boot, for leases.
+    """Sessions as files in one folder. `now` returns seconds since boot, for leases.
 
-    `sync`: how many appends are made durable together. Each file by itself, or the whole file system at once, which is
-    faster unless others write a lot there. `trusted_owners`: other users and groups whose files may be run, such as
-    `("ada", "uid:1000", "group:agents")`; see `custody`. `lock_wait`: the limit on the wait for another process's lock.
+    `sync`: how appends to several sessions are made durable: file by file, or by a sync of the whole file system, which
+    is faster unless other programs write a lot there. `trusted_owners`: other users and groups whose files may be run,
+    such as `("ada", "uid:1000", "group:agents")`; see `custody`. `lock_wait`: the limit on waits for other processes.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class JsonlStore:
         self._naming.entitle(self.name(session), title)
 
     def relink(self, titles: Mapping[str, str]) -> list[str]:
-        """Makes the links in `by-id/` and `by-title/` that are missing, given titles by name; gives their paths."""
+        """Create missing links in `by-id/` and `by-title/`; `titles` are by session name. Returns the new paths."""
         return self._naming.relink(titles)
 
     def sessions(self) -> Iterator[Stat]:
@@ -120,9 +120,9 @@ class JsonlStore:
             return self._append(name, log, body, after=after, behind=behind, durable=durable)
 
     def append_all(self, appends: Sequence[Append]) -> list[Sealed | WakelogError]:
-        """See `ports.Store`. Every log is written to first; then the syncs of all of them overlap.
+        """See `ports.Store`. All logs are written first; then they are synced together.
 
-        To sync some while others are still written to is slower: the interpreter is what they would wait for.
+        Syncing some logs while others are still written is slower, because both need the interpreter.
         """
         answers: dict[int, Sealed | WakelogError] = {}
         places: dict[str, list[int]] = {}
@@ -131,7 +131,8 @@ class JsonlStore:
                 places.setdefault(self.name(append.session), []).append(at)
             except WakelogError as error:
                 answers[at] = error
-        # No lock is held while another one is waited for, so a stopped writer of one session delays no other session.
+        # Logs that are not free are left for later and waited for one by one, with no other lock held. So a stopped
+        # writer of one session does not delay other sessions.
         late: list[str] = []
         waiting = sorted(places)
         while waiting:
@@ -150,7 +151,7 @@ class JsonlStore:
     def _take_some(
         self, held: contextlib.ExitStack, names: Sequence[str], lock_wait: LockWait, *, most: int
     ) -> dict[str, OpenLog | WakelogError]:
-        """The first of these logs, as many as can be open at once, or why one cannot be taken. Nothing is written."""
+        """The first of these logs, as many as can be open at once, each taken or with its error. Writes nothing."""
         taken: dict[str, OpenLog | WakelogError] = {}
         for name in names[:most]:
             try:
@@ -159,7 +160,7 @@ class JsonlStore:
                 number = sum(isinstance(log, OpenLog) for log in taken.values())
                 if not number:
                     return taken | {name: error}
-                # Half as many leave descriptors for the leases that are read before an append.
+                # Half as many logs leave descriptors for the lease files that are read before an append.
                 held.close()
                 self._logs.close()
                 return self._take_some(held, names, lock_wait, most=max(1, number // 2))
@@ -174,7 +175,7 @@ class JsonlStore:
         appends: Sequence[Append],
         answers: dict[int, Sealed | WakelogError],
     ) -> list[str]:
-        """Writes to the logs that were taken, and syncs them together; gives the names of those that were not free."""
+        """Write to the logs that were taken and sync them together; return the names of those that were not free."""
         written = {}
         for name, log in taken.items():
             if isinstance(log, WakelogError):
@@ -193,7 +194,7 @@ class JsonlStore:
         appends: Sequence[Append],
         answers: dict[int, Sealed | WakelogError],
     ) -> bool:
-        """Writes what goes into one log and notes what came of it; whether the log is to be synced."""
+        """Write the appends of one log and record their answers; return whether the log must be synced."""
         is_due = False
         for at in places:
             answer = answers[at] = self._unsynced(name, log, appends[at])
@@ -209,7 +210,7 @@ class JsonlStore:
             return error
 
     def _sync_all(self, logs: Mapping[str, OpenLog]) -> dict[str, WakelogError]:
-        """Syncs logs together; gives what went wrong, by name."""
+        """Sync logs together; return the errors by name."""
         if not logs:
             return {}
         if self._syncs is None:
@@ -258,7 +259,7 @@ class JsonlStore:
         return Sealed(seq, Line(raw, end.size - len(raw) - 1))
 
     def _write(self, name: str, log: OpenLog, raw: bytes, *, durable: bool) -> None:
-        # Until the bytes are written and synced nobody knows where the log ends.
+        # The end of the log is unknown until the bytes are written and synced.
         log.end = None
         try:
             write_all(log.log, raw)
@@ -276,10 +277,10 @@ class JsonlStore:
             raise storage_error(f"make the last entry of {name} durable", error) from error
 
     def _caught_up(self, log: OpenLog) -> End:
-        """The end of the log as it is now. Sealed lines are taken at their word; else it is read from the start."""
+        """The current end of the log. New lines are trusted if they are sealed; else the log is read from its start."""
         if log.end is not None and log.end.size == log.size:
             return log.end
-        # What comes behind a last line without its end is a part of that line, so that one is read again.
+        # Bytes after a last line without LF belong to that line, so the line is read again.
         stood, log.end = log.end, None
         is_good = stood is not None and stood.size < log.size and not stood.ragged
         known = stood if is_good else _last_sealed(log.log, log.size)
@@ -334,7 +335,7 @@ class JsonlStore:
                     start = line.offset + len(line.raw) + 1 if last >= after else size
                     yield from split(blocks(log, start, size), offset=start, number=0)
                     return
-        # Lines without seq stand at the end: their places are only known by counting from the start.
+        # Some of the last lines have no seq: their places are known only by counting from the start.
         yield from lines_after(split(blocks(log, 0, size)), after)
 
     # ── leases ───────────────────────────────────────────────────────────────────────────────────
@@ -376,14 +377,14 @@ class JsonlStore:
         if record is None or record.fence != fence:
             raise LeaseLost(f"another worker has taken {name} over")
 
-    # ── live ─────────────────────────────────────────────────────────────────────────────────────
+    # ── following and journals ───────────────────────────────────────────────────────────────────
 
     def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> News:
-        """See `ports.Store`. The file's size is looked at again and again: no watcher is needed for that."""
+        """See `ports.Store`. Polls the size of the file and the journals every `_POLL_S` seconds."""
         deadline = time.monotonic() + timeout_s
         seen = -1
         while True:
-            # A piece comes behind the entries that say what it belongs to, so they are looked at after it.
+            # A piece is written after the entries it refers to. Reading the log second ensures that they are found.
             fresh = self._journals.read_on(self.name(session), pieces)
             with storage(f"follow {session}"):
                 size = os.stat(self.folder.log_path(self.name(session)), follow_symlinks=False).st_size
@@ -419,7 +420,7 @@ class JsonlStore:
         return self._blobs
 
     def custody(self, session: str | None = None, *, blobs: Iterable[str] = ()) -> tuple[Exposure, ...]:
-        """See `ports.Store`: the folders, the log, its locks and journals, and blobs as files with their folders."""
+        """See `ports.Store`. Checks the folders, the log, its lock, lease and journals, and the blobs."""
         name = None if session is None else self.name(session)
         beside = () if name is None else (*self._leases.files(name), *self._journals.files(name))
         return tuple(self.folder.exposures((*beside, *self._blobs.files(blobs)), log=name))
@@ -433,7 +434,7 @@ class JsonlStore:
 
 
 def _last_sealed(descriptor: int, size: int) -> End | None:
-    """The end behind the last line we sealed, if only a torn fragment can follow it."""
+    """The end after the last complete line, if that line has a seal and a seq; else None."""
     for line in lines_backwards(descriptor, size):
         if not line.ended:
             continue

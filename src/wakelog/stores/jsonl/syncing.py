@@ -1,9 +1,9 @@
-"""Making many files durable at once: the waits overlap, and each file gets an answer of its own.
+"""Sync many files at once: the waits overlap, and each file gets its own result.
 
-A sync is mostly waiting, and a file system writes out what several of them ask for together. So the kernel is handed
-all of them (`kernel_syncs.py`) or, where it takes none, a few threads are kept for it. `FilesystemSync` is the other
-way: one wait for everything that is unwritten on the file system, whoever wrote it. What it costs is decided by the
-neighbours, so it must be asked for.
+A sync is mostly waiting, and a file system commits concurrent syncs together. So all of them are submitted to the
+kernel as asynchronous operations (`kernel_syncs.py`) or, where it does not support that, to a few threads.
+`FilesystemSync` instead makes one `syncfs` call, which writes everything that is unwritten on the file system. Its cost
+depends on what other programs write there, so it is used only on request.
 """
 
 import ctypes
@@ -15,9 +15,9 @@ from typing import Protocol
 from wakelog.errors import UsageError
 from wakelog.stores.jsonl.kernel_syncs import KernelSyncs, fdatasync
 
-# More threads than this only hand the interpreter to one another.
+# More threads than this only compete for the interpreter lock.
 _THREADS = 16
-# Before this Linux keeps what went wrong to itself.
+# Older versions of Linux do not report write errors from syncfs.
 _SYNCFS_TELLS = (5, 8)
 
 
@@ -25,16 +25,16 @@ class Sync(Protocol):
     """A way to make the content of files durable."""
 
     def sync(self, descriptors: Sequence[int]) -> list[OSError | None]:
-        """Syncs the content of files; what went wrong with each, in the order given."""
+        """Sync the content of files; return the error of each, or None, in the order given."""
         ...
 
     def close(self) -> None:
-        """Lets go of what it holds; the next use takes it anew."""
+        """Release threads and kernel resources; the next use creates them again."""
         ...
 
 
 def file_syncs() -> Sync:
-    """A sync a file, side by side in the best way there is here."""
+    """The best available way to sync files individually and concurrently: in the kernel, else in threads."""
     try:
         return KernelSyncs()
     except OSError:
@@ -42,14 +42,14 @@ def file_syncs() -> Sync:
 
 
 class ThreadSyncs:
-    """A sync a file, by a few threads. They belong to the process that made them."""
+    """Syncs each file in one of a few threads. A forked child process starts its own threads."""
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
         self._pid = os.getpid()
 
     def sync(self, descriptors: Sequence[int]) -> list[OSError | None]:
-        """See `Sync`. The first share is ours: one file alone is synced without waking anybody."""
+        """See `Sync`. The calling thread syncs the first share itself, so a single file needs no other thread."""
         hands = min(_THREADS, len(descriptors))
         begun = [self._hands().submit(_sync_each, descriptors[hand::hands]) for hand in range(1, hands)]
         failures: list[OSError | None] = [None] * len(descriptors)
@@ -71,7 +71,7 @@ class ThreadSyncs:
 
 
 class FilesystemSync:
-    """One `syncfs` for all files of a file system. Fast where few others write there, and slow where many do."""
+    """One `syncfs` for all files of a file system: fast if other programs write little there, else slow."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -82,7 +82,7 @@ class FilesystemSync:
             )
 
     def sync(self, descriptors: Sequence[int]) -> list[OSError | None]:
-        """See `Sync`. If it fails nobody knows which file it was: it was all of them."""
+        """See `Sync`. An error does not show which file failed, so it counts for all files of that file system."""
         systems = [os.fstat(descriptor).st_dev for descriptor in descriptors]
         chosen = dict(zip(systems, descriptors, strict=True))
         failures = {system: self._syncfs(descriptor) for system, descriptor in chosen.items()}
@@ -95,7 +95,7 @@ class FilesystemSync:
         return OSError(number, os.strerror(number))
 
     def close(self) -> None:
-        """See `Sync`; nothing is held."""
+        """See `Sync`. Does nothing: no resources are held."""
 
 
 def _sync_each(descriptors: Sequence[int]) -> list[OSError | None]:
@@ -103,7 +103,7 @@ def _sync_each(descriptors: Sequence[int]) -> list[OSError | None]:
 
 
 def _linux() -> tuple[int, int]:
-    """The version of the kernel, as far as it counts; (0, 0) for others."""
+    """The major and minor version of the Linux kernel; (0, 0) on other systems."""
     system = os.uname()
     major, _, rest = system.release.partition(".")
     minor = rest.partition(".")[0].partition("-")[0]

@@ -1,4 +1,4 @@
-"""The PostgreSQL store: `tables.py` and `adding.py` hold its statements, `pool.py` its connections."""
+"""PostgreSQL store. `tables.py` and `adding.py` have the SQL statements, `pool.py` the connections."""
 
 from wakelog.stores.postgres.store import PostgresStore
 

@@ -1,10 +1,10 @@
-"""Putting rows behind a log in PostgreSQL: every way to do it is one statement, and so one round trip.
+"""SQL statements that add rows to logs in PostgreSQL. Each operation is one statement, and so one round trip.
 
-Rule 1: `logs` is moved first, and only if the log ends where the caller says and the fence is current. PostgreSQL
-judges that again on the newest version of the row, after waiting for whoever holds it. A log only grows: where the
-size is right, everything that was seen of its lines is right too.
-Rule 2: no lock is held while somebody is waited for who is not the database, so that a process that is stopped in
-the middle stops nobody else. Rows of many logs are locked in the order of their names.
+Rule 1: each statement first updates the row in `logs`, and only if the log has the expected size and the fence is
+current. PostgreSQL checks that again on the newest version of the row, after waiting for its lock. A log only grows, so
+if the size is right, what the statement has read of its lines is right too.
+Rule 2: locks are held only within a statement, never while waiting for a client, so a process that is stopped in the
+middle does not block others. Rows of many logs are locked in the order of their session ids.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,8 +14,8 @@ from wakelog.stores.database.tables import Addition, Row
 from wakelog.stores.postgres.arrays import Bigints, Byteas, Texts
 from wakelog.stores.postgres.database import committing
 
-# An id or a seq that is taken is an error of this one, and nothing is done; `ADD_MANY` can tell them apart. Whoever
-# tries an append again meets another size first, and to look beforehand would make every append a tenth longer.
+# If the id or the seq is taken, this fails with `UniqueViolation` and changes nothing; `ADD_MANY` handles those cases.
+# They are rare: a repeated append fails on the size first. Checking here would make every append 10 % slower.
 ADD = committing("""
 WITH moved AS (
   UPDATE wakelog.logs SET rows = rows + 1, size = size + octet_length(%(raw)s::bytea)
@@ -29,7 +29,7 @@ WITH moved AS (
 SELECT followed > clock_timestamp(), <commit> FROM moved
 """)
 
-# LATERAL with a limit looks each row up by its key, whatever is known about how many there are.
+# LATERAL with a LIMIT makes the planner look each row up by its key, whatever its row estimates are.
 ADD_MANY = committing("""
 WITH asked AS MATERIALIZED (
   SELECT * FROM unnest(%(sessions)s, %(sizes)s, %(grown)s, %(counts)s, %(fences)s, %(strict)s)
@@ -100,7 +100,7 @@ Given = dict[str, Any]
 
 
 def one(addition: Addition) -> Given:
-    """What `ADD` is told of an addition of one row."""
+    """The parameters of `ADD` for an addition of one row."""
     (row,) = addition.rows
     return {
         "session": addition.session,
@@ -116,7 +116,7 @@ def one(addition: Addition) -> Given:
 
 
 def many(additions: Iterable[Addition]) -> Given:
-    """What `ADD_MANY` is told of additions to different logs."""
+    """The parameters of `ADD_MANY` for additions to different logs."""
     chosen = sorted(additions, key=lambda addition: addition.session)
     return {
         "sessions": Texts(addition.session for addition in chosen),
@@ -130,12 +130,12 @@ def many(additions: Iterable[Addition]) -> Given:
 
 
 def made(rows: Sequence[Row]) -> Given:
-    """What `MAKE` is told of the first rows of a session."""
+    """The parameters of `MAKE` for the first rows of a session."""
     return {"count": len(rows), "grown": sum(len(row.raw) for row in rows)} | _columns([rows])
 
 
 def _columns(groups: Sequence[Sequence[Row]]) -> Given:
-    """Rows of different logs as columns. Each log counts its own rows and bytes."""
+    """Rows of different logs as columns. Row numbers and sizes start again for each log."""
     rows = [row for group in groups for row in group]
     return {
         "numbers": Bigints(number for group in groups for number in range(1, len(group) + 1)),
@@ -157,7 +157,7 @@ def _ends(rows: Iterable[Row]) -> Iterable[int]:
 
 
 def _once(rows: Iterable[Row]) -> Iterable[str | None]:
-    """The ids of rows; the first who has one keeps it."""
+    """The ids of rows; None where an earlier row has the same id."""
     seen: set[str | None] = set()
     for row in rows:
         yield None if row.id in seen else row.id

@@ -1,7 +1,7 @@
-"""Columns of values on their way into one statement: PostgreSQL's own binary form of an array, made in one go.
+"""Array parameters: encode columns of values in PostgreSQL's binary array format.
 
-psycopg would look at every value to find out what the list is made of, and would choose another type, and with it
-another prepared statement, whenever a number gets longer. Here a column says what it is.
+psycopg would inspect every value of a list to find its type, and would choose another type, and with it another
+prepared statement, whenever a number gets longer. The list types here fix the element type.
 """
 
 import struct
@@ -65,5 +65,5 @@ class _ByteaColumn(_Column):
 
 
 for _kind, _dumper in ((Texts, _TextColumn), (Bigints, _BigintColumn), (Byteas, _ByteaColumn)):
-    # The types are ours, so that nobody else who uses psycopg in this process meets these.
+    # Registered globally, but only for these types, so other users of psycopg in this process are not affected.
     psycopg.adapters.register_dumper(_kind, _dumper)

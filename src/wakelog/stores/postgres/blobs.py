@@ -1,7 +1,7 @@
-"""Blobs as rows of the database that holds the logs: durable when put, checked when read.
+"""PostgreSQL blobs: rows of the same database as the logs, durable when put and checked against the digest when read.
 
-Ages are counted by the server's clock. Who puts what is there already makes it young again in the same statement
-that would repair it, and a remover judges the age of the newest version: what was just put is never removed.
+Ages use the server's clock. Putting an existing blob renews its time, and repairs it if damaged, in one statement.
+Removal checks the age of the newest version of the row, so a blob that was just put is never removed.
 """
 
 from collections.abc import Iterator
@@ -15,18 +15,18 @@ from wakelog.stores.postgres.database import Database, committing
 
 _LISTED_MAX = 10_000
 _BRING_BACK = "copy the session again from a store that has the blob, or restore it from a backup"
-# Bytes that are right are left where they are: to write them again would only make the table grow.
+# Correct bytes are not written again, because that would only make the table grow.
 _PUT = committing("""
 INSERT INTO wakelog.blobs AS b (digest, put, bytes) VALUES (%(digest)s, clock_timestamp(), %(bytes)s)
 ON CONFLICT (digest) DO UPDATE SET put = clock_timestamp(),
   bytes = CASE WHEN b.digest = 'sha256:' || encode(sha256(b.bytes), 'hex') THEN b.bytes ELSE excluded.bytes END
 RETURNING <commit>
 """)
-# What has another size than it should is not worth the way.
+# Content of the wrong size is not transferred.
 _GET = """
 SELECT CASE WHEN octet_length(bytes) = %(size)s THEN bytes END FROM wakelog.blobs WHERE digest = %(digest)s
 """
-# The server takes the digest itself: the bytes stay where they are.
+# The server computes the digest, so the content is not transferred.
 _CHECK = """
 SELECT octet_length(bytes) = %(size)s AND digest = 'sha256:' || encode(sha256(bytes), 'hex')
 FROM wakelog.blobs WHERE digest = %(digest)s
@@ -67,7 +67,7 @@ class PostgresBlobs:
             raise _damaged(ref)
 
     def _asked(self, question: LiteralString, ref: BlobRef) -> Any:
-        """What the server says of one blob, or `NotFound`."""
+        """The result of a query about one blob; `NotFound` if there is no such blob."""
         size = ref.bytes if 0 <= ref.bytes < 1 << 31 else -1
         found = self._database.read(question, {"digest": ref.digest, "size": size}) if is_digest(ref.digest) else []
         if not found:
@@ -89,7 +89,7 @@ class PostgresBlobs:
         return bool(self._database.write(_REMOVE, {"digest": digest, "older_than_s": float(older_than_s)}))
 
     def tidy(self, *, older_than_s: float, dry_run: bool = False) -> int:  # noqa: ARG002 - a transaction leaves nothing
-        """See `ports.Blobs`; what a transaction did not finish was never there."""
+        """See `ports.Blobs`. Always 0: an unfinished transaction leaves nothing behind."""
         return 0
 
 

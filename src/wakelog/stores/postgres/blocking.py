@@ -1,7 +1,7 @@
-"""Statements that wait for a lock of another transaction: find the backend that holds it, while the wait lasts.
+"""Lock waits in PostgreSQL: find the backend that blocks a statement, while the statement waits.
 
-The server ends the wait (`lock_timeout`), and forgets then which transaction was in the way. So the driver's own wait
-looks once in a while, on a second connection. A statement that is answered at once costs nothing of this.
+The server ends the wait (`lock_timeout`), and cannot say afterwards which transaction held the lock. So the wait of the
+driver queries the server at times, on a second connection. Statements that are answered quickly have no extra cost.
 """
 
 import time
@@ -16,7 +16,7 @@ from wakelog.stores.postgres.url import PostgresUrl
 
 T = TypeVar("T")
 
-# Backends that wait for the same lock stand in each other's way too; the one at the end of the chain waits for none.
+# Backends that wait for the same lock block each other too; the lock holder is the one that is not blocked itself.
 _BLOCKER = """
 WITH RECURSIVE blocking (pid) AS (
   SELECT unnest(pg_blocking_pids(%(pid)s))
@@ -25,14 +25,14 @@ WITH RECURSIVE blocking (pid) AS (
 SELECT pid, coalesce(application_name, ''), coalesce(state, '')
 FROM blocking JOIN pg_stat_activity USING (pid) WHERE cardinality(pg_blocking_pids(pid)) = 0 LIMIT 1
 """
-# How long the server has said nothing when the driver says so first.
+# The driver reports silence of the server for the first time after this interval.
 _INTERVAL_S = 0.1
-# The last look comes this long before the server gives up.
+# The last query for the blocking backend comes this long before the server's timeout.
 _BEFORE_END_S = 0.5
 
 
 class Backend(NamedTuple):
-    """A backend of the server that holds a lock: its pid there, the name of its client and what it does."""
+    """A backend of the server that holds a lock: its pid on the server, application name and state."""
 
     pid: int
     application: str
@@ -44,17 +44,17 @@ class Backend(NamedTuple):
 
     @property
     def is_stopped(self) -> bool:
-        """Never known: the process runs on the server."""
+        """Always False: the state of a process on the server is not known."""
         return False
 
     @property
     def hint(self) -> str:
-        """What a user can do about it."""
+        """What a user can do to free the lock."""
         return f"let it finish, or end it with `SELECT pg_terminate_backend({self.pid})`; then try again"
 
 
 class LockWatch:
-    """The waits of one connection."""
+    """Watches the statements of one connection for lock waits."""
 
     def __init__(self, url: PostgresUrl, lock_wait: LockWait) -> None:
         self._url = url
@@ -65,7 +65,7 @@ class LockWatch:
         self._blocker: Backend | None = None
 
     def watched(self, statement: Generator[Any, Any, T], pid: int) -> Generator[Any, Any, T]:
-        """The driver's generator of a statement, with a look at the clock whenever the server has said nothing."""
+        """Wrap the driver's generator of a statement; checks the time in each interval without an answer."""
         self._begun = 0.0
         try:
             wanted = next(statement)
@@ -79,7 +79,7 @@ class LockWatch:
             return value
 
     def _silence(self, pid: int) -> None:
-        """The server has said nothing for a moment."""
+        """Handle an interval without an answer: query for the blocking backend when that is due."""
         now = time.monotonic()
         if not self._begun:
             limit = self._policy.timeout_s
@@ -96,7 +96,7 @@ class LockWatch:
             self._policy.on_wait(Waiting(self._lock, self._blocker, waited_s))
 
     def _found(self, pid: int) -> Backend | None:
-        """The backend in the way of another one; None where there is none, or the server does not say."""
+        """The backend that blocks the one with this pid; None if there is none, or the query fails."""
         try:
             with psycopg.connect(**self._url.parameters()) as connection:
                 found = connection.execute(_BLOCKER, {"pid": pid}).fetchone()
@@ -109,6 +109,6 @@ class LockWatch:
         return f"a lock in {self._url}"
 
     def busy(self) -> StoreBusy:
-        """The error of a statement that the server has given up."""
+        """The error for a statement that the server ended because of `lock_timeout`."""
         waited_s = time.monotonic() - self._begun if self._begun else 0.0
         return busy(self._lock, self._blocker if self._begun else None, waited_s)

@@ -1,9 +1,9 @@
-"""The catalog of a PostgreSQL store: tables beside the logs in the schema `wakelog`, full text with a GIN index.
+"""PostgreSQL catalog: tables beside the logs in the schema `wakelog`, with a GIN index for full text search.
 
-Appends know nothing of it, and nobody waits for it: logs are read outside of any transaction, and what they say is
-written in short ones, one at a time, under an advisory lock that ends with them. Who holds it needs nothing more, so
-that no pool of connections is too small. A role that may not write here is answered from an index in memory.
-Statements are constants; whatever was typed or stored is bound.
+Appends do not update it and do not wait for it. Logs are read outside of any transaction, and the results are written
+in short transactions, one at a time, under an advisory lock that ends with the transaction. The holder of that lock
+needs no other connection, so no connection pool is too small. For a role without write permission the index is kept
+in memory instead. SQL statements are constants; user input and stored text are passed as parameters.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from wakelog.stores.postgres.hits import Hits
 from wakelog.stores.postgres.pool import Connection
 from wakelog.stores.postgres.vectors import vector
 
-# Two words of four letters: "wake", "list".
+# The lock key is "wake", "list" in ASCII.
 _LOCK = "SELECT pg_advisory_xact_lock(2002872165, 1818850164), set_config('synchronous_commit', 'off', true)"
 _CHANGES = """
 SELECT d.session, d.name, l.size, l.rows, s.size, s.changed
@@ -80,14 +80,14 @@ _ARE_THERE = """
 SELECT bool_and(to_regclass(name) IS NOT NULL)
 FROM unnest(ARRAY['wakelog.catalog', 'wakelog.sessions', 'wakelog.entries']) AS name
 """
-# What this version keeps and those before did not.
+# Whether the tables have a column that earlier versions did not have.
 _ARE_OURS = """
 SELECT EXISTS (
   SELECT FROM pg_attribute WHERE attrelid = to_regclass('wakelog.entries') AND attname = 'seq' AND NOT attisdropped)
 """
 _EMPTY = "TRUNCATE wakelog.sessions, wakelog.entries"
 _LATEST = (1 << 63) - 1
-# Tables or columns that are not there, rows that contradict each other, rights that are lacking, a read-only server.
+# SQLSTATEs: missing tables or columns, contradictory rows, missing permissions, a read-only server.
 _UNUSABLE = ("42P01", "42703", "42804", "23505", "22P02", "42501", "25006")
 
 
@@ -109,7 +109,7 @@ class PostgresCatalog:
         self._places: dict[str, int] = {}
         self._is_current = False
 
-    # ── filling it ───────────────────────────────────────────────────────────────────────────────
+    # ── refreshing ───────────────────────────────────────────────────────────────────────────────
 
     def refreshing(self) -> contextlib.AbstractContextManager[None]:
         """See `CatalogTables`."""
@@ -119,8 +119,8 @@ class PostgresCatalog:
         """See `CatalogTables`."""
         return contextlib.nullcontext()
 
-    def changes(self, store: Store) -> tuple[dict[str, Due], list[str]]:  # noqa: ARG002 - the database knows
-        """See `CatalogTables`. One question instead of a listing."""
+    def changes(self, store: Store) -> tuple[dict[str, Due], list[str]]:  # noqa: ARG002 - read from the database
+        """See `CatalogTables`. Uses a query instead of listing the sessions of the store."""
         if not self._has_sessions():
             return {}, []
         self._check_version()
@@ -129,7 +129,7 @@ class PostgresCatalog:
         return work, [name for _, name, size, *_ in rows if size is None]
 
     def _has_sessions(self) -> bool:
-        """A store without sessions needs no catalog, and reading makes none."""
+        """Whether the store has sessions. Without any it needs no catalog, and reading must not create one."""
         return self._is_current or bool(self._read("SELECT FROM wakelog.directory LIMIT 1"))
 
     def _check_version(self) -> None:
@@ -138,7 +138,7 @@ class PostgresCatalog:
             raise Unusable("the catalog is of another version")
 
     def seen(self, names: Sequence[str]) -> Mapping[str, Seen]:
-        """See `CatalogTables`. How many words stand there is asked for all of them at once, too."""
+        """See `CatalogTables`. Also reads the number of indexed entries of all these sessions, for `marks`."""
         if not names:
             return {}
         self._places = dict(self._read(_PLACES, (list(names),)))
@@ -169,11 +169,11 @@ class PostgresCatalog:
             connection.cursor().executemany(_KEEP, kept)
 
     def _copied(self, words: Sequence[tuple[str, Worded]]) -> dict[tuple[str, int], tuple[Any, ...]]:
-        """Words as they are written, by name and place."""
+        """The rows to copy for indexed entries, by session name and place."""
         folded = self._lexing.folded([worded.text for _, worded in words])
         return {(name, one.place): _copied(name, one, text) for (name, one), text in zip(words, folded, strict=True)}
 
-    # ── asking it ────────────────────────────────────────────────────────────────────────────────
+    # ── queries ──────────────────────────────────────────────────────────────────────────────────
 
     def rows(self, filters: Filters, after: RowPlace | None, limit: int | None) -> Sequence[bytes]:
         """See `CatalogTables`."""
@@ -200,10 +200,10 @@ class PostgresCatalog:
         with self._connected() as connection:
             return hits.behind(connection, after, limit)
 
-    # ── the rest ─────────────────────────────────────────────────────────────────────────────────
+    # ── rebuilding and closing ───────────────────────────────────────────────────────────────────
 
     def rebuild(self) -> None:
-        """See `CatalogTables`. What a newer wakelog keeps there is left alone."""
+        """See `CatalogTables`. `Unusable` for a catalog of a newer wakelog, which is left unchanged."""
         was_current, self._is_current = self._is_current, False
         with _usable():
             self._database.bring_up_to_date()
@@ -212,20 +212,20 @@ class PostgresCatalog:
             version = _asked(connection, _VERSION) if _asked(connection, _ARE_THERE) else -1
             if version > CATALOG_VERSION:
                 raise Unusable("the catalog is of a newer wakelog")
-            # Tables that fit are only emptied: a role may be allowed that, and not to make any.
+            # Tables of this version are only emptied: the role may have no permission to create tables.
             if was_current or version < 0 or not _asked(connection, _ARE_OURS):
                 _make(connection)
-            # Of two who found an older one, the second finds the work done.
+            # If two processes found an older catalog, the second finds it rebuilt already.
             if was_current or version < CATALOG_VERSION:
                 connection.execute(_EMPTY)
                 connection.execute("DELETE FROM wakelog.catalog")
                 connection.execute("INSERT INTO wakelog.catalog VALUES (%s)", (CATALOG_VERSION,))
 
     def close(self) -> None:
-        """See `CatalogTables`. The connections are the store's."""
+        """See `CatalogTables`. Does nothing: the store closes the connections."""
 
     def _read(self, statement: LiteralString, given: Sequence[Any] | Mapping[str, Any] = ()) -> list[TupleRow]:
-        """The rows of a question; none where there is no schema yet."""
+        """The rows of a query; none if there is no schema yet."""
         if not self._database.version():
             return []
         with self._connected() as connection:
@@ -243,7 +243,7 @@ class PostgresCatalog:
 def _add(
     connection: Connection, changes: Sequence[Change], copied: Mapping[tuple[str, int], tuple[Any, ...]]
 ) -> dict[str, int]:
-    """Cuts, and adds the words that follow on those that stand there; gives the places that are taken then."""
+    """Delete outdated entries and add those that follow the stored ones; return the number of entries by session."""
     for change in changes:
         if change.cut is not None:
             connection.execute(_CUT, (change.name, change.cut))
@@ -261,7 +261,7 @@ def _add(
 def _sorted_out(
     connection: Connection, changes: Sequence[Change], places: Mapping[str, int]
 ) -> tuple[list[tuple[Any, ...]], list[str]]:
-    """The rows to keep, and the names of those whose words are not what they should be: they are read again."""
+    """The session rows to write, and the names of sessions with a wrong number of entries, which are read again."""
     kept = {change.name: change.kept for change in changes if change.kept is not None}
     known = {row[1]: Seen(*row) for row in connection.execute(_SEEN, (list(kept),)).fetchall()}
     ours = {name: one for name, one in kept.items() if name not in known or not known[name].is_ahead_of(one.due)}
@@ -303,7 +303,7 @@ def _asked(connection: Connection, question: LiteralString) -> Any:
 
 
 def _make(connection: Connection) -> None:
-    """The tables anew: somebody has dropped one of them, or an older wakelog made them."""
+    """Drop and create the catalog tables: one of them is missing, or an older wakelog created them."""
     connection.execute("DROP TABLE IF EXISTS wakelog.catalog, wakelog.sessions, wakelog.entries")
     for step in migrations("postgres"):
         if step.name.endswith("catalog.sql"):
@@ -312,7 +312,7 @@ def _make(connection: Connection) -> None:
 
 @contextlib.contextmanager
 def _usable() -> Iterator[None]:
-    """Around our own tables: what is wrong with them alone is not the caller's trouble."""
+    """Turn errors that concern only the catalog tables into `Unusable`."""
     try:
         yield
     except StoreError as error:

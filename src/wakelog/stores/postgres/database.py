@@ -1,9 +1,9 @@
-"""The database under the PostgreSQL store: statements that read, statements that write, and the schema they need.
+"""PostgreSQL database: run reading and writing statements, and apply schema migrations.
 
-Rule 1: reading makes nothing. Where there is no schema there is nothing to read; the first write makes it.
-Rule 2: a commit waits for the disk, also where the server's default is not to, unless the caller can do without.
-Rule 3: the schema is looked at once and then believed. Its steps are applied in one transaction, by one process at a
-time: who comes second finds it done.
+Rule 1: reading creates nothing. Without a schema there are no rows; the first write creates the schema.
+Rule 2: a commit waits for the disk, even if the server's default is not to wait, unless the caller needs no durability.
+Rule 3: the schema version is read once and cached. Migrations are applied in one transaction, by one process at a time;
+a second process finds them applied.
 """
 
 import contextlib
@@ -24,13 +24,13 @@ Ask: TypeAlias = Callable[[LiteralString], Any]
 _KIND = "postgres"
 _SERVER_MIN = 130000
 _ENCODINGS = ("UTF8", "SQL_ASCII")
-# Two words of four letters: "wake", "logs".
+# The lock key is "wake", "logs" in ASCII.
 _LOCK = "SELECT pg_advisory_xact_lock(2002872165, 1819240307)"
 _IS_MADE = "SELECT to_regclass('wakelog.schema_version') IS NOT NULL"
 _HAS_SCHEMA = "SELECT to_regnamespace('wakelog') IS NOT NULL"
 _VERSION = "SELECT coalesce(max(version), 0) FROM wakelog.schema_version"
 _VERSIONS = "CREATE TABLE wakelog.schema_version (version bigint PRIMARY KEY, applied timestamptz NOT NULL)"
-# "off": do not wait for the disk. "on": do, in whatever way the server is set to. Nothing: as the connection is.
+# "off": do not wait for the disk. "on": wait, in the way the server is configured. NULL: keep the connection's setting.
 _COMMIT = """CASE WHEN %(commit)s::text IS NOT NULL THEN set_config('synchronous_commit',
   CASE WHEN %(commit)s = 'off' THEN 'off' WHEN current_setting('synchronous_commit') = 'off' THEN 'on'
     ELSE current_setting('synchronous_commit') END, true) END"""
@@ -38,12 +38,12 @@ _APPLIED = "INSERT INTO wakelog.schema_version VALUES (%s, clock_timestamp())"
 
 
 def committing(statement: LiteralString) -> LiteralString:
-    """A statement in which `<commit>` stands for a column that says how the transaction around it commits."""
+    """A statement with `<commit>` replaced by an expression that sets how its transaction commits."""
     return statement.replace("<commit>", _COMMIT)
 
 
 class Database:
-    """A PostgreSQL database with our schema in it, or without it until the first write."""
+    """A PostgreSQL database with the schema `wakelog`, which the first write creates."""
 
     def __init__(self, url: PostgresUrl, *, lock_wait: LockWait = DEFAULT_WAIT) -> None:
         self.url = url
@@ -51,31 +51,31 @@ class Database:
         self._version = 0
 
     def read(self, statement: LiteralString, given: Given | None = None) -> list[TupleRow]:
-        """The rows of a statement that changes nothing; none where there is no schema yet."""
+        """The rows of a statement that changes nothing; none if there is no schema yet."""
         return self.connections.run(statement, given) if self.version() else []
 
     def write(
         self, statement: LiteralString, given: Given, *, durable: bool = True, again: bool = True
     ) -> list[TupleRow]:
-        """The rows of a statement that changes something and says `committing` how.
+        """The rows of a writing statement, which was prepared with `committing`.
 
-        `durable`: its commit is on disk before this returns. `again`: to do it twice is to do it once.
+        `durable`: its commit is on disk before this returns. `again`: the statement is idempotent and may be repeated.
         """
         if self._version < newest(_KIND):
             self.bring_up_to_date()
-        # A connection of our own waits for the disk as it is; one behind a pooler is as somebody else has left it.
+        # A direct connection is set to wait for the disk when it is opened; one of a pooler may have other settings.
         durably = "on" if self.url.is_pooled else None
         commit = durably if durable else "off"
         return self.connections.run(statement, {**given, "commit": commit}, again=again, writes=True)
 
     def version(self) -> int:
-        """The version of the schema; 0 where there is none yet."""
+        """The version of the schema; 0 if there is none yet."""
         if not self._version:
             self._version = self._checked(_version(lambda question: self.connections.run(question)[0][0]))
         return self._version
 
     def bring_up_to_date(self, *, to: int | None = None) -> None:
-        """Applies the steps that are missing, up to the newest one that this wakelog knows."""
+        """Apply missing migrations, up to version `to` or the newest one."""
         wanted = newest(_KIND) if to is None else to
         if self.version() < wanted:
             with self.connections.using() as connection, self._needing_rights():
@@ -88,14 +88,14 @@ class Database:
             connection.execute(_LOCK)
             ask = _asking(connection)
             version = self._checked(_version(ask))
-            # An administrator may have made it, for a role that may not.
+            # An administrator may have created it for a role without that permission.
             if not ask(_HAS_SCHEMA):
                 connection.execute("CREATE SCHEMA wakelog")
             if not version:
                 connection.execute(_VERSIONS)
             for step in migrations(_KIND):
                 if version < step.version <= wanted:
-                    # The text is a file of our own; without parameters it may be many statements.
+                    # Without parameters and preparation the text may contain many statements.
                     connection.execute(step.sql, prepare=False)
                     connection.execute(_APPLIED, (step.version,))
 
@@ -126,18 +126,18 @@ class Database:
             ) from error
 
     def close(self) -> None:
-        """Lets go of all connections; the next use opens new ones and looks at the schema again."""
+        """Close all connections; the next use opens new ones and reads the schema version again."""
         self.connections.close()
         self._version = 0
 
 
 def _version(ask: Ask) -> int:
-    # Two questions: the second would be an error where there is no such table, and end a transaction.
+    # Two queries: without the table the second one would be an error, which would abort the transaction.
     return int(ask(_VERSION)) if ask(_IS_MADE) else 0
 
 
 def _asking(connection: Connection) -> Ask:
-    """One value from the server, inside the transaction that is under way."""
+    """A function that runs a query on this connection and returns its first value."""
 
     def ask(question: LiteralString) -> Any:
         found = connection.execute(question).fetchone()

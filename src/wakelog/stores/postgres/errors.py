@@ -1,7 +1,7 @@
-"""What PostgreSQL and its driver say, in our words: one line that says what happened, one that says what to do.
+"""PostgreSQL errors: turn errors of the server and the driver into a `StoreError` with a message and a hint.
 
-By the code of the error where there is one. A connection that does not come about has none, only English text or
-the server's own language: what is not recognised is repeated as it is, in one line. No password is in any of it.
+Errors are recognised by their SQLSTATE. A failed connection has none, only text, in English or in the language of the
+server; unrecognised text is repeated in one line. No message contains a password.
 """
 
 import re
@@ -32,10 +32,10 @@ _SAID: dict[str, tuple[str, str]] = {
 }
 _DAMAGE = ("XX001", "XX002")
 _NO_ACCESS = ("28P01", "28000", "42501")
-# What passes by itself: a restart, a crash that is recovered from, others who are in the way.
+# Temporary errors: a restart, crash recovery, too many connections, conflicts with other transactions.
 _PASSING = ("53300", "57P01", "57P02", "57P03", "55P03", "40P01", "40001")
 _KINDS = dict.fromkeys(_NO_ACCESS, NoAccess) | dict.fromkeys(_PASSING, Unavailable)
-# How a connection that was refused says what the code would be.
+# Error texts of refused connections, and the SQLSTATE that each corresponds to.
 _MEANT: tuple[tuple[str, str], ...] = (
     (r"password authentication failed|no password supplied|SASL authentication failed", "28P01"),
     (r'role ".*" does not exist|no pg_hba\.conf entry|not permitted to log in|authentication failed', "28000"),
@@ -46,13 +46,13 @@ _MEANT: tuple[tuple[str, str], ...] = (
     (r"starting up|in recovery mode|not yet accepting|not accepting connections", "57P03"),
 )
 _POOLER = re.compile(r"unsupported startup parameter")
-# A connection that no waiting would bring about.
+# Texts of connection errors that a retry cannot solve.
 _WRONG = re.compile(r"support SSL|certificate|support GSSAPI|authentication method|invalid port|invalid .* value")
 _REASON = re.compile(r".*failed: (?:FATAL: *)?([^\n]+)")
 
 
 def explained(error: psycopg.Error, url: PostgresUrl) -> StoreError:
-    """An error of a statement."""
+    """The `StoreError` for an error of a statement."""
     code, said = error.sqlstate or "", error.diag.message_primary or str(error)
     if code in _DAMAGE:
         return Damaged(f"{url} finds its own files damaged: {_line(said)}", hint="restore them from a backup")
@@ -63,7 +63,7 @@ def explained(error: psycopg.Error, url: PostgresUrl) -> StoreError:
 
 
 def refused(error: psycopg.Error, url: PostgresUrl) -> StoreError:
-    """A connection that did not come about."""
+    """The `StoreError` for a connection that could not be opened."""
     text = str(error)
     if _POOLER.search(text):
         return StoreError(f"{url} is a pooler", hint="add pooler=transaction to the URL: …?pooler=transaction")
@@ -85,19 +85,19 @@ def _known(code: str, url: PostgresUrl, about: str) -> StoreError:
 
 
 def is_lost(error: psycopg.Error) -> bool:
-    """Whether an error is about the connection and not about the statement: the driver reports those without a code."""
+    """Whether an error concerns the connection, not the statement: it has no SQLSTATE, or one of class 08."""
     is_of_connection = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
     return is_of_connection and (error.sqlstate is None or error.sqlstate.startswith("08"))
 
 
 def lost(url: PostgresUrl, *, is_doubtful: bool) -> Unavailable:
-    """A connection that broke. `is_doubtful`: nobody can say whether what was asked for was done."""
+    """The error for a connection that broke. `is_doubtful`: it is unknown whether the statement was executed."""
     doubt = "; the outcome is unknown" if is_doubtful else ""
     return Unavailable(f"the connection to {url} was lost{doubt}", hint="try again")
 
 
 def gave_no_answer(url: PostgresUrl) -> Unavailable:
-    """A server that has not answered when a lease that is held here runs out."""
+    """The error for a server that did not answer before a lease on this thread must be given up."""
     return Unavailable(f"{url} did not answer in time", hint="try again")
 
 

@@ -1,8 +1,8 @@
-"""From a query to hits in PostgreSQL: the GIN index finds, `ts_rank_cd` ranks, and the order among equals is fixed.
+"""Search in PostgreSQL: find entries with the GIN index and rank them with `ts_rank_cd`, in a deterministic order.
 
-The index knows words; where they must stand side by side, or not all are in it, the folded text is looked at too.
-Statements are put together from the constants here; what was typed is bound. Excerpts are cut as those of every
-other store.
+The index contains single words; for phrases, and for texts with too many words for the index, the folded text is
+searched too. Statements are composed of the constants here; user input is passed as parameters. Excerpts are made as
+in the other stores.
 """
 
 from typing import Any, LiteralString
@@ -52,7 +52,7 @@ _TEXTS = """
 SELECT e.text FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS wanted (name, place, at)
 JOIN wakelog.entries AS e ON e.name = wanted.name AND e.place = wanted.place ORDER BY wanted.at
 """
-# As bytes: a database that knows no characters may cut one in two.
+# As bytes: a database with the encoding SQL_ASCII may cut a character in two.
 _BEGINNINGS = """
 SELECT convert_to(left(e.text, %s::int), 'SQL_ASCII')
 FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS wanted (name, place, at)
@@ -62,7 +62,7 @@ _FIRST = HitPlace(0, float("-inf"), -(1 << 63) + 1, "", -1)
 
 
 class Hits:
-    """What one query finds. `mark` goes into the cursors of the hits."""
+    """The search of one query. `mark` goes into the cursors of the hits."""
 
     def __init__(self, lexing: Lexing, query: Query, now_ms: int, mark: int) -> None:
         self._lexing = lexing
@@ -77,7 +77,7 @@ class Hits:
         self._conditions, self._values = "".join(conditions), values
 
     def behind(self, connection: Connection, after: HitPlace | None, limit: int) -> list[Hit]:
-        """The hits behind a place."""
+        """Up to `limit` hits behind a place; the first ones for None."""
         if not self._wanted.is_possible:
             return []
         find = self._ranked if self._wanted.query else self._newest
@@ -92,7 +92,7 @@ class Hits:
         return connection.execute(_RANKED + each + self._conditions + _BEST_FIRST, values, binary=True).fetchall()
 
     def _newest(self, connection: Connection, after: HitPlace, limit: int) -> list[TupleRow]:
-        """Where no words are looked for: all that the rest of the query leaves, the newest first."""
+        """The hits of a query without words: all entries that meet its other conditions, the newest first."""
         start = (-after.age_ms, after.age_ms, after.name, after.place)
         values = (*start, *self._values, limit)
         return connection.execute(_NEWEST + self._conditions + _NEWEST_FIRST, values, binary=True).fetchall()
@@ -103,7 +103,7 @@ class Hits:
         return Hit(session, name, entry, kind, stamp, excerpt, cursor, seq)
 
     def _excerpts(self, connection: Connection, names: list[str], places: list[int]) -> list[str]:
-        """The excerpts of hits. Their texts may be long, so they come one by one."""
+        """The excerpts of hits. Texts may be long, so they are streamed one by one."""
         if not names:
             return []
         with connection.cursor(binary=True) as cursor:

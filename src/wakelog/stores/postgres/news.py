@@ -1,11 +1,12 @@
-"""Hearing of news: who follows says so in the log's row, who appends finds it there and sends a notice.
+"""Notifications of new entries: followers mark the log's row, and appenders that find the mark send a NOTIFY.
 
-Rule 1: a notice is sent after the commit it speaks of, in a transaction of its own, and only if somebody follows.
-Inside it would make the commits of the whole server wait for one another.
-Rule 2: who appends moves the row in which followers write. So one who has written there and then looks either sees
-what was appended, or is told of it. Only who dies between the two leaves somebody untold: who waits looks again.
-Rule 3: who listens has a connection of its own. It is kept for the next one who waits, but deaf: the server keeps
-every notice that somebody listens for until it is fetched.
+Rule 1: a notification is sent after the commit it announces, in its own transaction, and only if the log is followed.
+NOTIFY inside the append would make the commits of the whole server wait for one another.
+Rule 2: appenders update the same row that followers mark. So a follower that marks the row and then reads the log
+either sees an append or is notified of it. Only if an appender dies between commit and NOTIFY is there no notification;
+therefore followers also read again after `look_s`.
+Rule 3: a listener has its own connection. It is kept for the next follower, but after UNLISTEN, because the server
+stores every notification until all listeners have fetched it.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ from wakelog.stores.postgres.database import Database
 from wakelog.stores.postgres.pool import Connection
 
 _LOOK_S = 1.0
-# How often it is looked where there is nobody to listen to.
+# Polling interval where notifications are not available.
 _POLL_S = 0.2
 _FOLLOWED_S = 60.0
 _NOTIFY = "SELECT pg_notify('wakelog', session) FROM unnest(%(sessions)s) AS session"
@@ -35,7 +36,7 @@ _INHERITED: list[object] = []
 
 
 class News:
-    """Notices of one database. `look_s` is how long somebody waits at most without looking."""
+    """Notifications of one database. `look_s`: the longest wait, in seconds, before a follower reads again."""
 
     def __init__(self, database: Database, *, look_s: float = _LOOK_S) -> None:
         self._database = database
@@ -48,7 +49,7 @@ class News:
         self._turn = threading.Lock()
 
     def tell(self, sessions: Sequence[str]) -> None:
-        """Tells those who follow that there is something new. What was appended stands, whether they hear it or not."""
+        """Notify the followers of sessions. Errors are ignored, because the entries are committed already."""
         if sessions:
             with contextlib.suppress(WakelogError):
                 self._database.connections.run(_NOTIFY, {"sessions": Texts(sessions)})
@@ -66,7 +67,7 @@ class News:
             self._keep(listener)
 
     def _listener(self, session: str) -> "_Listener | None":
-        """Somebody who listens for news of a session; None where that cannot be."""
+        """A listener for a session; None where notifications are not available."""
         if self._pid != os.getpid():
             _INHERITED.append(self._idle)
             self._begin()
@@ -77,7 +78,7 @@ class News:
             kept = self._idle.pop() if self._idle else None
         if kept is not None and kept.listens(session):
             return kept
-        # A role that may only read, a standby, a server without a free connection: then looking is enough.
+        # A read-only role, a standby, or a server without a free connection: the caller polls instead.
         with contextlib.suppress(psycopg.Error):
             listener = _Listener(psycopg.connect(**place.parameters()))
             if listener.listens(session):
@@ -92,7 +93,7 @@ class News:
         listener.close()
 
     def close(self) -> None:
-        """Closes what is kept."""
+        """Close the kept listener."""
         if self._pid == os.getpid():
             with self._turn:
                 kept, self._idle = self._idle, []
@@ -101,14 +102,14 @@ class News:
 
 
 class _Listener:
-    """A connection that listens."""
+    """A connection that listens for notifications."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._session, self._until = "", 0.0
 
     def listens(self, session: str) -> bool:
-        """Begins to listen, and says so where those who append look; hangs up if that cannot be."""
+        """Start to listen and mark the log as followed; on an error close the connection and return False."""
         try:
             self._connection.execute("LISTEN wakelog")
             self._follow(session)
@@ -126,7 +127,7 @@ class _Listener:
             self._session, self._until = session, now + enough_s / 2
 
     def wait(self, session: str, seconds: float) -> None:
-        """Waits for a notice of this session, or until the time is up."""
+        """Wait for a notification of this session, or until the time is up."""
         deadline = time.monotonic() + seconds
         try:
             for notice in self._connection.notifies(timeout=seconds):
@@ -137,7 +138,7 @@ class _Listener:
             time.sleep(max(0.0, min(deadline - time.monotonic(), _POLL_S)))
 
     def rests(self) -> bool:
-        """Listens no more; whether it could go on later."""
+        """Stop listening; return whether the connection can be used again."""
         try:
             self._connection.execute("UNLISTEN wakelog")
         except psycopg.Error:
@@ -145,5 +146,5 @@ class _Listener:
         return True
 
     def close(self) -> None:
-        """Hangs up."""
+        """Close the connection."""
         self._connection.close()

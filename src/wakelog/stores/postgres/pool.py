@@ -1,14 +1,14 @@
-"""A few connections to one database, opened when they are needed and shared by the threads of one process.
+"""Connection pool: a few connections to one database, opened on demand and shared by the threads of one process.
 
-The pool makes connections and bounds their number; the one that was used last is kept at hand, because to give it back
-and ask for it again takes longer than everything else that is done here for an append.
-Rule 1: a connection that died while nobody used it is never handed out. Whether there is something to read on an idle
-one is asked of the kernel, not of the server.
-Rule 2: what failed on a broken connection is tried again once, on another one, and only where doing it twice is doing
-it once. Outages that last longer are ridden out by `stores/retrying.py`.
-Rule 3: nothing waits longer than a lease that is held on the same thread (`stores/time_limit.py`): a statement whose
-answer has not come by then is given up together with its connection.
-Rule 4: a forked process leaves its parent's connections alone and opens its own.
+The pool opens connections and limits their number. The last used connection is kept outside of the pool, because
+returning it and getting it again takes longer than everything else that an append does here.
+Rule 1: a connection that broke while it was idle is never used. A poll of its socket, without a round trip, shows
+whether an idle connection has unexpected data.
+Rule 2: a statement that failed on a broken connection is repeated once, on another one, and only if it is idempotent.
+Longer outages are handled by `stores/retrying.py`.
+Rule 3: no call waits longer than the leases held on its thread allow (`stores/time_limit.py`): a statement without an
+answer by then is abandoned together with its connection.
+Rule 4: a forked process does not touch its parent's connections and opens its own.
 """
 
 import contextlib
@@ -44,12 +44,12 @@ _Result = TypeVar("_Result")
 
 _CONNECTIONS_MAX = 8
 _PATIENCE_S = 30.0
-# How often somebody who waits for a connection looks whether connecting has failed: the pool does not tell.
+# How often a caller that waits for a connection checks whether connecting failed: the pool does not report that.
 _LOOK_S = 0.05
 _TRIES_MAX = 10
-# Whatever the statement was, it has been undone.
+# Errors after which the statement was rolled back.
 _UNDONE = (errors.SerializationFailure, errors.DeadlockDetected)
-# Said once for a connection, so that it holds whatever the server is set to later.
+# Set once for each connection, so that later changes of the server's configuration do not matter.
 _WAIT_FOR_DISK = """
 SELECT set_config('synchronous_commit',
   CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false)
@@ -57,20 +57,20 @@ SELECT set_config('synchronous_commit',
 _NO_ANSWER = "no answer in time"
 _INHERITED: list[object] = []
 
-# The pool would print what it meets to the terminal where no logging is set up; whoever asked is told by us.
+# Without a handler, warnings of the pool would be printed to stderr; callers get errors as exceptions anyway.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 
 class _Cut(Exception):
-    """A connection broke while a statement was under way."""
+    """A connection broke while a statement was running."""
 
 
 class _Connection(psycopg.Connection[TupleRow]):
-    """A connection with a cursor to use again. Where it cannot be made it leaves a note: the pool would keep that."""
+    """A connection with a reusable cursor. Connection errors go into `failures`: the pool does not pass them on."""
 
     kept: psycopg.Cursor[TupleRow]
     ear: select.poll
-    # None until the connection is set up.
+    # None until the connection is set up completely.
     watch: LockWatch | None = None
 
     @classmethod
@@ -81,7 +81,7 @@ class _Connection(psycopg.Connection[TupleRow]):
             connection = super().connect(conninfo, **parameters)
             connection.kept, connection.ear = connection.cursor(binary=True), select.poll()
             connection.ear.register(connection.fileno(), select.POLLIN)
-            # By itself it would choose a type by size, and prepare a statement anew whenever a number gets longer.
+            # By default psycopg chooses an integer type by size, which prepares a new statement when a number grows.
             connection.adapters.register_dumper(int, Int8BinaryDumper)
             if not url.is_pooled:
                 connection.execute(_WAIT_FOR_DISK)
@@ -92,9 +92,9 @@ class _Connection(psycopg.Connection[TupleRow]):
         return connection
 
     def wait(self, gen: PQGen[_Result], *given: Any, **more: Any) -> _Result:
-        """Waits for the server as psycopg does, but not longer than the leases on this thread allow.
+        """Wait for the server as psycopg does, but not longer than the leases on this thread allow.
 
-        A statement that is not answered may wait for a lock.
+        A statement without an answer may wait for a lock, so it is watched by `LockWatch`.
         """
         if self.watch is not None:
             gen = self.watch.watched(gen, self.pgconn.backend_pid)
@@ -102,7 +102,7 @@ class _Connection(psycopg.Connection[TupleRow]):
 
 
 def _limited(gen: PQGen[_Result]) -> Generator[Wait, Ready | int, _Result]:
-    """The same waiting, ended where it must be. psycopg asks again after each interval in which nothing came."""
+    """Wrap a driver generator; end it with an error when the time is up. Checked in each interval without data."""
     try:
         ready = yield next(gen)
         while True:
@@ -132,7 +132,7 @@ class Connections:
     def run(
         self, statement: LiteralString, given: Given | None = None, *, again: bool = True, writes: bool = False
     ) -> list[TupleRow]:
-        """One statement, which is one transaction: its rows. `again`: to do it twice is to do it once."""
+        """The rows of one statement, run as one transaction. `again`: it is idempotent and may be repeated."""
         cut: StoreError | None = None
         for _ in range(_TRIES_MAX):
             try:
@@ -147,7 +147,7 @@ class Connections:
             except psycopg.Error as error:
                 raise explained(error, self.url) from error
             except StoreError as error:
-                # No other connection is to be had: what became of the first try is what matters.
+                # No other connection is available: report the error of the first try, if there was one.
                 raise (cut or error) from error
         raise explained(undone, self.url) from undone
 
@@ -156,7 +156,7 @@ class Connections:
         connection = self._taken(pool)
         is_done = False
         try:
-            # To make a cursor takes a tenth of an append. One that is kept holds its last result: that must be small.
+            # Creating a cursor takes 10 % of an append. The kept cursor retains its last result, which must be small.
             cursor = connection.kept if writes else connection.cursor(binary=True)
             rows = cursor.execute(statement, given).fetchall()
             is_done = True
@@ -164,7 +164,7 @@ class Connections:
             raise _busy(connection) from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             if str(error) == _NO_ANSWER:
-                # Whatever the server still says on this connection belongs to a statement that was given up.
+                # A late answer on this connection would belong to the abandoned statement.
                 connection.close()
                 raise gave_no_answer(self.url) from error
             if connection.broken:
@@ -179,7 +179,7 @@ class Connections:
 
     @contextlib.contextmanager
     def using(self) -> Iterator[Connection]:
-        """A connection that commits every statement by itself, unless a transaction is begun on it."""
+        """A connection in autocommit mode, for statements and explicit transactions."""
         pool = self._opened()
         connection = self._taken(pool)
         try:
@@ -193,7 +193,7 @@ class Connections:
 
     def _opened(self) -> ConnectionPool[_Connection]:
         if self._pid != os.getpid():
-            # To close them would be to say goodbye in the parent's name.
+            # Kept and never closed: closing would end the parent's sessions on the server.
             _INHERITED.extend((self._pool, self._at_hand))
             self._begin()
         pool = self._pool
@@ -245,7 +245,7 @@ class Connections:
             )
 
     def close(self) -> None:
-        """Closes them; the next use opens new ones."""
+        """Close all connections; the next use opens new ones."""
         pool, is_ours = self._pool, self._pid == os.getpid()
         if pool is not None and is_ours:
             self._pool = None
@@ -261,7 +261,7 @@ def _busy(connection: _Connection) -> StoreBusy:
 
 
 def _answers(connection: Connection) -> bool:
-    """Whether somebody is there. An idle server says nothing: what is there to read may be its last word."""
+    """Whether the server still answers. Unexpected data on an idle connection may be its last message."""
     with contextlib.suppress(psycopg.Error):
         connection.execute("SELECT")
         return True

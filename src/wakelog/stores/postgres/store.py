@@ -1,14 +1,14 @@
-"""The PostgreSQL store: all sessions, their blobs and their journals in one database, `postgresql://…`.
+"""PostgreSQL store: keeps all sessions, blobs and journals in one database, `postgresql://…`.
 
-For many workers on many machines: the server orders, judges leases by its own clock and wakes those who follow. The
-bytes of every entry are the truth and come back as they were; all columns beside them are derived.
+For many workers on many machines: the server orders entries, checks leases by its own clock and notifies followers. The
+bytes of every entry are stored unchanged; all other columns are derived from them.
 """
 
 from wakelog.errors import UsageError
 
 try:
-    # The pool is a package of its own, and brings the driver with it.
-    import psycopg_pool  # noqa: F401 - only to see whether it is there
+    # The pool is a separate package that depends on the driver.
+    import psycopg_pool  # noqa: F401 - only to check that it is installed
 except ImportError as _missing:
     raise UsageError(
         f"PostgreSQL needs a driver that is not installed ({_missing})", hint="pip install 'wakelog[postgres]'"
@@ -22,9 +22,9 @@ from wakelog.stores.postgres.url import PostgresUrl
 
 
 class PostgresStore(RowStore):
-    """Sessions in the database at a URL; `url.py` says what may stand in it.
+    """Sessions in the database of a URL (see `url.py`).
 
-    `lock_wait`: the limit on the wait for another transaction's lock.
+    `lock_wait`: the limit on waits for locks of other transactions.
     """
 
     def __init__(self, url: str, *, lock_wait: LockWait = DEFAULT_WAIT) -> None:

@@ -1,7 +1,7 @@
-"""`Tables` in a PostgreSQL database. Every method is one statement; those that add rows stand in `adding.py`.
+"""PostgreSQL implementation of `Tables`. Every method is one statement; those that add rows are in `adding.py`.
 
-Leases are judged by the server's clock, so that the clocks of workers do not matter. Numbers go as 64 bits, always:
-a statement whose parameters change their types would be prepared anew.
+Leases use the server's clock, so the clocks of workers do not matter. Integer parameters are always 64 bits wide: a
+statement whose parameters change their types would be prepared again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ from wakelog.stores.postgres.database import Database, committing
 from wakelog.stores.postgres.news import News
 
 _ROWS_MAX = 1_000
-# Few lines are shorter than this, seal and all.
+# Few lines are shorter than this, including their seal.
 _ROW_BYTES = 512
 _LISTED_MAX = 10_000
 _FIRST_ROWS_MAX = 500
@@ -35,7 +35,7 @@ SELECT session, name, size, rows FROM wakelog.directory JOIN wakelog.logs USING 
 WHERE session > %(after)s ORDER BY session LIMIT %(most)s
 """
 _LAST_NUMBER = "SELECT coalesce(max(number), 0) FROM wakelog.directory WHERE stem = %(stem)s"
-# The lines are looked up by key for each of the few sessions of a page, whatever the planner knows of their number.
+# LATERAL makes the planner look the lines up by key for the few sessions of a page, whatever its row estimates are.
 _FIRST_ROWS = """
 SELECT page.name, page.number, coalesce(first.bytes, ''::bytea) FROM (
   SELECT session, name, number FROM wakelog.directory
@@ -48,8 +48,8 @@ ORDER BY page.number DESC, page.name DESC
 _LAST = """
 SELECT number, size, bytes FROM wakelog.lines WHERE session = %(session)s ORDER BY number DESC LIMIT 1
 """
-# A range of numbers ends the search where the sizes alone would not. It begins at a row that is there: what somebody
-# has removed from the middle of a log does not hide the rest.
+# The range of numbers limits the index scan, which a condition on sizes would not. It begins at an existing row, so
+# that rows removed from the middle of a log do not hide the rest.
 _ROWS = """
 WITH first AS (
   SELECT number, size - octet_length(bytes) AS start FROM wakelog.lines
@@ -72,7 +72,7 @@ ORDER BY number DESC
 """
 _NUMBER_OF = "SELECT number FROM wakelog.lines WHERE session = %(session)s AND seq = %(seq)s"
 _ROW_OF = "SELECT number, size, bytes FROM wakelog.lines WHERE session = %(session)s AND id = %(id)s"
-# The log of the server is synced in its order: a commit that has written something takes all before it along.
+# The server syncs its write-ahead log in order, so a commit that writes something makes all earlier commits durable.
 _SYNC = committing("""
 SELECT pg_logical_emit_message(true, 'wakelog', ''), <commit>
 """)
@@ -88,7 +88,7 @@ _LEASE = """
 SELECT holder, fence, coalesce(expires > clock_timestamp(), false), boot, pids, pid, born
 FROM wakelog.logs WHERE session = %(session)s AND fence IS NOT NULL
 """
-# The lock makes whoever takes the lease at the same time wait, or makes this wait and look again.
+# The row lock serialises this with a concurrent take of the lease: the later one checks the newest version of the row.
 _JOURNAL = committing("""
 WITH log AS (
   SELECT session, followed FROM wakelog.logs
@@ -143,14 +143,14 @@ class PostgresTables:
         return int(found[0][0]) if found else 0
 
     def first_rows(self, stem: str, *, below: tuple[int, str] | None) -> Sequence[FirstRow]:
-        """See `Tables`. The first page is one row: most callers need no other."""
+        """See `Tables`. The first page has one row, which is enough for most callers."""
         number, name = below or (_BIGINT_MAX, "")
         given = {"stem": stem, "number": number, "name": name, "most": _FIRST_ROWS_MAX if below else 1}
         return [FirstRow(*row) for row in self._database.read(_FIRST_ROWS, given)]
 
     def make(self, session: str, name: str, stem: str, number: int, rows: Sequence[Row]) -> bool:
         """See `Tables`."""
-        # A number that nobody could count up to does not count.
+        # A number too large for the column is stored as 0, so it does not count as the last number.
         counted = number if number < _BIGINT_MAX else 0
         given = {"session": session, "name": name, "stem": stem, "number": counted} | made(rows)
         return bool(self._database.write(MAKE, given))
@@ -164,7 +164,7 @@ class PostgresTables:
         answers: dict[int, bool] = {}
         waiting = dict(enumerate(additions))
         while waiting:
-            # A second addition to a log is judged by what the first one left.
+            # One addition of each log at a time: a second one must see the result of the first.
             chosen = {addition.session: at for at, addition in reversed(waiting.items())}
             let_in = self._add_many([waiting[at] for at in chosen.values()])
             answers |= {at: session in let_in for session, at in chosen.items()}
@@ -177,7 +177,7 @@ class PostgresTables:
                 ADD, one(addition), durable=addition.durable, again=_is_resolved_by_id(addition)
             )
         except StoreError as error:
-            # Another row has this id, or this seq; the longer way tells which, and what to do.
+            # Another row has this id or seq; `ADD_MANY` handles both cases.
             if isinstance(error.__cause__, UniqueViolation):
                 return addition.session in self._add_many([addition])
             raise
@@ -285,7 +285,7 @@ class PostgresTables:
         """See `Tables`."""
         return self._news.watching(session)
 
-    # ── the rest ─────────────────────────────────────────────────────────────────────────────────
+    # ── blobs and closing ────────────────────────────────────────────────────────────────────────
 
     @property
     def blobs(self) -> PostgresBlobs:
@@ -299,15 +299,15 @@ class PostgresTables:
 
 
 def _is_resolved_by_id(addition: Addition) -> bool:
-    """Whether an addition that was made, though nobody was told, is found by the id of its entry when it is refused."""
+    """Whether an addition may be repeated: if the first try was committed, the second is refused by the entry's id."""
     return addition.refuse_known and all(row.id for row in addition.rows)
 
 
 def _storable(text: str) -> str:
-    """Text that PostgreSQL takes: without NUL, and without halves of a character."""
+    """Text that PostgreSQL can store: without NUL and lone surrogates."""
     return text.replace("\x00", "").encode("utf-8", "replace").decode()
 
 
 def _most(budget: int) -> int:
-    """How many rows are looked at for so many bytes of them."""
+    """The most rows to read for a page of `budget` bytes."""
     return min(_ROWS_MAX, 1 + budget // _ROW_BYTES)

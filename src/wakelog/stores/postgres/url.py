@@ -1,8 +1,8 @@
-"""What a `postgresql://…` URL says: libpq's part as it is, and ours taken out of it.
+"""PostgreSQL URLs: separate the parameters of wakelog from those of libpq, and build connection parameters.
 
-Ours: `pooler=transaction` (a pooler stands between, and two transactions may meet two servers), and `direct=URL`,
-percent-encoded: the way past that pooler, for those who listen. Everything else is libpq's to judge.
-Nothing here shows a URL: it may hold a password.
+wakelog's own are `pooler=transaction` (the connection goes through a pooler, and two transactions may run on two server
+connections) and `direct=URL`, percent-encoded: a URL that bypasses that pooler, for LISTEN. All others are passed to
+libpq. URLs are never displayed, because they may contain a password.
 """
 
 import os
@@ -17,7 +17,7 @@ from wakelog.errors import UsageError
 
 _HINT = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for signs that mean something in a URL"
 _PARAMETER = re.compile(r'URI query parameter: "(\w{1,40})"')
-# A server that does not answer is given up, also one that was cut off in the middle of a conversation.
+# Timeouts for servers that do not answer, also on connections that are already open.
 _DEFAULTS: dict[str, str] = {
     "connect_timeout": "10",
     "keepalives_idle": "30",
@@ -26,19 +26,19 @@ _DEFAULTS: dict[str, str] = {
     "tcp_user_timeout": "60000",
     "fallback_application_name": "wakelog",
 }
-# A plan for every statement is made once: to look into all partitions each time takes longer than the statement. And
-# who comes second must see what the first one did, not fail because of it.
+# Generic plans: planning over all partitions each time takes longer than running a statement. READ COMMITTED: the
+# second of two concurrent writers must see the changes of the first, not fail because of them.
 _OPTIONS = r"-c plan_cache_mode=force_generic_plan -c default_transaction_isolation=read\ committed"
 _PREPARE_AFTER = 2
 
 
 class PostgresUrl:
-    """Where the database is, and how to speak with it."""
+    """The address of a database and its connection parameters. `lock_timeout_s`: the server's `lock_timeout`."""
 
     def __init__(self, url: str, *, lock_timeout_s: float | None = None) -> None:
         self._options = _OPTIONS
         if lock_timeout_s is not None:
-            # The server takes 0 for no limit.
+            # For the server 0 means no limit.
             self._options += f" -c lock_timeout={max(1, round(lock_timeout_s * 1000))}"
         plain, _, query = url.partition("?")
         words = [word.partition("=") for word in query.split("&") if word]
@@ -50,15 +50,15 @@ class PostgresUrl:
 
     @property
     def listening(self) -> "PostgresUrl | None":
-        """Where notices can be waited for: not behind a pooler that changes the connection."""
+        """The URL for LISTEN, which does not work through a pooler; None if there is none."""
         return self._direct if self.is_pooled else self
 
     def parameters(self) -> dict[str, Any]:
-        """What a connection is made with."""
+        """The parameters for `psycopg.connect`."""
         defaults = {name: value for name, value in _DEFAULTS.items() if f"PG{name.upper()}" not in os.environ}
         given = defaults | self._parameters | {"client_encoding": "UTF8", "autocommit": True}
         if self.is_pooled:
-            # What one statement leaves behind would be met by somebody else's next one.
+            # Prepared statements would stay on a server connection that other clients use next.
             return given | {"prepare_threshold": None}
         theirs = self._parameters.get("options") or os.environ.get("PGOPTIONS", "")
         return given | {"options": f"{self._options} {theirs}".strip(), "prepare_threshold": _PREPARE_AFTER}
@@ -70,23 +70,23 @@ class PostgresUrl:
 
     @property
     def database(self) -> str:
-        """The name of the database, as far as it is said."""
+        """The name of the database, from the URL or the environment; else the user's name."""
         return str(self._parameters.get("dbname") or os.environ.get("PGDATABASE") or self.user)
 
     @property
     def user(self) -> str:
-        """The name of the role, as far as it is said."""
+        """The name of the role, from the URL or the environment; else "the current user"."""
         return str(self._parameters.get("user") or os.environ.get("PGUSER") or "the current user")
 
 
 def _parsed(url: str) -> dict[str, Any]:
     what = "cannot be read"
-    # A password with a bare `@`, `/` or `?` would be taken for a host, a port or a database, and be shown as such.
+    # A password with an unescaped `@`, `/` or `?` would be parsed as host, port or database, and displayed as such.
     if url.count("@") <= 1 and "@" not in url.partition("?")[2]:
         try:
             parameters = conninfo_to_dict(url)
         except psycopg.Error as error:
-            # What libpq says may quote the password too; only the name of a parameter is safe to repeat.
+            # The message of libpq may contain the password; only the name of a parameter is safe to repeat.
             unknown = _PARAMETER.search(str(error))
             what = f"has a parameter that libpq does not know: {unknown[1]}" if unknown else what
         else:

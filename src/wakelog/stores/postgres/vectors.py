@@ -1,10 +1,11 @@
-"""Words as PostgreSQL indexes them: a tsvector of what `lexing` has cut, and a tsquery to ask it with.
+"""Text search vectors: build a tsvector from the words of `lexing`, and a tsquery to search it.
 
-Both are written as text with every word in quotes, and handed over as values: no parser or dictionary of the server
-looks at them, and no operator can come in with a word. Pure.
-A tsvector has limits: of a word that is too long, its beginning stands there; positions are kept for the first sixteen
-thousand words, and only count for the rank; and where a text has more different words than fit, a sign says so. A word
-is letters and digits, so it can be no word. Whoever asks looks into the folded text where the vector says too little.
+Both are written as text with every word quoted, and passed as parameters: no parser or dictionary of the server
+processes them, and no word can act as an operator. Pure.
+A tsvector has limits. Of a word that is too long only the beginning is stored. Positions are stored for the first
+sixteen thousand words, and are used only for ranking. If a text has more different words than fit, the sign `+` is
+stored instead of the rest; words are letters and digits, so the sign is never a word. In these cases the search also
+looks at the folded text.
 """
 
 from collections.abc import Sequence
@@ -18,13 +19,13 @@ MORE = "+"
 _WORD_MAX_BYTES = 2_046
 _POSITION_MAX = 16_383
 _POSITIONS_MAX = 255
-# A tsvector ends at 1 MiB; a word takes up its bytes, a count, and two bytes for every position.
+# A tsvector may have 1 MiB; a word takes its bytes, a count, and two bytes for each position.
 _VECTOR_MAX_BYTES = 1_000_000
 _WORD_COST = 6
 
 
 def vector(folded: str) -> str:
-    """A tsvector of words that stand in their order with a space between two."""
+    """The tsvector of a folded text: words in order, separated by single spaces."""
     places: dict[str, list[int]] = {}
     for position, word in enumerate(folded.split(" ") if folded else (), 1):
         places.setdefault(_cut(word), []).append(position)
@@ -40,10 +41,11 @@ def vector(folded: str) -> str:
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What a text must hold, and what it must not: a tsquery of all words, and texts to look for in `folded`.
+    """The conditions on a text: a tsquery of all words, and strings that must or must not be in `folded`.
 
-    A vector does not say what stands beside what, nor how a long word ends: `held` must be in the text as well. Where
-    it does not say all, `each` must be. `is_possible`: no text holds a word in which there is no letter.
+    `held`: phrases and long words, which the vector cannot decide; they must be in the folded text as well. `each`: the
+    strings that must be in it if the vector is incomplete. `shunned`: strings that must not be in it. `is_possible`:
+    False if a wanted term has no letters or digits, so that no text can match.
     """
 
     query: str
@@ -54,7 +56,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 def wanted(query: Query, lexing: Lexing) -> Wanted:
-    """The terms of a query."""
+    """The conditions for the terms of a query."""
     folded = lexing.folded([term.text for term in query.terms])
     terms = [(term, text) for term, text in zip(query.terms, folded, strict=True) if text]
     must = [(term, text) for term, text in terms if not term.without]
@@ -68,13 +70,13 @@ def wanted(query: Query, lexing: Lexing) -> Wanted:
 
 
 def _asked(term: Term, folded: str) -> Sequence[str]:
-    """The words of a term as they stand in a tsquery."""
+    """The words of a term, written for a tsquery."""
     *before, last = map(_quoted, map(_cut, folded.split(" ")))
     return [*before, f"{last}:*" if term.prefix else last]
 
 
 def _cut(word: str) -> str:
-    """A word, or as much of it as can be indexed."""
+    """A word, cut to the length that can be indexed."""
     if len(word) * 4 <= _WORD_MAX_BYTES:
         return word
     return word.encode()[:_WORD_MAX_BYTES].decode("utf-8", "ignore")

@@ -1,4 +1,4 @@
-"""The SQLite store: everything in one file. `tables.py` holds its statements, `file.py` its connections."""
+"""SQLite store: all sessions in one file. `tables.py` has the SQL statements, `file.py` the connections."""
 
 from wakelog.stores.sqlite.store import SqliteStore
 

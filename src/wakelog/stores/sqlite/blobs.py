@@ -1,6 +1,6 @@
-"""Blobs as rows of the SQLite file that holds the logs: synced when put, checked when read.
+"""SQLite blobs: rows of the same SQLite file as the logs, synced when put and checked against the digest when read.
 
-Ages are counted by the wall clock, as files are: a day more or less to a blob that nobody names does no harm.
+Ages use the wall clock, as those of files do. A wrong clock changes only when an unused blob may be removed.
 """
 
 import time
@@ -22,7 +22,7 @@ _REMOVE = "DELETE FROM blobs WHERE digest = ? AND put_s <= ? RETURNING 1"
 
 
 class SqliteBlobs:
-    """See `ports.Blobs`. `now` is the clock that ages are counted by."""
+    """See `ports.Blobs`. `now` is the clock of ages, in seconds since 1970."""
 
     def __init__(self, file: SqliteFile, *, now: Callable[[], float] = time.time) -> None:
         self._file = file
@@ -64,5 +64,5 @@ class SqliteBlobs:
             return db.execute(_REMOVE, (digest, self._now() - older_than_s)).fetchone() is not None
 
     def tidy(self, *, older_than_s: float, dry_run: bool = False) -> int:  # noqa: ARG002 - a transaction leaves nothing
-        """See `ports.Blobs`; what a transaction did not finish was never there."""
+        """See `ports.Blobs`. Always 0: an unfinished transaction leaves nothing behind."""
         return 0

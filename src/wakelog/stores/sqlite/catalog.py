@@ -1,7 +1,7 @@
-"""The catalog of a SQLite store: tables in the store's own file, brought up to date when somebody asks.
+"""SQLite catalog: tables in the store's own file, brought up to date on `refresh`.
 
-Appends know nothing of it. Logs are read while nobody is kept waiting; what they say is then written in short
-transactions without a sync, between which appends go on. Several processes may do that at once, and share the work.
+Appends do not update it. Logs are read without blocking writers; the results are then written in short transactions
+without a sync, and appends can run between them. Several processes may refresh at once and share the work.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from wakelog.stores.catalog.tables import CATALOG_VERSION, Due
 from wakelog.stores.sqlite import SqliteStore
 from wakelog.stores.sqlite.file import SqliteFile
 
-# A log only grows: the number of its last line says whether it did.
+# Logs only grow, so the number of the last line shows whether a log has changed.
 _CHANGES = """
 WITH ends AS (SELECT key, name, coalesce((SELECT max(number) FROM lines WHERE session = logs.key), 0) AS rows FROM logs)
 SELECT ends.name, coalesce((SELECT size FROM lines WHERE session = ends.key AND number = rows), 0), rows,
@@ -43,17 +43,17 @@ class SqliteCatalog(FtsTables):
 
     failures: tuple[type[Exception], ...] = (StoreError, msgspec.MsgspecError)
     batch_bytes = 64 * 1024 * 1024
-    # What is written at once: appends wait for it.
+    # Bytes written in one transaction. Appends wait while it lasts.
     stretch_bytes = 512 * 1024
 
     def __init__(self, file: SqliteFile) -> None:
         self._file = file
         self._is_current = False
 
-    def changes(self, store: Store) -> tuple[dict[str, Due], list[str]]:  # noqa: ARG002 - the file knows
-        """See `CatalogTables`. One question instead of a listing."""
+    def changes(self, store: Store) -> tuple[dict[str, Due], list[str]]:  # noqa: ARG002 - read from the file
+        """See `CatalogTables`. Uses a query instead of listing the sessions of the store."""
         with self._reading() as db:
-            # A store without sessions needs no catalog, and reading makes none.
+            # A store without sessions needs no catalog, and reading must not create one.
             if db.execute("SELECT 1 FROM logs").fetchone() is None:
                 return {}, []
             self._check_version(db)
@@ -61,13 +61,13 @@ class SqliteCatalog(FtsTables):
             return {one.stat.name: one for one in due}, [name for (name,) in db.execute(_GONE)]
 
     def rebuild(self) -> None:
-        """See `CatalogTables`. What a newer wakelog keeps there is left alone."""
+        """See `CatalogTables`. `StoreError` for a catalog of a newer wakelog, which is left unchanged."""
         was_current, self._is_current = self._is_current, False
         with self._transaction() as db:
             version = _version(db)
             if version > CATALOG_VERSION:
                 raise StoreError("the catalog is of a newer wakelog", hint="upgrade wakelog")
-            # Of two who found an older one, the second finds the work done.
+            # If two processes found an older catalog, the second finds it rebuilt already.
             if was_current or version < CATALOG_VERSION:
                 make(db)
 
@@ -77,7 +77,7 @@ class SqliteCatalog(FtsTables):
             raise StoreError("the catalog is of another version")
 
     def close(self) -> None:
-        """See `CatalogTables`. The file is the store's."""
+        """See `CatalogTables`. Does nothing: the store closes the file."""
 
     def _reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         return self._file.reading()
@@ -86,13 +86,13 @@ class SqliteCatalog(FtsTables):
         return self._file.writing(durable=False)
 
     def _new_key(self, db: sqlite3.Connection, name: str) -> int | None:
-        """The key of its log: so what was left half done is found again."""
+        """The key of the session's log, so that a half-finished catalog row is found again."""
         found = db.execute("SELECT key FROM logs WHERE name = ?", (name,)).fetchone()
         return int(found[0]) if found else None
 
 
 def _version(db: sqlite3.Connection) -> int:
-    """The version of what is kept there; 0 if nothing is."""
+    """The version of the stored catalog; 0 if there is none."""
     is_there = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'catalog'").fetchone() is not None
     return int(db.execute("SELECT max(version) FROM catalog").fetchone()[0] or 0) if is_there else 0
 

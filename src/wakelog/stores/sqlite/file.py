@@ -1,15 +1,14 @@
-"""The file under the SQLite store: its connections, its lock, its schema, and what can go wrong with them.
+"""SQLite database file: its connections, locks, schema and errors.
 
-Three connections, each used by one thread at a time: one reads, one writes and syncs at every commit, one writes
-without a sync (journals, and entries that need none): with a write-ahead log that still survives the process.
-Rule 1: SQLite's own lock, held for one transaction, is the only one that keeps another writer out. Writers poll for it,
-and the unlucky ones would starve. So they queue for a lock file first, and go on without it where a stopped process
-has it: a process that is stopped outside of a transaction keeps no other process from writing.
-Rule 2: reading makes nothing. A file that is not there reads as an empty one; the schema is brought up to date by
-the first write.
+There are three connections, each used by one thread at a time: one reads, one writes and syncs every commit, one writes
+without a sync (journals, and entries that need none). In WAL mode unsynced commits survive a crash of the process.
+Rule 1: only SQLite's own lock, held for one transaction, keeps other writers out. Writers poll for it, and some could
+starve. So they first queue for a lock file, and proceed without it if a stopped process holds it: a process that is
+stopped outside of a transaction does not keep other processes from writing.
+Rule 2: reading creates nothing. A missing file reads as an empty one; the first write brings the schema up to date.
 Rule 3: after an input/output error a connection is closed, and the next use opens a new one. A write that failed leaves
 the write-ahead log in doubt: it is written again before the next transaction (`wal.py`).
-Rule 4: SQLite runs checkpoints by itself only behind a commit that was synced.
+Rule 4: automatic checkpoints run only on the connection that syncs its commits.
 """
 
 import contextlib
@@ -49,22 +48,22 @@ from wakelog.stores.sqlite import wal
 T = TypeVar("T")
 _Use: TypeAlias = Literal["read", "sync", "quick"]
 _SYNCHRONOUS = {"read": "NORMAL", "sync": "FULL", "quick": "NORMAL"}
-# "wake": so that another program's database is never taken for ours.
+# "wake" in ASCII. Databases of other programs have another id and are refused.
 _APPLICATION_ID = 0x77616B65
-# How a database begins; its program stands behind that.
+# The first bytes of a SQLite file. The last 4 of the first 72 bytes are the application id.
 _MAGIC, _BEGINNING_BYTES = b"SQLite format 3\0", 72
 _SQLITE_MIN = (3, 37, 0)
-# Which part of the whole wait a writer queues for the lock file, and how long it does not queue again after that.
+# The part of the wait limit that a writer queues for the lock file, and how long it does not queue after a timeout.
 _QUEUE_PART = 0.5
 _NO_QUEUE_S = 60.0
 _CACHE_KIB = 16 * 1024
-# So many rows are changed without a sync before the length of the write-ahead log is looked at.
+# The size of the write-ahead log is checked each time this many rows were changed without a sync.
 _CHANGES = 256
 _INHERITED: list[sqlite3.Connection] = []
 
 
 class SqliteFile:
-    """One database file, opened when it is needed."""
+    """One database file, opened on first use."""
 
     def __init__(self, path: str, owners: Owners = (), *, lock_wait: LockWait = DEFAULT_WAIT) -> None:
         self.path = os.path.abspath(path)
@@ -78,16 +77,16 @@ class SqliteFile:
         self._begin()
 
     def _begin(self) -> None:
-        """The state of one process. At its end connections are closed, and the last one leaves a single file behind."""
+        """Set up the state of this process. Connections are closed at exit; SQLite then removes its extra files."""
         weakref.finalize(self, _close_all, self.path, self._connections, os.getpid())
         self._reading, self._writing = threading.RLock(), threading.RLock()
         self._pid = os.getpid()
 
-    # ── using it ─────────────────────────────────────────────────────────────────────────────────
+    # ── reading and writing ──────────────────────────────────────────────────────────────────────
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """The connection that reads. A file that is not there reads as an empty one."""
+        """The read connection. A missing file reads as an empty database."""
         self._leave_to_parent()
         with self._reading, self._failing("read", "read"):
             if self._is_begun():
@@ -97,12 +96,12 @@ class SqliteFile:
                 yield nothing
 
     def _is_begun(self) -> bool:
-        """Whether there is a schema to read from: whoever makes the file may not have come so far."""
+        """Whether the file has a schema. It may have none yet while another process creates it."""
         self._has_schema = self._has_schema or (self._is_there() and _version(self._connection("read")) > 0)
         return self._has_schema
 
     def _is_there(self) -> bool:
-        """Whether there is a file. One that this user may not look for is not taken for none."""
+        """Whether the file exists; an error if this user has no permission to find out."""
         with storage(f"read {self.path}"):
             try:
                 os.stat(self.path)
@@ -112,16 +111,16 @@ class SqliteFile:
 
     @contextlib.contextmanager
     def writing(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
-        """One transaction, alone among all writers of this file; durable when it is over, if that is asked for."""
+        """One exclusive write transaction, which is synced at its commit if `durable`."""
         with self.turn(durable=durable) as connection, self._transaction(connection):
             yield connection
 
     def turn(self, *, durable: bool = True) -> "Turn":
-        """The right to write, for a `with`: each statement in it is a transaction of its own."""
+        """A writer's turn, for a `with` statement; each statement in it is its own transaction."""
         return Turn(self, "sync" if durable else "quick")
 
     def take_turn(self, use: _Use) -> sqlite3.Connection:
-        """Queue with all other writers of this file. Only a transaction keeps them out."""
+        """Wait in the queue of writers and return the connection. Other writers are excluded only by a transaction."""
         self._leave_to_parent()
         wait = None
         if not self._writing.acquire(blocking=False):
@@ -147,7 +146,7 @@ class SqliteFile:
         return connection
 
     def _queue(self) -> None:
-        """Take the lock file if it is free in time. It makes waiting fair; nothing depends on it."""
+        """Take the lock on the lock file if it is free in time. It makes waiting fair; correctness does not need it."""
         self._is_queued = is_locked(self._lock, fcntl.LOCK_EX)
         if self._is_queued or time.monotonic() < self._no_queue_until:
             return
@@ -157,13 +156,13 @@ class SqliteFile:
             wait_for_file(self._lock, fcntl.LOCK_EX, queue)
             self._is_queued = True
         except StoreBusy:
-            # A thread may still wait for the lock of this descriptor.
+            # A thread may still wait for the lock of this open file, so open it again.
             os.close(self._lock)
             self._lock = self._opened_lock()
             self._no_queue_until = time.monotonic() + _NO_QUEUE_S
 
     def _waiting(self) -> Wait:
-        """The wait of this turn, begun when it is needed: one limit for all that the turn waits for."""
+        """The wait of this turn, started on first use; one limit covers all waits of the turn."""
         if self._wait is None:
             self._wait = self._new_wait()
         return self._wait
@@ -172,7 +171,7 @@ class SqliteFile:
         return Wait(self._lock_wait, f"the write lock of {self.path}", functools.partial(sqlite_holder, self.path))
 
     def repeated(self, statement: Callable[[], T]) -> T:
-        """Run a statement that begins a transaction; again and again while another process is inside of one."""
+        """Run a statement that begins a transaction; repeat it while another process is in a transaction."""
         try:
             return statement()
         except sqlite3.OperationalError as error:
@@ -187,7 +186,7 @@ class SqliteFile:
                     raise
 
     def give_turn(self, use: _Use, error: BaseException | None) -> None:
-        """Lets the next one write. An error of SQLite is told in our words."""
+        """End the turn. An SQLite error is raised as `StoreError` after the connection was dropped."""
         if isinstance(error, sqlite3.Error):
             wal.doubt(self._lock, _code(error))
             self._drop(use, lock=self._lock if self._is_queued else None)
@@ -199,14 +198,15 @@ class SqliteFile:
             raise self._write_error(error) from error
 
     def sync(self) -> None:
-        """Syncs what was committed without one. A commit that changes nothing would not: SQLite then writes nothing."""
+        """Sync earlier unsynced commits. An empty durable transaction would not do that: SQLite writes nothing then."""
         with self.turn():
             wal.sync(self.path, self._lock)
 
     def _settle(self) -> None:
-        """Writes again what is in doubt. Other descriptors of the file may still report the error: they are closed.
+        """Write the bytes in doubt again, and drop the write connections, which may still report the old error.
 
-        That needs the lock file: a writer that has passed a stopped one in the queue must not do it beside that one.
+        `StoreBusy` without the lock on the lock file: a writer that proceeded without it must not rewrite the
+        write-ahead log at the same time as the stopped lock holder.
         """
         if not self._is_queued:
             raise busy(f"the lock file of {self.path}", file_lock_holder(self._lock), 0.0)
@@ -215,7 +215,7 @@ class SqliteFile:
         self._drop("quick", lock=self._lock)
 
     def _keep_short(self) -> None:
-        """Looks once in a while whether commits without a sync have made the write-ahead log long."""
+        """Checkpoint the write-ahead log if unsynced commits made it long; checked once every `_CHANGES` rows."""
         connection = self._connections["quick"]
         changes = connection.total_changes // _CHANGES
         if changes != self._changes:
@@ -223,9 +223,9 @@ class SqliteFile:
             wal.checkpoint(self.path, self._lock, connection)
 
     def exposures(self) -> Iterator[Exposure]:
-        """What is exposed of the folders above the file, the file, and SQLite's files and the lock beside it.
+        """The exposures of the folders above the file, the file itself, SQLite's extra files and the lock file.
 
-        SQLite follows links to the file and puts its own files beside the real one.
+        SQLite follows links to the file and creates its extra files beside the real file.
         """
         real = os.path.realpath(self.path)
         for above in folders_above(self.path):
@@ -244,12 +244,12 @@ class SqliteFile:
             yield exposure
 
     def version(self) -> int:
-        """The version of the schema; 0 where there is none yet."""
+        """The version of the schema; 0 if there is none yet."""
         with self.reading() as connection:
             return _version(connection)
 
     def close(self) -> None:
-        """Closes everything; the next use opens it anew."""
+        """Close all connections and the lock file; the next use opens them again."""
         self._leave_to_parent()
         with self._writing, self._reading:
             wal.close(self.path, self._connections.values())
@@ -278,7 +278,7 @@ class SqliteFile:
             connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             connection.execute("PRAGMA trusted_schema = OFF")
             if use != "read":
-                # From here on `repeated` waits, and says for whom.
+                # Waiting is left to `repeated`, which can name the lock holder.
                 connection.execute("PRAGMA busy_timeout = 0")
             if use != "sync":
                 connection.execute("PRAGMA wal_autocheckpoint = 0")
@@ -289,7 +289,7 @@ class SqliteFile:
 
     def _opened(self, use: _Use) -> sqlite3.Connection:
         if use != "read":
-            # SQLite would open it all the same, to read, and leave files beside it.
+            # SQLite would open the file read-only instead, and create files beside it.
             self._check_access(os.W_OK, "write to")
             return self._connected("rw")
         self._check_access(os.R_OK, "read")
@@ -310,21 +310,21 @@ class SqliteFile:
         )
 
     def _check_access(self, how: int, doing: str) -> None:
-        """Opening the file to find out would let go of SQLite's locks on it when it is closed again."""
+        """Raise `NoAccess` without permission. Does not open the file: closing it would release SQLite's locks."""
         if os.path.exists(self.path) and not os.access(self.path, how):
             raise storage_error(f"{doing} {self.path}", PermissionError(errno.EACCES, ""))
 
     def _ways_to_read(self) -> tuple[str, ...]:
-        """How the file may be opened. Where we may not write, SQLite's files beside it would be in others' way.
+        """The modes to try for reading. Without write access no files may be created beside the database.
 
-        Without write access a file that nobody has in use can only be read as if it never changed.
+        In that case a file without a write-ahead log can only be read as immutable.
         """
         if os.access(self.path, os.W_OK):
             return ("rw", "ro", "ro&immutable=1")
         return ("ro",) if os.path.exists(f"{self.path}-wal") else ("ro&immutable=1",)
 
     def _check_ours(self, connection: sqlite3.Connection) -> None:
-        """Refuses a database of another program, and one of a newer wakelog."""
+        """Refuse a database of another program (`StoreError`) or of a newer wakelog (`NewerFormat`)."""
         (ours,) = connection.execute("PRAGMA application_id").fetchone()
         tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if tables and ours != _APPLICATION_ID:
@@ -336,7 +336,7 @@ class SqliteFile:
             )
 
     def _make(self) -> None:
-        """The file, private to its owner and durable by name."""
+        """Create the database file with mode 0600 if it is missing, sync its name, and open the lock file."""
         if self._lock >= 0:
             return
         with storage(f"make {self.path}"):
@@ -357,7 +357,7 @@ class SqliteFile:
         return os.open(f"{self.path}-lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
     def _leave_to_parent(self) -> None:
-        """After a fork what is open is the parent's. It is kept, because even closing it would touch its locks."""
+        """Reset the state in a forked child. Inherited connections stay open: closing them would affect the parent."""
         if self._pid != os.getpid():
             _INHERITED.extend(self._connections.values())
             self._connections = {}
@@ -395,7 +395,7 @@ class SqliteFile:
         """Begin a transaction that writes."""
         self.repeated(lambda: connection.execute("BEGIN IMMEDIATE"))
 
-    # ── what goes wrong ──────────────────────────────────────────────────────────────────────────
+    # ── errors ───────────────────────────────────────────────────────────────────────────────────
 
     @contextlib.contextmanager
     def _failing(self, use: _Use, doing: str) -> Iterator[None]:
@@ -408,11 +408,11 @@ class SqliteFile:
             raise store_error(f"cannot {doing} {self.path}", error) from error
 
     def _busy(self) -> StoreBusy:
-        """The error of a statement that SQLite itself waited with: a reader meets a file that is being made."""
+        """The error for a statement that SQLite itself waited with, such as a read while the file is created."""
         return busy(f"the lock of {self.path}", sqlite_holder(self.path), self._lock_wait.timeout_s)
 
     def _write_error(self, error: sqlite3.Error) -> StoreError:
-        """What SQLite said of a write. It does not tell a folder that it may not write to from other trouble."""
+        """The error for a failed write. SQLite does not report a read-only folder as such, so that is checked here."""
         if _is_busy(error):
             return self._busy()
         folder = os.path.dirname(self.path)
@@ -427,7 +427,7 @@ class SqliteFile:
 
 
 class Turn:
-    """One writer's turn at a file. A class and not a generator: every append takes one."""
+    """Context manager for one writer's turn. A class, because every append uses it and generators are slower."""
 
     __slots__ = ("_file", "_use")
 
@@ -450,13 +450,13 @@ def _close_all(path: str, connections: dict[_Use, sqlite3.Connection], pid: int)
 
 
 def _check_beginning(path: str) -> None:
-    """Refuses what is no database, or plainly another program's, before a lock is left beside it."""
+    """Refuse a file that is not a database, or is one of another program, before a lock file is created beside it."""
     with open(path, "rb") as file:
         beginning = file.read(_BEGINNING_BYTES)
     if not beginning.startswith(_MAGIC):
         raise Damaged(f"{path} is not a database", hint=_HINTS[sqlite3.SQLITE_NOTADB])
     program = int.from_bytes(beginning[-4:], "big")
-    # A new database says whose it is in its write-ahead log first.
+    # The id of a new database may still be in its write-ahead log only.
     if program not in (0, _APPLICATION_ID):
         raise StoreError(f"{path} is a database of another program", hint="choose another file")
 
@@ -473,7 +473,7 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def apply(connection: sqlite3.Connection, step: Migration) -> None:
-    """One step of the schema, statement by statement, inside a transaction of the caller's."""
+    """Apply one migration, statement by statement, in the caller's transaction."""
     statement = ""
     for line in step.sql.splitlines(keepends=True):
         statement += line
@@ -506,7 +506,7 @@ _KINDS: dict[int, type[StoreError]] = {
 
 
 def store_error(what: str, error: sqlite3.Error) -> StoreError:
-    """What SQLite said, in one line, with what to do now."""
+    """The `StoreError` for an SQLite error, with a hint what to do."""
     code = _code(error)
     return _KINDS.get(code, StoreError)(f"{what}: {error}", hint=_HINTS.get(code, ""))
 
@@ -516,5 +516,5 @@ def _is_busy(error: sqlite3.Error) -> bool:
 
 
 def _code(error: sqlite3.Error) -> int:
-    """The kind of an error: the lower byte of its code. What is above it tells which call failed."""
+    """The primary result code of an error: the lower byte of the extended code; 0 if there is none."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -1,7 +1,7 @@
-"""The SQLite store: all sessions, their blobs and their journals in one file, `sqlite:FILE`.
+"""SQLite store: keeps all sessions, blobs and journals in one file, `sqlite:FILE`.
 
-The bytes of every entry are the truth and come back as they were; all columns beside them are derived. One file to
-copy, back up and query with any SQLite shell, for one machine; a commit is synced where an entry must be kept.
+The bytes of every entry are stored unchanged; all other columns are derived from them. The file can be copied, backed
+up and queried with any SQLite shell. It is for one machine. Commits of durable entries are synced.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,10 +15,10 @@ from wakelog.stores.sqlite.tables import SqliteTables
 
 
 class SqliteStore(RowStore):
-    """Sessions in one SQLite file. `now` counts seconds since boot, for leases.
+    """Sessions in one SQLite file. `now` returns seconds since boot, for leases.
 
     `trusted_owners`: other users and groups whose files may be run, such as `("ada", "uid:1000", "group:agents")`.
-    `lock_wait`: the limit on the wait for another process's transaction.
+    `lock_wait`: the limit on waits for transactions of other processes.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class SqliteStore(RowStore):
         super().__init__(SqliteTables(self.file, now=now))
 
     def custody(self, session: str | None = None, *, blobs: Iterable[str] = ()) -> tuple[Exposure, ...]:
-        """See `ports.Store`: the file holds every session and blob, so it is judged for all of them."""
+        """See `ports.Store`. Checks the database file, which contains all sessions and blobs."""
         if session is not None:
             self.name(session)
         return (*super().custody(session, blobs=blobs), *self.file.exposures())

@@ -1,7 +1,7 @@
-"""`Tables` in a SQLite file. Every method is one transaction or one question; the statements stand at the top.
+"""SQLite implementation of `Tables`. Every method is one transaction or one query.
 
-Writers are alone in the file, so what a transaction reads is what it writes behind. Leases count seconds since boot:
-a database file is used on one machine at a time, and neither a suspended one nor a jumping clock matters.
+Only one writer runs at a time, so the end that a transaction reads is the end it appends to. Leases count seconds since
+boot: a database file is used on one machine at a time, and suspending it or setting its clock does not matter.
 """
 
 import contextlib
@@ -28,9 +28,9 @@ WHERE logs.stem = ?1 AND logs.number <= ?2 AND (logs.number < ?2 OR logs.name < 
 ORDER BY logs.number DESC, logs.name DESC LIMIT ?4
 """
 _MAKE = "INSERT INTO logs (id, name, stem, number) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING key"
-# The last line says where a log ends. Where it ends elsewhere, the fence is not current or the key is another's, a
-# column that must not be is NULL, and the row is left out. (An INSERT that selects its row would keep a copy of every
-# page it touches, in case it had to be undone half-way.)
+# The last line gives the end of the log. If the log ends elsewhere, the fence is not current or the key belongs to
+# another id, a NOT NULL column is NULL and the row is ignored. (An INSERT … SELECT would keep a copy of every page that
+# it touches, to be able to undo a part of itself.)
 _APPEND = """
 INSERT OR IGNORE INTO lines (session, number, size, seq, id, parent, type, time_ms, bytes)
 VALUES (
@@ -89,7 +89,7 @@ _JOURNALS = """
 SELECT key, reply, bytes FROM journals WHERE session = (SELECT key FROM logs WHERE id = ?) ORDER BY key
 LIMIT ?
 """
-# The plus keeps the index by session out of it: what has come since is little, whoever it is of.
+# The plus keeps SQLite from using the index by session: few pieces of any session are newer than the key.
 _JOURNALS_SINCE = """
 SELECT key, reply, bytes FROM journals WHERE +session = (SELECT key FROM logs WHERE id = ?) AND key >= ? ORDER BY key
 LIMIT ?
@@ -105,13 +105,13 @@ _DROP = "DELETE FROM journals WHERE session = (SELECT key FROM logs WHERE id = ?
 
 
 class SqliteTables:
-    """See `tables.Tables`. `now` counts seconds since boot, for leases."""
+    """See `tables.Tables`. `now` returns seconds since boot, for leases."""
 
     def __init__(self, file: SqliteFile, *, now: Callable[[], float] | None = None) -> None:
         self._file = file
         self._now = now or seconds_since_boot
         self._blobs = SqliteBlobs(file)
-        # By id; an append checks that the row of a key is still that of the id.
+        # Row keys by session id. An append checks that the key still belongs to the id.
         self._keys: dict[str, int] = {}
 
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────
@@ -134,7 +134,7 @@ class SqliteTables:
             return int(db.execute(_LAST_NUMBER, (stem,)).fetchone()[0])
 
     def first_rows(self, stem: str, *, below: tuple[int, str] | None) -> Sequence[FirstRow]:
-        """See `Tables`. The first page is one row: most callers need no other."""
+        """See `Tables`. The first page has one row, which is enough for most callers."""
         number, name = below or (_NUMBER_MAX, "")
         with self._file.reading() as db:
             rows = db.execute(_FIRST_ROWS, (stem, number, name, _FIRST_ROWS_MAX if below else 1)).fetchall()
@@ -162,19 +162,19 @@ class SqliteTables:
             return [self._add(db, addition) for addition in additions]
 
     def _add_at_once(self, db: sqlite3.Connection, additions: Sequence[Addition]) -> bool:
-        """Adds a row to each of many logs, inside a transaction of the caller's; or to none, if one is not let in."""
+        """Add one row to each of many logs in the caller's transaction; or to none, if any of them is refused."""
         if not all(map(_is_plain, additions)):
             return False
         said = [_said(self._key(db, addition.session), addition) for addition in additions]
         if db.executemany(_APPEND, said).rowcount == len(additions):
             return True
-        # Which one it was is not known. Another writer may come first now: each is judged anew.
+        # It is not known which one was refused. Another writer may run now, so the caller adds them one by one.
         db.execute("ROLLBACK")
         self._file.begin(db)
         return False
 
     def _add(self, db: sqlite3.Connection, addition: Addition) -> bool:
-        """Puts rows behind a log's end, inside a transaction of the caller's."""
+        """Add rows to a log in the caller's transaction; False if they are refused."""
         return (_is_plain(addition) and self._append(db, addition)) or _add_patiently(db, addition)
 
     def _append(self, db: sqlite3.Connection, addition: Addition) -> bool:
@@ -257,7 +257,7 @@ class SqliteTables:
         if row is None:
             return None
         holder, fence, expires, *process = row
-        # Seconds since boot mean nothing after the next one.
+        # Seconds since boot are meaningless after a reboot.
         stands = process[0] == boot_id() and expires > self._now()
         return LeaseRow(holder, fence, stands, Holder(*process))
 
@@ -292,7 +292,7 @@ class SqliteTables:
 
     @contextlib.contextmanager
     def watching(self, session: str) -> Iterator[Callable[[float], None]]:  # noqa: ARG002 - the whole file is watched
-        """See `Tables`. SQLite counts the commits of others; looking at that number is next to nothing."""
+        """See `Tables`. Polls SQLite's `data_version`, which changes with commits of other connections."""
         seen = [self._commits()]
 
         def wait(seconds: float) -> None:
@@ -307,7 +307,7 @@ class SqliteTables:
         with self._file.reading() as db:
             return int(db.execute("PRAGMA data_version").fetchone()[0])
 
-    # ── the rest ─────────────────────────────────────────────────────────────────────────────────
+    # ── blobs and closing ────────────────────────────────────────────────────────────────────────
 
     @property
     def blobs(self) -> SqliteBlobs:
@@ -320,19 +320,19 @@ class SqliteTables:
 
 
 def _is_plain(addition: Addition) -> bool:
-    """Whether it is one row that may be refused: an entry that is appended."""
+    """Whether an addition is a single row with `refuse_known`, as an ordinary append is."""
     return len(addition.rows) == 1 and addition.refuse_known
 
 
 def _said(key: int | None, addition: Addition) -> tuple[str | int | bytes | None, ...]:
-    """What `_APPEND` is told of an addition of one row."""
+    """The parameters of `_APPEND` for an addition of one row."""
     row = addition.rows[0]
     said = (row.seq, row.id, row.parent, row.type, row.time_ms, row.raw)
     return key, addition.session, addition.fence, addition.size, *said
 
 
 def _add_patiently(db: sqlite3.Connection, addition: Addition) -> bool:
-    """The same for many rows, and for one that stands there already or repeats a seq."""
+    """Add rows to a log one by one; handles many rows, ids that are taken and repeated seqs. False if refused."""
     rows, size = addition.rows, addition.size
     found = db.execute(_ENDS, (addition.session, size, addition.fence)).fetchone()
     if found is None:
@@ -350,12 +350,12 @@ def _add_patiently(db: sqlite3.Connection, addition: Addition) -> bool:
 
 
 def _free_seq(db: sqlite3.Connection, key: int, seq: int | None) -> int | None:
-    """`seq`, unless a log that was put together by somebody else has it already."""
+    """`seq`, or None if the log has it already, which is possible in logs written by other programs."""
     return None if db.execute(_SEQ_TAKEN, (key, seq)).fetchone() else seq
 
 
 def _within(budget: int, rows: Iterable[tuple[int, int, bytes]]) -> Iterator[StoredRow]:
-    """Rows until there are so many bytes of them. SQLite looks for the next one when it is asked."""
+    """The first rows, up to about `budget` bytes. SQLite reads each row only when it is fetched."""
     for row in rows:
         yield StoredRow(*row)
         budget -= len(row[2])

@@ -1,17 +1,17 @@
-"""The write-ahead log of a SQLite file when a commit or its sync has failed (see `stores/doubt.py`).
+"""SQLite write-ahead log: sync it, checkpoint it, and write it again after a failed commit (see `stores/doubt.py`).
 
-A commit is durable when its frames in `FILE-wal` are. SQLite recovers frames up to the first one that is not whole, so
-a frame that the device never got takes every later commit with it. Frames may be missing that SQLite counts as
-committed, because commits without a sync stand before the one that failed.
-Rule 1: before the next transaction the whole write-ahead log is written again with the same bytes and synced. It holds
-no more than what came since the last checkpoint, so no offset is kept: a mark says only that there is doubt.
+A commit is durable when its frames in `FILE-wal` are. SQLite recovers frames up to the first incomplete one, so a frame
+missing on the device loses every later commit too. Frames may be missing that SQLite counts as committed, because
+commits without a sync precede the one that failed.
+Rule 1: before the next transaction the whole write-ahead log is written again with the same bytes and synced. It has
+only the commits since the last checkpoint, so no offset is kept: the mark says only that there is doubt.
 Rule 2: the database file itself needs no rewrite. Only a checkpoint writes to it, and one whose sync failed is done
 again by SQLite, frame by frame.
 Rule 3: while there is doubt no checkpoint may run: it would change the database ahead of a write-ahead log that the
 device does not have, and a power cut in the middle of it would leave a mixture. SQLite runs one when the last
 connection is closed, so a connection is then kept open to the end of the process instead.
 Rule 4: a checkpoint syncs the write-ahead log first, and where SQLite runs it by itself it reports no error of that
-sync. So commits without a sync are synced here before a checkpoint: then there is nothing left for it to lose.
+sync. So commits without a sync are synced here before a checkpoint.
 """
 
 import contextlib
@@ -25,22 +25,22 @@ from wakelog.stores import load
 from wakelog.stores.doubt import clear, doubt_of, mark, refusal, write_again
 from wakelog.stores.files import storage_error, sync_folder
 
-# Other errors are found before anything is written.
+# Other errors are detected before anything is written.
 _DOUBTFUL = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
-# Where SQLite runs a checkpoint by itself: 1,000 pages of 4 KiB.
+# The size at which SQLite runs a checkpoint by itself: 1,000 pages of 4 KiB.
 _CHECKPOINT_BYTES = 4 * 1024 * 1024
 
 
 def doubt(lock: int, code: int) -> None:
-    """Marks the database as in doubt if a transaction failed with one of the codes that leave a doubt."""
+    """Mark the database as in doubt if a transaction failed with one of the codes in `_DOUBTFUL`."""
     if code in _DOUBTFUL:
         mark(lock, 0)
 
 
 def settle(path: str, lock: int) -> None:
-    """Writes the write-ahead log again and removes the mark; on failure the append is refused.
+    """Write the write-ahead log again and remove the mark; on failure the append is refused.
 
-    A log that is gone was checkpointed as a whole and removed by SQLite after the database had been synced.
+    A missing write-ahead log was completely checkpointed, and removed by SQLite after the database was synced.
     """
     try:
         with contextlib.suppress(FileNotFoundError), _opened(path, os.O_RDWR) as wal:
@@ -52,7 +52,7 @@ def settle(path: str, lock: int) -> None:
 
 
 def sync(path: str, lock: int) -> None:
-    """Syncs what was committed without a sync. The lock must be held: a failure is marked."""
+    """Sync commits that were made without a sync. The lock must be held, because a failure is marked."""
     with contextlib.suppress(FileNotFoundError), _opened(path, os.O_RDONLY) as wal:
         try:
             os.fdatasync(wal)
@@ -62,9 +62,9 @@ def sync(path: str, lock: int) -> None:
 
 
 def checkpoint(path: str, lock: int, connection: sqlite3.Connection) -> None:
-    """Runs a checkpoint if the write-ahead log is long. The lock must be held.
+    """Run a checkpoint if the write-ahead log is long. The lock must be held.
 
-    A failed sync is marked, and a failed checkpoint is done again by the next one, so no error is raised for either.
+    A failed sync is marked, and a failed checkpoint is repeated by the next one, so no error is raised for either.
     """
     with contextlib.suppress(OSError, StoreError, sqlite3.Error):
         if os.stat(_wal_of(path)).st_size > _CHECKPOINT_BYTES:
@@ -76,16 +76,16 @@ def checkpoint(path: str, lock: int, connection: sqlite3.Connection) -> None:
 
 
 def close(path: str, connections: Iterable[sqlite3.Connection], *, lock: int | None = None) -> None:
-    """Closes connections, the write-ahead log being synced first; none while it is in doubt.
+    """Sync the write-ahead log and close connections; while it is in doubt, keep them open.
 
-    `lock` is a descriptor of the lock file if the caller holds the lock. If another process or thread holds it, that
-    one has a connection too, so none of these is the last.
+    `lock` is a descriptor of the lock file if the caller holds the lock. If another process or thread holds it, it has
+    a connection too, so none of these is the last one.
     """
     with _held(path, lock) as held:
         is_doubted = held is not None and _is_doubted(path, held)
         for connection in connections:
             if is_doubted:
-                # With a reference more than there are it is never closed, not even at the end of the interpreter.
+                # An extra reference keeps it open even when the interpreter exits.
                 ctypes = load("ctypes")
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
                 continue
@@ -102,7 +102,7 @@ def _is_doubted(path: str, lock: int) -> bool:
 
 @contextlib.contextmanager
 def _held(path: str, lock: int | None) -> Iterator[int | None]:
-    """A descriptor of the lock file with the lock taken; None where there is none or the lock is another's."""
+    """A descriptor of the lock file with the lock held; None if there is no lock file or the lock is taken."""
     if lock is not None:
         yield lock
         return

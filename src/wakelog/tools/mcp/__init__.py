@@ -1,11 +1,11 @@
-"""MCP servers as tools: described by a value, named in the log, started when first needed.
+"""MCP servers as tools: a server is described by a value, recorded in the log and started on first use.
 
-Rule 1: what a server says of its tools is a claim. Its hints give the replay word only if the user marked the server
-as trusted; its names, descriptions and results are bounded and made harmless before anybody sees them.
-Rule 2: each declared tool carries the value of its server, so that a session wakes from its log alone. That value
-names variables and never holds what is in them.
-Rule 3: a server that is missing, silent, mad or dead is an outcome that says so, never the end of the agent.
-Rule 4: the SDK is loaded when a server is started and not before: it is an extra, and it is slow to load.
+Rule 1: what a server states about its tools is untrusted. Its hints set `replay` only if the user marked the server as
+trusted; its names, descriptions and results are bounded and sanitized before they are used.
+Rule 2: each declared tool carries the value of its server, so that a session wakes from its log alone. That value names
+environment variables and never holds their contents.
+Rule 3: a server that is missing, silent, faulty or dead gives an error outcome and never ends the agent.
+Rule 4: the SDK is imported when a server is started, not before: it is an optional extra, and slow to import.
 """
 
 from wakelog.tools.mcp.server import McpServer, server_of

@@ -1,10 +1,10 @@
-"""One server that is alive: begun, asked, and ended in a task of its own.
+"""Connection to one MCP server, which is started, queried and ended in a task of its own.
 
-Rule 1: the SDK's contexts are entered and left in the same task, which does nothing else. Whoever asks, asks from a
-task of its own; being cancelled there tells the server to stop, and ends nothing but that request.
-Rule 2: when the server says no more, this is over, at once and for good: its process is reaped and whoever waits is
-told. Another one is begun by whoever needs it.
-Rule 3: whether a call that got no answer was carried out is not known here, and that is what is said.
+Rule 1: the SDK's contexts are entered and left in the same task, which does nothing else. Requests run in the tasks of
+their callers; cancelling one tells the server to stop, and ends only that request.
+Rule 2: when the server's stream ends, the connection is over at once and for good: its process is reaped and waiting
+callers get an error. The next caller that needs the server starts a new one.
+Rule 3: whether a call without an answer was executed is unknown, and the error says so.
 """
 
 import asyncio
@@ -36,10 +36,10 @@ _LINES = 200
 _CLOSE_S = 10.0
 _PROBE_S = 5.0
 _PROBE_SHARE = 1 / 3
-# The SDK's numbers for these are some that servers use for errors of their own, so its words are needed to tell.
+# Servers use the SDK's codes for these for their own errors too, so its messages are needed to tell them apart.
 _CLOSED = "Connection closed"
 _FORGOTTEN = "Session terminated"
-# What the SDK says in place of an answer that was none; a server's own error is an answer.
+# Messages of the SDK for a response that is not an answer; a server's own error is an answer.
 _LOST = (
     "Failed to parse",
     "SSE stream",
@@ -47,15 +47,15 @@ _LOST = (
     "Unexpected content type",
     "server answered a request with 202",
 )
-# What the SDK drops by itself, and says to nobody who could hear it.
+# Reason for tools that the SDK drops without reporting them.
 _DROPPED = "the headers that its schema asks for cannot be sent"
-# What the SDK has to say goes where the application sends its logs, and never to the terminal by itself.
+# Log messages of the SDK go to the application's log handlers, and not to the terminal by default.
 for _logger in ("mcp", "client"):
     logging.getLogger(_logger).addHandler(logging.NullHandler())
 
 
 class Connection:
-    """A server from its first start to its one end."""
+    """Connection to a server, from its start to its end; it is not reused afterwards."""
 
     def __init__(self, server: McpServer) -> None:
         self._server = server
@@ -65,30 +65,30 @@ class Connection:
         self._waiting = 0
         self._is_listed = False
         self._offered: dict[str, str] = {}
-        """The tools of the pages that came, by name, and why they cannot be read."""
+        """Tools of the received pages, by name, with the reason why they cannot be read (empty: they can)."""
         self._scope = SpawnScope()
         self._task = asyncio.create_task(self._live(), name=f"mcp:{server.name}")
 
     @property
     def is_over(self) -> bool:
-        """Whether it can be asked no more."""
+        """Whether it accepts no more requests."""
         return self._end.is_set() or self._task.done()
 
     @property
     def is_gone(self) -> bool:
-        """Whether nothing of it is left to be ended."""
+        """Whether the server has ended and its task is done."""
         return self._task.done()
 
     async def close(self) -> None:
-        """Ends the server and waits until it is gone."""
+        """End the server and wait until it is gone."""
         self._end.set()
-        # One that is still being greeted looks at nothing else; it has nothing to lose.
+        # A connection in its handshake does not watch `_end`, and has no requests to lose.
         await asyncio.wait({self._task}, timeout=_CLOSE_S if self._ready.done() else 0)
-        # Not the task: the SDK ends a process behind a shield that holds against this kind of cancelling alone.
+        # Not the task: the SDK ends a process behind a shield, which holds against cancelled scopes, not tasks.
         self._scope.cancel()
         await asyncio.wait({self._task})
 
-    # ── its life ─────────────────────────────────────────────────────────────────────────────────
+    # ── lifecycle ────────────────────────────────────────────────────────────────────────────────
 
     async def _live(self) -> None:
         try:
@@ -100,7 +100,7 @@ class Connection:
             self._not_ready("was ended before it had started")
 
     async def _attempts(self) -> None:
-        """Some servers die of the newest greeting; those are started again and greeted the old way."""
+        """Start the server. One that dies of the newest handshake is started again with the old one."""
         fault = await self._attempt("auto")
         if not self._ready.done() and not self._end.is_set() and isinstance(fault, MCPError):
             self._words.forget()
@@ -113,11 +113,11 @@ class Connection:
     def _not_ready(self, why: str) -> None:
         if not self._ready.done():
             self._ready.set_exception(Failure(self._with_words(why)))
-            # Whoever waited for it may be gone; then nobody needs to hear of it.
+            # Marks the exception as retrieved: the callers that waited may be gone.
             self._ready.exception()
 
     async def _attempt(self, mode: str) -> BaseException | None:
-        """Starts the server and stays until the end; what kept it from starting, or ended it."""
+        """Start the server and stay until the end; return the error that kept it from starting, or ended it."""
         over = asyncio.Event()
         client = _Client(
             reached(self._server, self._words, self._scope, self._sift, over.set),  # type: ignore[arg-type]
@@ -132,19 +132,19 @@ class Connection:
                 self._words.forget()
                 self._ready.set_result(client)
                 await _either(over, self._end)
-                # Nobody may ask any more, although leaving takes its time.
+                # No more requests from here on, although leaving the context takes time.
                 self._end.set()
-        except Exception as error:  # noqa: BLE001 - a server is the outside world, and the SDK passes all of it on
+        except Exception as error:  # noqa: BLE001 - the SDK passes on whatever a server causes
             return _first(error)
         return None
 
     async def _hear(self, message: object) -> None:
-        """Requests and notices have no place here; what is no message at all is kept for the post-mortem."""
+        """Ignore requests and notifications; note data that is not a message, for failure messages."""
         if isinstance(message, Exception):
             self._words.note("[it sent something that is no message of the protocol]")
 
     def _sift(self, message: object) -> None:
-        """Takes off a page of tools what the SDK would refuse the whole page for."""
+        """Remove from a page of tools those for which the SDK would refuse the whole page."""
         said = message.message if isinstance(message, SessionMessage) else None
         if not self._ready.done() or not isinstance(said, JSONRPCResponse) or not is_page(said.result):
             return
@@ -152,10 +152,10 @@ class Connection:
         said.result["tools"] = kept
         self._offered |= {tool["name"]: "" for tool in kept if _has_name(tool)} | dict(faults)
 
-    # ── asking ───────────────────────────────────────────────────────────────────────────────────
+    # ── requests ─────────────────────────────────────────────────────────────────────────────────
 
     async def tools(self) -> list[Listed]:
-        """The tools it has now, and those that nobody can read."""
+        """Return the server's current tools, and those that cannot be read with the reason."""
         client = await self._client()
         self._offered = {}
         async with self._asking("did not list its tools"):
@@ -166,7 +166,7 @@ class Connection:
         return [*found, *(Listed(name, "", {}, fault=why or _DROPPED) for name, why in lost.items())]
 
     async def call(self, tool: str, arguments: Mapping[str, Any], show: Callable[[str], None]) -> Outcome:
-        """Runs a tool. The SDK wants to know the listing, for headers and schemas: later would be too late."""
+        """Run a tool. The tools are listed first, because the SDK needs them for headers and schemas."""
         if not self._is_listed:
             await self.tools()
         client = await self._client()
@@ -190,7 +190,7 @@ class Connection:
             raise Failure(self._with_words(f"did not start within {self._server.timeout_s:g} s")) from None
         except asyncio.CancelledError:
             if self._waiting == 1 and not self._ready.done():
-                # Nobody waits for it any more, and it may never greet: whoever needs it next has it begun anew.
+                # The last waiting caller is gone, and the handshake may never end; the next caller starts a new server.
                 self._end.set()
                 self._scope.cancel()
             raise
@@ -199,7 +199,7 @@ class Connection:
 
     @contextlib.asynccontextmanager
     async def _asking(self, what: str, doubt: str = "") -> AsyncIterator[None]:
-        """One request: in time, and with every way to fail put into words."""
+        """Apply the time limit to one request, and turn every way to fail into a message."""
         try:
             async with asyncio.timeout(self._server.timeout_s):
                 yield
@@ -208,7 +208,7 @@ class Connection:
             raise Failure(self._with_words(f"{what}{doubt}: {why}")) from None
         except MCPError as error:
             raise await self._failed(what, doubt, error) from None
-        except Exception as error:  # noqa: BLE001 - whatever an answer does to the SDK is the server's doing
+        except Exception as error:  # noqa: BLE001 - an answer can make the SDK raise anything
             raise Failure(self._with_words(f"{what}{doubt}: {_said(error)}")) from None
 
     async def _failed(self, what: str, doubt: str, error: MCPError) -> Exception:
@@ -216,7 +216,7 @@ class Connection:
             await self.close()
             return Stale()
         if self._end.is_set() or (error.code == CONNECTION_CLOSED and error.message == _CLOSED):
-            # Its last words come with its end.
+            # Its standard error is complete only after its end.
             await self.close()
             return Failure(self._with_words(f"{what}{doubt}: it is gone"))
         is_lost = error.message.startswith(_LOST)
@@ -228,10 +228,10 @@ class Connection:
 
 
 class _Client(Client):
-    """The SDK's client, with a bound of ours on the request that asks for a newer protocol.
+    """The SDK's client, with a time limit of our own on the request that asks for a newer protocol.
 
     A server may ignore a request that it does not know. `initialize` then follows on the same connection. The SDK's own
-    bound of 10 s would be the end of a server with a shorter `timeout_s`.
+    limit of 10 s would make the start of a server with a shorter `timeout_s` fail.
     """
 
     probe_s = _PROBE_S
@@ -250,7 +250,7 @@ class _Client(Client):
 
 
 class _Progress:
-    """What a server says on the way, shown as it comes: so many lines and no more, and none after the end."""
+    """Progress messages of a server, shown as they arrive: at most `_LINES` lines, and none after the end."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
@@ -264,13 +264,13 @@ class _Progress:
         try:
             self._show(progress_line(progress, total, message))
         except Exception as error:
-            # The watcher's own affair: the SDK would swallow it, so it is kept for whoever called.
+            # An error of `show`, not of the tool: the SDK would swallow it, so it is kept for the caller.
             self.fault = error
             self.close()
             raise
 
     def close(self) -> None:
-        """Nothing is shown from here on."""
+        """Show nothing from here on."""
         self._left = 0
 
 
@@ -304,7 +304,7 @@ async def _either(*events: asyncio.Event) -> None:
 
 
 def _first(error: BaseException) -> BaseException:
-    """The SDK's task groups wrap what happened; the first of it is the cause."""
+    """Return the first exception of nested groups: the SDK's task groups wrap the cause."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -1,8 +1,8 @@
-"""From what a server lists to what the model is told, and back to the server from what the log says.
+"""Declarations of MCP tools: from a server's listing to the model's tools, and from the log back to the server.
 
-Pure. A listing comes from outside: names are made fit for every provider, descriptions are cut, and a tool that
-cannot be declared is left out with a reason. The same listing gives the same declarations, whatever its order, so
-that the front of the context stays as it is (law 8).
+Pure. A listing comes from outside: names are made valid for every provider, descriptions are cut, and a tool that
+cannot be declared is left out with a reason. The same listing gives the same declarations in any order, so that the
+beginning of the context stays the same (law 8: each request is a prefix of the next).
 """
 
 import hashlib
@@ -28,9 +28,9 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """A tool as its server lists it; `hints` are the annotations as JSON has them.
+    """A tool as its server lists it; `hints` are its annotations as JSON.
 
-    `fault` says why nobody can read it, where that is so.
+    `fault` says why it cannot be read; empty if it can.
     """
 
     name: str
@@ -41,24 +41,24 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Where a declared tool comes from: its server, and what that server calls it."""
+    """Origin of a declared tool: its server, and its name there."""
 
     server: McpServer
     tool: str
 
 
 class Declarations(msgspec.Struct, frozen=True):
-    """The tools of one server as the model is told of them, and lines about those that were left out."""
+    """The tools of one server as declared to the model, and lines about those that were left out."""
 
     tools: list[dict[str, Any]]
     left_out: list[str]
 
 
-# ── there ────────────────────────────────────────────────────────────────────────────────────────
+# ── from a listing to declarations ───────────────────────────────────────────────────────────────
 
 
 def declare(server: McpServer, listed: Iterable[Listed]) -> Declarations:
-    """Every tool that can be declared, by name."""
+    """Return every tool that can be declared, sorted by name."""
     found = Declarations([], [])
     names: set[str] = set()
     for tool in sorted(listed, key=lambda one: one.name):
@@ -97,7 +97,7 @@ def _why_not(tool: Listed, name: str, taken: set[str]) -> str:
 
 
 def _is_sound(schema: Mapping[str, Any]) -> bool:
-    """Whether a provider could read the outermost layer: one that cannot refuses the request, with all its tools."""
+    """Return whether a provider can read the outermost layer; if not, it would refuse the whole request."""
     properties, required = schema.get("properties", {}), schema.get("required", [])
     return (
         isinstance(properties, Mapping)
@@ -118,9 +118,9 @@ def _declared(server: McpServer, tool: Listed, name: str) -> dict[str, Any]:
 
 
 def tool_name(server: str, tool: str) -> str:
-    """`mcp__SERVER__TOOL` as every provider takes it. What had to be changed is told apart by a digest."""
+    """Return `mcp__SERVER__TOOL` in a form that every provider accepts. A name that had to be changed gets a digest."""
     plain = f"mcp__{server}__{tool}"
-    # The first two underscores behind the server must be those that end it, or there are two readings.
+    # The first double underscore after `mcp__` must be the one that ends the server, or the name is ambiguous.
     is_clear = f"{server}__".find("__") == len(server)
     if is_clear and len(plain) <= _NAME_CHARS and not _UNFIT.search(plain):
         return plain
@@ -129,27 +129,27 @@ def tool_name(server: str, tool: str) -> str:
 
 
 def replay_of(server: McpServer, hints: Mapping[str, Any]) -> Replay:
-    """What may happen to a call that was begun and has no result: hints count only from those who are trusted."""
+    """Return the `replay` value of a tool: hints count only from trusted servers."""
     says_so = hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True
     return "safe" if server.trusted and says_so else "never"
 
 
 def harmless(text: str) -> str:
-    """A description without what only a machine would see, cut to a bound."""
+    """Return a description without control and invisible characters, cut to a bound."""
     return clip(_CONTROL.sub("", storable(text)), _DESCRIPTION_BYTES)[0]
 
 
 def one_line(text: str, chars: int = 300) -> str:
-    """Somebody else's words, as part of a line of ours."""
+    """Return foreign text as part of one line, without control characters, cut to a bound."""
     line = " ".join(_CONTROL.sub(" ", storable(text)).split())
     return line if len(line) <= chars else f"{line[:chars]}…"
 
 
-# ── and back ─────────────────────────────────────────────────────────────────────────────────────
+# ── from a declaration to its server ─────────────────────────────────────────────────────────────
 
 
 def source_of(declared: Mapping[str, Any]) -> Source | None:
-    """The server that a declared tool comes from; None if it comes from none, `UsageError` if it cannot be read."""
+    """Return the origin of a declared tool; None if it is not an MCP tool, `UsageError` if it cannot be read."""
     origin = declared.get("from")
     if not isinstance(origin, Mapping) or "mcp" not in origin:
         return None
@@ -158,7 +158,7 @@ def source_of(declared: Mapping[str, Any]) -> Source | None:
         raise UsageError(f"the tool {shown!r} does not say which MCP server it is from")
     source = Source(server_of({key: part for key, part in value.items() if key != "tool"}), value["tool"])
     if declared.get("name") != tool_name(source.server.name, source.tool):
-        # Whoever is asked to approve a tool knows it by its name alone.
+        # A person who approves a tool sees only its name.
         raise UsageError(
             f"the tool {shown!r} of the MCP server {source.server.name} goes by a name that is not its own"
         )

@@ -1,9 +1,9 @@
-"""How a server fails those who ask it. Known without the SDK, so that whoever asks can tell before it is loaded."""
+"""Exceptions for failed requests to a server; this module can be imported without the SDK."""
 
 
 class Stale(Exception):
-    """The server has forgotten this connection and did nothing: ask it again on a new one."""
+    """The server has forgotten this connection and did nothing: the request can be repeated on a new one."""
 
 
 class Failure(Exception):
-    """What went wrong with a server, in words for people."""
+    """A failure of a server; the message is for people."""

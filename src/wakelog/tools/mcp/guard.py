@@ -1,12 +1,12 @@
-"""A program of its own: runs one server under the supervisor and passes on its output, line by bounded line.
+"""Stand-alone guard program: runs one MCP server under the supervisor and relays its output, bounding each line.
 
-Rule 1: it is started by its path (`python -I -S guard.py PARENT COMMAND…`), has one thread, and uses the standard
-library alone, because it must start fast and be simple enough to trust.
-Rule 2: the server has its own standard input and error. Its output goes through here, so that a line without end is
-the end of the server and not of the reader's memory.
+Rule 1: it is started by its path (`python -I -S guard.py PARENT COMMAND…`), has one thread, and uses only the standard
+library, because it must start fast and be simple enough to trust.
+Rule 2: the server inherits standard input and error. Its output is relayed here, so that an endless line ends the
+server instead of filling the reader's memory.
 Rule 3: the server and every process that it started are ended (by `tools/supervisor.py`) when the guard gets SIGTERM or
-is killed, or when PARENT is gone, even if by SIGKILL. When the server ends by itself, the rest of its session is.
-Rule 4: how it ended is the last thing on standard error, written before the output closes.
+is killed, or when PARENT is gone, even if by SIGKILL. When the server ends by itself, the rest of its session is ended.
+Rule 4: the last line on standard error says how it ended; it is written before the output closes.
 """
 
 import contextlib
@@ -20,13 +20,13 @@ GRACE_S = 1.0
 LINE_BYTES = 8 * 1024 * 1024
 _SUPERVISOR = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "supervisor.py")
 _BLOCK_BYTES = 64 * 1024
-# A pipe holds no more than this, unless a process goes on writing after the end.
+# A pipe buffer holds at most this much; more comes only from a process that keeps writing after the end.
 _LAST_BLOCKS = 16
 _INPUT, _OUTPUT, _ERROR = 0, 1, 2
 
 
 def main(parent: int, command: list[str]) -> int:
-    """Runs the server to its end; gives the exit status."""
+    """Run the server to its end; return the exit status."""
     try:
         parents_end = os.pidfd_open(parent)
     except ProcessLookupError:
@@ -45,7 +45,7 @@ def main(parent: int, command: list[str]) -> int:
 
 
 def _sigterm() -> int:
-    """A descriptor that is readable when SIGTERM has come."""
+    """Return a descriptor that is readable when SIGTERM has arrived."""
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
     signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
@@ -61,10 +61,10 @@ class _Server:
         self.report, report = os.pipe()
         end, self._lifeline = os.pipe()
         for descriptor in (report, end, parents_end):
-            os.set_inheritable(descriptor, True)  # noqa: FBT003 - the system's own signature
+            os.set_inheritable(descriptor, True)  # noqa: FBT003 - signature of the standard library
         words = [sys.executable, "-I", "-S", _SUPERVISOR, f"{end},{parents_end}", str(report), str(GRACE_S), *command]
         output = (os.POSIX_SPAWN_DUP2, outgoing, _OUTPUT)
-        # In a session of its own, so that what ends the guard's group does not end the supervisor.
+        # In a session of its own, so that a signal to the guard's group does not end the supervisor.
         os.posix_spawn(sys.executable, words, os.environ, file_actions=[output], setsid=True)
         for descriptor in (outgoing, report, end):
             os.close(descriptor)
@@ -73,7 +73,7 @@ class _Server:
         self._lines = b""
 
     def has_ended(self, seconds: float) -> bool:
-        """Whether the server has ended, its supervisor included; waits so long for it."""
+        """Return whether the server and its supervisor have ended; waits for at most `seconds`."""
         until = time.monotonic() + seconds
         while select.select([self.report], [], [], max(0.0, until - time.monotonic()))[0]:
             piece = os.read(self.report, _BLOCK_BYTES)
@@ -83,18 +83,18 @@ class _Server:
         return False
 
     def end(self) -> None:
-        """Has the server ended and waits for that; the supervisor has bounds of its own."""
+        """Stop the server and wait for its end; the supervisor limits how long that takes."""
         os.close(self._lifeline)
         while not self.has_ended(GRACE_S):
             pass
 
     @property
     def failure(self) -> int:
-        """The system's number for why it could not be started; 0 if it was."""
+        """The errno of a failed start; 0 if the server was started."""
         return next((int(rest) for word, rest in self._report() if word == "failed"), 0)
 
     def ending(self, why: str) -> str:
-        """How it ended: `why` it was ended if it was, else how it did; and what is still running."""
+        """Return how it ended: `why` it was stopped, or else how it ended by itself; and what is still running."""
         found = dict(self._report())
         left = "; ".join(rest for word, rest in self._report() if word == "left")
         if "remains" in found or "blind" in found:
@@ -107,7 +107,7 @@ class _Server:
 
 
 def _how(report: dict[str, str]) -> str:
-    """How a server ended by itself."""
+    """Return how a server ended by itself."""
     if "exited" in report:
         return f"[exit status {report['exited']}]"
     if "signalled" in report:
@@ -117,21 +117,21 @@ def _how(report: dict[str, str]) -> str:
 
 
 def _leave_input() -> None:
-    """Closes the input, which is the server's alone; the number stays taken."""
+    """Replace the input by /dev/null: it belongs to the server alone. Its number stays in use."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, _INPUT)
     os.close(nothing)
 
 
 def _relay(server: _Server, asked: int) -> str:
-    """Passes on what the server writes until something ends it; gives what that was, unless it was the server."""
+    """Relay the server's output until the end; return why it was stopped, empty if it ended by itself."""
     line = 0
     while True:
         ready, _, _ = select.select([server.output, server.report, asked], [], [])
         if asked in ready:
             return "[ended]"
         ended = server.has_ended(0)
-        # Once it has ended the last of its output is in the pipe; a process that still holds the pipe is not heard.
+        # After the end the last output is in the pipe; a process that still holds the pipe is not waited for.
         for _ in range(_LAST_BLOCKS if ended else 1):
             piece = _read(server.output)
             if piece is None:
@@ -149,14 +149,14 @@ def _relay(server: _Server, asked: int) -> str:
 
 
 def _read(output: int) -> bytes | None:
-    """What is there; None if nothing is yet, empty at the end."""
+    """Return the available output; None if there is none yet, empty at the end."""
     with contextlib.suppress(BlockingIOError):
         return os.read(output, _BLOCK_BYTES)
     return None
 
 
 def _write(piece: bytes) -> bool:
-    """Passes a piece on; False if there is no reader any more."""
+    """Relay a piece; return False if the reader is gone."""
     with contextlib.suppress(BrokenPipeError):
         while piece:
             piece = piece[os.write(_OUTPUT, piece) :]

@@ -1,7 +1,7 @@
-"""A server as a value: everything needed to start it again, and no secret.
+"""Description of an MCP server as a value: everything needed to start it again, and no secret.
 
-Pure. The value stands in the configuration and, with every tool that came from it, in the log. It is checked when it
-is made, wherever it comes from: a log is as strange as any other file.
+Pure. The value is part of the configuration and, with every tool of the server, of the log. It is validated when it is
+created, wherever it comes from: a log is as untrusted as any other file.
 """
 
 import posixpath
@@ -22,11 +22,11 @@ _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 class McpServer(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
 ):
-    """An MCP server: a `command` that speaks on its standard input and output, or the `url` of one that is there.
+    """An MCP server: a `command` that uses its standard input and output, or the `url` of a running server.
 
-    `env` names the variables that a command is given besides the usual few; `bearer_env` names the one that holds
-    the token for a URL, `headers_from` those that hold the values of headers. `cwd` is the folder of a command.
-    `timeout_s` is how long a start may take, and how long a call.
+    `env` names the variables that a command gets besides the default ones; `bearer_env` names the one that holds the
+    token for a URL, `headers_from` those that hold the values of headers. `cwd` is the working directory of a command.
+    `timeout_s` limits the duration of a start, and of a call.
     """
 
     name: str
@@ -55,17 +55,17 @@ class McpServer(
 
     @property
     def value(self) -> dict[str, Any]:
-        """The server as JSON holds it."""
+        """The server as a JSON object."""
         found: dict[str, Any] = msgspec.json.decode(self.key)
         return found
 
     @property
     def key(self) -> bytes:
-        """The same for equal servers: those are one process."""
+        """The deterministic encoding; servers with equal keys share one process."""
         return msgspec.json.encode(self, order="deterministic")
 
     def at(self, cwd: str) -> "McpServer":
-        """The same server in the folder of a session: its own folder, if it names one, is seen from there."""
+        """Return the same server in the folder of a session; its own `cwd`, if set, is relative to that folder."""
         return self if self.url else msgspec.structs.replace(self, cwd=posixpath.join(cwd, self.cwd))
 
     def _check_url(self) -> None:
@@ -92,7 +92,7 @@ class McpServer(
 
 
 def server_of(value: Mapping[str, Any]) -> McpServer:
-    """The server that a JSON object describes; `UsageError` in one line if it describes none."""
+    """Return the server that a JSON object describes; `UsageError` in one line if it is invalid."""
     try:
         return msgspec.convert(dict(value), McpServer)
     except msgspec.ValidationError as error:

@@ -1,9 +1,9 @@
-"""Servers that live together: started when first asked, one process for equal values, ended when nobody is left.
+"""Pool of MCP servers: each is started on first use, shared by equal values, and ended with the last user.
 
-Rule 1: whoever needs servers enters here and leaves again: a wake, its sub-agents, a chat around all its wakes. They
-are shared by all who are inside, and end with the last of them.
-Rule 2: one that has died is started anew by whoever asks it next, and by nobody else.
-Nothing here knows a protocol; that is `connection.py`, which is loaded with the SDK when the first server is needed.
+Rule 1: users enter and leave the pool with `async with`: a wake, its sub-agents, a chat around all its wakes. The
+servers are shared by all users inside, and end with the last of them.
+Rule 2: a server that has died is started again only by the next request to it.
+This module knows no protocol; `connection.py` does, and is imported with the SDK when the first server is needed.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from wakelog.tools.mcp.server import McpServer
 
 
 def _unheard(_: str) -> None:
-    """What is left out when nobody asked to know."""
+    """Ignore a line; the default callback."""
 
 
 class Servers:
-    """Every server that is asked for inside `async with`, which may be entered by many, and again and again.
+    """All servers used inside `async with`, which may be entered concurrently and repeatedly.
 
-    `notice` is given a line for everything that a server offers and that cannot be used, each line once.
+    `notice` gets a line for everything that a server offers and that cannot be used, each line once.
     """
 
     def __init__(self, *, notice: Callable[[str], None] = _unheard) -> None:
@@ -46,20 +46,20 @@ class Servers:
         self._inside -= 1
         if self._inside:
             return
-        # Whoever enters while these end begins with none.
+        # A user that enters while these end starts with none.
         ending, self._begun, self._alive = self._begun, [], {}
         await _to_the_end(asyncio.gather(*(connection.close() for connection in ending)))
 
     def notice(self, line: str) -> None:
-        """Tells of something that cannot be used. The same log is read at every step, and says the same each time."""
+        """Report something that cannot be used, once: the same log is read again at every step."""
         if line not in self._noticed:
             self._noticed.add(line)
             self._notice(line)
 
     async def list_tools(self, server: McpServer, cwd: str = "") -> list[dict[str, Any]]:
-        """The tools of a server as they are declared to a model and to the log.
+        """Return the tools of a server as they are declared to a model and to the log.
 
-        A command is started in `cwd`, the folder of the session. `UsageError` if the server cannot be asked.
+        A command is started in `cwd`, the folder of the session. `UsageError` if the server cannot be queried.
         """
         try:
             found = declare(server, await self._asked(server.at(cwd), lambda alive: alive.tools()))
@@ -80,7 +80,7 @@ class Servers:
         arguments: Mapping[str, Any],
         show: Callable[[str], None] = _unheard,
     ) -> Outcome:
-        """Runs a tool; whatever goes wrong with the server is an outcome. `show` is told how far it has come."""
+        """Run a tool; every failure of the server is an error outcome. `show` gets progress lines."""
         try:
             outcome: Outcome = await self._asked(server, lambda alive: alive.call(tool, arguments, show))
         except Failure as failure:
@@ -90,8 +90,8 @@ class Servers:
         return outcome
 
     async def _asked(self, server: McpServer, ask: Callable[[Any], Awaitable[Any]]) -> Any:
-        """Asks a server. One that has forgotten us did nothing: it is asked once more, as a stranger."""
-        # Loading the SDK takes its time, in which everybody else of this loop gets on.
+        """Send a request. A server that has forgotten the connection did nothing: it is repeated once on a new one."""
+        # Importing the SDK is slow; in a thread it does not block the event loop.
         await asyncio.to_thread(_sdk)
         for _ in range(2):
             try:
@@ -101,13 +101,13 @@ class Servers:
         raise Failure(f"The MCP server {server.name} forgets every connection at once")
 
     async def _see_off(self, server: McpServer) -> None:
-        """Waits until a server is gone that is on its way out."""
+        """Wait until a server that is ending is gone."""
         found = self._alive.get(server.key)
         if found is not None and found.is_over:
             await _to_the_end(asyncio.ensure_future(found.close()))
 
     def _connection(self, server: McpServer) -> Any:
-        """The server, alive: the one that is, or a new one."""
+        """Return the live connection to the server, or start a new one."""
         if not self._inside:
             raise UsageError("MCP servers are used inside `async with Servers(…)`", hint="enter it around the wake")
         found = self._alive.get(server.key)
@@ -118,7 +118,7 @@ class Servers:
 
 
 async def _to_the_end(closing: "asyncio.Future[Any]") -> None:
-    """Waits whatever happens: who leaves while servers are ending leaves them behind."""
+    """Wait until the servers have ended, even if cancelled; a cancellation is raised afterwards."""
     cancelled: asyncio.CancelledError | None = None
     while not closing.done():
         try:
@@ -131,7 +131,7 @@ async def _to_the_end(closing: "asyncio.Future[Any]") -> None:
 
 
 def _sdk() -> Any:
-    """The module that speaks the protocol, if what it needs is installed."""
+    """Import the module that implements the protocol; `UsageError` if its packages are not installed."""
     try:
         return importlib.import_module("wakelog.tools.mcp.connection")
     except ImportError as missing:

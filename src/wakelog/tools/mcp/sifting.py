@@ -1,8 +1,8 @@
-"""A page of a server's listing without what the protocol does not allow, so that one bad tool costs itself alone.
+"""Filter for pages of a server's tool listing: removes invalid tools, so that one bad tool does not cost the others.
 
-The SDK takes a page or leaves it, whole. Here each tool is looked at by itself, by the SDK's own measure for the
-version that is spoken; those that fail are taken off the page before the SDK sees it, and are remembered by name with
-the reason. Pure; loaded with the SDK.
+The SDK accepts or refuses a page as a whole. Here each tool is validated by itself, with the SDK's own rules for the
+protocol version in use; invalid ones are removed before the SDK sees the page, and are recorded by name with the
+reason. Pure; imported with the SDK.
 """
 
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ _UNSAID = "it is not described as the protocol asks"
 
 
 def is_page(result: Mapping[str, Any]) -> bool:
-    """Whether a result may be a page of a listing; no other result of the protocol has tools."""
+    """Return whether a result may be a page of a listing; no other result of the protocol has tools."""
     return isinstance(result.get("tools"), list)
 
 
 def sifted(page: Mapping[str, Any], version: str) -> tuple[list[Any], list[tuple[str, str]]]:
-    """The tools of a page that can be read, and of the others the name and why not. All, if the page is at fault."""
+    """Return the valid tools of a page, and name and reason of the others. All tools, if the page itself is invalid."""
     if _fault(page, version) is None or _fault({**page, "tools": []}, version) is not None:
         return page["tools"], []
     faults = [(tool, _fault({**page, "tools": [tool]}, version)) for tool in page["tools"]]
@@ -43,7 +43,7 @@ def _fault(page: Mapping[str, Any], version: str) -> str | None:
 
 
 def _said(error: ValidationError) -> str:
-    """Where it is wrong, and not what was found there: that may be as long as a page."""
+    """Return where a tool is invalid, without the value found there, which may be very long."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ".".join(part for part in first["loc"][2:] if isinstance(part, str))
     return f"{_UNSAID} ({where})" if where else _UNSAID

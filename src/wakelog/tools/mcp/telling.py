@@ -1,8 +1,7 @@
-"""The result of a call as the model reads it and the log keeps it; and what is told on the way there.
+"""Results of MCP tool calls as outcomes for the model and the log, and progress lines.
 
-Pure: it takes the result as the JSON object it was on the wire. Images and audio are handed on as they are, and named
-in the text where they stood. Whatever else is not text is named with its kind and size, so that nothing is lost in
-silence.
+Pure: it takes the result as the JSON object from the wire. Images and audio are passed on unchanged, and named in the
+text at their place. Everything else that is not text is named with its kind, so that nothing is dropped silently.
 """
 
 import base64
@@ -22,7 +21,7 @@ _MEDIA: Mapping[str, type[Image | Audio]] = {"image": Image, "audio": Audio}
 
 
 def outcome_of(result: Mapping[str, Any]) -> Outcome:
-    """What a tool answered; structured content speaks where there is no text."""
+    """Return the outcome of a tool call; structured content is used if there is no text."""
     parts = [part for part in result.get("content") or () if isinstance(part, Mapping)]
     media = [_media(part) for part in parts]
     told = [_told(part, shown=found is not None) for part, found in zip(parts, media, strict=True)]
@@ -37,13 +36,13 @@ def outcome_of(result: Mapping[str, Any]) -> Outcome:
 
 
 def progress_line(done: float, total: float | None, message: str | None) -> str:
-    """How far a call has come, as a line of live output."""
+    """Return the progress of a call as a line of live output."""
     share = f"{done:g}/{total:g}" if total is not None else f"{done:g}"
     return f"[{share}] {one_line(message)}\n" if message else f"[{share}]\n"
 
 
 def _media(part: Mapping[str, Any]) -> Media | None:
-    """The image or the audio that a part holds, also inside a resource; None if it holds none that can be read."""
+    """Return the image or audio of a part, also inside a resource; None if there is none that can be decoded."""
     match part:
         case {"type": "image" | "audio" as kind, "data": str(data)}:
             return _decodable(kind, part.get("mimeType"), data)
@@ -62,7 +61,7 @@ def _decodable(kind: str, mime: Any, data: str) -> Media | None:
 
 
 def _told(part: Mapping[str, Any], *, shown: bool) -> str:
-    """One part of a result in words."""
+    """Return one part of a result as text."""
     end = "" if shown else ", not shown"
     match part.get("type"):
         case "text":
@@ -85,6 +84,6 @@ def _resource(resource: Mapping[str, Any], end: str) -> str:
 
 
 def _size(encoded: Any) -> str:
-    """How many bytes a base64 text stands for."""
+    """Return the decoded size of a base64 text, with its unit."""
     text = encoded if isinstance(encoded, str) else ""
     return f"{len(text) * 3 // 4 - text[-2:].count('='):,} bytes"

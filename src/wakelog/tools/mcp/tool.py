@@ -1,7 +1,7 @@
-"""A tool of an MCP server, as the runtime knows tools.
+"""MCP tools as implementations of the `Tool` port.
 
-It is made from what was declared, and from nothing else: the log alone is enough to wake a session whose agent has
-long been configured otherwise. Its server is started by the first call.
+A tool is made from its declaration alone, so the log is enough to wake a session whose agent has been configured
+differently since. Its server is started by the first call.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,14 +21,14 @@ class McpTool:
         self.name: str = declared["name"]
         self.description: str = declared.get("description", "")
         self.schema: Mapping[str, Any] = declared.get("schema", {})
-        # The word was given when the tool was declared; from those who are not trusted only one word is taken.
+        # `replay` was set when the tool was declared; without a trusted server it is always `never`.
         self.replay: Replay = "safe" if source.server.trusted and declared.get("replay") == "safe" else "never"
         self._declared = dict(declared)
         self._source = source
         self._servers = servers
 
     def declared(self) -> dict[str, Any]:
-        """What the model and the log are told of it, with where it comes from."""
+        """Return the declaration for the model and the log, with the tool's origin."""
         return dict(self._declared)
 
     async def prepare(self, call: Invocation) -> Mapping[str, Any]:  # noqa: ARG002 - the port's signature
@@ -40,12 +40,12 @@ class McpTool:
         return await self._servers.call(self._source.server, self._source.tool, call.arguments, call.show)
 
     async def receipt(self, call: Invocation) -> Answer:  # noqa: ARG002
-        """The protocol has no way to ask what became of a call."""
+        """Return "cannot say": the protocol has no way to ask what became of a call."""
         return "cannot say"
 
 
 def mcp_tools(declared: Sequence[Mapping[str, Any]], servers: Servers, cwd: str = "") -> Mapping[str, Tool]:
-    """Those of the declared tools that come from MCP servers, by name; what cannot be read is noticed and left out.
+    """Return the declared tools that come from MCP servers, by name; unreadable ones are reported and left out.
 
     Commands are started in `cwd`, the folder of the session.
     """

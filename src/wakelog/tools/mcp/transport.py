@@ -1,7 +1,7 @@
-"""How a server is reached: a guarded process, or a URL. The SDK's transports with bounds around them.
+"""Transports to MCP servers: a guarded process or a URL, through the SDK's transports with added bounds.
 
-Rule 1: a server is given the few variables that every program needs and those that its value names. A variable that
-is named and not set is a mistake that is told before anything is started.
+Rule 1: a server process gets the few variables that every program needs and those that its value names. A named
+variable that is not set is an error before anything is started.
 Rule 2: nothing that a server sends grows without bound: a message has at most `guard.LINE_BYTES`.
 Rule 3: the spawn of a process is not cancelled. `asyncio` would kill the guard with SIGKILL, and neither the guard nor
 the SDK could end the server; a cancellation takes effect when the spawn is over and the SDK can end the process.
@@ -34,14 +34,14 @@ class SpawnScope:
         self._cancelled = False
 
     def cancel(self) -> None:
-        """Cancels what runs in the scope: at once, or when the spawn under way is over."""
+        """Cancel what runs in the scope: at once, or when a spawn in progress is over."""
         self._cancelled = True
         if not self._spawning:
             self.scope.cancel()
 
     @contextlib.contextmanager
     def spawning(self) -> Iterator[None]:
-        """Defers cancellation. A cancel scope with a shield cannot do this: the SDK enters a scope and stays in it."""
+        """Defer cancellation. A shielded cancel scope cannot do this: the SDK enters a scope and stays in it."""
         self._spawning = True
         try:
             yield
@@ -55,10 +55,10 @@ class SpawnScope:
 async def reached(
     server: McpServer, words: LastWords, scope: SpawnScope, listen: Callable[[object], None], over: Callable[[], None]
 ) -> AsyncIterator[tuple[object, object]]:
-    """The two streams of a server, as the SDK wants them.
+    """Yield the two streams of a server, as the SDK expects them.
 
-    `scope` is the one that this runs in; `listen` hears each message before the SDK does; `over` is called when the
-    server will say no more.
+    `scope` is the one that this runs in; `listen` gets each message before the SDK does; `over` is called when the
+    server sends no more.
     """
     async with contextlib.AsyncExitStack() as stack:
         if server.command:
@@ -73,7 +73,7 @@ async def reached(
 
 
 class _Heard:
-    """The incoming stream, which tells what comes, and when it has ended."""
+    """The incoming stream; passes each message to `listen`, and calls `over` at its end."""
 
     def __init__(self, stream: object, listen: Callable[[object], None], over: Callable[[], None]) -> None:
         self._stream = stream
@@ -103,7 +103,7 @@ class _Heard:
         return await self._stream.__aexit__(*given)  # type: ignore[attr-defined,no-any-return]
 
 
-# ── a process ────────────────────────────────────────────────────────────────────────────────────
+# ── process ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def _process(server: McpServer) -> StdioServerParameters:
@@ -115,7 +115,7 @@ def _process(server: McpServer) -> StdioServerParameters:
         args=["-I", "-S", guard.__file__, str(os.getpid()), *server.command],
         env={name: _variable(name) for name in server.env},
         cwd=place,
-        # Bytes that are no text make a line that is no message; they are no reason to end the connection.
+        # Invalid UTF-8 makes an invalid message; it must not end the connection.
         encoding_error_handler="replace",
     )
 
@@ -127,7 +127,7 @@ def _variable(name: str) -> str:
     return found
 
 
-# ── a URL ────────────────────────────────────────────────────────────────────────────────────────
+# ── URL ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _http(server: McpServer, words: LastWords) -> httpx2.AsyncClient:
@@ -141,15 +141,15 @@ def _http(server: McpServer, words: LastWords) -> httpx2.AsyncClient:
         if response.headers.get("content-type", "").startswith("application/json"):
             response.stream = _Bounded(response)
 
-    # How long a call may take is the caller's to say; what is asked of the network here is only to be there.
+    # The caller limits the duration of a call; these limits are only for connecting and sending.
     patience = httpx2.Timeout(_CONNECT_S, read=None)
-    # Compressed, a small answer could become a large one behind the bound.
+    # A compressed response could exceed the bound after decompression.
     plain = {"Accept-Encoding": "identity", **headers}
     return httpx2.AsyncClient(headers=plain, timeout=patience, event_hooks={"response": [look]})
 
 
 def _for_header(name: str) -> str:
-    """A variable as a header can hold it. The network would refuse anything else, and quote the secret."""
+    """Return a variable's value for a header. The HTTP client would refuse invalid characters and quote the secret."""
     found = _variable(name).strip()
     if not (found.isascii() and found.isprintable()):
         raise UsageError(f"the variable {name} holds what no header can")
@@ -157,7 +157,7 @@ def _for_header(name: str) -> str:
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body that is cut when it is too long, or could become so."""
+    """A response body that fails if it is longer than the bound, or compressed."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self._stream = response.stream

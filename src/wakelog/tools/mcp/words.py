@@ -1,7 +1,7 @@
-"""The last words of a server: what it said beside the protocol, kept for the day it dies.
+"""Diagnostics of a server: the end of its standard error and notes of the connection, for failure messages.
 
-Its standard error never comes near the terminal of whoever runs the agent. It is read as it comes, so that a server
-that talks a lot is not held up, and all but the end is let go.
+Standard error never reaches the terminal of the agent. It is read as it arrives, so that a server that writes a lot is
+not blocked, and all but the end is dropped.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ _BLOCK_BYTES = 64 * 1024
 
 
 class LastWords:
-    """Takes lines from a descriptor, or as they are noted."""
+    """Keeps the last lines read from a descriptor or added with `note`."""
 
     def __init__(self) -> None:
         self._kept = b""
         self._incoming: int | None = None
 
     def pen(self) -> TextIOWrapper:
-        """What a server's standard error is to be; close it once the server has it."""
+        """Return the file for a server's standard error; close it once the server has it."""
         self.close()
         self._incoming, outgoing = os.pipe()
         os.set_blocking(self._incoming, False)
@@ -32,20 +32,20 @@ class LastWords:
         return os.fdopen(outgoing, "w")
 
     def note(self, line: str) -> None:
-        """Adds a line of our own."""
+        """Add a line of the connection's own."""
         self._keep(f"{line}\n".encode("utf-8", "backslashreplace"))
 
     def forget(self) -> None:
-        """What was said so far is of no interest any more."""
+        """Drop everything kept so far."""
         self._kept = b""
 
     def text(self) -> str:
-        """The last lines."""
+        """Return the last lines."""
         lines = self._kept.decode("utf-8", "replace").splitlines()
         return "\n".join([one_line(line) for line in lines if line.strip()][-_KEPT_LINES:])
 
     def close(self) -> None:
-        """Lets go of the descriptor, after a last look."""
+        """Read what is left, and close the descriptor."""
         if self._incoming is None:
             return
         while self._incoming is not None and self._take():
@@ -53,7 +53,7 @@ class LastWords:
         self._let_go()
 
     def _take(self) -> bool:
-        """Reads what is there; False if nothing is."""
+        """Read what is available; return False if there is nothing."""
         assert self._incoming is not None
         with contextlib.suppress(BlockingIOError):
             piece = os.read(self._incoming, _BLOCK_BYTES)
