@@ -11,6 +11,7 @@ never followed; only the name in them is used, and only if it is one of this fol
 import contextlib
 import fcntl
 import os
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from wakelog.errors import BadId, Conflict, NoAccess, NotFound
@@ -139,7 +140,7 @@ class Naming:
     def _point(self, folder: str, link: str, name: str) -> None:
         """Points a link at a log, as a whole or not at all."""
         path = os.path.join(self._folder.path, folder, link)
-        fresh = os.path.join(self._folder.path, folder, f".{os.getpid()}.new")
+        fresh = os.path.join(self._folder.path, folder, f".{os.getpid()}-{threading.get_ident()}.new")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(fresh)
         os.symlink(f"../{name}{LOG_SUFFIX}", fresh)
