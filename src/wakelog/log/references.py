@@ -65,5 +65,9 @@ def _found(value: Any, key: str, owner: Any) -> Iterator[tuple[BlobRef, str]]:
 def _meant(key: str, owner: Any) -> str:
     if isinstance(owner, ToolResult):
         return f"the whole output of the tool {owner.tool_name}, of which the entry itself holds a part"
-    parts = {Image: "an image", Audio: "a recording", Text: "the whole of a text, of which the entry itself holds a part"}
+    parts = {
+        Image: "an image",
+        Audio: "a recording",
+        Text: "the whole of a text, of which the entry itself holds a part",
+    }
     return parts.get(type(owner)) or _MEANT.get(key, _UNKNOWN)
