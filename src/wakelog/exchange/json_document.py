@@ -43,7 +43,7 @@ def document(
 
 def _damage(hurt: Damage) -> dict[str, object]:
     """A damage report. `session` names the log it is about, if that is one which the session was forked from."""
-    place = {"line": hurt.line, "offset": hurt.offset, "kind": hurt.kind, "reason": hurt.reason}
+    place: dict[str, object] = {"line": hurt.line, "offset": hurt.offset, "kind": hurt.kind, "reason": hurt.reason}
     return place | ({"session": hurt.session} if hurt.session else {})
 
 

@@ -65,9 +65,11 @@ def _found(value: Any, key: str, owner: Any) -> Iterator[tuple[BlobRef, str]]:
 def _meant(key: str, owner: Any) -> str:
     if isinstance(owner, ToolResult):
         return f"the whole output of the tool {owner.tool_name}, of which the entry itself holds a part"
-    parts = {
-        Image: "an image",
-        Audio: "a recording",
-        Text: "the whole of a text, of which the entry itself holds a part",
-    }
-    return parts.get(type(owner)) or _MEANT.get(key, _UNKNOWN)
+    match owner:
+        case Image():
+            return "an image"
+        case Audio():
+            return "a recording"
+        case Text():
+            return "the whole of a text, of which the entry itself holds a part"
+    return _MEANT.get(key, _UNKNOWN)
