@@ -7,7 +7,7 @@ from tests.transfer.conftest import stores  # noqa: F401 - a fixture
 from tests.transfer.rigs import KINDS
 from wakelog.auditing import audit
 from wakelog.errors import Damaged, NoAccess, NotFound
-from wakelog.log.content import BlobRef, Image, Prompt, ToolResult, UnknownPart
+from wakelog.log.content import Audio, BlobRef, Image, Prompt, Text, ToolResult, UnknownPart
 from wakelog.log.digest import digest_of
 from wakelog.log.entry import Call, ContextRecord, Custom, Message
 from wakelog.session import Session
@@ -19,6 +19,7 @@ def named_everywhere(session, ref):
     """A session that names a blob in every way there is."""
     node = session.append(ContextRecord(system=ref(b"system"), tools=ref(b"tools")))
     session.append(Message(message=Prompt(content=(Image(blob=ref(b"image")), UnknownPart(part=plain(ref(b"part")))))))
+    session.append(Message(message=Prompt(content=(Audio(blob=ref(b"audio")), Text(text="cut", blob=ref(b"text"))))))
     session.append(Message(message=ToolResult(tool_call_id="t", tool_name="grep", blob=ref(b"output"))))
     session.append(Call(reply_id="r1", injected=(ref(b"first"), ref(b"second"))), at=node.id)
     session.append(Custom(custom_type="x", data={"deep": [plain(ref(b"data"))]}))
@@ -39,6 +40,8 @@ LOST = {
     b"system": ("context", "the instructions of the model"),
     b"tools": ("context", "the declarations of the tools"),
     b"image": ("message", "an image"),
+    b"audio": ("message", "a recording"),
+    b"text": ("message", "the whole of a text"),
     b"part": ("message", "something that this version"),
     b"output": ("message", "the whole output of the tool grep"),
     b"first": ("call", "a text that was added to the request"),

@@ -6,6 +6,8 @@ calls of the last reply get a result at once: the parent's own result if it has 
 started the tool, `skipped` if its log proves that it did not, else `unknown`.
 """
 
+from collections.abc import Iterable, Sequence
+
 import msgspec
 
 from wakelog.decide import wording as words
@@ -44,8 +46,10 @@ def fork(session: Session, at: str | None = None) -> Session:
         clock=session.clock,
         redact=_redact(tree, target),
     )
-    for call in open_calls(Branch(_turn_before(tree, target))):
-        child.append(Message(message=_settled(call, session, tree)))
+    calls = open_calls(Branch(_turn_before(tree, target)))
+    results = _results_of(calls, session.read().entries if calls else ())
+    for call in calls:
+        child.append(Message(message=results.get((call.reply_id, call.call.id)) or _settled(call, tree)))
     return child
 
 
@@ -98,12 +102,20 @@ def _is_proven_unstarted(tree: Tree, call: OpenCall) -> bool:
     return by_a_call and tree.nodes[call.reply_id].offset >= tree.scar
 
 
-def _settled(call: OpenCall, parent: Session, tree: Tree) -> ToolResult:
-    """Return the result, in the fork, of a tool call that is open where the fork begins."""
-    for entry in parent.read().entries:
+def _results_of(calls: Sequence[OpenCall], entries: Iterable[Entry]) -> dict[tuple[str, str], ToolResult]:
+    """Return the results that the parent has, after the fork or on another branch, for tool calls open at the fork."""
+    wanted = {(call.reply_id, call.call.id) for call in calls}
+    found: dict[tuple[str, str], ToolResult] = {}
+    for entry in entries:
         match entry.value:
-            case Message(message=ToolResult(reply_id=call.reply_id, tool_call_id=call.call.id) as result):
-                return msgspec.structs.replace(result, copied_from=entry.id)
+            case Message(message=ToolResult(reply_id=str() as reply_id, tool_call_id=call_id) as result):
+                if (reply_id, call_id) in wanted:
+                    found.setdefault((reply_id, call_id), msgspec.structs.replace(result, copied_from=entry.id))
+    return found
+
+
+def _settled(call: OpenCall, tree: Tree) -> ToolResult:
+    """Return the result of a tool call that is open where the fork begins and has no result in the parent."""
     if _was_begun(tree, call):
         return settled(call, "interrupted", (Text(text=_BEGUN),))
     if _is_proven_unstarted(tree, call):

@@ -37,3 +37,17 @@ def test_a_fork_holds_what_it_inherited():
     child = fork(story.session)
     entries = json.loads(exported(child.store, child.name))["entries"]
     assert [entry["id"] for entry in entries] == [story.session.id, first.id, child.id]
+
+
+def test_inherited_damage_names_its_log():
+    """Law 9, LOG-16: a line of the parent is not taken for one of the fork."""
+    story = Story()
+    story.user("a")
+    story.user("b")
+    child = fork(story.session)
+    raw = bytes_of(story).split(b"\n")
+    raw[1] = b"#" + raw[1][1:]
+    story.store._log(story.session.name).data[:] = b"\n".join(raw)
+    whole = json.loads(exported(child.store, child.name))
+    found = [hurt for hurt in whole["damage"] if hurt["kind"] == "unreadable"]
+    assert [hurt["session"] for hurt in found] == [story.session.name]

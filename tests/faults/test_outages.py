@@ -27,7 +27,6 @@ from wakelog.stores import open_store, retrying
 from wakelog.stores.retrying import with_retries
 
 LEASE_S = 24
-SHORT_LEASE_S = 12
 
 
 class Scene:
@@ -231,7 +230,7 @@ def test_the_tool_is_stopped_before_another_can_take_the_lease(shared_scene, pos
     """Law 6: a worker that is cut off, or gets no answer, has stopped its tool while the lease is still its own."""
     scene = shared_scene
     scene.place.begin("Run.")
-    with Switch(postgres_url) as switch, scene.worker(switch.url, lease_s=SHORT_LEASE_S) as worker:
+    with Switch(postgres_url) as switch, scene.worker(switch.url, lease_s=LEASE_S) as worker:
         until(lambda: os.path.exists(scene.place.path("ready")))
         switch.mode = mode
         is_overtaken = lease_free_while_tool_runs(scene)
@@ -253,7 +252,7 @@ def test_control_a_worker_of_the_old_kind_is_overtaken(shared_scene, postgres_ur
     """The test above can fail: where one failed renewal ends renewing, the lease is free while the tool runs."""
     scene = shared_scene
     scene.place.begin("Run.")
-    with Switch(postgres_url) as switch, scene.worker(switch.url, "none", "old", lease_s=SHORT_LEASE_S):
+    with Switch(postgres_url) as switch, scene.worker(switch.url, "none", "old", lease_s=LEASE_S):
         until(lambda: os.path.exists(scene.place.path("ready")))
         switch.mode = "off"
         record(cut_off(switch, lease_free_while_tool_runs(scene), control="a failed renewal ends renewing"))

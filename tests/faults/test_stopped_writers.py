@@ -322,11 +322,14 @@ def test_a_stopped_process_costs_one_thread_for_each_lock(folder_url):
         for _ in range(3):
             with pytest.raises(StoreBusy):
                 store.append("s", body("m1"), after=1)
-        before = threads_and_files()
+        threads, files = threads_and_files()
         for _ in range(10):
             with pytest.raises(StoreBusy):
                 store.append("s", body("m1"), after=1)
-        assert threads_and_files() == before
+        # Fewer than before is possible: what earlier tests have left is collected at any time.
+        now = threads_and_files()
+        assert now[0] <= threads
+        assert now[1] <= files
         let_go(holder)
         assert store.append("s", body("m1"), after=1).seq == 2
         assert JsonlStore(folder_url.partition(":")[2]).append("s", body("m2"), after=2).seq == 3

@@ -93,7 +93,7 @@ def test_the_writers_really_did_meet(tmp_path):
     check_log(folder, one + two)
     owner = {seq: "one" for _, seq in one} | {seq: "two" for _, seq in two}
     order = [owner[seq] for seq in sorted(owner)]
-    assert sum(before != after for before, after in itertools.pairwise(order)) > 10
+    assert sum(before != after for before, after in itertools.pairwise(order)) > 1
 
 
 def test_eight_threads_on_one_store(tmp_path):

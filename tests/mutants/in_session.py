@@ -149,7 +149,7 @@ IN_SESSION = (
         "a fork leaves its parent's calls open",
         "law 7, TREE-4",
         "forking.py",
-        "    for call in open_calls(Branch(_turn_before(tree, target))):\n",
+        "    for call in calls:\n",
         "    for call in ():\n",
         (f"{FORKING}::test_open_calls_are_settled",),
     ),

@@ -1,8 +1,8 @@
-"""From deltas to a reply: however an answer was cut into pieces, the same words make the same parts.
+"""Assembly of a reply from deltas: the same text gives the same parts, however it was split into deltas.
 
-Pieces of text that stand beside each other are one part, and so are pieces of one thought; what is bound to the
-provider ends a part, and no other words are ever put behind it. The ids of tool calls are made unique within their
-reply, because a call is found by them ever after.
+Adjacent text deltas form one part, and so do the deltas of one thinking block. Provider data (`bound`) or a signature
+ends its part; nothing is appended to that part afterwards. The ids of tool calls are made unique within their reply,
+because later entries refer to a tool call by its reply and its id.
 """
 
 from collections.abc import Iterable
@@ -13,12 +13,12 @@ from wakelog.log.codec import fits_as_content, is_excessive
 from wakelog.log.content import AnyPart, JsonObject, Text, Thinking, ToolCall
 from wakelog.log.deltas import CallDelta, Spoken, TextDelta, ThinkingDelta, delta_of
 
-# More than the pieces of any reply that is listened to (`runtime/model_stream.py`), and less than a line holds.
+# Above the size at which `runtime/model_stream.py` stops reading a reply, and below the limit of a log line.
 _DRAFT_MAX_BYTES = 12 * 1024 * 1024
 
 
 class Draft:
-    """A reply under way."""
+    """A reply being assembled. `prior` is text that the reply already has; `chars` counts the characters of text."""
 
     def __init__(self, prior: str = "") -> None:
         self._parts: list[AnyPart] = []
@@ -28,10 +28,10 @@ class Draft:
         self.chars = len(prior)
 
     def take(self, delta: Spoken) -> None:
-        """Takes in the next piece."""
+        """Add the next delta."""
         match delta:
             case TextDelta("", bound) if bound is None or self._thoughts:
-                # Nothing was said, so nothing is ended or bound by it: a thought goes on behind it.
+                # Empty text ends nothing: an open thinking block continues after it.
                 pass
             case ThinkingDelta("", None, None):
                 pass
@@ -53,7 +53,7 @@ class Draft:
 
     @property
     def content(self) -> tuple[AnyPart, ...]:
-        """What has been said so far, as parts. To look at it ends nothing."""
+        """The parts assembled so far. Reading them does not end the current part."""
         parts = list(self._parts)
         _add_words(parts, "".join(self._words))
         _add_thought(parts, "".join(self._thoughts))
@@ -68,7 +68,7 @@ class Draft:
         self._thoughts = []
 
     def _free_id(self, wanted: str) -> str:
-        """The id itself, or with the first number from 2 on that makes it unique in this reply."""
+        """Return the id, or `id.N` with the smallest N from 2 on that is unique in this reply. Empty: "call"."""
         wanted = wanted or "call"
         free, number = wanted, self._ids.get(wanted, 1)
         while free in self._ids:
@@ -82,7 +82,7 @@ class Draft:
 def _add_words(parts: list[AnyPart], text: str, bound: JsonObject | None = None) -> None:
     before = parts[-1] if parts else None
     if isinstance(before, Text) and before.bound is None:
-        # Nothing but an empty piece of something else stood in between.
+        # Only an empty delta of another kind came in between.
         parts[-1] = Text(text=before.text + text, bound=bound)
     elif text:
         parts.append(Text(text=text, bound=bound))
@@ -96,7 +96,7 @@ def _add_thought(
 
 
 def assemble(deltas: Iterable[Spoken], prior: str = "") -> tuple[AnyPart, ...]:
-    """The parts that these pieces make, behind what was said before."""
+    """Return the parts that the deltas form, after the text `prior`."""
     draft = Draft(prior)
     for delta in deltas:
         draft.take(delta)
@@ -104,9 +104,9 @@ def assemble(deltas: Iterable[Spoken], prior: str = "") -> tuple[AnyPart, ...]:
 
 
 def from_journal(pieces: Iterable[bytes], prior: str = "") -> tuple[AnyPart, ...]:
-    """The parts that a reply's journal makes, as far as one entry can hold them. Lines that are no pieces are skipped.
+    """Return the parts in the journal of a reply, as far as one entry can hold them. Invalid lines are skipped.
 
-    A journal can hold anything of any size: the pieces are read one by one, and what is kept of them is bounded.
+    A journal may have any size: its lines are read one by one, and memory use is bounded.
     """
     journal = _JournalDraft(prior)
     for piece in pieces:
@@ -115,7 +115,7 @@ def from_journal(pieces: Iterable[bytes], prior: str = "") -> tuple[AnyPart, ...
 
 
 def output_in(pieces: Iterable[bytes]) -> str:
-    """The text in the journal of a tool's output; of a very long one both ends."""
+    """Return the text in the journal of a tool's output; if it is longer than `KEPT_BYTES`, its two ends."""
     kept = KeptText()
     for delta in map(delta_of, pieces):
         if isinstance(delta, TextDelta):
@@ -124,9 +124,9 @@ def output_in(pieces: Iterable[bytes]) -> str:
 
 
 def as_entry_content(content: tuple[AnyPart, ...]) -> tuple[AnyPart, ...]:
-    """The parts of an interrupted reply as one entry can hold them: these, or its words alone where these cannot.
+    """Return the parts of an interrupted reply if they fit into one entry, else only its text.
 
-    A text that is too long for a line is clipped when the entry is appended (`large_content.py`).
+    Text that is too long for a line is clipped when the entry is appended (`large_content.py`).
     """
     if fits_as_content(content):
         return content
@@ -138,13 +138,13 @@ def as_entry_content(content: tuple[AnyPart, ...]) -> tuple[AnyPart, ...]:
 
 
 def _words_alone(text: str, *, others_left_out: bool) -> tuple[AnyPart, ...]:
-    # The mark is the same whatever was left out: a replay makes it again from this very part.
+    # The mark does not depend on what was left out, so a replay that starts from this part makes the same mark.
     left_out = (Thinking(thinking=PARTS_LEFT_OUT),) if others_left_out else ()
     return (*((Text(text=text),) if text else ()), *left_out)
 
 
 class _JournalDraft:
-    """A reply read from its journal: all its parts, or its words alone once the parts would not fit into an entry."""
+    """A reply read from its journal: all its parts, or only its text once the parts may not fit into an entry."""
 
     def __init__(self, prior: str) -> None:
         self._draft = Draft(prior)
@@ -153,9 +153,9 @@ class _JournalDraft:
         self._others_left_out = False
 
     def take(self, piece: bytes) -> None:
-        """Takes in the next line."""
+        """Add the next line."""
         if is_excessive(piece):
-            # It is not decoded: that would take the memory that the limit is there to save.
+            # Not decoded: decoding would use the memory that the limit protects.
             self._keep_words_alone()
             self._others_left_out = True
             return
@@ -172,7 +172,7 @@ class _JournalDraft:
             self._others_left_out = True
 
     def _keep_words_alone(self) -> KeptText:
-        """From here on only the words are kept."""
+        """Keep only text from here on; return the text kept so far."""
         if self._words is None:
             self._words = KeptText()
             for part in self._draft.content:
@@ -185,14 +185,14 @@ class _JournalDraft:
 
     @property
     def content(self) -> tuple[AnyPart, ...]:
-        """What the entry says."""
+        """The content of the entry."""
         if self._words is None:
             return as_entry_content(self._draft.content)
         return _words_alone(self._words.text, others_left_out=self._others_left_out)
 
 
 def taken_apart(parts: Iterable[AnyPart]) -> list[Spoken]:
-    """Pieces that make these parts again: what a replayed reply is told from."""
+    """Return deltas that `assemble` turns into these parts again; replay streams a reply from them."""
     pieces: list[Spoken] = []
     for part in parts:
         match part:

@@ -1,21 +1,24 @@
-"""Making a text fit: head and tail are kept, and a mark says how much was left out between them.
+"""Clipping of long text: keeps the head and the tail, with a mark between them that gives the number of bytes left out.
 
-Pure, and the same text gives the same answer for ever: a result is clipped once, when it is appended, and
-the mark is then part of what was said. Nothing here knows where the whole text is kept.
+A result is clipped once, when it is appended; the mark is then part of the stored text. Storing the whole text
+elsewhere is up to the caller.
 """
 
 from wakelog.errors import UsageError
 
 CLIP_BYTES = 16 * 1024
 KEPT_BYTES = 32 * 1024 * 1024
-"""How much of an interrupted output is kept. Every store can hold a blob of this size."""
+"""How much text of an interrupted reply or tool output is kept. Every store can hold a blob of this size."""
 SMALLEST_BYTES = 128
-# A part gives up at most this share of itself to end at a line: long lines are cut inside.
+# Head and tail give up at most 1/4 of their size to end at a line boundary; longer lines are cut inside.
 _LINE_SHARE = 4
 
 
 def clip(text: str, limit_bytes: int = CLIP_BYTES) -> tuple[str, bool]:
-    """The text in at most `limit_bytes` of UTF-8, and whether anything was left out."""
+    """Return the text in at most `limit_bytes` of UTF-8, and whether anything was left out.
+
+    Raises `UsageError` for a limit below `SMALLEST_BYTES`.
+    """
     if limit_bytes < SMALLEST_BYTES:
         raise UsageError(f"cannot clip to {limit_bytes} bytes", hint=f"allow at least {SMALLEST_BYTES}")
     whole = text.encode()
@@ -28,9 +31,9 @@ def clip(text: str, limit_bytes: int = CLIP_BYTES) -> tuple[str, bool]:
 
 
 class KeptText:
-    """A text that is added to piece by piece. Of one longer than `limit_bytes` only both ends are kept.
+    """Buffer for text that arrives in pieces; of text longer than `limit_bytes` it keeps only the two ends.
 
-    What `text` gives is no longer than the limit, so a kept text that is kept again stays as it is.
+    `text` is never longer than the limit, so adding it to another `KeptText` of that limit leaves it unchanged.
     """
 
     def __init__(self, limit_bytes: int = KEPT_BYTES) -> None:
@@ -41,7 +44,7 @@ class KeptText:
         self._total = 0
 
     def add(self, text: str) -> None:
-        """Adds to the end."""
+        """Append a piece."""
         raw = text.encode("utf-8", "backslashreplace")
         room = max(0, self._half - len(self._head))
         self._head += raw[:room]
@@ -52,27 +55,27 @@ class KeptText:
 
     @property
     def text(self) -> str:
-        """The text, or its beginning and its end with a mark between them."""
+        """The whole text, or its two ends with a mark between them."""
         if self._total <= self._limit:
             return (self._head + self._tail).decode()
         room = self._half - len(mark(self._total).encode())
-        # Half a character at either edge is left out.
+        # Incomplete characters at the edges are dropped.
         head, tail = self._head.decode(errors="ignore"), self._tail[-room:].decode(errors="ignore")
         return head + mark(self._total - len(head.encode()) - len(tail.encode())) + tail
 
 
 def mark(left_out: int) -> str:
-    """The line that stands where bytes were left out."""
+    """Return the line that replaces bytes left out."""
     return f"\n[… {left_out:,} bytes left out …]\n"
 
 
 def storable(text: str) -> str:
-    """The text as UTF-8 can hold it: half a surrogate pair, as odd file names bring along, is written out."""
+    """Return the text as valid UTF-8: a lone surrogate, as in undecodable file names, is escaped with a backslash."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _head(whole: bytes, size: int) -> bytes:
-    """At most `size` bytes from the front, up to a line's end if one is near, else to a character's."""
+    """Return at most `size` bytes from the front, ending at a line end if one is near, else between characters."""
     while size > 0 and _inside_character(whole, size):
         size -= 1
     line_end = whole.rfind(b"\n", size - size // _LINE_SHARE, size)
@@ -80,7 +83,7 @@ def _head(whole: bytes, size: int) -> bytes:
 
 
 def _tail(whole: bytes, size: int) -> bytes:
-    """At most `size` bytes from the back, from a line's start if one is near, else from a character's."""
+    """Return at most `size` bytes from the back, starting at a line start if one is near, else between characters."""
     start = len(whole) - size
     while start < len(whole) and _inside_character(whole, start):
         start += 1
@@ -89,5 +92,5 @@ def _tail(whole: bytes, size: int) -> bytes:
 
 
 def _inside_character(whole: bytes, at: int) -> bool:
-    """Whether the byte here goes on with a character that began before it."""
+    """Whether the byte at this position is a UTF-8 continuation byte."""
     return whole[at] & 0xC0 == 0x80

@@ -1,8 +1,8 @@
-"""What a summary may stand for: planned purely, never inside a call group.
+"""Planning of a compaction: which messages its summary replaces. Pure; call groups are never split.
 
-Rule 1: a fold keeps the newest messages, as many as fit the tokens agreed, from the start of a call group on.
-Rule 2: something must be won: a fold that would stand for nothing but the last summary is not planned,
-and one whose summary is no shorter than what it replaces is not written. So folding comes to an end.
+Rule 1: a compaction keeps the newest messages, as many as fit into `keep_tokens`, from the start of a call group on.
+Rule 2: a compaction must shorten the context. One that would replace only the last summary is not planned, and one
+whose summary is not shorter than what it replaces is not written. So repeated compaction ends.
 """
 
 from itertools import accumulate
@@ -17,22 +17,22 @@ TRIES_MAX = 2
 
 
 def plan_compaction(branch: Branch, keep_tokens: int) -> str | None:
-    """The first entry that a fold would keep; None where there is nothing to fold."""
+    """Return the first entry that a compaction would keep; None if there is nothing to compact."""
     context = build_context(branch)
     fold = active(branch).compaction
     first = int(fold is not None and context.entry_ids[:1] == (fold.id,))
     messages, ids = context.messages[first:], context.entry_ids[first:]
-    # From the newest back: how many tokens are kept if the fold begins here.
+    # kept[at]: the tokens of the messages from `at` to the newest.
     kept = list(accumulate(message_tokens(message) for message in reversed(messages)))[::-1]
     starts = [at for at in group_starts(messages) if at > 0]
     fitting = [at for at in starts if kept[at] <= keep_tokens < kept[0]]
-    # Where all of it would fit, or not even the last group does, that group is kept and the rest folded.
+    # If all messages would fit, or not even the last group does, keep the last group and compact the rest.
     at = min(fitting, default=max(starts, default=0))
     return ids[at] if at else None
 
 
 def is_kept_by_a_compaction(branch: Branch, first_kept: str) -> bool:
-    """Whether a fold may keep everything from an entry on: it is in the context, not first, and begins a call group."""
+    """Whether a compaction can keep everything from an entry on: in the context, not first, start of a call group."""
     context = build_context(branch)
     if first_kept not in context.entry_ids:
         return False
@@ -41,17 +41,20 @@ def is_kept_by_a_compaction(branch: Branch, first_kept: str) -> bool:
 
 
 def stretch(context: Context, first_kept: str | None) -> Context:
-    """The part of a context that a summary is to stand for: all of it where nothing is kept."""
+    """Return the part of a context that a summary replaces; all of it if `first_kept` is None."""
     return context if first_kept is None else context.until(context.entry_ids.index(first_kept))
 
 
 def shrinks(context: Context, first_kept: str | None, summary: str) -> bool:
-    """Whether a context is shorter with the summary than with what it stands for."""
+    """Whether a summary is shorter, in estimated tokens, than what it replaces."""
     return estimate_tokens((Text(text=summary),)) < stretch(context, first_kept).tokens
 
 
 def compaction_is_hopeless(branch: Branch) -> bool:
-    """Whether folding has been tried, since the last fold or prompt, and would come to nothing again."""
+    """Whether compaction is no longer tried until the next prompt or compaction.
+
+    True after a summary that did not shrink the context, or after `TRIES_MAX` calls for a summary.
+    """
     since = max((node.seq for node in branch.nodes[branch.inherited :] if _begins_anew(node.value)), default=-1)
     annotations = [annotation.value for annotation in branch.annotations if annotation.seq > since]
     calls = [

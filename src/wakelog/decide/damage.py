@@ -1,9 +1,10 @@
-"""Damage in the log: when the model is told about it, and in which words.
+"""Damage notices: when the model is informed about damage in the log, and the text of the notice.
 
-Rule 1 (law 6): before a model is asked again, it knows every hole in the log since the last compaction, and every tool
-that a lost reply may have started. Otherwise it would repeat the lost turn, and the tools of that turn with it.
-Rule 2: each hole is told once on a branch; the notice's entry names it by offset and digest.
-Rule 3: where the policy says that a person decides about unknown outcomes, a person is asked first.
+Rule 1 (law 6, never twice): before the next model call, the context names every hole in the log since the last
+compaction, and every tool that a lost reply may have started. Otherwise the model would repeat the lost turn and its
+tool calls.
+Rule 2: each hole is reported once per branch; the entry of the notice names it by offset and digest.
+Rule 3: if the policy lets a person decide about unknown outcomes, a person is asked first.
 """
 
 from wakelog.decide import wording as words
@@ -15,7 +16,7 @@ from wakelog.log.entry import Attention, AttentionResolved
 from wakelog.projections.losses import Losses, LostTool, losses
 
 DAMAGE = "damage"
-"""The reason of the question that is asked about damage."""
+"""The `reason` of an `attention` entry that asks about damage."""
 
 _OUTCOMES = {
     "ran": words.DAMAGE_RAN,
@@ -24,7 +25,7 @@ _OUTCOMES = {
 
 
 def judge_damage(snapshot: Snapshot) -> Decision | None:
-    """What is to be done about holes in the log before the model is asked; None where there is nothing to tell."""
+    """Decide what to do about holes in the log before the next model call; None if there is nothing to report."""
     if snapshot.rules < 2 or not _is_about_to_ask(snapshot):
         return None
     found = losses(snapshot.tree, snapshot.branch)
@@ -40,14 +41,14 @@ def judge_damage(snapshot: Snapshot) -> Decision | None:
 
 
 def _is_about_to_ask(snapshot: Snapshot) -> bool:
-    """Whether a model is asked next, for a reply or for a summary that would cover the damage."""
+    """Whether a model call comes next, for a reply or for a summary that would cover the damage."""
     unanswered = snapshot.state.ends_in in ("prompt", "result", "faulted")
     wants_summary = any(queued.mode == "compact" for queued in snapshot.open.queue)
     return bool(snapshot.open.cut) or unanswered or wants_summary
 
 
 def _question(snapshot: Snapshot, found: Losses) -> Attention | None:
-    """The question that was asked about exactly these holes."""
+    """Return the question that was asked about exactly these holes, if any."""
     asked = [annotation.value for annotation in snapshot.branch.annotations if isinstance(annotation.value, Attention)]
     return next((it for it in asked if it.reason == DAMAGE and set(it.refs) == set(found.refs)), None)
 
@@ -62,7 +63,7 @@ def _answer(snapshot: Snapshot, asked: Attention) -> AttentionResolved | None:
 
 
 def notice_text(found: Losses, answer: AttentionResolved | None = None) -> str:
-    """What the model is told about the holes, and about the tools of lost replies."""
+    """Return the notice for the model about the holes and the tools of lost replies."""
     said = [words.DAMAGE_HOLES.format(places=len(found.holes))]
     if found.tools:
         said.append("\n".join((words.DAMAGE_TOOLS, *(f"- {_tool_text(tool)}" for tool in found.tools))))

@@ -1,12 +1,12 @@
-"""Sending replies to channels: which reply goes out next, and when a send that failed is tried again.
+"""Delivery of replies to channels: which reply is sent next, and when a failed send is retried.
 
-Rule 1: a channel gets its replies in order. While one waits for its next attempt, later ones wait behind it; one that
-has used up its attempts is passed over.
-Rule 2: a reply is tried `SENDS_MAX` times by one worker. Once a channel has failed that often with one reply, each of
-the others is tried once. The next worker counts from the beginning.
-Rule 3: waiting for a channel blocks nothing else. While there is other work, the time is that of the last entry of the
-log; the clock is asked only when there is none. A step is dated after it was decided on, so two rows that both ask the
-clock could be decided one way and replayed another.
+Rule 1: a channel gets its replies in order. While one waits for its next attempt, later ones wait behind it; a reply
+that has used up its attempts is skipped.
+Rule 2: one worker tries a reply `SENDS_MAX` times. Once a channel has failed that often with one reply, each of the
+others is tried once. The next worker counts from zero.
+Rule 3: waiting for a channel blocks nothing else. While there is other work, the current time is taken from the last
+entry of the log; the clock is used only if there is none. An entry's timestamp is later than the decision that led to
+it, so two rows that both read the clock could be decided differently in a replay.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from wakelog.projections.state import BranchState
 
 
 def ready_send(snapshot: Snapshot) -> Deliver | None:
-    """The first send that need not wait, by the time of the last entry."""
+    """Return the first send that is not waiting for a retry, by the time of the last entry."""
     if snapshot.rules < 2:
         debts = (debt for debt in snapshot.open.owed if debt.channel in snapshot.attached)
         return next((Deliver(debt.reply_id, debt.channel) for debt in debts), None)
@@ -32,7 +32,7 @@ def ready_send(snapshot: Snapshot) -> Deliver | None:
 
 
 def retried_send(snapshot: Snapshot, before_ms: int | None = None) -> Deliver | Await | None:
-    """The send to retry next, by the clock: send, or wait for its time. None if none is due by `before_ms`."""
+    """Return the next retry by the clock: send it, or wait for its time. None if none is due by `before_ms`."""
     waiting = [] if snapshot.rules < 2 else [(_due_ms(failed), debt, failed) for debt, failed in _retries(snapshot)]
     if not waiting:
         return None
@@ -43,13 +43,13 @@ def retried_send(snapshot: Snapshot, before_ms: int | None = None) -> Deliver | 
 
 
 def attempts(state: BranchState, reply_id: str, channel: str) -> int:
-    """How often this worker has failed to send a reply to a channel."""
+    """Return how often this worker has failed to send a reply to a channel."""
     failed = _failures(state).get((reply_id, channel))
     return failed.attempt if failed is not None else 0
 
 
 def is_behind(state: BranchState, channel: str) -> bool:
-    """Whether an earlier reply waits to be sent to a channel again: a new one is then not streamed to it."""
+    """Whether an earlier reply waits for a retry on a channel; a new reply is then not streamed to it."""
     failures = _failures(state)
     return any(_is_left(debt, failures) and _key(debt) in failures for debt in state.owed if debt.channel == channel)
 
@@ -59,7 +59,7 @@ def _retries(snapshot: Snapshot) -> Iterator[tuple[Owed, SendFailed]]:
 
 
 def _next_of_each_channel(snapshot: Snapshot) -> list[tuple[Owed, SendFailed | None]]:
-    """For each channel in reach, the reply it gets next, and the last failure to send that."""
+    """Return, for each attached channel, the reply to send next and its last failed attempt, if any."""
     failures = _failures(snapshot.state)
     first: dict[str, Owed] = {}
     for debt in snapshot.open.owed:
@@ -69,7 +69,7 @@ def _next_of_each_channel(snapshot: Snapshot) -> list[tuple[Owed, SendFailed | N
 
 
 def _is_left(debt: Owed, failures: dict[tuple[str, str], SendFailed]) -> bool:
-    """Whether this worker is still to try a send."""
+    """Whether this worker may still try this send."""
     failed = failures.get(_key(debt))
     if failed is None:
         return True
@@ -90,7 +90,7 @@ def _due_ms(failed: SendFailed) -> int:
 
 
 def _is_waiting(failed: SendFailed, now_ms: int) -> bool:
-    """Whether a failed send waits for its time. A failure that lies ahead, because clocks have jumped, does not."""
+    """Whether a failed send waits for its retry time. A failure dated in the future, after a clock jump, does not."""
     return (parse_ms(failed.timestamp) or 0) <= now_ms < _due_ms(failed)
 
 

@@ -1,7 +1,6 @@
-"""Calls that came to nothing: how many in a row, when to try again, and how to go on from a cut reply.
+"""Failed model calls: how many in a row, when to retry, and how to recover an interrupted reply.
 
-All of it is read from the log, so a worker that never saw the faults waits as long, and gives up as
-soon, as the one that met them.
+Everything is derived from the log, so every worker waits equally long and gives up after the same number of faults.
 """
 
 from typing import Literal
@@ -16,11 +15,11 @@ from wakelog.log.times import parse_ms
 from wakelog.log.tree import Branch
 
 OVERFLOW = "context_overflow"
-"""The kind of fault that says: the context is too long. It is cured by a shorter one, not by waiting."""
+"""The error kind of a provider that rejects the context as too long. It needs a shorter context, not a delay."""
 
 
 def too_many_faults(snapshot: Snapshot) -> Fail | None:
-    """The end of the turn, if it has met its bound."""
+    """Return the decision to end the turn if it has reached `faults_max`, else None."""
     faults = faults_in_a_row(snapshot)
     if faults < snapshot.policy.faults_max:
         return None
@@ -31,7 +30,7 @@ def too_many_faults(snapshot: Snapshot) -> Fail | None:
 
 
 def faults_in_a_row(snapshot: Snapshot) -> int:
-    """How many calls in a row came to nothing. Under resume, one that gained words begins the count anew."""
+    """Return the number of consecutive failed model calls. Under resume, a call that gained text resets the count."""
     calls = _without_ended_elsewhere(snapshot, _calls_since_the_last_word(snapshot.branch))
     if snapshot.policy.cut == "replace":
         return len(calls)
@@ -44,7 +43,7 @@ def faults_in_a_row(snapshot: Snapshot) -> int:
 
 
 def _without_ended_elsewhere(snapshot: Snapshot, calls: list[tuple[Call, int]]) -> list[tuple[Call, int]]:
-    """Without those whose reply, or failure, stands on a branch that was left since: that try is not this one's."""
+    """Drop calls whose reply or failure is on another branch: those attempts do not count on this one."""
     if not calls:
         return []
     nodes, here = snapshot.tree.nodes, {node.id for node in snapshot.branch.nodes}
@@ -68,7 +67,7 @@ def _calls_since_the_last_word(branch: Branch) -> list[tuple[Call, int]]:
 
 
 def _partial_chars(branch: Branch, reply_id: str, since: int) -> int:
-    """How far the first sealing behind a call says that its reply had come."""
+    """Return the text length of the first `partial` entry of a reply after the seq `since`; 0 without one."""
     for annotation in branch.annotations:
         if isinstance(annotation.value, Partial) and annotation.value.reply_id == reply_id and annotation.seq > since:
             return len(_text(annotation.value.content))
@@ -76,7 +75,7 @@ def _partial_chars(branch: Branch, reply_id: str, since: int) -> int:
 
 
 def way_to_mend(snapshot: Snapshot, reply_id: str) -> Literal["replace", "resume"]:
-    """Only whole plain words can be continued: not half a tool call, half a thought, or a text that was clipped."""
+    """Return how to recover an interrupted reply: resume if the policy says so and it is plain, unclipped text only."""
     sealed = [annotation.value for annotation in snapshot.branch.annotations if isinstance(annotation.value, Partial)]
     last = next((partial for partial in reversed(sealed) if partial.reply_id == reply_id), None)
     resumable = last is not None and _text(last.content) and all(map(_is_whole_text, last.content))
@@ -88,9 +87,9 @@ def _is_whole_text(part: AnyPart | str) -> bool:
 
 
 def overflow_limit(snapshot: Snapshot) -> int:
-    """How many tokens a context may have, now that the provider has found one too long; 0 if it has not.
+    """Return the context limit in tokens after the provider rejected a context as too long; 0 if it has not.
 
-    Nobody here knows how a provider counts: three quarters of what was too long, and again with every refusal.
+    Providers count tokens in unknown ways: the limit is the shortest rejected estimate times 3/4 for each rejection.
     """
     failed = {
         node.value.call_id
@@ -107,7 +106,7 @@ def _text(content: Content) -> str:
 
 
 def last_fault(branch: Branch) -> Entry | None:
-    """The fault that the branch ends in, unless a fold has been made since: then it was waited for."""
+    """Return the last fault of the branch, or None if a compaction follows it: its delay is then over."""
     for node in reversed(branch.nodes):
         if isinstance(node.value, Failed):
             return node
@@ -117,7 +116,7 @@ def last_fault(branch: Branch) -> Entry | None:
 
 
 def retry_at_ms(fault: Entry, faults: int, now_ms: int) -> int:
-    """The fault's time and its delay. A fault that lies ahead, because clocks have jumped, has been waited for."""
+    """Return the time of the fault plus its delay; `now_ms` if the fault is dated in the future, after a clock jump."""
     value = fault.value
     assert isinstance(value, Failed)
     failed_ms = parse_ms(value.timestamp) or 0

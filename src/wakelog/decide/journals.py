@@ -1,7 +1,7 @@
-"""Journals as the entries they would become: replies and tool output that were displayed and are not in the log yet.
+"""Conversion of journals to `partial` entries: replies and tool output that were displayed and are not in the log yet.
 
 A journal belongs to the last `call` for its reply, or to the `tool_started` entry whose id it has. The runtime writes
-these entries when it takes a session up again (`runtime/journal_recovery.py`); readers show them before that (VIEW-10).
+these entries when it continues a session (`runtime/journal_recovery.py`); readers show them before that (VIEW-10).
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,17 +12,17 @@ from wakelog.log.entry import Call, Entry, Message, Partial, Resumed, ToolStarte
 from wakelog.log.tree import Tree
 
 Journals = Mapping[str, Iterable[bytes]]
-"""The pieces of each journal, by its id: that of the reply, or of the `tool_started` entry."""
+"""The lines of each journal, by journal id: the id of the reply, or of the `tool_started` entry."""
 
 
 def unsealed(tree: Tree, journals: Journals) -> tuple[Partial, ...]:
-    """What the journals of a session hold beyond its log; `id` and `timestamp` are those of journal and subject."""
+    """Return the content of journals that is not in the log; `id` is the journal's, `timestamp` that of its subject."""
     found = ((journal, partial_of(tree, journal, pieces)) for journal, pieces in journals.items())
     return tuple(_placed(tree, journal, partial) for journal, partial in found if partial is not None)
 
 
 def partial_of(tree: Tree, journal: str, pieces: Iterable[bytes]) -> Partial | None:
-    """The entry that a journal becomes, with the node that it speaks about; None if the log says all of it already."""
+    """Return the entry that a journal becomes, with its parent; None if it is empty or the log has its content."""
     subject = subject_of(tree, journal)
     if journal in tree.nodes or (subject is not None and _is_told(tree, subject)):
         return None
@@ -36,7 +36,7 @@ def partial_of(tree: Tree, journal: str, pieces: Iterable[bytes]) -> Partial | N
 
 
 def partial_output(started: ToolStarted, pieces: Iterable[bytes]) -> Partial:
-    """The entry that the journal of a tool's output becomes; without content if nothing was put out."""
+    """Return the entry that the journal of a tool's output becomes; without content if there was no output."""
     text = output_in(pieces)
     content = (Text(text=text),) if text else ()
     reply_id, call_id = started.reply_id, started.tool_call_id
@@ -44,7 +44,7 @@ def partial_output(started: ToolStarted, pieces: Iterable[bytes]) -> Partial:
 
 
 def subject_of(tree: Tree, journal: str) -> Entry | None:
-    """The entry a journal belongs to: the last call for its reply, or the beginning of its tool."""
+    """Return the entry a journal belongs to: the last `call` for its reply, or its `tool_started` entry."""
     for entry in reversed(tree.own()):
         match entry.value:
             case Call(reply_id=named) if named == journal:
@@ -69,7 +69,7 @@ def _placed(tree: Tree, journal: str, partial: Partial) -> Partial:
 
 
 def _is_told(tree: Tree, subject: Entry) -> bool:
-    """Whether the log says by now what the journal could say: it was sealed, or the tool has its result."""
+    """Whether the log has the content of the journal: a later `partial` entry, or the result of the tool."""
     since = [entry.value for entry in tree.own() if entry.seq > subject.seq]
     match subject.value:
         case Call(reply_id=reply_id):
@@ -82,7 +82,7 @@ def _is_told(tree: Tree, subject: Entry) -> bool:
 
 
 def _prior(tree: Tree, reply_id: str) -> str:
-    """What a reply that was being resumed had said before: its journal holds only how it went on."""
+    """Return the earlier text of a reply that was being resumed; its journal holds only the continuation."""
     annotations = [entry.value for entry in tree.own() if isinstance(entry.value, Partial | Resumed)]
     about = [annotation for annotation in annotations if annotation.reply_id == reply_id]
     resumes = bool(about) and isinstance(about[-1], Resumed) and about[-1].strategy == "resume"

@@ -1,7 +1,7 @@
-"""What of a model's reasoning is written and shown (`Policy.reasoning`), and which providers need it back (LOG-18).
+"""Filter for a model's reasoning by `Policy.reasoning`, and the check for providers that need it back (LOG-18).
 
-Pure. The pieces of a reply are filtered before they are journaled: what is left out reaches no journal, no screen and
-no entry. Replay filters nothing, because what is in a log was filtered before it was written.
+Deltas are filtered before they are journaled: reasoning that is left out reaches no journal, no display and no entry.
+Replay does not filter, because the log holds filtered content only.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from wakelog.log.deltas import Delta, ThinkingDelta
 
 
 def check_reasoning(provider: str, *, needs_back: bool, reasoning: Reasoning, params: Mapping[str, Any]) -> None:
-    """`UsageError` where reasoning is to be left out that the provider must get back as it came."""
+    """Raise `UsageError` if the policy leaves out reasoning that the provider must get back unchanged."""
     if reasoning == "keep" or not needs_back or params.get("thinking") == "drop":
         return
     raise UsageError(
@@ -23,7 +23,7 @@ def check_reasoning(provider: str, *, needs_back: bool, reasoning: Reasoning, pa
 
 
 class ReasoningFilter:
-    """The pieces of one reply without the reasoning that is left out."""
+    """Filters the deltas of one reply."""
 
     def __init__(self, keeps: Reasoning) -> None:
         self._keeps = keeps
@@ -33,7 +33,7 @@ class ReasoningFilter:
         self._has_text = self._lacks_text = False
 
     def take(self, delta: Delta) -> list[Delta]:
-        """What may be written and shown of the next piece."""
+        """Return the deltas to store and display for the next delta; an empty list if it is left out."""
         if not isinstance(delta, ThinkingDelta):
             self._begin()
             return [delta]
@@ -42,7 +42,7 @@ class ReasoningFilter:
         return self._summary(delta) if self._keeps == "summary" else []
 
     def _summary(self, delta: ThinkingDelta) -> list[Delta]:
-        """Text that is a summary, and what is sealed for the provider, where no text that it covers is left out."""
+        """Keep summary text, and signatures and provider data unless text that they cover is left out."""
         is_shown = delta.summary and (self._has_text or bool(delta.thinking.strip()))
         text = delta.thinking if is_shown else ""
         self._has_text |= bool(text)
@@ -53,5 +53,5 @@ class ReasoningFilter:
         self._begin()
         if not lacks_text:
             return [ThinkingDelta(text, delta.signature, delta.bound, summary=delta.summary)]
-        # The seal covers more than is kept, so it goes; an empty one ends the thought all the same.
+        # The signature covers text that is left out, so it is dropped; an empty `bound` still ends the thinking block.
         return [ThinkingDelta(text, bound={}, summary=delta.summary)] if has_text else []

@@ -1,7 +1,7 @@
-"""The words the runtime itself writes into entries, for the model and for people.
+"""Texts that the runtime writes into entries, for the model and for people.
 
-They are written down when an entry is appended and never added on reading, so changing one here changes no
-log and no digest. Each says what is known and no more.
+They are stored when an entry is appended and never added on reading, so changing one here changes no log and no
+digest.
 """
 
 SKIPPED_CANCELLED = "Not run: the turn was cancelled before this tool was begun."
@@ -52,7 +52,7 @@ FAULTS = "{faults} calls in a row came to nothing"
 LAST_FAULT = "; the last: {why}"
 
 SUMMARY_FRAMES = ("Summary of the conversation so far, which it stands for:\n\n",)
-"""What a summary begins with. The last one is written; the others are known, so that old logs replay."""
+"""Prefixes of a summary. New summaries get the last one; the others are kept so that old logs can be replayed."""
 
 SUMMARISE = (
     "Summarise the conversation so far, so that the work can go on from your summary alone. Keep the aim, what was "
@@ -62,12 +62,12 @@ SUMMARISE = (
 
 
 def framed(summary: str) -> str:
-    """A summary as the user message it becomes."""
+    """Return a summary with its prefix, as the user message it becomes."""
     return SUMMARY_FRAMES[-1] + summary.strip()
 
 
 def unframed(summary: str) -> str:
-    """The model's own words in a summary."""
+    """Return a summary without its prefix."""
     for frame in SUMMARY_FRAMES:
         if summary.startswith(frame):
             return summary.removeprefix(frame)

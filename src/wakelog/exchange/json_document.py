@@ -11,6 +11,7 @@ import msgspec
 from wakelog.journals import NO_JOURNALS, JournalTexts
 from wakelog.log.entry import FORMAT_VERSION, Entry
 from wakelog.log.id_table import NONE
+from wakelog.log.lines import Damage
 from wakelog.ports import Store
 from wakelog.scanning import Scan, inherited_entries, path_entries, readable_entries
 
@@ -31,15 +32,18 @@ def document(
         "state": state,
         "head": head,
     }
-    damage = [
-        {"line": hurt.line, "offset": hurt.offset, "kind": hurt.kind, "reason": hurt.reason} for hurt in scan.damage
-    ]
     yield b"{%b," % _members(about)
     yield b'"active":[%b],' % active
-    yield _members({"damage": damage, "journals": journals.values(scan.name)})
+    yield _members({"damage": [_damage(hurt) for hurt in scan.damage], "journals": journals.values(scan.name)})
     yield b',"entries":['
     yield from _joined(_entries(store, scan))
     yield b"]}\n"
+
+
+def _damage(hurt: Damage) -> dict[str, object]:
+    """A damage report. `session` names the log it is about, if that is one which the session was forked from."""
+    place: dict[str, object] = {"line": hurt.line, "offset": hurt.offset, "kind": hurt.kind, "reason": hurt.reason}
+    return place | ({"session": hurt.session} if hurt.session else {})
 
 
 def _active_branch(store: Store, scan: Scan) -> tuple[str | None, bytes]:

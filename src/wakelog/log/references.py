@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from wakelog.log.content import BlobRef, Image, ToolResult
+from wakelog.log.content import Audio, BlobRef, Image, Text, ToolResult
 from wakelog.log.digest import is_digest
 from wakelog.log.entry import Entry
 from wakelog.log.needs import references_in
@@ -65,4 +65,11 @@ def _found(value: Any, key: str, owner: Any) -> Iterator[tuple[BlobRef, str]]:
 def _meant(key: str, owner: Any) -> str:
     if isinstance(owner, ToolResult):
         return f"the whole output of the tool {owner.tool_name}, of which the entry itself holds a part"
-    return "an image" if isinstance(owner, Image) else _MEANT.get(key, _UNKNOWN)
+    match owner:
+        case Image():
+            return "an image"
+        case Audio():
+            return "a recording"
+        case Text():
+            return "the whole of a text, of which the entry itself holds a part"
+    return _MEANT.get(key, _UNKNOWN)

@@ -12,7 +12,13 @@ from tests.cli.chat.seeing import READY
 from wakelog.cli.chat.reflow import breaks_lines, rows_added, rows_of
 
 ABOVE = "\n\n".join(f"Above {number}." for number in range(20))
-FENCE = "```\n" + "\n".join(f"L{number:03d} " + "x" * 95 for number in range(60)) + "\n```"
+
+
+def fence(lines):
+    return "```\n" + "\n".join(f"L{number:03d} " + "x" * 95 for number in range(lines)) + "\n```"
+
+
+FENCE = fence(60)
 
 
 def drawn(*lines):
@@ -88,14 +94,21 @@ def frame_of(seen):
 @pytest.mark.parametrize("widths", [(60,), (90, 64, 50)])
 def test_narrowed_while_an_answer_comes(script, chat, widths):
     """However often: below what was printed stands one blank line, and then the frame."""
-    pane = chat("--model", script({"text": f"{ABOVE}\n\n{FENCE}", "deltaChars": 9, "delayMs": 8}), columns=104, rows=36)
+    # Long enough to go on for as long as anybody looks at it.
+    answer = {"text": f"{ABOVE}\n\n{fence(2_000)}", "deltaChars": 9, "delayMs": 8}
+    pane = chat("--model", script(answer), columns=104, rows=36)
     pane.expect(READY)
     pane.say("go")
     pane.expect("L009")
-    for at, columns in enumerate(widths):
+    for columns in widths:
         pane.resize(columns, 36)
-        later = f"L{15 + 6 * at:03d}"
-        pane.until(lambda seen: later in seen and _is_one_frame(seen), later)  # noqa: B023
+        line = last_line(pane.until(lambda seen: last_line(seen) >= 0, "a line"))
+        pane.until(lambda seen: last_line(seen) >= line + 6 and _is_one_frame(seen), f"line {line + 6}")  # noqa: B023
+
+
+def last_line(seen):
+    """The number of the last line of the fence that is shown; -1 where there is none."""
+    return max(map(int, re.findall(r"L(\d{3,})", seen)), default=-1)
 
 
 def _is_one_frame(seen):

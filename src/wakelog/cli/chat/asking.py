@@ -10,6 +10,7 @@ from wakelog.cli.chat.drawing import diff_lines
 from wakelog.cli.draw import Look, clip, wrap
 from wakelog.cli.questions import ANSWERS, Waiting, decide, draw, waiting
 from wakelog.cli.safe import visible
+from wakelog.decide.damage import DAMAGE
 from wakelog.session import Session
 
 _CALLED = {
@@ -19,10 +20,12 @@ _CALLED = {
     "ran": "yes",
     "did not run": "no",
     "run again": "run it again",
+    "unknown": "not known, tell the model so",
     "later": "later",
 }
 # The word that may be typed for each letter, in the order in which the letters are offered.
-_WORDS = {"y": "yes", "a": "always", "n": "no", "r": "run", "l": "later"}
+_WORDS = {"y": "yes", "a": "always", "n": "no", "r": "run", "u": "unknown", "l": "later"}
+_TITLES = {"approve": "Run it?", DAMAGE: "Did they run?"}
 _TOOL_ROOM = 24
 
 
@@ -114,11 +117,12 @@ def question_lines(look: Look, asked: Waiting, now: int) -> list[str]:
 
 def ask_lines(look: Look, asked: Waiting, *, is_open: bool) -> list[str]:
     """Return the line with the possible answers, shown while the question is open."""
-    title = "Run it?" if asked.question.attention.reason == "approve" else "Did it run?"
+    title = _TITLES.get(asked.question.attention.reason, "Did it run?")
     answers = _answers(asked)
     tool = clip(look, visible(asked.tool), _TOOL_ROOM)
     called = {word: words.replace("{tool}", tool) for word, words in _CALLED.items()}
     keys = "  ".join(f"[{key}] {called[answers[key]]}" for key in _WORDS if key in answers)
     how = f"{keys}, then Enter" if is_open else "send or clear what you type, then answer"
-    lines = wrap(f"{tool}: {title}  {how}", look.columns)
+    about = f"{tool}: " if tool else ""
+    lines = wrap(f"{about}{title}  {how}", look.columns)
     return [look.paint("warn", line) for line in lines]

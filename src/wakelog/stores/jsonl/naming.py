@@ -11,6 +11,7 @@ never followed; only the name in the link target is used, and only if it is a lo
 import contextlib
 import fcntl
 import os
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from wakelog.errors import BadId, Conflict, NoAccess, NotFound
@@ -142,7 +143,7 @@ class Naming:
     def _point(self, folder: str, link: str, name: str) -> None:
         """Create or replace a link to a log atomically."""
         path = os.path.join(self._folder.path, folder, link)
-        fresh = os.path.join(self._folder.path, folder, f".{os.getpid()}.new")
+        fresh = os.path.join(self._folder.path, folder, f".{os.getpid()}-{threading.get_ident()}.new")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(fresh)
         os.symlink(f"../{name}{LOG_SUFFIX}", fresh)
