@@ -11,7 +11,7 @@ import asyncio
 
 from wakelog import Agent, Session, build_context, open_store
 from wakelog.log.entry import Call
-from wakelog.ports import Occasion
+from wakelog.ports import RunInfo
 
 TICKETS = {"ann": ["7: the door squeaks"], "bob": []}
 
@@ -21,7 +21,7 @@ class Tickets:
 
     name = "tickets"
 
-    async def before_run(self, occasion: Occasion) -> str:
+    async def before_run(self, occasion: RunInfo) -> str:
         tickets = TICKETS[occasion.sender]
         return f"Open tickets of {occasion.sender}: {'; '.join(tickets) or 'none'}."
 

@@ -12,7 +12,7 @@ from wakelog.reading import read_log
 from wakelog.replaying.rerunning import ReplayedStore
 from wakelog.replaying.verifying import replay
 from wakelog.stores.retrying import without_retries
-from wakelog.testing.dying import DyingStore
+from wakelog.testing.dying import CrashingStore
 
 
 def everything_replays(store, names):
@@ -38,7 +38,7 @@ class Woken:
 
     def __call__(self, world, session):
         store = without_retries(world.store)
-        if not isinstance(store, ReplayedStore | DyingStore):
+        if not isinstance(store, ReplayedStore | CrashingStore):
             self._seen.setdefault(id(store), (store, set()))[1].add(session.name)
         return self._holding(world, session)
 

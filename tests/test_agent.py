@@ -6,12 +6,12 @@ import pytest
 
 from tests.laws.plays import Outside
 from tests.runtime.rigs import Rig
-from wakelog.agent import Agent, tools_told
+from wakelog.agent import Agent, store_declarations
 from wakelog.decide.decisions import Rest
 from wakelog.decide.policy import Policy, policy_in_force
 from wakelog.errors import Conflict, UsageError
 from wakelog.log.content import Prompt, Reply
-from wakelog.log.entry import ContextRecord, Message, ModelChange
+from wakelog.log.entry import ContextEntry, Message, ModelChange
 from wakelog.projections.state import branch_state
 from wakelog.reading import read_log
 from wakelog.runtime.live import live_world
@@ -71,7 +71,7 @@ def test_each_change_is_one_entry():
     for number, change in enumerate(
         [{"system": "x"}, {"tools": Outside().tools}, {"params": {"t": 1}}, {"policy": Policy(clip=999)}], 1
     ):
-        assert isinstance(Agent(model="scripted:b", **change).enter(session).value, ContextRecord)
+        assert isinstance(Agent(model="scripted:b", **change).enter(session).value, ContextEntry)
         assert _types(session)[2:] == ["model_change"] + ["context"] * number
     assert isinstance(session.read().entries[2].value, ModelChange)
 
@@ -91,9 +91,9 @@ def test_tools_are_told_in_their_order():
     """Law 8: the same tools are the same bytes; none is no blob at all."""
     store = MemoryStore()
     tools = Outside().tools
-    assert tools_told(store, tools) == tools_told(store, Outside().tools)
-    assert tools_told(store, tools) != tools_told(store, tools[::-1])
-    assert tools_told(store, ()) is None
+    assert store_declarations(store, tools) == store_declarations(store, Outside().tools)
+    assert store_declarations(store, tools) != store_declarations(store, tools[::-1])
+    assert store_declarations(store, ()) is None
 
 
 def test_run_begins_and_goes_on(tmp_path):

@@ -14,7 +14,7 @@ from wakelog.decide.policy import Policy, policy_in_force, policy_written
 from wakelog.forking import fork
 from wakelog.identity import latest
 from wakelog.log.content import BlobRef, Prompt, Text, ToolCall, ToolResult
-from wakelog.log.entry import ContextRecord, Custom, Message, Terminated, ToolStarted
+from wakelog.log.entry import ContextEntry, Custom, Message, Terminated, ToolStarted
 from wakelog.log.entry import Session as SessionEntry
 from wakelog.ports import Outcome
 from wakelog.redaction.entries import KEYS_ONLY, cleared
@@ -140,12 +140,12 @@ def test_what_is_agreed_decides():
 def test_a_stored_boolean_is_a_word():
     """Issue 15: true reads as `keys`, false as `off`; the next `context` entry writes the word."""
     for said, word in ((True, "keys"), (False, "off")):
-        policy = policy_in_force(ContextRecord(policy={**policy_written(Policy()), "redact": said}))
+        policy = policy_in_force(ContextEntry(policy={**policy_written(Policy()), "redact": said}))
         assert policy.redact == word
         assert policy_written(policy)["redact"] == word
         assert Policy(redact=said).redact == word
-    assert policy_in_force(None).redact == policy_in_force(ContextRecord()).redact == "assignments"
-    assert policy_in_force(None, rules=1).redact == policy_in_force(ContextRecord(), rules=1).redact == "keys"
+    assert policy_in_force(None).redact == policy_in_force(ContextEntry()).redact == "assignments"
+    assert policy_in_force(None, rules=1).redact == policy_in_force(ContextEntry(), rules=1).redact == "keys"
 
 
 @pytest.mark.parametrize("rules", [1, 2])
@@ -153,7 +153,7 @@ def test_a_stored_boolean_is_a_word():
 def test_a_log_from_before_replays(monkeypatch, rules, said):
     """Law 11: where the log says true, or a worker of rules 1 wrote it, values of assignments stay as they were."""
     rig = Rig({"Look.": [asks(("look", 1)), {"text": f"It says {LINE}."}]})
-    record = next(value for value in rig.values(ContextRecord))
+    record = next(value for value in rig.values(ContextEntry))
     policy = {key: value for key, value in record.policy.items() if key != "redact"}
     policy |= {} if said is None else {"redact": said}
     rig.session.append(msgspec.structs.replace(record.bare, policy=policy))

@@ -9,7 +9,7 @@ from wakelog.auditing import audit
 from wakelog.errors import Damaged, NoAccess, NotFound
 from wakelog.log.content import Audio, BlobRef, Image, Prompt, Text, ToolResult, UnknownPart
 from wakelog.log.digest import digest_of
-from wakelog.log.entry import Call, ContextRecord, Custom, Message
+from wakelog.log.entry import Call, ContextEntry, Custom, Message
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.builders import Story
@@ -17,7 +17,7 @@ from wakelog.testing.builders import Story
 
 def named_everywhere(session, ref):
     """A session that names a blob in every way there is."""
-    node = session.append(ContextRecord(system=ref(b"system"), tools=ref(b"tools")))
+    node = session.append(ContextEntry(system=ref(b"system"), tools=ref(b"tools")))
     session.append(Message(message=Prompt(content=(Image(blob=ref(b"image")), UnknownPart(part=plain(ref(b"part")))))))
     session.append(Message(message=Prompt(content=(Audio(blob=ref(b"audio")), Text(text="cut", blob=ref(b"text"))))))
     session.append(Message(message=ToolResult(tool_call_id="t", tool_name="grep", blob=ref(b"output"))))

@@ -69,7 +69,7 @@ def test_the_line():
         ("Nodes:", entry.Node, _keys(entry.Node)),
         ("Annotations:", entry.Annotation, _keys(entry.Annotation)),
         ("Content parts", content.Part, set()),
-        ("Messages, inside", content.Said, {"content"}),
+        ("Messages, inside", content.BaseMessage, {"content"}),
     ],
 )
 def test_tables_are_the_code(title, parent, shared):

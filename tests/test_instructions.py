@@ -8,7 +8,7 @@ from wakelog.agent import Agent
 from wakelog.decide.policy import Policy
 from wakelog.instructions import FILE_MAX_BYTES, load_instructions, user_instructions
 from wakelog.log.digest import digest_of
-from wakelog.log.entry import ContextRecord
+from wakelog.log.entry import ContextEntry
 from wakelog.reading import read_log
 from wakelog.stores.memory import MemoryStore
 
@@ -104,7 +104,7 @@ def test_a_run_begins_with_them(repo, tmp_path, monkeypatch):
 
 def records(store, session):
     entries = read_log(store, session.name).entries
-    return [entry.value for entry in entries if isinstance(entry.value, ContextRecord)]
+    return [entry.value for entry in entries if isinstance(entry.value, ContextEntry)]
 
 
 def test_where_the_users_own_lies():
@@ -119,10 +119,10 @@ def test_own_words_are_told_from_the_files(repo):
     (repo / "a" / "AGENTS.md").write_text("Use tabs.")
     loaded = load_instructions(str(repo / "a"))
     assert [source.bytes for source in loaded.sources] == [0, 9]
-    assert loaded.own_words(loaded.behind("Be brief.")) == "Be brief."
-    assert loaded.own_words(loaded.behind("")) == ""
+    assert loaded.system_part(loaded.behind("Be brief.")) == "Be brief."
+    assert loaded.system_part(loaded.behind("")) == ""
     for own in ("Be brief.\n", "Be brief.\n\n\n"):
-        assert loaded.own_words(own) == loaded.own_words(loaded.behind(own)) == own
+        assert loaded.system_part(own) == loaded.system_part(loaded.behind(own)) == own
 
 
 def test_one_that_comes_later(repo):

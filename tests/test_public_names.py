@@ -36,7 +36,7 @@ def test_type_checkers_see_the_same_names():
         for statement in guard.body
         for alias in statement.names
     }
-    assert seen == set(wakelog._ROOM_OF.items())
+    assert seen == set(wakelog._MODULE_OF.items())
     assert {name for name, _ in seen} == set(wakelog.__all__)
 
 

@@ -16,7 +16,7 @@ from wakelog.decide.policy import HookTerms, Policy
 from wakelog.errors import UsageError
 from wakelog.forking import fork
 from wakelog.log.content import BlobRef, ToolResult
-from wakelog.log.entry import ContextRecord, Message, Terminated, ToolStarted
+from wakelog.log.entry import ContextEntry, Message, Terminated, ToolStarted
 from wakelog.log.entry import Session as SessionEntry
 from wakelog.replaying.verifying import replay
 from wakelog.runtime.live import live_world
@@ -85,7 +85,7 @@ def test_a_session_that_keeps_secrets():
     session = Agent(model="demo", policy=policy).begin(store, cwd=f"/{KEY}", title=KEY)
     assert (session.tree.card.cwd, session.tree.card.title) == (f"/{KEY}", KEY)
     assert fork(session).tree.card.cwd == f"/{KEY}"
-    (record,) = [node.value for node in session.branch().nodes if isinstance(node.value, ContextRecord)]
+    (record,) = [node.value for node in session.branch().nodes if isinstance(node.value, ContextEntry)]
     assert list(record.policy["hooks"]) == [{"name": "x", "options": {"a": KEY}}]
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wakelog.tools import tool
     from wakelog.version import VERSION as __version__
 
-_ROOMS = {
+_EXPORTS = {
     "agent": ("Agent",),
     "errors": ("Conflict", "LeaseLost", "NotFound", "StoreError", "UsageError", "WakelogError"),
     "forking": ("fork",),
@@ -50,7 +50,7 @@ _ROOMS = {
     "projections.transcript": ("transcript",),
     "runtime.wake": ("wake",),
 }
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+_MODULE_OF = {name: room for room, names in _EXPORTS.items() for name in names}
 
 __all__ = [
     "Agent",
@@ -86,9 +86,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _ROOM_OF:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'wakelog' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"wakelog.{_ROOM_OF[name]}"), "VERSION" if name == "__version__" else name)
+    value = getattr(
+        importlib.import_module(f"wakelog.{_MODULE_OF[name]}"), "VERSION" if name == "__version__" else name
+    )
     globals()[name] = value
     return value
 

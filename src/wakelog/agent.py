@@ -13,10 +13,10 @@ import msgspec
 from wakelog.decide.policy import HookTerms, Policy, check_policy, policy_written
 from wakelog.decide.reasoning import check_reasoning
 from wakelog.errors import Conflict, LeaseLost, UsageError
-from wakelog.instructions import instructed
+from wakelog.instructions import store_instructions
 from wakelog.log.codec import canonical
 from wakelog.log.content import BlobRef, Prompt, Text
-from wakelog.log.entry import ContextRecord, Entry, ModelChange, Queued
+from wakelog.log.entry import ContextEntry, Entry, ModelChange, Queued
 from wakelog.ports import Channel, Hook, Store, Tool
 from wakelog.projections.state import branch_state
 from wakelog.projects import git_branch
@@ -85,14 +85,14 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         check_policy(self.policy)
         check_model_policy(*split_model(self.model), self.policy, self.params)
 
-    def _record(self, session: Session) -> ContextRecord:
+    def _record(self, session: Session) -> ContextEntry:
         cwd = session.tree.card.cwd
-        system, sources = instructed(session.store.blobs, cwd, self.system, self.policy)
-        record = ContextRecord(
+        system, sources = store_instructions(session.store.blobs, cwd, self.system, self.policy)
+        record = ContextEntry(
             sources=sources,
             environment=self._environment(cwd),
             system=system,
-            tools=tools_told(session.store, self.tools, redacts=self.policy.redacts),
+            tools=store_declarations(session.store, self.tools, redacts=self.policy.redacts),
             params=dict(self.params),
             policy=policy_written(self._agreed),
         )
@@ -173,7 +173,7 @@ def check_model_policy(provider: str, model: str, policy: Policy, params: Mappin
         check_reasoning(provider, needs_back=needs_back, reasoning=policy.reasoning, params=params)
 
 
-def tools_told(store: Store, tools: Sequence[Tool], *, redacts: bool = True) -> BlobRef | None:
+def store_declarations(store: Store, tools: Sequence[Tool], *, redacts: bool = True) -> BlobRef | None:
     """Store the tool declarations as a blob, in the given order; None without tools.
 
     Declarations of MCP servers may contain secrets. Programs read the blob again, so keys are redacted but assignments
@@ -200,5 +200,5 @@ def told(tool: Tool) -> Mapping[str, Any]:
     return {"name": tool.name, "description": tool.description, "schema": tool.schema, "replay": tool.replay}
 
 
-def _same(one: ContextRecord, other: ContextRecord) -> bool:
+def _same(one: ContextEntry, other: ContextEntry) -> bool:
     return canonical(one.bare) == canonical(other.bare)

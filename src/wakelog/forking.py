@@ -99,7 +99,7 @@ def _is_proven_unstarted(tree: Tree, call: OpenCall) -> bool:
     before = tree.parent(call.reply_id)
     made = [annotation.value for annotation in tree.annotations(before)] if before is not None else []
     by_a_call = any(isinstance(it, Call) and it.reply_id == call.reply_id for it in made)
-    return by_a_call and tree.nodes[call.reply_id].offset >= tree.scar
+    return by_a_call and tree.nodes[call.reply_id].offset >= tree.last_loss_offset
 
 
 def _results_of(calls: Sequence[OpenCall], entries: Iterable[Entry]) -> dict[tuple[str, str], ToolResult]:

@@ -38,7 +38,7 @@ class Instructions(msgspec.Struct, frozen=True):
         """Return the agent's system prompt followed by the text of the files."""
         return _BETWEEN.join(part for part in (system, self.text) if part)
 
-    def own_words(self, system: str) -> str:
+    def system_part(self, system: str) -> str:
         """Return the part of combined instructions before the text of the files."""
         places = [system.find(_HEADING.format(path=source.path)) for source in self.sources]
         begins = min((place for place in places if place >= 0), default=len(system))
@@ -53,7 +53,9 @@ def load_instructions(cwd: str, *, user_file: str | None = None) -> Instructions
     return Instructions(_BETWEEN.join(texts), tuple(source for source, _ in told))
 
 
-def instructed(blobs: Blobs, cwd: str, system: str, policy: Policy) -> tuple[BlobRef | None, tuple[Source, ...]]:
+def store_instructions(
+    blobs: Blobs, cwd: str, system: str, policy: Policy
+) -> tuple[BlobRef | None, tuple[Source, ...]]:
     """Store the system prompt and, if the policy allows, the files' text as a blob; return it and the sources."""
     loaded = load_instructions(cwd, user_file=user_instructions(os.environ)) if policy.instructions else Instructions()
     text = loaded.behind(system)

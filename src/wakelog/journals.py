@@ -14,11 +14,11 @@ from wakelog.decide.journals import Journals, subject_of, unsealed
 from wakelog.decide.policy import policy_in_force
 from wakelog.large_content import is_interrupted_output, with_clipped_output, with_long_texts_in_blobs
 from wakelog.log.codec import encode, fits_a_line
-from wakelog.log.content import Reply, Said, Text, ToolResult
+from wakelog.log.content import BaseMessage, Reply, Text, ToolResult
 from wakelog.log.entry import (
     FORMAT_VERSION,
     Call,
-    ContextRecord,
+    ContextEntry,
     Entry,
     Known,
     Message,
@@ -64,7 +64,7 @@ def journal_value(partial: Partial, *, running: bool, name: str) -> dict[str, An
         "parentId": partial.parent_id,
         "timestamp": partial.timestamp,
         "state": "running" if running else "interrupted",
-        "text": Said(content=partial.content).text,
+        "text": BaseMessage(content=partial.content).text,
         "continue": None if running else f"wakelog wake {name}",
     }
 
@@ -89,7 +89,7 @@ def journals_of_scan(store: Store, scan: Scan) -> JournalTexts:
     tree = _tree_about(journals, (entry for _, entry in own_entries(store, scan)))
     context = None
     for node in path_entries(store, scan, scan.outline.path(head), annotations=False) if head != NONE else ():
-        context = node.value if isinstance(node.value, ContextRecord) else context
+        context = node.value if isinstance(node.value, ContextEntry) else context
         tree.set_head(node.id, node.seq)
     clip_bytes = policy_in_force(context).clip
     partials = tuple(_as_written(partial, clip_bytes) for partial in unsealed(tree, journals))
@@ -171,5 +171,5 @@ def _indexed(found: Sequence[tuple[SessionRow, JournalTexts]]) -> Catalog:
 
 def _searched(partial: Partial) -> Partial:
     """Return the text of a journal as an entry that fits a line, cut to `_SEARCHED_CHARS`."""
-    text = Said(content=partial.content).text[:_SEARCHED_CHARS]
+    text = BaseMessage(content=partial.content).text[:_SEARCHED_CHARS]
     return msgspec.structs.replace(partial, seq=None, content=(Text(text=text),))

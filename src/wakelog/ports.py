@@ -167,7 +167,7 @@ class Store(Protocol):
         """Return the name of a session; `NotFound` if it does not exist."""
         ...
 
-    def entitle(self, session: str, title: str) -> None:
+    def set_title(self, session: str, title: str) -> None:
         """Make a session findable by title for people who browse the storage itself; may do nothing."""
         ...
 
@@ -444,7 +444,7 @@ class Invocation(msgspec.Struct, frozen=True):
     show: Callable[[str], None] = _unseen
 
 
-class Occasion(msgspec.Struct, frozen=True):
+class RunInfo(msgspec.Struct, frozen=True):
     """A run about to start: session, agent, sender, folder, and the last prompt."""
 
     session: str
@@ -461,7 +461,7 @@ class Hook(Protocol):
 
     name: str
 
-    async def before_run(self, occasion: Occasion) -> str:
+    async def before_run(self, occasion: RunInfo) -> str:
         """Return the text to add to the context; empty for none."""
         ...
 

@@ -25,7 +25,7 @@ from wakelog.large_content import (
     with_media_in_blobs,
 )
 from wakelog.log.codec import encode, fits_a_line
-from wakelog.log.content import AnyMessage, Prompt, Said, Text
+from wakelog.log.content import AnyMessage, BaseMessage, Prompt, Text
 from wakelog.log.digest import digest_of
 from wakelog.log.entry import (
     FORMAT_VERSION,
@@ -35,7 +35,7 @@ from wakelog.log.entry import (
     AnyAnnotation,
     AnyNode,
     Compaction,
-    ContextRecord,
+    ContextEntry,
     DamageNote,
     Entry,
     Head,
@@ -137,7 +137,7 @@ class Session:
             entry.id, entry.agent, entry.sender, lambda number: encode(msgspec.structs.replace(entry, number=number))
         )
         if entry.title:
-            store.entitle(entry.id, entry.title)
+            store.set_title(entry.id, entry.title)
         return cls(store, entry.id, clock=clock)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
@@ -270,7 +270,7 @@ class Session:
         """Set the title of the session."""
         entry = self.append(SessionRenamed(title=title))
         if isinstance(entry.value, SessionRenamed):
-            self.store.entitle(self.name, entry.value.title)
+            self.store.set_title(self.name, entry.value.title)
         return entry
 
     def archive(self, *, archived: bool = True) -> Entry:
@@ -463,7 +463,7 @@ class Session:
         if found is body:
             return body
         policy = self._policy()
-        if isinstance(body, ContextRecord) and self.rules >= 2:
+        if isinstance(body, ContextEntry) and self.rules >= 2:
             policy = policy_in_force(body, self.rules)
         return found if policy.redact == "assignments" else cleared(body, self.rules, policy.redact)
 
@@ -522,14 +522,14 @@ class Session:
 
 
 def _check_message(given: object) -> None:
-    if not isinstance(given, Said):
+    if not isinstance(given, BaseMessage):
         what = f"say takes a text or a message such as Prompt(…), not {type(given).__name__}"
         raise UsageError(what, hint="`append` takes the bodies of entries")
 
 
 def _how_to_append(given: object) -> str:
     """Return a hint on what to call for a value that `append` does not accept."""
-    if isinstance(given, Said):
+    if isinstance(given, BaseMessage):
         return f"use session.append(Message(message={type(given).__name__}(…))), or session.say(…)"
     return "use session.say(…) for what a person says" if isinstance(given, str) else "see wakelog.log.entry"
 

@@ -10,7 +10,7 @@ import pytest
 from tests.patience import PATIENCE_S
 from wakelog.log.content import Reply, Text, ToolCall
 from wakelog.log.deltas import TextDelta, piece_of
-from wakelog.log.entry import Call, ContextRecord, Message, Partial, Resumed, ToolStarted
+from wakelog.log.entry import Call, ContextEntry, Message, Partial, Resumed, ToolStarted
 from wakelog.session import Session
 from wakelog.stores import open_store
 
@@ -37,7 +37,7 @@ class Cut:
     def __init__(self, store, *pieces):
         self.store = store
         self.session = Session.create(store, agent="crab", provider="demo", model="demo")
-        self.session.append(ContextRecord())
+        self.session.append(ContextEntry())
         self.session.say("Tell me a story.")
         self.lease = self.session.acquire("worker", ttl_s=60)
         self.ask()

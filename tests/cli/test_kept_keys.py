@@ -11,7 +11,7 @@ import pytest
 
 from tests.loopback import Answer, Loopback, events
 from wakelog.cli.configured import open_configured, open_in_time
-from wakelog.cli.kept_keys import KeptKeys
+from wakelog.cli.kept_keys import KeyCache
 from wakelog.log.deltas import Faulted, Finished
 from wakelog.ports import Request
 
@@ -145,7 +145,7 @@ def test_everybody_else_goes_on_while_a_program_prints_a_key_anew(waits):
 
 def test_who_has_a_key_does_not_wait_for_another_program():
     """One program runs at a time; whoever has a key already is none of their business."""
-    held, free, kept = threading.Event(), threading.Event(), KeptKeys()
+    held, free, kept = threading.Event(), threading.Event(), KeyCache()
     kept.get(["mine"], lambda: "k")
     slow = threading.Thread(target=kept.get, args=(["slow"], lambda: held.set() or (free.wait(60) and "s")))
     slow.start()

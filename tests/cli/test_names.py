@@ -12,7 +12,7 @@ from wakelog.forking import fork
 from wakelog.reading import read_active, read_log
 from wakelog.scanning import scan_log
 from wakelog.session import Session
-from wakelog.testing.catalog_rig import Shelf, change
+from wakelog.testing.catalog_rig import CatalogFixture, change
 
 
 def _whole(session):
@@ -117,7 +117,7 @@ def test_a_number_that_is_an_id(shell, store):
 @pytest.mark.parametrize("seed", range(8))
 def test_after_any_history(seed):
     """Law 9: forks of forks, moved heads, folds, garbage and repeated lines; read whole, from the end, or found."""
-    shelf, chance = Shelf(Cataloged(MemoryRig(), "memory:")), random.Random(seed)
+    shelf, chance = CatalogFixture(Cataloged(MemoryRig(), "memory:")), random.Random(seed)
     stories = [shelf.talk(1)]
     for _ in range(40):
         change(shelf, chance, stories)

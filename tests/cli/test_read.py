@@ -12,7 +12,7 @@ from wakelog.log.entry import (
     Attention,
     AttentionResolved,
     Call,
-    ContextRecord,
+    ContextEntry,
     DamageNote,
     FaultReport,
     Head,
@@ -127,7 +127,7 @@ def test_context_json(shell, story):
 def test_context_weighs_all_that_is_handed_over(shell, story):
     """VIEW-4: instructions, tools and what was injected count as messages do; a long message says how long it is."""
     four, eight = (BlobRef(digest="sha256:" + sign * 64, bytes=size) for sign, size in (("0", 4), ("1", 29)))
-    story.session.append(ContextRecord(system=four, tools=eight))
+    story.session.append(ContextEntry(system=four, tools=eight))
     story.user("abcd\n" + "line\n" * 9)
     story.session.append(Call(reply_id="r", injected=(four, four)))
     shown = shell("context", "crab_user_1").out

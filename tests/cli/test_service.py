@@ -11,10 +11,10 @@ import pytest
 
 from tests.cli.systemd import complaints, environment_of, understood, words_of
 from tests.cli.test_wake import owing
-from wakelog.agent import tools_told
+from wakelog.agent import store_declarations
 from wakelog.cli import service as command
 from wakelog.cli.units import Unit
-from wakelog.log.entry import ContextRecord
+from wakelog.log.entry import ContextEntry
 from wakelog.tools import builtin_tools
 
 NAMES = ["wakelog-wake.service", "wakelog-wake.timer"]
@@ -72,7 +72,7 @@ def test_what_is_started_wakes_what_owes_something(shell, store, config, script)
     """RUN-4: the command line that systemd reads out of the unit, in the environment it gives, in no folder of ours."""
     owing(store, script({"text": "here I am"}))
     asks = owing(store, script({"toolCalls": [{"name": "shell", "input": {}}]}, name="2.jsonl"))
-    asks.append(ContextRecord(policy={"approval": "ask"}, tools=tools_told(store, builtin_tools("", ["shell"]))))
+    asks.append(ContextEntry(policy={"approval": "ask"}, tools=store_declarations(store, builtin_tools("", ["shell"]))))
     (shell.folder / "wakelog").mkdir()
     (shell.folder / "wakelog" / "__init__.py").write_text("raise SystemExit('not this one')")
     shown = shell("service", "show", "--json")

@@ -4,11 +4,11 @@ behind its back, and what belongs to a model goes with the model."""
 from tests.cli.test_configured import context, entries
 from wakelog.agent import Agent
 from wakelog.cli.questions import Waiting, decide
-from wakelog.cli.serving import none_asked
+from wakelog.cli.serving import no_servers
 from wakelog.cli.terms import Terms, agree, allow_always
 from wakelog.decide.policy import Policy, policy_in_force
 from wakelog.log.content import ToolCall
-from wakelog.log.entry import Attention, ContextRecord, Source
+from wakelog.log.entry import Attention, ContextEntry, Source
 from wakelog.projections.pending import OpenCall
 from wakelog.projections.state import branch_state
 from wakelog.runtime.user_actions import Question
@@ -43,7 +43,7 @@ def test_a_log_that_does_not_say_whether_files_are_read(shell, store):
     (shell.folder / "AGENTS.md").write_text("Use tabs.")
     for number, sources in ((1, ()), (2, (Source(kind="instructions", path="/gone/AGENTS.md", scope="project"),))):
         session = Session.create(store, agent="old", provider="demo", model="demo", cwd=str(shell.folder))
-        session.append(ContextRecord(sources=sources))
+        session.append(ContextEntry(sources=sources))
         shell("run", "-s", f"old_user_{number}", "Hi.")
     assert "context" not in [row["type"] for row in entries(shell, "old_user_1")[2:]]
     assert "Use tabs." in exact(shell, "old_user_2")["system"]
@@ -84,9 +84,9 @@ def test_a_model_of_another_provider_is_asked_where_that_is(shell, store, mine):
     """The address stands in the log, whichever model the session began with."""
     mine("[providers.openai-chat]\nbase_url = 'http://127.0.0.1:9/v1'\n")
     shell("run", "Hi.")
-    agree(Session(store, "agent_user_1"), Terms(model="openai-chat:x"), none_asked)
+    agree(Session(store, "agent_user_1"), Terms(model="openai-chat:x"), no_servers)
     assert context(shell)["params"] == {"endpoint": "http://127.0.0.1:9/v1"}
-    agree(Session(store, "agent_user_1"), Terms(model="demo"), none_asked)
+    agree(Session(store, "agent_user_1"), Terms(model="demo"), no_servers)
     assert "params" not in context(shell)
 
 

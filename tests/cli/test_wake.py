@@ -8,9 +8,9 @@ import subprocess
 
 import pytest
 
-from wakelog.agent import tools_told
+from wakelog.agent import store_declarations
 from wakelog.log.content import Reply, Text, ToolCall
-from wakelog.log.entry import Call, ContextRecord, Failed, Message, ModelChange
+from wakelog.log.entry import Call, ContextEntry, Failed, Message, ModelChange
 from wakelog.session import Session
 from wakelog.tools import builtin_tools
 
@@ -19,7 +19,7 @@ def owing(store, model, prompt="hi", **more):
     """A session that owes an answer."""
     provider, _, name = model.partition(":")
     session = Session.create(store, agent="crab", provider=provider, model=name, **more)
-    session.append(ContextRecord())
+    session.append(ContextEntry())
     session.say(prompt)
     return session
 
@@ -77,7 +77,7 @@ def test_all(shell, store, script):
     owing(store, "scripted:/gone.jsonl")
     busy = owing(store, script({"text": "busy"}, name="3.jsonl"))
     asks = owing(store, script({"toolCalls": [{"name": "shell", "input": {}}]}, name="4.jsonl"))
-    asks.append(ContextRecord(policy={"approval": "ask"}, tools=tools_told(store, builtin_tools("", ["shell"]))))
+    asks.append(ContextEntry(policy={"approval": "ask"}, tools=store_declarations(store, builtin_tools("", ["shell"]))))
     away = owing(store, script({"text": "away"}, name="5.jsonl"))
     away.archive()
     owing(store, script({"text": "last"}, name="6.jsonl"))

@@ -15,8 +15,8 @@ from wakelog.decide.decisions import (
     Deliver,
     Fail,
     Inquire,
-    Mend,
     Raise,
+    RecoverReply,
     Rest,
     Run,
     Settle,
@@ -80,7 +80,7 @@ def shown(decision, now_ms):
             return {"do": "Inquire", "call": call.call.id}
         case TakeUp(queued) | Cancel(queued):
             return {"do": type(decision).__name__, "queued": queued.id}
-        case Mend(reply, strategy):
+        case RecoverReply(reply, strategy):
             return {"do": strategy.capitalize(), "reply": reply}
         case Compact(first_kept):
             return {"do": "Compact", "firstKept": first_kept}

@@ -6,7 +6,7 @@ from wakelog.decide.faults import faults_in_a_row, last_fault, retry_at_ms, too_
 from wakelog.decide.policy import Policy, policy_written, retry_delay_ms
 from wakelog.decide.snapshot import look
 from wakelog.log.content import BlobRef, Text, Thinking
-from wakelog.log.entry import Call, Cancelled, Compaction, ContextRecord, Failed, FaultReport, Partial
+from wakelog.log.entry import Call, Cancelled, Compaction, ContextEntry, Failed, FaultReport, Partial
 from wakelog.log.times import iso
 from wakelog.testing.builders import Story
 
@@ -15,7 +15,7 @@ OVERLOAD = FaultReport(kind="overload", retryable=True, delay_ms=500)
 
 def _story(**agreed):
     story = Story()
-    story.session.append(ContextRecord(policy=policy_written(Policy(**agreed))))
+    story.session.append(ContextEntry(policy=policy_written(Policy(**agreed))))
     story.user("p")
     return story
 

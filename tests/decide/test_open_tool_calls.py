@@ -8,7 +8,7 @@ from wakelog.decide.open_tool_calls import CALL_ROWS, judge_open_calls
 from wakelog.decide.policy import Policy, policy_written
 from wakelog.decide.snapshot import look
 from wakelog.log.content import Reply, Text, ToolCall
-from wakelog.log.entry import Attention, AttentionResolved, Cancelled, ContextRecord, Message, Partial, ToolStarted
+from wakelog.log.entry import Attention, AttentionResolved, Cancelled, ContextEntry, Message, Partial, ToolStarted
 from wakelog.reading import read_active, read_log
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.builders import Story
@@ -20,7 +20,7 @@ class _Told:
     def __init__(self, calls=1, **agreed):
         self.story = Story()
         self.session = self.story.session
-        self.session.append(ContextRecord(policy=policy_written(Policy(**agreed))))
+        self.session.append(ContextEntry(policy=policy_written(Policy(**agreed))))
         self.story.user("p")
         reply_id = self.session.clock.new_id()
         self.story.call(reply_id)

@@ -17,12 +17,12 @@ from wakelog.decide.policy import (
 from wakelog.errors import Damaged
 from wakelog.log.codec import decode, encode
 from wakelog.log.content import Usage
-from wakelog.log.entry import ContextRecord
+from wakelog.log.entry import ContextEntry
 
 
 def test_the_defaults_hold_where_the_log_says_nothing():
     """Law 2: no record, or one without a policy."""
-    assert policy_in_force(None) == policy_in_force(ContextRecord()) == Policy()
+    assert policy_in_force(None) == policy_in_force(ContextEntry()) == Policy()
 
 
 def test_a_policy_comes_back_as_it_was_agreed():
@@ -36,7 +36,7 @@ def test_a_policy_comes_back_as_it_was_agreed():
         hooks=(HookTerms(name="environment"), HookTerms(name="own", options={"command": ["date"]})),
         price=Price(input=3_000_000, output=15_000_000),
     )
-    record = ContextRecord(id="c1", policy=policy_written(agreed))
+    record = ContextEntry(id="c1", policy=policy_written(agreed))
     assert policy_in_force(decode(encode(record))) == agreed
     assert set(policy_written(Policy())) == {field.encode_name for field in msgspec.structs.fields(Policy)}
 
@@ -44,7 +44,7 @@ def test_a_policy_comes_back_as_it_was_agreed():
 def test_a_policy_that_cannot_be_read_is_said_to_be_damaged():
     """Law 9: nobody guesses what was agreed."""
     with pytest.raises(Damaged, match="policy in force"):
-        policy_in_force(ContextRecord(policy={"unknown": "guess"}))
+        policy_in_force(ContextEntry(policy={"unknown": "guess"}))
 
 
 def test_approval_by_name_goes_before_approval():

@@ -8,7 +8,7 @@ not find a record where there is none.
 import os
 
 from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult, Usage
-from wakelog.log.entry import Attention, Call, ContextRecord, Message, Queued, Sent, ToolStarted
+from wakelog.log.entry import Attention, Call, ContextEntry, Message, Queued, Sent, ToolStarted
 from wakelog.log.ids import RANDOM_BYTES, new_id
 from wakelog.log.lines import Damage, Line, split
 from wakelog.log.proof import Proof, prove
@@ -46,7 +46,7 @@ def small_log(folder: str, *, entries: int = 40) -> Session:
 def rich_log(folder: str, *, turns: int = 4) -> Session:
     """A session of about 40 entries: tools, an image of each annotation, a fork, and a fold that carries state."""
     session = Session.create(JsonlStore(folder), session_id="s", title="A log", clock=Ticks())
-    session.append(ContextRecord(id="c0", params={"temperature": 1}, policy={"steps": [{"id": "x", "type": "y"}]}))
+    session.append(ContextEntry(id="c0", params={"temperature": 1}, policy={"steps": [{"id": "x", "type": "y"}]}))
     for turn in range(turns):
         _turn(session, turn)
     session.append(Queued(id="q1", message=Prompt(content=[Text(text='later {"type":"queued","id":"no"}')])))

@@ -12,7 +12,7 @@ from tests.faults.figures import Figure
 from tests.faults.open_files import LIMIT, SESSIONS
 from tests.faults.processes import INTERPRETER, PATIENCE_S, environment
 from wakelog.log.content import Reply
-from wakelog.log.entry import ContextRecord, Message
+from wakelog.log.entry import ContextEntry, Message
 from wakelog.reading import read_log
 from wakelog.session import Session
 from wakelog.stores.jsonl.store import JsonlStore
@@ -64,7 +64,7 @@ def test_many_sessions_are_woken_under_the_limit(tmp_path):
     store = JsonlStore(str(tmp_path / "store"))
     for _ in range(40):
         session = Session.create(store, agent="crab", provider="demo", model="demo")
-        session.append(ContextRecord())
+        session.append(ContextEntry())
         session.say("Hello.")
     store.close()
     given = {"WAKELOG_STORE": str(tmp_path / "store"), "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}

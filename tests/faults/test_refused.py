@@ -82,7 +82,7 @@ WAYS_TO_WRITE = {
     "append": lambda store, name: store.append(name, b'{"type":"x","id":"y"}', after=-1),
     "journal": lambda store, name: store.journal(name, "r", b"{}"),
     "drop": lambda store, name: store.drop(name, "r"),
-    "entitle": lambda store, name: store.entitle(name, "t"),
+    "entitle": lambda store, name: store.set_title(name, "t"),
     "acquire": lambda store, name: store.acquire(name, b"{}", after=-1, holder="h", ttl_s=1),
     "create": lambda store, name: Session.create(store, session_id=name or "/"),
 }
@@ -211,7 +211,7 @@ def test_a_folder_of_the_store_that_is_a_link_is_refused(place, part):
         ".journals": lambda store: store.journal(NAME, "r1", b"{}"),
         "drop": lambda store: store.drop(NAME, "r1"),
         "by-id": lambda store: Session.create(store, session_id="fresh"),
-        "by-title": lambda store: store.entitle(NAME, "a title"),
+        "by-title": lambda store: store.set_title(NAME, "a title"),
     }
     wanted = {".locks": (".locks", "lease"), "by-id": ("by-id",), "by-title": ("by-title",)}
     for attempt in wanted.get(part, (".journals", "drop")):

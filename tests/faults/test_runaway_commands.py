@@ -17,7 +17,7 @@ from tests.faults.runaways import COMET, RUNAWAYS, SESSION, Rig, begin_session, 
 from wakelog.hooks.command import CommandHook
 from wakelog.log.content import ToolResult
 from wakelog.log.entry import Message
-from wakelog.ports import Occasion
+from wakelog.ports import RunInfo
 from wakelog.reading import read_log
 from wakelog.runtime.live import live_world
 from wakelog.runtime.user_actions import cancel
@@ -352,7 +352,7 @@ def test_a_cancel_ends_every_process_of_a_hook(rig, record):
     hook = CommandHook("own", ["/bin/sh", "-c", rig.command], PATIENCE_S)
 
     async def main():
-        task = asyncio.create_task(hook.before_run(Occasion("s", "u", "crab", "me", rig.folder, "Hi.", 0)))
+        task = asyncio.create_task(hook.before_run(RunInfo("s", "u", "crab", "me", rig.folder, "Hi.", 0)))
         assert await asyncio.to_thread(rig.wait_until_away)
         task.cancel()
         await asyncio.wait([task])

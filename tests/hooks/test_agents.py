@@ -7,12 +7,12 @@ import pytest
 from wakelog.decide.policy import HookTerms
 from wakelog.errors import Damaged
 from wakelog.hooks import open_hook
-from wakelog.ports import Occasion
+from wakelog.ports import RunInfo
 
 
 def said(agent, *known):
     hook = open_hook(HookTerms(name="agents", options={"agents": list(known)}), {}, None)
-    return asyncio.run(hook.before_run(Occasion("s", "u", agent, "me", "", "Hi.", 0)))
+    return asyncio.run(hook.before_run(RunInfo("s", "u", agent, "me", "", "Hi.", 0)))
 
 
 def test_the_others():

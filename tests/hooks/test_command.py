@@ -10,12 +10,12 @@ import pytest
 from wakelog.decide.policy import HookTerms
 from wakelog.errors import Damaged
 from wakelog.hooks.command import CommandHook
-from wakelog.ports import Occasion
+from wakelog.ports import RunInfo
 
 
 def ran(code, *, cwd="", timeout_s=120.0, prompt="Hi."):
     hook = CommandHook("own", [sys.executable, "-c", code], timeout_s)
-    return asyncio.run(hook.before_run(Occasion("crab_user_1", "u1", "crab", "me", str(cwd), prompt, 0)))
+    return asyncio.run(hook.before_run(RunInfo("crab_user_1", "u1", "crab", "me", str(cwd), prompt, 0)))
 
 
 def test_it_is_told_of_the_run(tmp_path):

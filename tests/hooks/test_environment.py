@@ -3,11 +3,11 @@
 import asyncio
 
 from wakelog.hooks.environment import Environment
-from wakelog.ports import Occasion
+from wakelog.ports import RunInfo
 
 
 def occasion(cwd):
-    return Occasion("s", "u1", "crab", "user", str(cwd), "Hi.", 1_767_225_600_000)
+    return RunInfo("s", "u1", "crab", "user", str(cwd), "Hi.", 1_767_225_600_000)
 
 
 def said(cwd):

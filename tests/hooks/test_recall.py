@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from wakelog.hooks.recall import Recall, words_of
-from wakelog.ports import Occasion
+from wakelog.ports import RunInfo
 from wakelog.session import Session
 from wakelog.stores import open_catalog, open_store
 
@@ -34,7 +34,7 @@ def talk(store, text, *, agent="crab", sender="me", cwd="/repo"):
 
 
 def recalled(catalog, prompt, *, session="new", cwd="/repo", agent="crab", sender="me"):
-    return asyncio.run(Recall(catalog).before_run(Occasion(session, "u", agent, sender, cwd, prompt, 0)))
+    return asyncio.run(Recall(catalog).before_run(RunInfo(session, "u", agent, sender, cwd, prompt, 0)))
 
 
 def test_what_shares_rare_words_comes_first(place):
@@ -90,7 +90,7 @@ def test_the_loop_goes_on_while_it_looks(place):
             yield opened
 
     async def meanwhile():
-        recall = asyncio.ensure_future(Recall(slow).before_run(Occasion("new", "u", "crab", "me", "", "scheduler", 0)))
+        recall = asyncio.ensure_future(Recall(slow).before_run(RunInfo("new", "u", "crab", "me", "", "scheduler", 0)))
         await asyncio.to_thread(looking.wait, 60)
         let_go.set()
         return await recall

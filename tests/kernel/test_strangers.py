@@ -285,12 +285,12 @@ def _is_valid(messages):
 def test_what_a_valid_request_is():
     """The judge of the test above says no where it should."""
 
-    class Said:
+    class BaseMessage:
         def __init__(self, role, content=(), tool_call_id=None):
             self.role, self.content, self.tool_call_id = role, content, tool_call_id
 
-    asks, answers = Said("assistant", CALLS[:1]), Said("toolResult", tool_call_id="t1")
-    assert _is_valid([asks, answers, Said("user")])
-    assert not _is_valid([asks, Said("user"), answers])
+    asks, answers = BaseMessage("assistant", CALLS[:1]), BaseMessage("toolResult", tool_call_id="t1")
+    assert _is_valid([asks, answers, BaseMessage("user")])
+    assert not _is_valid([asks, BaseMessage("user"), answers])
     assert not _is_valid([asks])
     assert not _is_valid([asks, answers, answers])

@@ -17,7 +17,7 @@ from wakelog.log.entry import (
     AttentionResolved,
     Call,
     Cancelled,
-    ContextRecord,
+    ContextEntry,
     Custom,
     Failed,
     FaultReport,
@@ -179,7 +179,7 @@ class _Teller:
             compact_at=(0, 5, 20)[at % 3],
             keep=1 + at,
         )
-        self.session.append(ContextRecord(policy=policy_written(policy), params={"t": at}))
+        self.session.append(ContextEntry(policy=policy_written(policy), params={"t": at}))
 
     def _result(self, at):
         waiting = open_calls(self.tree.branch())

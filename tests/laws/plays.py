@@ -28,7 +28,7 @@ from wakelog.runtime.user_actions import cancel, questions, request_compaction, 
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
-from wakelog.testing.dying import Died, DyingStore
+from wakelog.testing.dying import CrashingStore, Died
 from wakelog.tools import tool
 from wakelog.tools.subagent import SubAgentTool
 
@@ -335,7 +335,7 @@ class Play:
         """Wakes the session, again whenever its worker has died or a person was asked, until it rests."""
         for _ in range(WAKES_MAX):
             dies_at, after = self._kills.pop() if self._kills else (None, False)
-            store = DyingStore(self.store, dies_at=dies_at, after=after)
+            store = CrashingStore(self.store, dies_at=dies_at, after=after)
             try:
                 report = asyncio.run(wake(self.world(store), self.session.name))
             except Died:

@@ -26,7 +26,7 @@ from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.memory import MemoryStore
-from wakelog.testing.dying import Died, DyingStore
+from wakelog.testing.dying import CrashingStore, Died
 from wakelog.tools import tool
 
 SEEDS = 500
@@ -67,7 +67,7 @@ class Machine:
 
     def work(self, *, dies):
         """One worker, until the session rests or the worker dies."""
-        self.dying = DyingStore(self.store, dies_at=self.chance.randrange(4, 40)) if dies else None
+        self.dying = CrashingStore(self.store, dies_at=self.chance.randrange(4, 40)) if dies else None
         world = live_world(self.dying or self.store, tools=self.tools, provider=lambda _, __: Forgetful(), lease_s=0.0)
         with contextlib.suppress(Died, WakelogError):
             return asyncio.run(wake(world, self.name))

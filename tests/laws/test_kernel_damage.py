@@ -22,7 +22,7 @@ from wakelog.reading import read_log
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
-from wakelog.testing.dying import Died, DyingStore
+from wakelog.testing.dying import CrashingStore, Died
 
 CASES = 1_000
 SHARES = 4
@@ -38,7 +38,7 @@ def _base(seed):
     for number in range(chance.randrange(1, 3)):
         play.act(chance.choice(["say", "interrupt"]), number)
     play.opened().say("the last one")
-    dying = DyingStore(play.store, dies_at=chance.choice([*range(4, 30), None]), after=chance.random() < 0.5)
+    dying = CrashingStore(play.store, dies_at=chance.choice([*range(4, 30), None]), after=chance.random() < 0.5)
     if seed % 4:
         # The worst moment of all: the effect is there, and its process is gone.
         play.outside.interrupt = dying.life.end

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.laws.plays import SEEDS, Play
 from wakelog.log.codec import canonical
 from wakelog.log.content import ToolCall
-from wakelog.log.entry import Call, Compaction, ContextRecord, ModelChange, Setting
+from wakelog.log.entry import Call, Compaction, ContextEntry, ModelChange, Setting
 from wakelog.reading import read_log
 from wakelog.runtime.model_request import context_at, request_of
 
@@ -64,7 +64,7 @@ def test_each_request_begins_with_the_one_before():
         for (first, before), (second, after), between in _pairs(log, made):
             if any(isinstance(value, Compaction) for value in between):
                 seen["fold"] += 1
-            elif any(isinstance(value, ContextRecord | ModelChange | Setting) for value in between):
+            elif any(isinstance(value, ContextEntry | ModelChange | Setting) for value in between):
                 seen["setting"] += 1
             elif _start(log, first) != _start(log, second):
                 # Only a window moves its beginning, and with one policy in force there is only one window.

@@ -163,8 +163,8 @@ IN_CLI = (
         "another agent goes as deep as it says itself",
         "TREE-6",
         "runtime/live.py",
-        "policy_in_force(ContextRecord(policy=other.policy)), children=depth)",
-        "policy_in_force(ContextRecord(policy=other.policy)))",
+        "policy_in_force(ContextEntry(policy=other.policy)), children=depth)",
+        "policy_in_force(ContextEntry(policy=other.policy)))",
         ("tests/runtime/test_live.py::test_another_agent_has_its_own_context_and_no_more_depth",),
     ),
     Mutant(

@@ -80,8 +80,8 @@ IN_DECIDE = (
         "only what is unreadable counts as damage",
         "law 6",
         "decide/open_tool_calls.py",
-        "since.offset < snapshot.branch.scar or not holds_from(snapshot.tree.own(), since.id)",
-        "since.offset < snapshot.branch.scar",
+        "since.offset < snapshot.branch.last_loss_offset or not holds_from(snapshot.tree.own(), since.id)",
+        "since.offset < snapshot.branch.last_loss_offset",
         (f"{CALLS}::test_a_beginning_that_was_lost_still_counts", DAMAGE),
     ),
     Mutant(
@@ -282,10 +282,8 @@ IN_DECIDE = (
         "how a text was cut makes other parts",
         "law 11, RUN-8",
         "decide/assemble.py",
-        '            case TextDelta("", bound) if bound is None or self._thoughts:\n'
-        "                # Nothing was said, so nothing is ended or bound by it: a thought goes on behind it.\n"
-        "                pass\n",
-        "",
+        'case TextDelta("", bound) if bound is None or self._thoughts:',
+        'case TextDelta("", bound) if not bound and bound:',
         (f"{ASSEMBLE}::test_where_it_is_looked_at_or_taken_apart_makes_no_difference",),
     ),
     Mutant(

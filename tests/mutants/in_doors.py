@@ -62,7 +62,7 @@ IN_DOORS = (
         "a server here is asked through a proxy",
         "law 14",
         "providers/conversing.py",
-        "    if is_here(server.url):",
+        "    if is_loopback(server.url):",
         "    if False:",
         (f"{CONVERSING}::test_this_machine_is_asked_without_a_proxy",),
     ),

@@ -44,7 +44,7 @@ IN_LEASES = (
         "tools of a lost lease are stopped one after the other",
         "law 6",
         "runtime/tool_run.py",
-        "        await all_stopped(running)",
+        "        await cancel_all_and_wait(running)",
         "        for task in running:\n            await stopped(task)",
         (f"{RENEWALS}::test_several_tools_are_stopped_at_the_same_time",),
     ),

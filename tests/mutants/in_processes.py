@@ -159,7 +159,7 @@ IN_PROCESSES = (
         "    return Cancel(asked[0]) if asked and under_way else None\n",
         "    return None\n",
         (
-            f"{PROCESSES}::test_a_cancel_survives_a_crash[Talk.-talking]",
+            f"{PROCESSES}::test_a_cancel_survives_a_crash[ChatState.-talking]",
             f"{PROCESSES}::test_a_cancel_survives_a_crash[Pay.-paid]",
         ),
     ),
@@ -258,7 +258,7 @@ IN_PROCESSES = (
         "session.py",
         "            if not busy:\n",
         "            if busy is not None:\n",
-        (f"{PROCESSES}::test_a_steer_reaches_the_holder[alive-Talk.-talking]",),
+        (f"{PROCESSES}::test_a_steer_reaches_the_holder[alive-ChatState.-talking]",),
     ),
     Mutant(
         "a steer is never taken up",
@@ -268,7 +268,7 @@ IN_PROCESSES = (
         "    return None\n",
         (
             f"{PROCESSES}::test_a_steer_reaches_the_holder[alive-Pay.-paid]",
-            f"{PROCESSES}::test_a_steer_reaches_the_holder[killed-Talk.-talking]",
+            f"{PROCESSES}::test_a_steer_reaches_the_holder[killed-ChatState.-talking]",
         ),
     ),
     Mutant(

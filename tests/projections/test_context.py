@@ -5,7 +5,7 @@ import pytest
 
 from wakelog.errors import UsageError
 from wakelog.log.content import BlobRef, Image, Prompt, Text, Thinking, ToolCall
-from wakelog.log.entry import ContextRecord, Message
+from wakelog.log.entry import ContextEntry, Message
 from wakelog.projections.context import Strategy, build_context, estimate_tokens, parse_strategy
 from wakelog.testing.builders import Story
 
@@ -83,9 +83,9 @@ def test_what_is_in_force():
     """DESIGN 3: system, tools and parameters come from the last context entry of the branch."""
     story = Story()
     blob = BlobRef(digest="sha256:1", bytes=3)
-    first = story.session.append(ContextRecord(system=blob, params={"temperature": 0}))
+    first = story.session.append(ContextEntry(system=blob, params={"temperature": 0}))
     story.user("hi")
-    story.session.append(ContextRecord(tools=blob))
+    story.session.append(ContextEntry(tools=blob))
     assert (build_context(story.session.branch()).system, build_context(story.session.branch()).tools) == (None, blob)
     assert build_context(story.session.branch(first.id)).params == {"temperature": 0}
 
@@ -97,9 +97,9 @@ def test_digests_tell_contexts_apart():
     seen = {build_context(one.session.branch()).digest}
     for body in (
         Message(message=Prompt(content=(Text(text="p"),))),
-        ContextRecord(params={"a": 1}),
-        ContextRecord(system=BlobRef(digest="sha256:1", bytes=1)),
-        ContextRecord(tools=BlobRef(digest="sha256:1", bytes=1)),
+        ContextEntry(params={"a": 1}),
+        ContextEntry(system=BlobRef(digest="sha256:1", bytes=1)),
+        ContextEntry(tools=BlobRef(digest="sha256:1", bytes=1)),
     ):
         one.session.append(body)
         seen.add(build_context(one.session.branch()).digest)

@@ -1,7 +1,7 @@
 """What changes with a `context` entry is said, and what tools may do unasked is never hidden (RUN-13)."""
 
 from wakelog.log.content import BlobRef
-from wakelog.log.entry import ContextRecord, Source
+from wakelog.log.entry import ContextEntry, Source
 from wakelog.projections.context_words import context_words
 
 BLOB, OTHER = (BlobRef(digest="sha256:" + sign * 64, bytes=3) for sign in "01")
@@ -10,13 +10,13 @@ LOOKS = {"read": "auto", "grep": "auto"}
 
 def record(approval="ask", approvals=LOOKS, **said):
     policy = {"approval": approval, "approvals": approvals, **said.pop("policy", {})}
-    return ContextRecord(tools=BLOB, policy=policy, **said)
+    return ContextEntry(tools=BLOB, policy=policy, **said)
 
 
 def test_the_first_one_says_all_of_it():
     first = record(sources=(Source(path="A.md"),), system=BLOB)
     assert context_words(first) == "A.md, instructions, tools, approval ask, read, grep run unasked"
-    assert context_words(ContextRecord()) == "no tools"
+    assert context_words(ContextEntry()) == "no tools"
     assert context_words(record("auto", {"shell": "deny"})) == "tools, approval auto, shell never runs"
 
 
@@ -38,5 +38,5 @@ def test_later_ones_say_what_is_new():
 def test_what_is_no_policy_is_passed_over():
     """Law 13: a log may come from anybody."""
     for strange in ({"approval": 1}, {"approvals": ["shell"]}, {"approvals": {"shell": {}}}, {"approval": None}):
-        assert context_words(ContextRecord(policy=strange)) == "no tools"
-        assert "shell runs" not in context_words(ContextRecord(policy=strange), record())
+        assert context_words(ContextEntry(policy=strange)) == "no tools"
+        assert "shell runs" not in context_words(ContextEntry(policy=strange), record())

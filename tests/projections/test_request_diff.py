@@ -3,7 +3,7 @@
 import msgspec
 
 from wakelog.log.content import BlobRef
-from wakelog.log.entry import ContextRecord, ModelChange
+from wakelog.log.entry import ContextEntry, ModelChange
 from wakelog.projections.context import build_context
 from wakelog.projections.request_diff import difference
 from wakelog.testing.builders import Story
@@ -86,11 +86,11 @@ def test_what_comes_before_the_messages():
     """Another model, or other tools or instructions, leave nothing of a cache; parameters do."""
     story = talk(1)
     before = seen(story)
-    story.session.append(ContextRecord(params={"temperature": 0}))
+    story.session.append(ContextEntry(params={"temperature": 0}))
     found = compare(before, story)
     assert (found.kept, [change.what for change in found.changed]) == (True, ["params"])
     blob = BlobRef(digest="sha256:" + "0" * 64, bytes=1)
-    story.session.append(ContextRecord(system=blob, tools=blob))
+    story.session.append(ContextEntry(system=blob, tools=blob))
     found = compare(before, story)
     assert (found.breaks_at, found.breaks_by) == (0, "tools")
     assert [(change.what, change.before, change.after) for change in found.changed] == [

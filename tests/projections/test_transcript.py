@@ -5,7 +5,7 @@ from wakelog.log.entry import (
     Attention,
     AttentionResolved,
     Cancelled,
-    ContextRecord,
+    ContextEntry,
     Custom,
     Failed,
     FaultReport,
@@ -107,8 +107,8 @@ def test_what_is_not_over_yet():
 def test_a_context_says_what_it_brings():
     story = Story()
     blob = BlobRef(digest="sha256:" + "0" * 64, bytes=3)
-    story.session.append(ContextRecord())
+    story.session.append(ContextEntry())
     story.session.append(
-        ContextRecord(sources=(Source(path="A.md"),), system=blob, tools=blob, policy={"approval": "ask"})
+        ContextEntry(sources=(Source(path="A.md"),), system=blob, tools=blob, policy={"approval": "ask"})
     )
     assert [row.text for row in rows(story)[1:]] == ["no tools", "A.md, instructions, tools, approval ask"]

@@ -7,7 +7,7 @@ from tests.providers.anthropic import speaking
 from tests.providers.asking import deltas, request
 from tests.providers.openai import wire
 from wakelog.providers.anthropic.provider import MESSAGES
-from wakelog.providers.door import Door, Way
+from wakelog.providers.door import HttpProvider, WireFormat
 from wakelog.providers.openai.chat import CHAT
 from wakelog.providers.openai.responses import RESPONSES
 
@@ -17,7 +17,7 @@ KEY = "xk-not-a-key"
 class Rig(NamedTuple):
     """A door, and what a server behind it says: the acts of half a reply, those of a whole one, and an error."""
 
-    way: Way
+    way: WireFormat
     path: str
     half: list
     whole: list
@@ -26,7 +26,7 @@ class Rig(NamedTuple):
     def open(self, **more):
         """The door, with a key."""
         environ = {self.way.owner.keys[0]: KEY, **more.pop("environ", {})}
-        return Door(self.way, environ=environ, **more)
+        return HttpProvider(self.way, environ=environ, **more)
 
     def ask(self, url, *, environ=None, silence_s=30.0, **params):
         """All that is heard from a server at a URL."""

@@ -17,8 +17,8 @@ from tests.providers.asking import deltas, request, text_of
 from tests.providers.doors import KEY, RIGS
 from wakelog.errors import UsageError
 from wakelog.log.deltas import Finished
-from wakelog.providers.conversing import converse
-from wakelog.providers.door import Door
+from wakelog.providers.conversing import stream_reply
+from wakelog.providers.door import HttpProvider
 from wakelog.providers.endpoints import Server
 
 PAGE = Answer([b"<html>Please log in</html>"], 200, {"content-type": "text/html; charset=utf-8"})
@@ -101,7 +101,7 @@ def test_the_key_that_is_named_is_the_one_that_was_sent(server):
     server.play(refusal, refusal)
     rig, asked = RIGS["anthropic"], request(params={"endpoint": server.url})
     for key_from, words in [("", "the key in ANTHROPIC_AUTH_TOKEN"), ("the key of the house", "the key of the house")]:
-        door = Door(rig.way, environ={"ANTHROPIC_AUTH_TOKEN": KEY}, key_from=key_from)
+        door = HttpProvider(rig.way, environ={"ANTHROPIC_AUTH_TOKEN": KEY}, key_from=key_from)
         (end,) = deltas(door, asked)
         assert f"does not accept {words}, or not for this (401)" in end.message
 
@@ -148,7 +148,7 @@ def test_no_failure_of_a_connection_is_raised(rig, error):
 
     async def listen():
         asking = contextlib.nullcontext(_Broken(rig.half, error))
-        return [delta async for delta in converse(asking, rig.way.reader(request()), rig.way.sdk(), server)]
+        return [delta async for delta in stream_reply(asking, rig.way.reader(request()), rig.way.sdk(), server)]
 
     told = asyncio.run(listen())
     assert (text_of(told)[:3], told[-1].kind, told[-1].retryable) == ("So ", "cut", True)

@@ -7,7 +7,7 @@ from tests.providers.asking import deltas, request
 from tests.providers.doors import RIGS
 from wakelog.errors import UsageError
 from wakelog.log.deltas import Finished
-from wakelog.providers.door import Door
+from wakelog.providers.door import HttpProvider
 from wakelog.providers.endpoints import Server, check_trusted, server_of
 
 OWN = "https://api.example.com/v1"
@@ -67,7 +67,7 @@ def rig(request):
 
 def _ask(rig, environ, endpoint=None):
     params = {"endpoint": endpoint} if endpoint else {}
-    return deltas(Door(rig.way, environ=environ), request(params=params))
+    return deltas(HttpProvider(rig.way, environ=environ), request(params=params))
 
 
 def test_no_provider_sends_its_key_there(rig):
@@ -75,7 +75,7 @@ def test_no_provider_sends_its_key_there(rig):
     secrets = (*rig.way.owner.keys, *(name for name in rig.way.owner.headers if name.endswith("_HEADERS")))
     for variable in secrets:
         with pytest.raises(UsageError, match="only a log says so"):
-            Door(rig.way, environ={variable: "a-key"}).stream(request(params={"endpoint": ELSEWHERE}))
+            HttpProvider(rig.way, environ={variable: "a-key"}).stream(request(params={"endpoint": ELSEWHERE}))
 
 
 def test_a_server_here_needs_no_key(rig, monkeypatch, tmp_path):

@@ -13,7 +13,7 @@ from wakelog.agent import Agent
 from wakelog.decide.decisions import Rest
 from wakelog.log.content import Reply
 from wakelog.log.entry import Cancelled, Failed, Message, Queued
-from wakelog.providers.door import Door
+from wakelog.providers.door import HttpProvider
 from wakelog.runtime.live import live_world
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
@@ -35,7 +35,7 @@ class Life:
 
     def __init__(self, rig, server, *, silence_s=30.0):
         self.store, self.clock = MemoryStore(), Ahead()
-        door = Door(rig.way, environ={rig.way.owner.keys[0]: KEY}, silence_s=silence_s)
+        door = HttpProvider(rig.way, environ={rig.way.owner.keys[0]: KEY}, silence_s=silence_s)
         params = {"endpoint": f"{server.url}{rig.path}"}
         self.session = Agent(model=f"{door.name}:m", params=params).begin(self.store)
         self.session.say("Hi.")

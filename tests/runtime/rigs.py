@@ -16,7 +16,7 @@ from wakelog.runtime.live import live_world
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
-from wakelog.testing.dying import Died, DyingStore
+from wakelog.testing.dying import CrashingStore, Died
 
 
 class Spied(MemoryStore):
@@ -135,7 +135,7 @@ class Rig:
         """Wakes with a worker that dies at its nth write; whether it did."""
         self.now += 1e9
         try:
-            asyncio.run(wake(self.world(DyingStore(self.store, dies_at=at, after=after)), "s"))
+            asyncio.run(wake(self.world(CrashingStore(self.store, dies_at=at, after=after)), "s"))
         except Died:
             self.now += 1e9
             return True

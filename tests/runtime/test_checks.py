@@ -17,7 +17,7 @@ from wakelog.runtime.user_actions import questions, resolve
 from wakelog.runtime.wake import holding, step, wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
-from wakelog.tools.subagent import OtherAgent, SubAgentTool
+from wakelog.tools.subagent import SubagentProfile, SubAgentTool
 
 KEYED = "anthropic:claude"
 
@@ -157,7 +157,7 @@ def _sender(store, other):
 def test_a_sub_agent_without_a_key_is_not_begun():
     """TREE-6: no `spawned`, no child's session; and the next time nothing at all."""
     store = MemoryStore()
-    session = _sender(store, OtherAgent(model=KEYED))
+    session = _sender(store, SubagentProfile(model=KEYED))
     with pytest.raises(UsageError, match="no key for Anthropic"):
         asyncio.run(wake(live_world(store), session.name))
     assert [stat.name for stat in store.sessions()] == [session.name]
@@ -168,7 +168,7 @@ def test_a_sub_agent_without_a_key_is_not_begun():
 def test_a_sub_agent_that_waits_for_a_key_leaves_its_sender_as_it_is():
     """The child was begun where there was a key: its sender is not taken up in vain."""
     store = MemoryStore()
-    session = _sender(store, OtherAgent(model="demo"))
+    session = _sender(store, SubagentProfile(model="demo"))
     asyncio.run(wake(live_world(store), session.name, steps=1))
     (call,) = session.branch().tip.value.message.calls
     lease = session.acquire("killed", ttl_s=60)

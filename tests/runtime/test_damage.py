@@ -15,7 +15,7 @@ from wakelog.runtime.user_actions import questions, resolve
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
-from wakelog.testing.dying import Died, DyingStore
+from wakelog.testing.dying import CrashingStore, Died
 from wakelog.tools import tool
 
 
@@ -45,7 +45,7 @@ class Rig:
         session = Agent(model="scripted:x", tools=self.tools, policy=Policy(**policy)).begin(self.store)
         self.name, self.id = session.name, session.id
         session.say("publish 1")
-        dying = DyingStore(self.store)
+        dying = CrashingStore(self.store)
         self._life = dying.life if in_tool else None
         self.wake(dying)
         self._life = None

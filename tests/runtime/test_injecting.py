@@ -8,7 +8,7 @@ from tests.kernel.plays import Play
 from tests.runtime.rigs import Rig, asks
 from wakelog.decide.policy import HookTerms, policy_in_force
 from wakelog.errors import NotFound
-from wakelog.log.entry import Call, Cancelled, ContextRecord
+from wakelog.log.entry import Call, Cancelled, ContextEntry
 from wakelog.reading import read_log
 from wakelog.runtime.model_request import context_at, request_of
 from wakelog.runtime.user_actions import cancel
@@ -133,5 +133,5 @@ def test_hooks_stand_in_the_log():
     """RUN-19: which hooks are in force is read from the log, options and all."""
     terms = (HookTerms(name="own", options={"command": ["date"], "timeoutS": 3}),)
     rig = rigged(terms=terms)
-    (record,) = rig.values(ContextRecord)
+    (record,) = rig.values(ContextEntry)
     assert policy_in_force(record).hooks == terms

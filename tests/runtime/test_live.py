@@ -11,7 +11,7 @@ from wakelog.decide.policy import Policy, policy_in_force, policy_written
 from wakelog.errors import Conflict
 from wakelog.log.codec import canonical
 from wakelog.log.content import Reply, ToolResult
-from wakelog.log.entry import ContextRecord, Message, Queued, Spawned
+from wakelog.log.entry import ContextEntry, Message, Queued, Spawned
 from wakelog.projections.state import branch_state
 from wakelog.reading import read_log
 from wakelog.runtime.live import live_world, recall, send, stuck, watch_for_cancel
@@ -20,7 +20,7 @@ from wakelog.runtime.user_actions import cancel, questions, resolve
 from wakelog.runtime.world import SubagentTask
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
-from wakelog.tools.subagent import OtherAgent, SubAgentTool
+from wakelog.tools.subagent import SubagentProfile, SubAgentTool
 
 
 def _hand_over(*prompts):
@@ -194,16 +194,16 @@ def test_tools_handed_in_go_before_the_shipped_ones(tmp_path):
 def test_another_agent_has_its_own_context_and_no_more_depth():
     """TREE-6: its own tools, what its sender has of its servers, whom its sender can send, where its sender works."""
     store = MemoryStore()
-    sends = SubAgentTool({"other": OtherAgent()}).declared()
+    sends = SubAgentTool({"other": SubagentProfile()}).declared()
     theirs = [{"name": f"mcp__{name}__x", "from": {"mcp": {"name": name}}} for name in ("search", "secret")]
-    sender = ContextRecord(
+    sender = ContextEntry(
         tools=store.blobs.put(canonical([sends, *theirs, {"name": "odd", "from": 7}]), "application/json"),
         environment={"cwd": "/repo", "approvalPolicy": "ask"},
         params={"endpoint": "http://here", "effort": "low"},
         policy={"children": 2},
     )
     policy = policy_written(Policy(approval="deny", children=9))
-    other = OtherAgent(system="Be strict.", tools=({"name": "agent"},), servers=("search",), policy=policy)
+    other = SubagentProfile(system="Be strict.", tools=({"name": "agent"},), servers=("search",), policy=policy)
     subagent_task = SubagentTask(
         child="c", prompt="Look.", parent="s", reply_id="r", tool_call_id="t", agent="other", sender="me", cwd="/repo",
         model="demo", provider="demo", context=sender, other=other,
@@ -220,6 +220,6 @@ def test_a_context_is_handed_down_whole():
     """RUN-19: instructions, tools and parameters of the parent are the child's."""
     rig = Rig(FAMILY)
     rig.say("Go.")
-    (record,) = rig.values(ContextRecord)
+    (record,) = rig.values(ContextEntry)
     handed = branch_state(read_log(rig.store, _children(rig)[0]).tree.branch()).context
     assert (handed.tools, handed.params) == (record.tools, record.params)

@@ -25,7 +25,7 @@ from wakelog.projections.overview import overview
 from wakelog.projections.state import branch_state
 from wakelog.runtime.user_actions import cancel, has_failed, questions, request_compaction, rerun, resolve, retry
 from wakelog.session import Session
-from wakelog.testing.dying import Died, DyingStore
+from wakelog.testing.dying import CrashingStore, Died
 
 PAY = {"Pay.": [asks(("pay", 1)), {"text": "Paid."}], "Go on.": [{"text": "Gone."}]}
 
@@ -331,7 +331,7 @@ def test_a_rerun_that_dies_anywhere_runs_nothing_unasked(write, after, head_at_t
     if head_at_the_fork:
         rig.session.append(Head(target_id=rig.session.tree.parent(reply.id)))
     try:
-        rerun(Session(DyingStore(rig.store, dies_at=write, after=after), "s", clock=rig.clock), result.id)
+        rerun(Session(CrashingStore(rig.store, dies_at=write, after=after), "s", clock=rig.clock), result.id)
     except Died:
         assert write < 4
     else:

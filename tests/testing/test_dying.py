@@ -4,7 +4,7 @@ import pytest
 
 from wakelog.log.end import End
 from wakelog.stores.memory import MemoryStore
-from wakelog.testing.dying import Died, DyingStore
+from wakelog.testing.dying import CrashingStore, Died
 from wakelog.testing.store_suite import StoreSuite, body, make
 
 
@@ -12,10 +12,10 @@ class DyingRig:
     def __init__(self):
         self.now = 0.0
         self.under = MemoryStore(now=lambda: self.now)
-        self.store = DyingStore(self.under)
+        self.store = CrashingStore(self.under)
 
     def again(self):
-        return DyingStore(self.under)
+        return CrashingStore(self.under)
 
     def advance(self, seconds):
         self.now += seconds
@@ -42,7 +42,7 @@ class TestDyingStore(StoreSuite):
 def test_it_dies_before_or_after_its_write(after, lines):
     """Law 4: what was written stays, what was not is not there, and nobody is told either way."""
     under = MemoryStore()
-    store = DyingStore(under, dies_at=1, after=after)
+    store = CrashingStore(under, dies_at=1, after=after)
     make(store)
     with pytest.raises(Died):
         store.append("s", body("a"), after=0)
@@ -53,7 +53,7 @@ def test_it_dies_before_or_after_its_write(after, lines):
 def test_the_dead_stay_dead():
     """Nothing gets through any more, in either direction; closing is left to the living."""
     under = MemoryStore()
-    store = DyingStore(under)
+    store = CrashingStore(under)
     make(store)
     with pytest.raises(Died):
         store.life.end()

@@ -2,14 +2,14 @@
 
 import pytest
 
-from wakelog.agent import tools_told
+from wakelog.agent import store_declarations
 from wakelog.decide.policy import Policy, policy_written
 from wakelog.errors import Damaged
 from wakelog.stores.memory import MemoryStore
-from wakelog.tools.subagent import OtherAgent, SubAgentTool, others_in
+from wakelog.tools.subagent import SubagentProfile, SubAgentTool, others_in
 
 OTHERS = {
-    "reviewer": OtherAgent(
+    "reviewer": SubagentProfile(
         model="demo",
         system="Be strict.",
         tools=({"name": "read"},),
@@ -17,7 +17,7 @@ OTHERS = {
         params={"effort": "low"},
         policy=policy_written(Policy(approval="deny")),
     ),
-    "writer": OtherAgent(),
+    "writer": SubagentProfile(),
 }
 
 
@@ -31,7 +31,7 @@ def test_they_come_back_as_they_were_declared():
 def test_the_same_agents_are_the_same_bytes():
     """Law 8: what did not change is no news."""
     store = MemoryStore()
-    assert tools_told(store, [SubAgentTool(OTHERS)]) == tools_told(store, [SubAgentTool(dict(OTHERS))])
+    assert store_declarations(store, [SubAgentTool(OTHERS)]) == store_declarations(store, [SubAgentTool(dict(OTHERS))])
 
 
 @pytest.mark.parametrize("agents", [[], "all", {"a": 1}, {"a": {"tools": "read"}}])

@@ -12,7 +12,7 @@ from wakelog.forking import fork
 from wakelog.log.codec import LINE_MAX_BYTES
 from wakelog.log.content import Image, Prompt, Text
 from wakelog.log.digest import digest_of
-from wakelog.log.entry import Call, ContextRecord, Message
+from wakelog.log.entry import Call, ContextEntry, Message
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.memory import MemoryStore
@@ -53,7 +53,7 @@ def test_what_is_named_stays(place):
     """LOG-12: a blob that any kind of entry names, on any branch, is not collected."""
     refs = [place.old(b"%d" % number) for number in range(5)]
     place.session.append(Message(id="m1", message=Prompt(content=(Image(mime_type="image/png", blob=refs[0]),))))
-    place.session.append(ContextRecord(system=refs[1], tools=refs[2]))
+    place.session.append(ContextEntry(system=refs[1], tools=refs[2]))
     place.session.append(Call(call_id="c", reply_id="r", injected=(refs[3],)))
     place.session.move_head("s")
     place.session.say("another branch")

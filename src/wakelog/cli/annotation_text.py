@@ -1,7 +1,7 @@
 """One-line text of an annotation, for displays that list a log entry by entry."""
 
 from wakelog.cli.safe import first_line, visible
-from wakelog.log.content import Said
+from wakelog.log.content import BaseMessage
 from wakelog.log.entry import (
     Activity,
     Attention,
@@ -56,14 +56,14 @@ def _words_of_a_turn(value: Body) -> str:
         case ToolStarted(name=name, attempt=attempt):
             return f"{name}, attempt {attempt}" if attempt > 1 else name
         case Partial(content=content, error=error):
-            said = Said(content=content).text
+            said = BaseMessage(content=content).text
             return error.message or error.kind if error is not None else f"{len(said)} characters: {said}"
         case Resumed(strategy=strategy, prior_chars=chars):
             return "from the beginning" if strategy == "replace" else f"from character {chars} on"
         case Attention(reason=reason, tool_call_id=call):
             return " ".join(filter(None, (reason, call)))
         case AttentionResolved(decision=decision, result=result):
-            return f"{decision}: {Said(content=result).text}" if result is not None else decision
+            return f"{decision}: {BaseMessage(content=result).text}" if result is not None else decision
         case Spawned(child_session=child):
             return child
     return _words_of_a_send(value)

@@ -15,7 +15,7 @@ import msgspec
 
 from wakelog.cli.behind import behind
 from wakelog.cli.failures import note
-from wakelog.cli.kept_keys import KEPT, ByCommand
+from wakelog.cli.kept_keys import KEPT, KeyCommandProvider
 from wakelog.cli.lock_waits import lock_wait
 from wakelog.cli.places import opened_store
 from wakelog.config import Config, ProviderConfig, key_for, load_config, run_key_command
@@ -26,7 +26,7 @@ from wakelog.projections.state import branch_state
 from wakelog.providers import is_installed, open_provider, spelled
 from wakelog.runtime.checks import check_askable, check_custody, check_model, needs_model
 from wakelog.runtime.live import live_world
-from wakelog.runtime.wake import what_next
+from wakelog.runtime.wake import next_decision
 from wakelog.runtime.world import World
 from wakelog.session import Session
 from wakelog.stores import open_catalog
@@ -95,7 +95,9 @@ def open_in_time(provider: str, model: str) -> Provider:
     words = config.providers.get(provider, ProviderConfig()).key_command
     if words is None:
         return open_configured(provider, model)
-    return ByCommand(open_provider(provider, model), words, functools.partial(open_configured, provider, model))
+    return KeyCommandProvider(
+        open_provider(provider, model), words, functools.partial(open_configured, provider, model)
+    )
 
 
 def _key(provider: str, config: Config) -> str | None:
@@ -121,14 +123,14 @@ def _environ(provider: str, key: str | None, address: str | None) -> Mapping[str
     return {**os.environ, **{variable: value for variable, value in own.items() if value}}
 
 
-async def be_ready(world: World, session: Session) -> None:
+async def prepare_model(world: World, session: Session) -> None:
     """Look up the key and load the provider of a session that has work to do, before its lease is taken.
 
     Runs in a daemon thread, because a key command may wait for a person. A `UsageError` is raised only if the next
     step is a model call, so that nothing is written; otherwise the later model call raises it.
     """
     check_custody(session)
-    decision = what_next(world, session)
+    decision = next_decision(world, session)
     if decision is None or world.store.held(session.name) is not None:
         # There is nothing to do, or another worker does it; `wake` reports which.
         return

@@ -15,17 +15,17 @@ from collections.abc import Callable, Iterator
 import click
 import msgspec
 
-from wakelog.cli.configured import be_ready, world_for
+from wakelog.cli.configured import prepare_model, world_for
 from wakelog.cli.draw import look
 from wakelog.cli.failures import CONFLICT, FAILED, INTERRUPTED, NEEDS_ATTENTION, note
-from wakelog.cli.happenings import Happenings, Informed
+from wakelog.cli.happenings import SessionWatcher, WatchedChannel
 from wakelog.cli.options import Asked
 from wakelog.cli.output import ReaderGone, put_json
 from wakelog.cli.places import store_url
 from wakelog.cli.questions import Waiting, approve_all, decide_in_place, waiting
 from wakelog.cli.renderers import CHANNEL, Renderer, renderer_for, tell
 from wakelog.cli.safe import visible
-from wakelog.cli.serving import OneLoop
+from wakelog.cli.serving import EventLoopRunner
 from wakelog.cli.times import now_ms, plural
 from wakelog.cli.transcripts import telling
 from wakelog.decide.decisions import Await, Rest
@@ -53,7 +53,7 @@ _PATIENCE_S = 1.0
 _WHAT_CHARS = 100
 
 
-class Manner(msgspec.Struct, frozen=True, kw_only=True):
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How to run: `quiet` hides tool activity, `in_place` asks on the terminal, `yes` approves every request."""
 
     quiet: bool = False
@@ -87,7 +87,9 @@ def can_ask(asked: Asked) -> bool:
     return not asked.json and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def drive(asked: Asked, session: Session, manner: Manner, one_loop: OneLoop, *, after: int | None = None) -> Ending:
+def drive(
+    asked: Asked, session: Session, manner: RunOptions, one_loop: EventLoopRunner, *, after: int | None = None
+) -> Ending:
     """Run a session until it rests, or waits for a decision that cannot be had here. Shows entries after `after`."""
     seen_to = session.last_seq if after is None else after
     renderer = renderer_for(asked, session, quiet=manner.quiet)
@@ -101,11 +103,11 @@ def drive(asked: Asked, session: Session, manner: Manner, one_loop: OneLoop, *, 
             return ending
 
 
-def _woken(run: "Run", one_loop: OneLoop) -> Report:
+def _woken(run: "Run", one_loop: EventLoopRunner) -> Report:
     """Wake the session once. `KeyboardInterrupt` if the user pressed Ctrl-C twice."""
 
     async def until_it_rests() -> Report:
-        with heeding(run.interrupt):
+        with handle_sigint(run.interrupt):
             return await run.wake()
 
     try:
@@ -115,7 +117,7 @@ def _woken(run: "Run", one_loop: OneLoop) -> Report:
         raise KeyboardInterrupt from None
 
 
-def _decided(asked: Asked, session: Session, manner: Manner, left: list[Waiting]) -> bool:
+def _decided(asked: Asked, session: Session, manner: RunOptions, left: list[Waiting]) -> bool:
     if manner.yes and approve_all(left):
         return True
     try:
@@ -165,14 +167,14 @@ class Run:
         """Whether Ctrl-C was pressed during the last run."""
         self._session = session
         self._renderer = renderer
-        self._happenings = Happenings(session.store, session.name, after, renderer.hear)
-        channel = Informed(renderer.channel, self._happenings)
+        self._happenings = SessionWatcher(session.store, session.name, after, renderer.hear)
+        channel = WatchedChannel(renderer.channel, self._happenings)
         self._world = world_for(session.store, url=url, channels=[channel], servers=servers)
 
     async def wake(self) -> Report:
         """Wake the session once and display what happens meanwhile. `ReaderGone` if stdout was closed."""
         self.interrupted = False
-        await be_ready(self._world, self._session)
+        await prepare_model(self._world, self._session)
         try:
             return await self._watched()
         except BrokenPipeError:
@@ -195,7 +197,7 @@ class Run:
 
 
 @contextlib.contextmanager
-def heeding(interrupt: Callable[[], bool]) -> Iterator[None]:
+def handle_sigint(interrupt: Callable[[], bool]) -> Iterator[None]:
     """Handle Ctrl-C in this task: the first calls `interrupt`, the second cancels the task."""
     loop, here, presses = asyncio.get_running_loop(), asyncio.current_task(), 0
     assert here is not None

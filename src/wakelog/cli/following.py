@@ -21,7 +21,7 @@ from wakelog.cli.options import Asked
 from wakelog.cli.output import put_json, put_lines, put_raw, put_text
 from wakelog.cli.safe import visible, visible_lines
 from wakelog.cli.times import now_ms
-from wakelog.cli.transcripts import draw_rows, dressed, how_to_continue
+from wakelog.cli.transcripts import draw_rows, how_to_continue, layout_for
 from wakelog.journals import read_journals
 from wakelog.log.content import Reply
 from wakelog.log.deltas import TextDelta
@@ -64,7 +64,7 @@ def follow_transcript(asked: Asked, address: Address, log: Log, *, full: bool | 
 def entry_lines(seen: Look, entry: Entry, *, told: bool = False, full: bool | None = None) -> Iterator[str]:
     """Yield an entry as a transcript shows it, without a reply's text if it was `told`; an annotation on one line."""
     if entry.is_node:
-        dress = dressed(seen, now_ms(), {entry.id: str(entry.seq)}, full=full)
+        dress = layout_for(seen, now_ms(), {entry.id: str(entry.seq)}, full=full)
         # Here a tool call and its result are separate entries, so the call alone is neither open nor completed.
         rows = [
             msgspec.structs.replace(row, status="") if row.kind == "call" else row

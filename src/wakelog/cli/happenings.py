@@ -20,7 +20,7 @@ Hear = Callable[[str, Entry], None]
 """Takes the name of a session, and an entry of it."""
 
 
-class Happenings:
+class SessionWatcher:
     """Reports the new entries of one run, each log in its order."""
 
     def __init__(self, store: Store, name: str, after: int, hear: Hear) -> None:
@@ -59,13 +59,13 @@ class Happenings:
         return entries
 
 
-class Informed:
+class WatchedChannel:
     """A channel wrapper that reports new entries before it shows the next reply.
 
     When the reader of the output has closed it, the current reply is finished; the next `begin` ends the command.
     """
 
-    def __init__(self, channel: Channel, happenings: Happenings) -> None:
+    def __init__(self, channel: Channel, happenings: SessionWatcher) -> None:
         self.name = channel.name
         self._channel = channel
         self._happenings = happenings

@@ -19,7 +19,7 @@ from wakelog.ports import Provider, Request
 from wakelog.runtime.checks import check_askable
 
 
-class KeptKeys:
+class KeyCache:
     """Cached keys by key command. One command runs at a time, because two would prompt the same person at once."""
 
     def __init__(self) -> None:
@@ -44,11 +44,11 @@ class KeptKeys:
         self._keys.pop(tuple(words), None)
 
 
-KEPT = KeptKeys()
+KEPT = KeyCache()
 """The cache of this process."""
 
 
-class ByCommand:
+class KeyCommandProvider:
     """A provider with a key that a key command prints. See `ports.Provider`.
 
     `keyless` is the provider opened without a key, `open_it` opens it with one. A key that is not cached yet is looked

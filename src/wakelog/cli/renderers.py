@@ -48,8 +48,8 @@ class Renderer(Protocol):
 def renderer_for(asked: Asked, session: Session, *, quiet: bool, apart: bool = False) -> Renderer:
     """Return the renderer for these options; `apart` for one of several sessions that run at the same time."""
     if asked.json:
-        return Events(session)
-    return (Apart if apart else Plain)(session, look(asked.color, sys.stderr), quiet=quiet)
+        return JsonRenderer(session)
+    return (PrefixedRenderer if apart else TextRenderer)(session, look(asked.color, sys.stderr), quiet=quiet)
 
 
 def tell(text: str) -> None:
@@ -61,7 +61,7 @@ def tell(text: str) -> None:
         return
 
 
-class Events:
+class JsonRenderer:
     """Renderer that writes one JSON object per line."""
 
     def __init__(self, session: Session) -> None:
@@ -85,7 +85,7 @@ class Events:
         """Do nothing: events are always complete."""
 
 
-class Plain:
+class TextRenderer:
     """Renderer that writes the text of replies to stdout and tool activity to stderr."""
 
     def __init__(self, session: Session, seen: Look, *, quiet: bool) -> None:
@@ -106,7 +106,7 @@ class Plain:
         await self._terminal.begin("", 1)
 
 
-class Apart:
+class PrefixedRenderer:
     """Like `Plain`, for one of many sessions: whole lines only, each prefixed with the session's name.
 
     A reply is printed when it is complete. An interrupted reply is in the log; the process that continues it prints it.

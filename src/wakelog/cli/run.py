@@ -12,13 +12,13 @@ import click
 
 from wakelog.cli.addresses import find
 from wakelog.cli.configured import world_for
-from wakelog.cli.driving import Ending, Manner, can_ask, drive, finish
+from wakelog.cli.driving import Ending, RunOptions, can_ask, drive, finish
 from wakelog.cli.failures import note, note_written
-from wakelog.cli.happenings import Happenings
+from wakelog.cli.happenings import SessionWatcher
 from wakelog.cli.options import Asked, command, session_option
 from wakelog.cli.places import Place
 from wakelog.cli.renderers import CHANNEL, renderer_for
-from wakelog.cli.serving import OneLoop
+from wakelog.cli.serving import EventLoopRunner
 from wakelog.cli.terms import Served, Terms, agree, begin
 from wakelog.cli.write import here, note_clipped, one_text, read_stdin
 from wakelog.config.names import TOOL_NAMES
@@ -27,7 +27,7 @@ from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import Entry
 from wakelog.projections.context import parse_strategy
 from wakelog.projections.state import session_state
-from wakelog.runtime.wake import what_next
+from wakelog.runtime.wake import next_decision
 from wakelog.session import Session
 
 
@@ -81,7 +81,7 @@ def run(asked: Asked, words: tuple[str, ...], session: str | None, **said: objec
     prompt = _prompt(words)
     if not prompt:
         _check_waiting(asked, session, options)
-    with OneLoop() as one_loop:
+    with EventLoopRunner() as one_loop:
         opened, after, ref = _opened(asked, session, options, one_loop.tools_of)
         damage = opened.damage
         entry = _say(opened, prompt, options) if prompt else None
@@ -153,11 +153,11 @@ def _say(session: Session, prompt: str, options: Options) -> Entry:
 
 
 def _answered(
-    asked: Asked, session: Session, options: Options, entry: Entry | None, after: int, one_loop: OneLoop
+    asked: Asked, session: Session, options: Options, entry: Entry | None, after: int, one_loop: EventLoopRunner
 ) -> Ending:
     """Run the session. If another process runs it, the message stays queued; `Conflict` if there is no message."""
     if entry is None or session.store.held(session.name) is None:
-        manner = Manner(quiet=options.quiet, in_place=can_ask(asked), yes=options.terms.yes)
+        manner = RunOptions(quiet=options.quiet, in_place=can_ask(asked), yes=options.terms.yes)
         try:
             return drive(asked, session, manner, one_loop, after=after)
         except Conflict:
@@ -165,7 +165,7 @@ def _answered(
                 raise
     elif asked.json:
         hear = renderer_for(asked, session, quiet=True).hear
-        Happenings(session.store, session.name, max(after, entry.seq - 1), hear).catch_up()
+        SessionWatcher(session.store, session.name, max(after, entry.seq - 1), hear).catch_up()
     note(f"{session.name} is busy: this waits in its queue; `wakelog tail -f {session.name}` follows it")
     return Ending("queued")
 
@@ -191,7 +191,7 @@ def _check_waiting(asked: Asked, session: str | None, options: Options) -> None:
         raise UsageError("--steer goes with a prompt", hint="leave it out, or give a prompt")
     address = find(asked, session)
     opened = Session(address.store, address.name)
-    if what_next(world_for(address.store), opened) is None:
+    if next_decision(world_for(address.store), opened) is None:
         hint = f'give a prompt: wakelog run -s {address.ref} "..."'
         raise UsageError(f"no prompt is given, and none waits in {opened.name}", hint=hint)
 

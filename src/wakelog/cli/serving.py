@@ -28,12 +28,12 @@ class Found(msgspec.Struct, frozen=True):
     absent: tuple[Mapping[str, Any], ...] = ()
 
 
-def none_asked(values: Sequence[Mapping[str, Any]], _: str) -> Found:
+def no_servers(values: Sequence[Mapping[str, Any]], _: str) -> Found:
     """Contact no server; all of them count as absent."""
     return Found(absent=tuple(values))
 
 
-def heard_servers() -> Servers:
+def servers_with_notices() -> Servers:
     """Return servers that report problems on stderr."""
     return Servers(notice=note)
 
@@ -55,11 +55,11 @@ async def _tools_of_one(servers: Servers, value: Mapping[str, Any], cwd: str) ->
         return None
 
 
-class OneLoop:
+class EventLoopRunner:
     """The event loop of a synchronous command, and the MCP servers that live in it across runs."""
 
     def __init__(self) -> None:
-        self.servers = heard_servers()
+        self.servers = servers_with_notices()
         self._runner = asyncio.Runner()
 
     def __enter__(self) -> Self:

@@ -11,7 +11,7 @@ from wakelog.cli.names import Names
 from wakelog.cli.options import Asked
 from wakelog.cli.safe import first_line, visible
 from wakelog.cli.times import ago, lasted, now_ms, plural
-from wakelog.cli.transcripts import draw_rows, dressed
+from wakelog.cli.transcripts import draw_rows, layout_for
 from wakelog.journals import JournalTexts
 from wakelog.log.tree import Branch
 from wakelog.projections.overview import overview
@@ -28,7 +28,7 @@ def transcript_lines(
     now = now_ms()
     names = Names(log.tree)
     addresses = {node.id: names.short(node) for node in branch.nodes}
-    dress = dressed(seen, now, addresses, full=full, ref=address.ref)
+    dress = layout_for(seen, now, addresses, full=full, ref=address.ref)
     waiting = waiting_messages(log.tree) if branch.tip is not None and branch.tip.id == log.tree.head else None
     rows = transcript(branch, journals.partials, running=journals.running, waiting=waiting)
     yield from _card(seen, address, log, branch, now)

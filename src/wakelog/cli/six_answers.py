@@ -9,7 +9,7 @@ from wakelog.cli.safe import first_line, visible
 from wakelog.cli.stage import Stage
 from wakelog.cli.times import plural, size
 from wakelog.log.content import BlobRef, ToolResult
-from wakelog.log.entry import Activity, Call, ContextRecord, Entry, Message, ToolStarted
+from wakelog.log.entry import Activity, Call, ContextEntry, Entry, Message, ToolStarted
 from wakelog.projections.context import build_context
 from wakelog.reading import Log, read_log
 from wakelog.stores import open_store
@@ -54,7 +54,7 @@ def _blobs(log: Log) -> None:
 
 def _named(entry: Entry) -> list[tuple[str, BlobRef]]:
     value = entry.value
-    if isinstance(value, ContextRecord):
+    if isinstance(value, ContextEntry):
         found = [("the instructions", value.system), ("the tools as declared", value.tools)]
         return [(what, blob) for what, blob in found if blob is not None]
     if isinstance(value, Message) and isinstance(value.message, ToolResult) and value.message.blob is not None:

@@ -13,7 +13,7 @@ from wakelog.cli.options import Asked, command, session_argument
 from wakelog.cli.output import put_bytes, put_lines, put_text
 from wakelog.cli.safe import json_line
 from wakelog.cli.times import now_ms
-from wakelog.cli.transcripts import draw_rows, dressed
+from wakelog.cli.transcripts import draw_rows, layout_for
 from wakelog.journals import read_journals
 from wakelog.log.entry import Entry
 from wakelog.log.lines import Line, Reader
@@ -74,5 +74,5 @@ def _put_journals(asked: Asked, address: Address) -> None:
     if asked.json:
         put_bytes(b"".join(map(json_line, journals.values(address.name))))
     elif journals.partials:
-        dress = dressed(look(asked.color), now_ms(), {}, ref=address.ref)
+        dress = layout_for(look(asked.color), now_ms(), {}, ref=address.ref)
         put_text([*draw_rows(dress, journal_rows(journals.partials, running=journals.running)), ""])

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from wakelog.agent import ABSENT, Agent, absence, check_model_policy, told, tools_told
+from wakelog.agent import ABSENT, Agent, absence, check_model_policy, store_declarations, told
 from wakelog.cli.configured import Meant, check_likely, check_meant, configured
 from wakelog.cli.failures import note
 from wakelog.cli.serving import Found
@@ -22,9 +22,9 @@ from wakelog.config.shape import quoted
 from wakelog.config.values import DEFAULT_AGENT
 from wakelog.decide.policy import Approval, Policy, policy_in_force, policy_written
 from wakelog.errors import Conflict, UsageError
-from wakelog.instructions import Instructions, instructed
+from wakelog.instructions import Instructions, store_instructions
 from wakelog.log.codec import canonical
-from wakelog.log.entry import ContextRecord, ModelChange
+from wakelog.log.entry import ContextEntry, ModelChange
 from wakelog.ports import Store, Tool
 from wakelog.projections.state import BranchState, branch_state
 from wakelog.providers import check_known, split_model
@@ -34,7 +34,7 @@ from wakelog.runtime.model_request import declared_tools, text_of
 from wakelog.session import Session
 from wakelog.tools import BUILTIN_NAMES, builtin_tools
 from wakelog.tools.mcp import Servers, mcp_tools
-from wakelog.tools.subagent import OtherAgent, SubAgentTool, others_in
+from wakelog.tools.subagent import SubagentProfile, SubAgentTool, others_in
 
 _HOW_TO_NAME_ONE = (
     "set ANTHROPIC_API_KEY and say --model anthropic:NAME (or OPENAI_API_KEY and openai:NAME), or try --model demo"
@@ -156,16 +156,16 @@ def _made(terms: Terms, plan: Plan, cwd: str, served: Served) -> Agent:
     )
 
 
-def _others(terms: Terms, plan: Plan, cwd: str) -> dict[str, OtherAgent]:
+def _others(terms: Terms, plan: Plan, cwd: str) -> dict[str, SubagentProfile]:
     """Return the other configured agents that this agent can start as sub-agents, with their initial settings."""
     options = {"--model": plan.model} if terms.model is not None and plan.model is not None else {}
     config = load_config(cwd, os.environ, options).sound()
     return {name: _other(plan_of(config, name), terms) for name in config.agents if name != plan.name}
 
 
-def _other(plan: Plan, terms: Terms) -> OtherAgent:
+def _other(plan: Plan, terms: Terms) -> SubagentProfile:
     policy = Terms(yes=terms.yes).policy(plan.policy)
-    return OtherAgent(
+    return SubagentProfile(
         model=plan.model,
         system=redact(plan.system, policy.redact).text,
         tools=tuple(dict(told(tool)) for tool in _tools(TOOL_NAMES if plan.tools is None else plan.tools, "")),
@@ -232,7 +232,7 @@ def _check_free(session: Session) -> None:
         )
 
 
-def _for_model(record: ContextRecord, state: BranchState, provider: str, model: str) -> ContextRecord:
+def _for_model(record: ContextEntry, state: BranchState, provider: str, model: str) -> ContextEntry:
     """Return the settings for a model: another model gets its own price, another provider its own endpoint."""
     if (provider, model) == (state.provider, state.model):
         return record
@@ -247,7 +247,7 @@ def _for_model(record: ContextRecord, state: BranchState, provider: str, model: 
     return msgspec.structs.replace(record, params={key: value for key, value in params.items() if value is not None})
 
 
-def _changed(session: Session, before: ContextRecord, terms: Terms) -> ContextRecord:
+def _changed(session: Session, before: ContextEntry, terms: Terms) -> ContextEntry:
     """Return the settings in force with the given changes, and with the current instruction files."""
     record, policy = before.bare, terms.policy(policy_in_force(before))
     blobs = session.store.blobs
@@ -255,24 +255,24 @@ def _changed(session: Session, before: ContextRecord, terms: Terms) -> ContextRe
         declared = declared_tools(blobs, record.tools)
         shipped = _tools(_tool_names(terms), "", others_in(declared))
         tools = (*shipped, *mcp_tools(declared, Servers()).values())
-        record = msgspec.structs.replace(record, tools=tools_told(session.store, tools, redacts=policy.redacts))
+        record = msgspec.structs.replace(record, tools=store_declarations(session.store, tools, redacts=policy.redacts))
     if terms.system is not None or policy.instructions:
-        own = Instructions(sources=record.sources).own_words(text_of(blobs, record.system))
-        system, sources = instructed(
+        own = Instructions(sources=record.sources).system_part(text_of(blobs, record.system))
+        system, sources = store_instructions(
             blobs, session.tree.card.cwd, own if terms.system is None else terms.system, policy
         )
         record = msgspec.structs.replace(record, system=system, sources=sources)
     return _with_policy(record, policy)
 
 
-def _absent(record: ContextRecord) -> list[Mapping[str, Any]]:
+def _absent(record: ContextEntry) -> list[Mapping[str, Any]]:
     """Return the MCP servers that the log records as absent."""
     values = record.environment.get(ABSENT)
     named = values if isinstance(values, list | tuple) else ()
     return [value for value in named if isinstance(value, Mapping) and isinstance(value.get("name"), str)]
 
 
-def _with_servers(session: Session, record: ContextRecord, served: Served) -> ContextRecord:
+def _with_servers(session: Session, record: ContextEntry, served: Served) -> ContextEntry:
     """Return the record with the tools of servers that are reachable now; unchanged if there are none."""
     absent = _absent(record)
     found = served(absent, session.tree.card.cwd) if absent else Found()
@@ -291,7 +291,7 @@ def _with_servers(session: Session, record: ContextRecord, served: Served) -> Co
     )
 
 
-def _with_policy(record: ContextRecord, policy: Policy) -> ContextRecord:
+def _with_policy(record: ContextEntry, policy: Policy) -> ContextEntry:
     """Return the record with another policy; unchanged if the policy is the same."""
     if policy == policy_in_force(record):
         return record
@@ -326,7 +326,7 @@ def _declared(session: Session) -> Sequence[Mapping[str, Any]]:
 
 
 def _approve(session: Session, tool: str, how: Approval) -> None:
-    record = branch_state(session.branch()).context or ContextRecord()
+    record = branch_state(session.branch()).context or ContextEntry()
     policy = policy_in_force(record)
     if policy.approval_of(tool) != how:
         approvals = {**policy.approvals, tool: how}
@@ -354,7 +354,7 @@ def _tool_names(terms: Terms, configured: Sequence[str] | None = None) -> Sequen
     return names
 
 
-def _tools(names: Sequence[str], cwd: str, others: Mapping[str, OtherAgent] | None = None) -> tuple[Tool, ...]:
+def _tools(names: Sequence[str], cwd: str, others: Mapping[str, SubagentProfile] | None = None) -> tuple[Tool, ...]:
     """Return the tools of these names; the sub-agent tool gets the `others`."""
     shipped = {tool.name: tool for tool in builtin_tools(cwd, [name for name in names if name in BUILTIN_NAMES])}
     return tuple(shipped.get(name, SubAgentTool(others)) for name in names)

@@ -15,7 +15,7 @@ import msgspec
 
 from wakelog.cli.behind import behind
 from wakelog.cli.configured import check_session
-from wakelog.cli.driving import Ending, Run, ending_of, heeding
+from wakelog.cli.driving import Ending, Run, ending_of, handle_sigint
 from wakelog.cli.options import Asked
 from wakelog.cli.places import Place
 from wakelog.cli.renderers import renderer_for
@@ -39,7 +39,7 @@ class Woken(msgspec.Struct, frozen=True):
     error: WakelogError | OSError | None = None
 
 
-class Together:
+class BatchWake:
     """Wakes sessions concurrently, at most `jobs` at a time. `told` is called with each result when it is known."""
 
     def __init__(self, asked: Asked, place: Place, *, jobs: int, quiet: bool, told: Callable[[Woken], None]) -> None:
@@ -57,7 +57,7 @@ class Together:
         for row in rows:
             sender = tasks.get(sent_by(self._place.store, row)) if row.origin in tasks else None
             tasks[row.id] = asyncio.ensure_future(self._one(row, sender))
-        with heeding(self._interrupt):
+        with handle_sigint(self._interrupt):
             await _all_of(tasks.values())
         return not self._over
 

@@ -27,7 +27,7 @@ _STATUS = {
 }
 
 
-class Dress(msgspec.Struct, frozen=True):
+class TranscriptLayout(msgspec.Struct, frozen=True):
     """Layout of a transcript: style, current time, shortened or full, and the address of each entry."""
 
     look: Look
@@ -40,13 +40,15 @@ class Dress(msgspec.Struct, frozen=True):
     """What to type for the session, in hints."""
 
 
-def dressed(look: Look, now: int, addresses: dict[str, str], *, full: bool | None = None, ref: str = "") -> Dress:
+def layout_for(
+    look: Look, now: int, addresses: dict[str, str], *, full: bool | None = None, ref: str = ""
+) -> TranscriptLayout:
     """Return the layout for entries with these addresses. Piped output is shortened only if `full` is False."""
     gutter = max([3, *(cells(address) for address in addresses.values())])
-    return Dress(look, now, not look.width if full is None else full, addresses, gutter, ref)
+    return TranscriptLayout(look, now, not look.width if full is None else full, addresses, gutter, ref)
 
 
-def draw_rows(dress: Dress, rows: Iterable[Row]) -> Iterator[str]:
+def draw_rows(dress: TranscriptLayout, rows: Iterable[Row]) -> Iterator[str]:
     """Yield the lines of a transcript, with a blank line between entries."""
     last = None
     for row in rows:
@@ -91,7 +93,7 @@ def who(row: Row) -> tuple[str, str]:
     return row.kind, "dim"
 
 
-def _heading(dress: Dress, row: Row) -> str:
+def _heading(dress: TranscriptLayout, row: Row) -> str:
     look = dress.look
     speaker, style = who(row)
     # Text that is in no entry yet has no address.
@@ -105,7 +107,7 @@ def _heading(dress: Dress, row: Row) -> str:
     return " ".join(words)
 
 
-def _body(dress: Dress, row: Row, indent: int) -> Iterator[str]:
+def _body(dress: TranscriptLayout, row: Row, indent: int) -> Iterator[str]:
     look, width = dress.look, _room(dress, indent)
     match row.kind:
         case "call" | "result":
@@ -129,7 +131,7 @@ def _body(dress: Dress, row: Row, indent: int) -> Iterator[str]:
             yield from _wrapped(row.text, width)
 
 
-def _tool(dress: Dress, row: Row, width: int) -> Iterator[str]:
+def _tool(dress: TranscriptLayout, row: Row, width: int) -> Iterator[str]:
     """Yield a tool call as a box: its input, its outcome and its output."""
     look = dress.look
     state = row.status + (f" {lasted(row.duration_ms)}" if row.duration_ms is not None else "")
@@ -149,7 +151,7 @@ def _tool(dress: Dress, row: Row, width: int) -> Iterator[str]:
         yield side + look.paint("dim", "cut when it was appended")
 
 
-def _folded(dress: Dress, lines: list[str], most: int) -> Iterator[str]:
+def _folded(dress: TranscriptLayout, lines: list[str], most: int) -> Iterator[str]:
     """Yield the first lines and a count of the rest; a single extra line is shown instead of counted."""
     if dress.full or len(lines) <= most + 1:
         yield from lines
@@ -163,7 +165,7 @@ def _wrapped(text: str, width: int) -> list[str]:
     return [piece for line in visible_lines(text) for piece in wrap(line, width)]
 
 
-def _room(dress: Dress, indent: int) -> int:
+def _room(dress: TranscriptLayout, indent: int) -> int:
     """Return the width for text; 0 where lines are not cut."""
     return max(20, dress.look.width - indent) if dress.look.width else 0
 

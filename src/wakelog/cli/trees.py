@@ -22,7 +22,7 @@ from wakelog.cli.safe import first_line, visible
 from wakelog.cli.times import ago, now_ms
 from wakelog.cli.transcripts import telling, who
 from wakelog.log.content import Reply, ToolResult
-from wakelog.log.entry import ContextRecord, Entry, Message
+from wakelog.log.entry import ContextEntry, Entry, Message
 from wakelog.log.tree import Branch, Tree
 from wakelog.projections.transcript import Row, transcript
 from wakelog.reading import Log, read_log
@@ -216,13 +216,13 @@ def _told(tree: Tree, entry: Entry) -> tuple[str, str, str]:
 
 def _row(tree: Tree, entry: Entry) -> Row | None:
     """Return the first row of a node; settings are shown as a change from the settings before."""
-    before = _context_before(tree, entry) if isinstance(entry.value, ContextRecord) else ()
+    before = _context_before(tree, entry) if isinstance(entry.value, ContextEntry) else ()
     return next((row for row in transcript(Branch((*before, entry))) if row.entry_id == entry.id), None)
 
 
 def _context_before(tree: Tree, entry: Entry) -> tuple[Entry, ...]:
     at = tree.parent(entry.id)
-    while at is not None and not isinstance(tree.nodes[at].value, ContextRecord):
+    while at is not None and not isinstance(tree.nodes[at].value, ContextEntry):
         at = tree.parent(at)
     return (tree.nodes[at],) if at is not None else ()
 

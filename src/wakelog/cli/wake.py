@@ -12,7 +12,7 @@ import click
 
 from wakelog.cli.addresses import find
 from wakelog.cli.configured import check_session
-from wakelog.cli.driving import Ending, Manner, can_ask, drive, finish, put_end, tell_end
+from wakelog.cli.driving import Ending, RunOptions, can_ask, drive, finish, put_end, tell_end
 from wakelog.cli.exposed import mark_told
 from wakelog.cli.failures import (
     FAILED,
@@ -28,8 +28,8 @@ from wakelog.cli.options import Asked, command, maybe_session_argument
 from wakelog.cli.output import put
 from wakelog.cli.places import Place
 from wakelog.cli.progress import watched
-from wakelog.cli.serving import OneLoop
-from wakelog.cli.together import Together, Woken
+from wakelog.cli.serving import EventLoopRunner
+from wakelog.cli.together import BatchWake, Woken
 from wakelog.errors import Conflict, Untrusted, UsageError
 from wakelog.projections.session_row import SessionRow
 from wakelog.runtime.checks import check_custody
@@ -101,8 +101,8 @@ def _wake_one(asked: Asked, session: str, *, retrying: bool, quiet: bool) -> Non
 def wake_and_finish(asked: Asked, session: Session, *, quiet: bool = False, ref: str | None = None) -> None:
     """Wake one session, and exit with the code of its ending."""
     damage = session.damage
-    with OneLoop() as one_loop:
-        ending = drive(asked, session, Manner(quiet=quiet, in_place=can_ask(asked)), one_loop)
+    with EventLoopRunner() as one_loop:
+        ending = drive(asked, session, RunOptions(quiet=quiet, in_place=can_ask(asked)), one_loop)
     name = ref or session.name
     if ending.untouched:
         note_damage(name, damage, brief=True)
@@ -148,7 +148,7 @@ def _woken(
     told: Callable[[Woken], None],
 ) -> bool:
     async def until_they_rest() -> bool:
-        return await Together(asked, place, jobs=jobs, quiet=quiet, told=told).wake(rows)
+        return await BatchWake(asked, place, jobs=jobs, quiet=quiet, told=told).wake(rows)
 
     try:
         return asyncio.run(until_they_rest())

@@ -29,7 +29,7 @@ PROVIDERS = (*KEY_VARIABLES, "scripted", "demo")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
-class Strange(msgspec.Struct, frozen=True):
+class NameProblem(msgspec.Struct, frozen=True):
     """A rejected name: what is wrong, what to do, and its index if it is in a list."""
 
     message: str
@@ -37,20 +37,20 @@ class Strange(msgspec.Struct, frozen=True):
     at: int | None = None
 
 
-def bad_name(path: Path, key: str) -> Strange | None:
+def bad_name(path: Path, key: str) -> NameProblem | None:
     """Return what is wrong with the name of a table, None if nothing is."""
     match path:
         case ("providers",) if key not in KEY_VARIABLES:
             message = f"no provider called {quoted(clipped(key))} has an address or a key"
-            return Strange(message, did_you_mean(key, tuple(KEY_VARIABLES)))
+            return NameProblem(message, did_you_mean(key, tuple(KEY_VARIABLES)))
         case ("prices",):
-            return stranger(("model",), key) if ":" in key else Strange("a price is that of PROVIDER:NAME")
+            return check_value(("model",), key) if ":" in key else NameProblem("a price is that of PROVIDER:NAME")
         case ("agents",) | ("mcp",) | ("agents", _, "hooks") if not _NAME.fullmatch(key):
-            return Strange(f"{quoted(clipped(key))} is no name", "use letters, digits, - and _, 64 at most")
+            return NameProblem(f"{quoted(clipped(key))} is no name", "use letters, digits, - and _, 64 at most")
     return None
 
 
-def stranger(path: Path, value: Any) -> Strange | None:
+def check_value(path: Path, value: Any) -> NameProblem | None:
     """Return the first unknown name or invalid value in a setting, None if there is none."""
     match path:
         case ("model",) | ("agents", _, "model"):
@@ -60,7 +60,7 @@ def stranger(path: Path, value: Any) -> Strange | None:
         case ("agents", _, "hooks", name) if isinstance(value, bool):
             return _unknown("no hook that ships is called", name, HOOK_NAMES)
         case (_, _, "command" | "key_command") | ("agents", _, "hooks", _) if not _names_program(value):
-            return Strange("the first word of a command is the program, and here it is empty")
+            return NameProblem("the first word of a command is the program, and here it is empty")
         case ("trust", "projects"):
             return _first(_loose(folder) for folder in value)
     return None
@@ -77,17 +77,17 @@ def did_you_mean(word: str, words: Sequence[str]) -> str:
     return f"did you mean {near}?" if near else f"there are {', '.join(words)}"
 
 
-def _unknown(what: str, name: str, names: Sequence[str]) -> Strange | None:
-    return None if name in names else Strange(f"{what} {quoted(clipped(name))}", did_you_mean(name, names))
+def _unknown(what: str, name: str, names: Sequence[str]) -> NameProblem | None:
+    return None if name in names else NameProblem(f"{what} {quoted(clipped(name))}", did_you_mean(name, names))
 
 
-def _loose(folder: str) -> Strange | None:
+def _loose(folder: str) -> NameProblem | None:
     if folder.startswith(("/", "~")):
         return None
-    return Strange(f"{quoted(clipped(folder))} is no whole path", "begin it with / or ~")
+    return NameProblem(f"{quoted(clipped(folder))} is no whole path", "begin it with / or ~")
 
 
-def _first(found: Iterable[Strange | None]) -> Strange | None:
+def _first(found: Iterable[NameProblem | None]) -> NameProblem | None:
     """Return the first problem, with its index in the list."""
     wrong = ((at, each) for at, each in enumerate(found) if each is not None)
     return next((msgspec.structs.replace(each, at=at) for at, each in wrong), None)

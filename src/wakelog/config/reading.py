@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from wakelog.config.names import bad_name, stranger
+from wakelog.config.names import bad_name, check_value
 from wakelog.config.scanner import ScanPath, lines_of, too_deep
 from wakelog.config.secrets import KEPT_ELSEWHERE, holds_secret, is_secret_name
 from wakelog.config.shape import (
@@ -206,7 +206,7 @@ class _Page:
         wrong = misfit(value, kind)
         if wrong:
             return self._misfit(value, kind, path, wrong)
-        strange = stranger(path, value)
+        strange = check_value(path, value)
         if strange is None:
             return Setting(path, _anchored(path, value, self._whole), self.place(*path))
         within = (strange.at,) if strange.at is not None else ()

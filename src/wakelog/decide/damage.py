@@ -11,7 +11,7 @@ from wakelog.decide import wording as words
 from wakelog.decide.decisions import AskAboutDamage, Await, Decision, TellDamage
 from wakelog.decide.snapshot import Snapshot
 from wakelog.log.codec import canonical
-from wakelog.log.content import Said
+from wakelog.log.content import BaseMessage
 from wakelog.log.entry import Attention, AttentionResolved
 from wakelog.projections.losses import Losses, LostTool, losses
 
@@ -72,7 +72,7 @@ def notice_text(found: Losses, answer: AttentionResolved | None = None) -> str:
     if found.sent:
         said.append(words.DAMAGE_SENT.format(count=len(found.sent)))
     if answer is not None and answer.result is not None:
-        said.append(words.DAMAGE_SAID.format(said=Said(content=answer.result).text))
+        said.append(words.DAMAGE_SAID.format(said=BaseMessage(content=answer.result).text))
     elif answer is not None and answer.decision in _OUTCOMES:
         said.append(_OUTCOMES[answer.decision])
     return "\n\n".join((*said, words.DAMAGE_CHECK))

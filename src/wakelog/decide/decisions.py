@@ -74,7 +74,7 @@ class Ask(msgspec.Struct, frozen=True, tag=True):
     strategy: str = "full"
 
 
-class Mend(msgspec.Struct, frozen=True, tag=True):
+class RecoverReply(msgspec.Struct, frozen=True, tag=True):
     """Call the model again for an interrupted reply, under the same id. `window` is the context strategy."""
 
     reply_id: str
@@ -123,7 +123,7 @@ Decision: TypeAlias = (
     | Cancel
     | TakeUp
     | Ask
-    | Mend
+    | RecoverReply
     | Compact
     | TellDamage
     | AskAboutDamage

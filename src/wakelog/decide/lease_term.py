@@ -44,7 +44,7 @@ class LeaseTerm(msgspec.Struct, frozen=True):
         return min(self.failed + pause_s, self.stop_at)
 
     def must_stop(self, now: float) -> bool:
-        """Whether to stop: a renewal has failed and `stop_at` has passed. A late holder without a failure tries once."""
+        """Whether to stop: a renewal has failed and `stop_at` has passed. Without a failure one more try is made."""
         return self.tries > 0 and now >= self.stop_at
 
     def renewed(self, sent: float) -> "LeaseTerm":

@@ -133,7 +133,7 @@ def _unknown(snapshot: Snapshot, call: OpenCall) -> Judgement:
 
 def _may_have_begun(snapshot: Snapshot, since: Entry) -> bool:
     """Whether a `tool_started` entry after `since` may be lost: the log from there on is damaged or its seals break."""
-    return since.offset < snapshot.branch.scar or not holds_from(snapshot.tree.own(), since.id)
+    return since.offset < snapshot.branch.last_loss_offset or not holds_from(snapshot.tree.own(), since.id)
 
 
 def unknown(call: OpenCall, policy: Policy) -> Raise | Settle:

@@ -11,7 +11,7 @@ import msgspec
 
 from wakelog.errors import Damaged, UsageError
 from wakelog.log.content import JsonObject, Usage, Value
-from wakelog.log.entry import RULES, ContextRecord
+from wakelog.log.entry import RULES, ContextEntry
 from wakelog.redaction.shapes import Redact
 
 Approval: TypeAlias = Literal["auto", "ask", "deny"]
@@ -55,7 +55,7 @@ class Price(Value, frozen=True, kw_only=True):
 
 
 class Policy(Value, frozen=True, kw_only=True):
-    """The policy of one agent. By default tools run without approval; the command line sets `approval` to ask."""
+    """The policy of one agent. By default tools run without approval; the command line has its own defaults."""
 
     steps_max: int = 200
     """Maximum number of replies in one turn; beyond it the turn fails with the reason `steps`."""
@@ -111,7 +111,7 @@ def redact_word(value: Any) -> Any:
     return {True: "keys", False: "off"}[value] if isinstance(value, bool) else value
 
 
-def policy_in_force(record: ContextRecord | None, rules: int = RULES) -> Policy:
+def policy_in_force(record: ContextEntry | None, rules: int = RULES) -> Policy:
     """Return the policy of a `context` entry, or the defaults without one. Raises `Damaged` if it is unreadable."""
     said = record.policy if record is not None else {}
     # Workers under rules 1 redacted key shapes only, so "keys" is the default there.

@@ -14,7 +14,7 @@ import msgspec
 from wakelog.decide import wording as words
 from wakelog.decide.compaction import compaction_is_hopeless, is_kept_by_a_compaction, plan_compaction
 from wakelog.decide.damage import judge_damage
-from wakelog.decide.decisions import Ask, Await, Cancel, Compact, Decision, Fail, Mend, Rest, TakeUp
+from wakelog.decide.decisions import Ask, Await, Cancel, Compact, Decision, Fail, RecoverReply, Rest, TakeUp
 from wakelog.decide.delivery import ready_send, retried_send
 from wakelog.decide.faults import (
     faults_in_a_row,
@@ -123,7 +123,7 @@ def _cut(snapshot: Snapshot) -> Decision | None:
     )
     if not isinstance(call, Call):
         return None
-    return too_many_faults(snapshot) or Mend(call.reply_id, way_to_mend(snapshot, call.reply_id), call.strategy)
+    return too_many_faults(snapshot) or RecoverReply(call.reply_id, way_to_mend(snapshot, call.reply_id), call.strategy)
 
 
 def _faulted(snapshot: Snapshot) -> Decision | None:

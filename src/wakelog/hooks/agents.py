@@ -6,7 +6,7 @@ import msgspec
 
 from wakelog.decide.policy import HookTerms
 from wakelog.errors import Damaged
-from wakelog.ports import Occasion
+from wakelog.ports import RunInfo
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class AgentList:
         except msgspec.ValidationError as error:
             raise Damaged(f"the agents in the policy cannot be read: {error}") from None
 
-    async def before_run(self, occasion: Occasion) -> str:
+    async def before_run(self, occasion: RunInfo) -> str:
         """See `ports.Hook`. The running agent itself is left out."""
         others = [known for known in self._known if known.name != occasion.agent]
         lines = [f"- {known.name}: {known.description}".removesuffix(": ") for known in others]

@@ -13,7 +13,7 @@ import msgspec
 
 from wakelog.decide.policy import HookTerms
 from wakelog.errors import Damaged
-from wakelog.ports import Occasion
+from wakelog.ports import RunInfo
 from wakelog.tools.command import run_command
 
 _TIMEOUT_S = 10.0
@@ -42,7 +42,7 @@ class CommandHook:
             raise Damaged(f"the hook {terms.name!r} in the policy cannot be read: {error}") from None
         return cls(terms.name, options.command, options.timeout_s)
 
-    async def before_run(self, occasion: Occasion) -> str:
+    async def before_run(self, occasion: RunInfo) -> str:
         """See `ports.Hook`. Raises if the program fails or does not end in time."""
         env = {**os.environ, **_told(occasion)}
         ended = await run_command(
@@ -67,7 +67,7 @@ def _bounded(text: str) -> str:
     return content[:_TEXT_MAX_BYTES].decode(errors="ignore") + f"\n[cut off after {_TEXT_MAX_BYTES:,} bytes]"
 
 
-def _told(occasion: Occasion) -> dict[str, str]:
+def _told(occasion: RunInfo) -> dict[str, str]:
     return {
         "WAKELOG_SESSION": occasion.session,
         "WAKELOG_AGENT": occasion.agent,

@@ -4,7 +4,7 @@ import os
 import platform
 
 from wakelog.log.times import iso
-from wakelog.ports import Occasion
+from wakelog.ports import RunInfo
 from wakelog.projects import git_branch
 
 
@@ -13,7 +13,7 @@ class Environment:
 
     name = "environment"
 
-    async def before_run(self, occasion: Occasion) -> str:
+    async def before_run(self, occasion: RunInfo) -> str:
         """See `ports.Hook`."""
         cwd = occasion.cwd or os.getcwd()
         lines = [

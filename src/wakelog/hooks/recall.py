@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
-from wakelog.ports import Catalog, Hit, Occasion
+from wakelog.ports import Catalog, Hit, RunInfo
 
 _WORD = re.compile(r"[^\W\d_][\w-]{3,40}")
 _WORDS_MAX = 6
@@ -32,14 +32,14 @@ class Recall:
     def __init__(self, catalog: OpenCatalog) -> None:
         self._catalog = catalog
 
-    async def before_run(self, occasion: Occasion) -> str:
+    async def before_run(self, occasion: RunInfo) -> str:
         """See `ports.Hook`."""
         wanted = words_of(occasion.prompt)
         best = ranked(await asyncio.to_thread(self._found, wanted, occasion), own=occasion.session) if wanted else ()
         lines = [f"- {hit.name}:{hit.entry}: {_plain(hit.excerpt)}" for hit in best[:_HITS_MAX]]
         return "\n".join(["<earlier-sessions>", *lines, "</earlier-sessions>"]) if lines else ""
 
-    def _found(self, words: Sequence[str], occasion: Occasion) -> list[Sequence[Hit]]:
+    def _found(self, words: Sequence[str], occasion: RunInfo) -> list[Sequence[Hit]]:
         with self._catalog() as catalog:
             catalog.refresh(limit_bytes=_READ_MAX_BYTES)
             found = [catalog.search(_query(word, occasion), limit=_EACH_MAX) for word in words]
@@ -70,13 +70,13 @@ def _names(found: Sequence[Sequence[Hit]]) -> set[str]:
     return {hit.name for hits in found for hit in hits}
 
 
-def _is_of(catalog: Catalog, name: str, occasion: Occasion) -> bool:
+def _is_of(catalog: Catalog, name: str, occasion: RunInfo) -> bool:
     """Return whether a session has exactly this agent and sender. A query cannot express every text exactly."""
     wanted = (name, occasion.agent, occasion.sender)
     return any((row.name, row.agent, row.sender) == wanted for row in catalog.find(name))
 
 
-def _query(word: str, occasion: Occasion) -> str:
+def _query(word: str, occasion: RunInfo) -> str:
     # A name that a query cannot express is left out of it; `_is_of` compares the sessions found with it anyway.
     pair = {"agent": _quoted(occasion.agent), "sender": _quoted(occasion.sender)}
     told = [f"{field}:{value}" for field, value in pair.items() if value[1:-1].strip() and len(value) <= _FIELD_MAX]

@@ -257,7 +257,7 @@ def decode(raw: bytes, newest: int = FORMAT_VERSION, upcasters: Mapping[int, Upc
     try:
         value = _known()(raw)
     except _NOT_JSON:
-        return decode_patiently(raw, newest, upcasters)
+        return decode_slow_path(raw, newest, upcasters)
     except RecursionError:
         raise Undecodable("nested too deep") from None
     # Fast path: a line that passes these cheap checks needs no further ones.
@@ -267,11 +267,11 @@ def decode(raw: bytes, newest: int = FORMAT_VERSION, upcasters: Mapping[int, Upc
         or (_holds_many_brackets(raw) and _excess(raw))
         or (type(value) is Session and value.version not in (None, newest))
     ):
-        return decode_patiently(raw, newest, upcasters)
+        return decode_slow_path(raw, newest, upcasters)
     return value
 
 
-def decode_patiently(raw: bytes, newest: int, upcasters: Mapping[int, Upcaster]) -> Body:
+def decode_slow_path(raw: bytes, newest: int, upcasters: Mapping[int, Upcaster]) -> Body:
     """Decode step by step, with a reason for each failure: the slow path for lines that `decode` does not accept."""
     line = _object(raw)
     try:

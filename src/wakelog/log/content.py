@@ -106,7 +106,7 @@ class Usage(Value, frozen=True, kw_only=True):
         )
 
 
-class Said(Value, frozen=True, kw_only=True, tag_field="role"):
+class BaseMessage(Value, frozen=True, kw_only=True, tag_field="role"):
     """Base class of messages."""
 
     content: Content = ()
@@ -122,14 +122,14 @@ class Said(Value, frozen=True, kw_only=True, tag_field="role"):
         return "".join(part.text for part in self.parts if isinstance(part, Text))
 
 
-class Prompt(Said, frozen=True, kw_only=True, tag="user"):
+class Prompt(BaseMessage, frozen=True, kw_only=True, tag="user"):
     """A message from a person or from a program in that role. `queued_id` is the queued entry it was taken from."""
 
     channel: str | None = None
     queued_id: str | None = None
 
 
-class Reply(Said, frozen=True, kw_only=True, tag="assistant"):
+class Reply(BaseMessage, frozen=True, kw_only=True, tag="assistant"):
     """A message from the model. One written by hand or imported has no `call_id`."""
 
     call_id: str | None = None
@@ -145,7 +145,7 @@ class Reply(Said, frozen=True, kw_only=True, tag="assistant"):
         return tuple(part for part in self.parts if isinstance(part, ToolCall))
 
 
-class ToolResult(Said, frozen=True, kw_only=True, tag="toolResult"):
+class ToolResult(BaseMessage, frozen=True, kw_only=True, tag="toolResult"):
     """Result of one tool call, identified by (reply_id, tool_call_id); provider ids alone may repeat."""
 
     tool_call_id: str
@@ -164,7 +164,7 @@ class ToolResult(Said, frozen=True, kw_only=True, tag="toolResult"):
         return self.status or ("error" if self.is_error else "ok")
 
 
-class Note(Said, frozen=True, kw_only=True, tag="custom"):
+class Note(BaseMessage, frozen=True, kw_only=True, tag="custom"):
     """A message of an extension; sent to the model as a user message."""
 
     custom_type: str = ""

@@ -97,7 +97,7 @@ class Source(Value, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class ContextRecord(Node, frozen=True, kw_only=True, tag="context"):
+class ContextEntry(Node, frozen=True, kw_only=True, tag="context"):
     """Settings in force from this entry on: instructions, tools, parameters, policy. `system` and `tools` are blobs."""
 
     sources: tuple[Source, ...] = ()
@@ -388,7 +388,7 @@ class CarriedState(Value, frozen=True, kw_only=True):
     answers: int = 0
     steps: int = 0
     settings: JsonObject = {}
-    context: ContextRecord | None = None
+    context: ContextEntry | None = None
     queue: tuple[Queued, ...] = ()
     said: tuple[str, ...] = ()
     attention: tuple[Attention, ...] = ()
@@ -414,9 +414,7 @@ class Compaction(Node, frozen=True, kw_only=True, tag="compaction"):
     usage: Usage | None = None
 
 
-AnyNode: TypeAlias = (
-    Session | ContextRecord | Message | ModelChange | Setting | Compaction | Cancelled | Failed | Custom
-)
+AnyNode: TypeAlias = Session | ContextEntry | Message | ModelChange | Setting | Compaction | Cancelled | Failed | Custom
 AnyAnnotation: TypeAlias = (
     Call
     | Partial

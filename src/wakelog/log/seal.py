@@ -72,9 +72,9 @@ class SealCheck:
         if self._unsealed is None and whole and is_sealed_behind(raw, self._h):
             self._h, self._last, self._in_doubt = h_of(raw), raw, False
             return "right"
-        return self._check_slowly(raw, ended=ended, whole=whole)
+        return self._check_slow_path(raw, ended=ended, whole=whole)
 
-    def _check_slowly(self, raw: bytes, *, ended: bool, whole: bool) -> SealState:
+    def _check_slow_path(self, raw: bytes, *, ended: bool, whole: bool) -> SealState:
         seq = seq_of(raw)
         if not whole or seal_of(raw) is None:
             self._unsealed = self._unsealed or Chain(self._h.decode())

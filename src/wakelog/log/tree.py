@@ -61,7 +61,7 @@ class Branch(msgspec.Struct, frozen=True):
     annotations: tuple[Entry, ...] = ()
     inherited: int = 0
     inherited_annotations: tuple[Entry, ...] = ()
-    scar: int = -1
+    last_loss_offset: int = -1
     holes: tuple[Damage, ...] = ()
 
     @property
@@ -142,7 +142,7 @@ class Tree:
         self._holes.update((hurt.offset, hurt) for hurt in damage if hurt.hides)
 
     @property
-    def scar(self) -> int:
+    def last_loss_offset(self) -> int:
         """The offset of the last place where entries are lost; -1 if there is none."""
         return max(self._holes, default=-1)
 
@@ -279,7 +279,7 @@ class Tree:
             inherited_annotations=tuple(annotation for annotation in annotations if annotation.id in self._inherited)
             if inherited
             else (),
-            scar=self.scar,
+            last_loss_offset=self.last_loss_offset,
             holes=self._holes_on(path) if self._holes or self._inherited_holes or self._naming_lost else (),
         )
 

@@ -1,7 +1,7 @@
-"""The active part of a branch: what follows the last fold. Context and pending work look no further back.
+"""The active part of a branch: the nodes that the last compaction kept and those after it.
 
-Two reads of one truth: the branch holds everything that ever happened on it, this the stretch that
-still counts. Only the last compaction speaks; an earlier one inside the kept stretch is history.
+Context and pending work are computed from this part; the branch itself holds the whole history. Only the last
+compaction applies; an earlier one among the kept nodes is ignored.
 """
 
 import msgspec
@@ -11,14 +11,14 @@ from wakelog.log.tree import Branch
 
 
 class Active(msgspec.Struct, frozen=True):
-    """The last compaction, if any, and the nodes that count, oldest first, compactions left out."""
+    """The last compaction, if any, and the active nodes, oldest first, without compactions."""
 
     compaction: Compaction | None
     nodes: tuple[Entry, ...]
 
 
 def active(branch: Branch) -> Active:
-    """What is left of a branch when its last compaction has been applied."""
+    """Return the active part of a branch: its last compaction applied."""
     at, fold = _last_compaction(branch.nodes)
     if fold is None:
         return Active(None, branch.nodes)
@@ -35,7 +35,7 @@ def _last_compaction(nodes: tuple[Entry, ...]) -> tuple[int, Compaction | None]:
 
 
 def _first_kept(nodes: tuple[Entry, ...], compaction_at: int, kept: str | None) -> int:
-    """Where the kept stretch begins; a first kept entry that is not on this branch keeps nothing older."""
+    """Return the index of the first kept node; that of the compaction if the entry `kept` is not on this branch."""
     for at in range(compaction_at, -1, -1):
         if nodes[at].id == kept:
             return at

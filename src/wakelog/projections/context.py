@@ -1,11 +1,11 @@
-"""What the model sees: a pure function of a branch and a strategy.
+"""The context of a model call: a pure function of a branch and a strategy.
 
-Rule 1: this file adds no words of its own. Summaries, clip marks and unknown-outcome texts were
-written into entries when they were appended, so an old digest never changes.
-Rule 2: a tool call and its results are never separated: whatever was said between them in the log comes behind
-them, and a window begins between such groups only.
-Rule 3: a window moves in strides of half its size, counted from the last fold, so that between two
-strides every request begins with the bytes of the one before it and provider caches hit.
+Rule 1: this module adds no text. Summaries, clip marks and unknown-outcome texts are written into entries when these
+are appended, so the digest of an old context never changes.
+Rule 2: a tool call and its results are never separated: messages between them in the log come after the results, and a
+window begins only between such groups.
+Rule 3: a window moves in strides of half its size, counted from the last compaction, so that between two strides every
+request begins with the bytes of the one before it (law 8: stable prefix) and provider caches hit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,12 +20,12 @@ from wakelog.log.content import (
     AnyMessage,
     AnyPart,
     Audio,
+    BaseMessage,
     BlobRef,
     Image,
     Note,
     Prompt,
     Reply,
-    Said,
     Text,
     Thinking,
     ToolCall,
@@ -40,13 +40,13 @@ from wakelog.projections.active import active
 from wakelog.projections.state import BranchState, branch_state
 
 IMAGE_TOKENS = 1_500
-# How long a recording is cannot be seen from here: about a minute of speech is assumed.
+# The length of a recording is not known here: about a minute of speech is assumed.
 AUDIO_TOKENS = 1_500
 _MEDIA_TOKENS: Mapping[type[AnyPart], int] = {Image: IMAGE_TOKENS, Audio: AUDIO_TOKENS}
 
 
 class Strategy(msgspec.Struct, frozen=True):
-    """How much of the active branch goes in: all, the last N messages, or T tokens."""
+    """Which part of the active branch goes into the context: all, the last N messages, or the last T tokens."""
 
     kind: Literal["full", "window", "budget"] = "full"
     size: int = 0
@@ -56,7 +56,7 @@ class Strategy(msgspec.Struct, frozen=True):
 
 
 def parse_strategy(text: str) -> Strategy:
-    """`full`, `window:N` or `budget:TOKENS`."""
+    """Parse `full`, `window:N` or `budget:TOKENS`; `UsageError` for anything else."""
     kind, _, size = text.partition(":")
     if text == "full":
         return Strategy()
@@ -66,7 +66,7 @@ def parse_strategy(text: str) -> Strategy:
 
 
 class ContextMessage(Value, frozen=True, kw_only=True):
-    """One message as an adapter is handed it."""
+    """One message as passed to a provider adapter."""
 
     role: Literal["user", "assistant", "toolResult"]
     content: tuple[AnyPart, ...]
@@ -78,7 +78,7 @@ class ContextMessage(Value, frozen=True, kw_only=True):
 
 
 class Context(Value, frozen=True, kw_only=True):
-    """The whole of what an adapter is handed, and which entry each message came from."""
+    """Everything that is passed to a provider adapter, and the id of the entry that each message comes from."""
 
     messages: tuple[ContextMessage, ...]
     entry_ids: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ class Context(Value, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """Equal exactly when an adapter is handed the same; blobs count by their own digests."""
+        """Digest of everything an adapter uses of this context; blobs count by their own digests."""
         handed = {
             "system": self.system.digest if self.system else None,
             "tools": self.tools.digest if self.tools else None,
@@ -104,16 +104,16 @@ class Context(Value, frozen=True, kw_only=True):
 
     @property
     def tokens(self) -> int:
-        """The estimated size of the messages."""
+        """The estimated size of the messages in tokens."""
         return sum(message_tokens(message) for message in self.messages)
 
     def until(self, at: int) -> "Context":
-        """The same with the first messages only."""
+        """Return this context with its first `at` messages only."""
         return msgspec.structs.replace(self, messages=self.messages[:at], entry_ids=self.entry_ids[:at])
 
 
 def build_context(branch: Branch, strategy: Strategy | str = "full", *, state: BranchState | None = None) -> Context:
-    """What the model would see if it were called at the end of this branch; `state` is its state, where it is known."""
+    """Build the context of a model call at the end of this branch; pass `state` if the branch state is known."""
     plan = parse_strategy(strategy) if isinstance(strategy, str) else strategy
     state = state or branch_state(branch)
     fold, items = _items(branch)
@@ -133,13 +133,13 @@ def build_context(branch: Branch, strategy: Strategy | str = "full", *, state: B
 
 
 def estimate_tokens(parts: Sequence[AnyPart]) -> int:
-    """ceil(UTF-8 bytes / 4), a fixed figure per image and per recording: the same for every provider, for ever."""
+    """Return ceil(UTF-8 bytes / 4), plus a fixed number per image and per recording; the same for every provider."""
     size = sum(_bytes_of(part) for part in parts)
     return -(-size // 4) + sum(_MEDIA_TOKENS.get(type(part), 0) for part in parts)
 
 
 def message_tokens(message: ContextMessage) -> int:
-    """The estimated size of one message."""
+    """Return the estimated size of one message in tokens."""
     return estimate_tokens(message.content)
 
 
@@ -155,7 +155,7 @@ def _bytes_of(part: AnyPart) -> int:
 
 
 def _size(text: str) -> int:
-    """How many bytes a text has, counted for every message of every request: mostly its signs are its bytes."""
+    """Return the UTF-8 size of a text. Called for every message of every request, so ASCII text is not encoded."""
     return len(text) if text.isascii() else len(text.encode())
 
 
@@ -165,7 +165,7 @@ _Item = tuple[str, ContextMessage]
 
 
 def _items(branch: Branch) -> tuple[list[_Item], list[_Item]]:
-    """The summary, if there is one, and the messages of the active stretch."""
+    """Return the summary, if there is one, and the messages of the active part."""
     part = active(branch)
     fold: list[_Item] = []
     if part.compaction is not None and part.compaction.summary:
@@ -175,9 +175,9 @@ def _items(branch: Branch) -> tuple[list[_Item], list[_Item]]:
 
 
 def _groups(nodes: Sequence[Entry]) -> list[list[_Item]]:
-    """Each message with the results that answer it, which stand right behind it though somebody has spoken since.
+    """Return each message with the results of its tool calls directly after it, as providers require.
 
-    Providers take it in no other order. A result without its call is left out.
+    Messages that came between call and result follow the group. A result without its tool call is left out.
     """
     groups: list[list[_Item]] = []
     asking: dict[tuple[str | None, str | None], list[_Item]] = {}
@@ -198,7 +198,7 @@ def _groups(nodes: Sequence[Entry]) -> list[list[_Item]]:
 
 
 def _answered(node: Entry) -> str | None:
-    """The reply that a result names."""
+    """Return the id of the reply that a result names, if any."""
     said = node.value.message if isinstance(node.value, Message) else None
     return said.reply_id if isinstance(said, ToolResult) else None
 
@@ -210,8 +210,8 @@ def _message(node: Entry) -> ContextMessage | None:
     if isinstance(value, Custom) and value.in_context:
         return _with_content(_handed(Note(content=value.content)))
     if isinstance(value, Cancelled):
-        # Nothing but words: nobody has signed a thought that was cut off, and nobody will answer a call.
-        said = Said(content=value.content).text
+        # Text only: interrupted thinking has no signature, and its tool calls get no results.
+        said = BaseMessage(content=value.content).text
         return ContextMessage(role="assistant", content=(Text(text=said),)) if said else None
     return None
 
@@ -241,7 +241,7 @@ def _handed(said: AnyMessage) -> ContextMessage:
 
 
 def _window_start(items: Sequence[_Item], plan: Strategy, fold: Sequence[_Item]) -> int:
-    """The index the window begins at: a multiple of the stride, then back to the start of its group."""
+    """Return the index at which the window begins: a multiple of the stride, then back to the start of its group."""
     if plan.kind == "full":
         return 0
     if plan.kind == "window":
@@ -260,7 +260,7 @@ def _window_start(items: Sequence[_Item], plan: Strategy, fold: Sequence[_Item])
 
 
 def group_starts(messages: Sequence[ContextMessage]) -> list[int]:
-    """Where a window may begin, the last first: no result from here on answers a call from before."""
+    """Return where a window may begin, last first: no result from there on belongs to an earlier tool call."""
     asked: dict[str, int] = {}
     reach = list(range(len(messages)))
     for at, message in enumerate(messages):

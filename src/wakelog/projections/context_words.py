@@ -1,12 +1,12 @@
-"""What a `context` entry brings, in a few words: all of it where it is the first, else what is new. Pure.
+"""Short description of a `context` entry: its content if it is the first, else what it changes. Pure.
 
-The texts themselves are blobs. Whatever stands in a policy was written by somebody, perhaps by another program: what
-cannot be understood is passed over, and every word is hostile until a face has dressed it.
+The instructions and tool declarations themselves are blobs. A policy may have been written by another program: values
+that are not understood are skipped, and the text must be escaped by a renderer (law 13: stored text is hostile).
 """
 
 from collections.abc import Iterator, Mapping
 
-from wakelog.log.entry import ContextRecord
+from wakelog.log.entry import ContextEntry
 
 _APPROVALS = ("approval", "approvals")
 _RUNS = {
@@ -16,12 +16,12 @@ _RUNS = {
 }
 
 
-def context_words(record: ContextRecord, before: ContextRecord | None = None) -> str:
-    """The words; `before` is what was in force until then."""
+def context_words(record: ContextEntry, before: ContextEntry | None = None) -> str:
+    """Return the description; `before` is the `context` entry that was in force until then."""
     return ", ".join([*_texts(record, before), *_approvals(record, before), *_others(record, before)]) or "as it was"
 
 
-def _texts(record: ContextRecord, before: ContextRecord | None) -> Iterator[str]:
+def _texts(record: ContextEntry, before: ContextEntry | None) -> Iterator[str]:
     known = before.sources if before is not None else ()
     yield from (source.path for source in record.sources if source not in known)
     if record.system is not None and (before is None or record.system != before.system):
@@ -32,7 +32,7 @@ def _texts(record: ContextRecord, before: ContextRecord | None) -> Iterator[str]
         yield "tools" if record.tools is not None else "no tools"
 
 
-def _approvals(record: ContextRecord, before: ContextRecord | None) -> Iterator[str]:
+def _approvals(record: ContextEntry, before: ContextEntry | None) -> Iterator[str]:
     approval, was = _rule(record), _rule(before) if before is not None else None
     if approval is not None and approval != was:
         yield f"approval {approval}"
@@ -46,8 +46,8 @@ def _approvals(record: ContextRecord, before: ContextRecord | None) -> Iterator[
             yield f"{', '.join(names)} {several if len(names) > 1 else one}"
 
 
-def _others(record: ContextRecord, before: ContextRecord | None) -> Iterator[str]:
-    """What else differs, by its name; of the first one all of it is new, and nothing is named."""
+def _others(record: ContextEntry, before: ContextEntry | None) -> Iterator[str]:
+    """Yield the names of other policy fields and parameters that changed; none for the first `context` entry."""
     if before is None:
         return
     keys = [key for key in record.policy if key not in _APPROVALS]
@@ -55,11 +55,11 @@ def _others(record: ContextRecord, before: ContextRecord | None) -> Iterator[str
     yield from (key for key in {**before.params, **record.params} if record.params.get(key) != before.params.get(key))
 
 
-def _rule(record: ContextRecord) -> str | None:
+def _rule(record: ContextEntry) -> str | None:
     found = record.policy.get("approval")
     return found if isinstance(found, str) else None
 
 
-def _by_tool(record: ContextRecord) -> Mapping[str, object]:
+def _by_tool(record: ContextEntry) -> Mapping[str, object]:
     found = record.policy.get("approvals")
     return found if isinstance(found, dict) else {}

@@ -1,8 +1,8 @@
-"""What damage has taken from a branch: the holes in its log, and the tools that ran for replies which are lost.
+"""Losses of a branch by damage: the holes in its log, and the tools that ran for unreadable replies.
 
-A reply that cannot be read may have called tools. What the rest of the log still says about them (that they started,
-how they ended, that the reply was sent) is evidence, and goes to the model before it is asked again (law 6): otherwise
-it would call the same tools a second time. `DAMAGE_NOTICE` entries say which holes the model of a branch knows of.
+An unreadable reply may have called tools. Other entries can still show that these started, how they ended, and that the
+reply was sent. This goes into the context before the next model call (law 6, never twice): otherwise the model would
+call the same tools again. `DAMAGE_NOTICE` entries record which holes were reported on a branch.
 """
 
 import msgspec
@@ -13,11 +13,11 @@ from wakelog.log.lines import Damage
 from wakelog.log.tree import Branch, Tree
 
 DAMAGE_NOTICE = "wakelog.damage"
-"""The `customType` of the entry that tells the model about damage; its data names every hole."""
+"""The `customType` of the entry that reports damage to the model; its data names every hole."""
 
 
 class LostTool(msgspec.Struct, frozen=True):
-    """A tool call of a reply that cannot be read, as far as other entries name it."""
+    """A tool call of an unreadable reply, as far as other entries describe it."""
 
     reply_id: str
     tool_call_id: str
@@ -28,26 +28,26 @@ class LostTool(msgspec.Struct, frozen=True):
 
 
 class Losses(msgspec.Struct, frozen=True):
-    """Holes that the model of a branch has not been told of yet, and the tools of lost replies."""
+    """Holes of a branch that were not reported to the model yet, and the tools of lost replies."""
 
     holes: tuple[Damage, ...]
     tools: tuple[LostTool, ...] = ()
     sent: tuple[str, ...] = ()
-    """Replies that cannot be read and were delivered."""
+    """Ids of unreadable replies that were delivered."""
 
     @property
     def refs(self) -> tuple[str, ...]:
-        """The holes, each as one word that names it: its session if that is another, its offset and its digest."""
+        """A string for each hole, `session@offset@digest`; the session is empty if it is this one."""
         return tuple(_ref(hole.session, hole.offset, hole.digest) for hole in self.holes)
 
 
 def losses(tree: Tree, branch: Branch) -> Losses | None:
-    """What the branch has lost since its last compaction and its model does not know of; None where that is nothing."""
+    """Return what the branch has lost since its last compaction and not reported yet; None if there is nothing."""
     if not branch.holes:
         return None
     told = _told(branch)
     unknown = (hole for hole in branch.holes if _ref(hole.session, hole.offset, hole.digest) not in told)
-    # Lines are counted only where a log was read from its beginning; a decision must not depend on that.
+    # Line numbers are known only if the log was read from its beginning; decisions must not depend on that.
     holes = tuple(msgspec.structs.replace(hole, line=0) for hole in unknown)
     if not holes:
         return None
@@ -56,7 +56,7 @@ def losses(tree: Tree, branch: Branch) -> Losses | None:
 
 
 def notice_data(found: Losses) -> JsonObject:
-    """What the notice's entry says of each hole, so that it is raised once."""
+    """Return the data of a notice entry: every hole, so that each is reported once."""
     return {
         "damage": [
             {
@@ -72,13 +72,13 @@ def notice_data(found: Losses) -> JsonObject:
 
 
 def _told(branch: Branch) -> set[str]:
-    """The holes that earlier notices of the branch name."""
+    """Return the refs of the holes that earlier notices of the branch name."""
     notices = [node.value for node in branch.nodes if isinstance(node.value, Custom)]
     return {ref for notice in notices if notice.custom_type == DAMAGE_NOTICE for ref in _refs_in(notice.data)}
 
 
 def _refs_in(data: object) -> list[str]:
-    """The holes that a notice names; a notice written by hand may hold anything."""
+    """Return the refs in the data of a notice; data of another form is skipped."""
     listed = data.get("damage") if isinstance(data, dict) else None
     named = [hole for hole in listed if isinstance(hole, dict)] if isinstance(listed, list) else []
     return [_ref(hole.get("session", ""), hole.get("offset"), hole.get("digest")) for hole in named]
@@ -89,7 +89,7 @@ def _ref(session: object, offset: object, digest: object) -> str:
 
 
 def _is_lost(tree: Tree, reply_id: str | None) -> bool:
-    """Whether an id names a reply that cannot be read."""
+    """Whether an id names an unreadable reply."""
     node = tree.nodes.get(reply_id) if reply_id is not None else None
     is_reply = node is not None and isinstance(node.value, Message) and isinstance(node.value.message, Reply)
     return reply_id is not None and not is_reply

@@ -1,4 +1,4 @@
-"""The card of a session: who, where, what, how much, and in which state. What a list shows of each."""
+"""Overview of a session: header, settings, counts, usage, open work and state, as lists show it."""
 
 from typing import Literal, TypeAlias
 
@@ -17,7 +17,7 @@ StateWord: TypeAlias = Literal[
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """Everything about a session that is not its text."""
+    """The overview of a session: everything but its messages."""
 
     id: str
     agent: str
@@ -34,21 +34,21 @@ class Overview(msgspec.Struct, frozen=True):
     settings: dict[str, object]
     archived: bool
     uptime_ms: int | None
-    """For how long workers have run it; None where a tail was read that cannot say (see `SessionState.uptime`)."""
+    """For how long workers have run it; None if the tail that was read does not show it (see `SessionState.uptime`)."""
     calls: int
     usage: Usage
     open_calls: int
     undelivered: int
-    """How many replies a channel has not been given yet; a reply counts once for each such channel."""
+    """Number of undelivered replies; a reply counts once for each channel it has not been sent to."""
     queue: tuple[Queued, ...]
     attention: tuple[Attention, ...]
     state: StateWord
 
 
 def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overview:
-    """The card of a session, from its whole tree or its tail.
+    """Return the overview of a session, from its whole tree or its tail.
 
-    `held`: a worker has it; `damaged`: reading it found damage.
+    `held`: a worker holds its lease; `damaged`: reading it found damage.
     """
     branch = tree.branch()
     session, here = session_state(tree), branch_state(branch)
@@ -58,7 +58,7 @@ def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overvi
 
 
 class Work(msgspec.Struct, frozen=True):
-    """What is under way at the head: how many tool calls, whether a request, and what waits."""
+    """Open work at the head: the number of open tool calls, whether a reply is interrupted, and the queue."""
 
     open_calls: int
     is_cut: bool
@@ -76,7 +76,7 @@ def overview_of(
     held: bool = False,
     damaged: bool = False,
 ) -> Overview:
-    """The card of a session, from what was found out about it."""
+    """Build the overview of a session from its header, states and open work."""
     return Overview(
         id=card.id,
         agent=card.agent,

@@ -1,8 +1,8 @@
-"""The overview of a session, folded entry by entry: for logs that are too long to be held as a tree.
+"""The overview of a session as a fold over a stream of entries, for logs that are too long to be held as a tree.
 
-`overview` asks a tree; these folds give the same answer from a stream, and hold only what is open, what waits, and the
-settings in force. They need the outline of the log, because which nodes are on the branch of the head is known only
-when all lines have been read.
+`overview` reads a tree; these folds compute the same values and keep in memory only open work, the queue, and the
+settings in force. They need the outline of the log, because the nodes of the head branch are known only after all lines
+have been read.
 """
 
 from wakelog.log.content import Reply, ToolResult
@@ -24,14 +24,14 @@ from wakelog.projections.uptime import Uptime, UptimeFold
 
 
 class SessionFold:
-    """`session_state` of a whole log, from the session's own entries in the order of their seq."""
+    """Streaming `session_state` of a whole log; input: the session's own entries in seq order."""
 
     def __init__(self) -> None:
         self._state = SessionState()
         self._uptime = UptimeFold(Uptime())
 
     def add(self, entry: Entry) -> None:
-        """Takes in the next entry."""
+        """Add the next entry."""
         value = entry.value
         if isinstance(value, Compaction) and value.state is not None:
             self._state = carried_session(value.state)
@@ -39,24 +39,24 @@ class SessionFold:
         self._uptime.add(value)
 
     def result(self) -> SessionState:
-        """The state behind the last entry."""
+        """Return the state after the last entry."""
         self._state.uptime = self._uptime.found
         return self._state
 
 
 class FirstFold:
-    """What is found out in the order of the log, while its outline grows."""
+    """The first pass, in log order, while the outline is built: session header, queue, and session state."""
 
     def __init__(self) -> None:
         self.card: Session | None = None
         self.queue = QueueFold()
         self.session = SessionFold()
         self.is_ordered = True
-        """Whether each entry has a larger seq than the one before it. If not, `session` must be folded again."""
+        """Whether each entry has a larger seq than the one before. If not, `session` must be computed again."""
         self._last_seq = -1
 
     def add(self, entry: Entry, *, is_placed: bool) -> None:
-        """Takes in the next entry of the session's own that is no repetition. `is_placed`: it hangs on a node."""
+        """Add the next own, non-repeated entry of the session. `is_placed`: it is a node or an annotation of one."""
         if self.card is None and isinstance(entry.value, Session):
             self.card = entry.value
         self.is_ordered = self.is_ordered and entry.seq > self._last_seq
@@ -67,25 +67,25 @@ class FirstFold:
 
 
 class TalkFold:
-    """The nodes of the head's branch, in their order: settings, the end of the talk, tool calls without a result."""
+    """Fold over the nodes of the head branch, in order: settings, how the branch ends, and open tool calls."""
 
     def __init__(self, outline: Outline, path: bytearray) -> None:
         self.state = BranchState()
         self.carried = BranchState()
-        """Where the fold over open work begins."""
+        """The state from which the fold over open work starts."""
         self.start = self.since = -1
-        """The number and the seq of the last compaction of the session's own that carries a state."""
+        """The number and the seq of the session's own last compaction with state."""
         self.head: str | None = None
         self.ends_in_session = False
         self._outline = outline
         self._path = path
         self._first_kept = 0
-        # By the id of the call: the number of the reply and the hash of its id. Only the last fold says how far back
-        # calls count, so older ones are held too.
+        # By tool call id: the number of the reply and the hash of its id. Only the last compaction determines how far
+        # back tool calls count, so older ones are kept too.
         self._asked: dict[str, list[tuple[int, int]]] = {}
 
     def add(self, node: Entry, number: int) -> None:
-        """Takes in the next node."""
+        """Add the next node."""
         value = node.value
         if isinstance(value, Compaction):
             self._first_kept = self._kept_by(value, number)
@@ -107,7 +107,7 @@ class TalkFold:
             self.start, self.since = number, node.seq
 
     def _kept_by(self, fold: Compaction, number: int) -> int:
-        """The first node that counts behind a fold; see `active`."""
+        """Return the number of the first node that a compaction keeps, or its own; see `active`."""
         kept = fold.first_kept_entry_id
         found = self._outline.number(kept) if kept is not None else NONE
         is_kept = found != NONE and found <= number and self._outline.is_node(found) and self._path[found]
@@ -122,7 +122,7 @@ class TalkFold:
             self._close(said)
 
     def _close(self, result: ToolResult) -> None:
-        """Takes off the call that a result answers: the latest one with its id, of the reply that it names."""
+        """Remove the tool call that a result answers: the latest one with its id, of the reply that it names."""
         asked = self._asked[result.tool_call_id]
         reply = key_of(result.reply_id) if result.reply_id is not None else None
         for at in range(len(asked) - 1, -1, -1):
@@ -134,12 +134,12 @@ class TalkFold:
 
     @property
     def open_calls(self) -> int:
-        """How many tool calls have no result."""
+        """The number of open tool calls."""
         return sum(number >= self._first_kept for asked in self._asked.values() for number, _ in asked)
 
 
 class OpenFold:
-    """Open work on the branch of the head, from the session's own entries on it, in the order of their seq."""
+    """Fold over open work on the head branch; input: the session's own entries on it, in seq order."""
 
     def __init__(self, outline: Outline, path: bytearray, begun: BranchState) -> None:
         self._outline = outline
@@ -148,29 +148,29 @@ class OpenFold:
         self._work = OpenWork(BranchState(queue=requests, attention=begun.attention, owed=begun.owed))
 
     def add(self, value: Body) -> None:
-        """Takes in the next entry."""
+        """Add the next entry."""
         if isinstance(value, SendFailed) or (isinstance(value, Queued) and value.mode in MESSAGE_MODES):
-            # Messages wait in the whole session; failed attempts are not part of an overview.
+            # Queued messages belong to the whole session (`QueueFold`); an overview does not use failed sends.
             return
         self._work.step(value)
         if isinstance(value, Call) and not self._is_coming(value.reply_id):
             self._work.calls.pop(value.reply_id, None)
 
     def _is_coming(self, reply_id: str) -> bool:
-        """Whether the reply to a call is on this branch at all: calls that came to nothing need not be held."""
+        """Whether the reply of a model call is on this branch; calls without one need not be kept."""
         number = self._outline.number(reply_id)
         return number != NONE and bool(self._path[number])
 
     def write_into(self, state: BranchState) -> None:
-        """Makes what is open part of a state."""
+        """Write the open work into a state."""
         self._work.write_into(state)
 
 
 class BranchFold:
-    """What holds at the end of a path. Feed it the entries of the path by number, inherited nodes first.
+    """Streaming `branch_state` of a path. Pass its entries to `add` by number, inherited nodes first.
 
-    Where the entries of a log do not stand in the order of their seq (`is_ordered` is false), those that `is_open_work`
-    names must be fed to `add_open` too: in that order, and after all of them were fed to `add`.
+    If the entries of a log are not in seq order (`is_ordered` is false), those for which `is_open_work` is true must be
+    passed to `add_open` too: in seq order, and after all entries were passed to `add`.
     """
 
     def __init__(self, outline: Outline, node: int, *, is_ordered: bool) -> None:
@@ -184,12 +184,12 @@ class BranchFold:
         self._open = OpenFold(outline, self.path, self.talk.carried)
 
     def is_on_path(self, number: int) -> bool:
-        """Whether an entry is a node of the path, or an annotation about one."""
+        """Whether an entry is a node of the path, or an annotation of one."""
         node = self._outline.node_of(number)
         return node != NONE and bool(self.path[node])
 
     def add(self, number: int, entry: Entry) -> None:
-        """Takes in the next entry of the path."""
+        """Add the next entry of the path."""
         start = self.talk.start
         if entry.is_node:
             self.talk.add(entry, number)
@@ -201,26 +201,26 @@ class BranchFold:
             self._open.add(entry.value)
 
     def _count_request(self, call: Call, node: int) -> None:
-        """A request that hangs on the tip: nothing has followed it."""
+        """Note a model call whose parent is the tip: no node has followed it."""
         self._is_asked = self._is_asked or node == self._tip
         if call.purpose == "reply" and call.parent_id is not None:
             self.is_cut = self.is_cut or key_of(call.parent_id) == self._outline.key(self._tip)
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the tip is known to be a node of the session's own with nothing under way."""
+        """Whether the tip is a node of this session, not its header, without open tool calls or a later model call."""
         is_own = self._tip >= self._outline.inherited and self._tip != NONE and not self.talk.ends_in_session
         return is_own and not self._is_asked and not self.talk.open_calls
 
     def is_open_work(self, number: int, entry: Entry) -> bool:
-        """Whether an entry counts for what is open: no compaction has carried that yet."""
+        """Whether an entry counts for open work: the state carried by the last compaction does not include it."""
         return number > self.talk.start if entry.is_node else entry.seq > self.talk.since
 
     def add_open(self, entry: Entry) -> None:
-        """Takes in the next entry, in the order of seq, of a log that has another order."""
+        """Add the next entry, in seq order, of a log that is in another order."""
         self._open.add(entry.value)
 
     def result(self) -> BranchState:
-        """The state at the end of the path."""
+        """Return the state at the end of the path."""
         self._open.write_into(self.talk.state)
         return self.talk.state

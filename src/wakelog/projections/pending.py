@@ -6,7 +6,7 @@ answers it. What stands before the last fold is not pending: the model will neve
 
 import msgspec
 
-from wakelog.log.content import AnyPart, BlobRef, JsonObject, Reply, Said, Text, ToolCall, ToolResult
+from wakelog.log.content import AnyPart, BaseMessage, BlobRef, JsonObject, Reply, Text, ToolCall, ToolResult
 from wakelog.log.entry import (
     Attention,
     AttentionResolved,
@@ -110,7 +110,7 @@ def _close(asked: list[tuple[Entry, ToolCall]], result: ToolResult) -> None:
 
 def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
     waits = decided = child = replay = None
-    started, shown, ours, rerun = 0, Said(), False, False
+    started, shown, ours, rerun = 0, BaseMessage(), False, False
     intent: JsonObject = {}
     for annotation in branch.annotations:
         match annotation.value:
@@ -118,10 +118,10 @@ def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
                 ours, rerun = True, rerun or purpose == "rerun"
             case ToolStarted(reply_id=reply.id, tool_call_id=call.id, replay=word, intent=meant):
                 # A decision is used up by the beginning it allowed: what comes of that is a new question.
-                started, replay, intent, shown = started + 1, word, meant, Said()
+                started, replay, intent, shown = started + 1, word, meant, BaseMessage()
                 waits = decided = None
             case Partial(reply_id=reply.id, tool_call_id=call.id, content=content):
-                shown = Said(content=content)
+                shown = BaseMessage(content=content)
             case Attention(reply_id=reply.id, tool_call_id=call.id):
                 waits = annotation.id
             case AttentionResolved(attention_id=answered) if answered == waits:
@@ -140,7 +140,7 @@ def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
         intent=intent,
         shown=shown.text,
         shown_blob=_blob_of(shown.parts),
-        doubtful=not inherited and reply.offset < branch.scar,
+        doubtful=not inherited and reply.offset < branch.last_loss_offset,
         waits=waits,
         decided=decided,
         child=child,

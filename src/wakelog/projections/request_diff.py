@@ -1,8 +1,7 @@
-"""What differs between two requests to a model: added, dropped, changed, and where a provider's cache broke.
+"""Difference between two model requests: added, dropped and changed parts, and where the provider's cache broke.
 
-A provider's cache holds the beginning of a request: tools and instructions first, then the messages in order. It
-can be used again as far as two requests, to the same model, are the same; from the first difference on
-everything is paid anew. Pure: two contexts in, one value out.
+A provider's cache holds a prefix of a request: tools and instructions first, then the messages in order. It is reused
+as far as two requests to the same model are equal; everything after the first difference is billed again. Pure.
 """
 
 from typing import Literal, TypeAlias
@@ -14,15 +13,15 @@ from wakelog.projections.context import Context, build_context, message_tokens
 
 DropReason: TypeAlias = Literal["fold", "window", "branch", "kept"]
 Setting: TypeAlias = Literal["provider", "model", "tools", "system", "params", "strategy", "injected"]
-# What makes a provider begin anew, whatever the messages are.
+# Settings whose change invalidates the whole cache, whatever the messages are.
 _BEFORE_MESSAGES = ("provider", "model", "tools", "system")
 
 
 class Dropped(Value, frozen=True, kw_only=True):
     """A message of the first request that the second does not have.
 
-    `fold`: a compaction stands for it. `window`: the strategy left it out. `branch`: it is not on that branch.
-    `kept`: the second asks for a summary, and this is not to be part of it.
+    `fold`: a compaction replaces it. `window`: the strategy left it out. `branch`: it is not on that branch.
+    `kept`: the second request is for a summary, and the compaction keeps this message.
     """
 
     entry: str
@@ -31,7 +30,7 @@ class Dropped(Value, frozen=True, kw_only=True):
 
 
 class Added(Value, frozen=True, kw_only=True):
-    """A message of the second request that the first did not have, or had in another place or wording."""
+    """A message after the common prefix of the second request that the first lacks, or has with other content."""
 
     entry: str
     number: int
@@ -39,7 +38,7 @@ class Added(Value, frozen=True, kw_only=True):
 
 
 class Change(Value, frozen=True, kw_only=True):
-    """Something besides the messages that is not the same any more."""
+    """A setting that differs, with its values before and after."""
 
     what: Setting
     before: object
@@ -47,11 +46,11 @@ class Change(Value, frozen=True, kw_only=True):
 
 
 class Difference(Value, frozen=True, kw_only=True):
-    """The way from one request to another.
+    """The difference between two requests.
 
-    `common` messages, `common_tokens` in all, are the same at the beginning of both. The cache is `kept` if the
-    whole of the first request is the beginning of the second; else it broke at message `breaks_at` (counted from
-    1), or before all messages (0), because of `breaks_by`.
+    The first `common` messages, `common_tokens` in all, are equal. The cache is `kept` if the first request is a prefix
+    of the second; else it broke at message `breaks_at` (counted from 1), or before all messages (0), because of
+    `breaks_by`.
     """
 
     before: int
@@ -67,7 +66,7 @@ class Difference(Value, frozen=True, kw_only=True):
 
 
 def difference(one: Context, two: Context, branch: Branch) -> Difference:
-    """What differs in `two`, which was made on `branch`, from `one`."""
+    """Return how `two`, which was made on `branch`, differs from `one`."""
     common = _common(one, two)
     changed = _changed(one, two)
     dropped = _dropped(one, two, branch)
@@ -106,7 +105,7 @@ def _added(one: Context, two: Context, common: int) -> tuple[Added, ...]:
 
 
 def _worded(context: Context) -> list[tuple[str, bytes]]:
-    """Each message with the entry it came from and its exact words."""
+    """Return each message as its entry id and its canonical bytes."""
     return [(entry, canonical(said)) for entry, said in zip(context.entry_ids, context.messages, strict=True)]
 
 

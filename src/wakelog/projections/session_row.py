@@ -1,13 +1,13 @@
-"""What a list knows of a session: one row. Nothing else is here, so that a list loads nothing else."""
+"""The row of a session in a list. In a module of its own, so that listing imports nothing else."""
 
 import msgspec
 
 
 class SessionRow(msgspec.Struct, frozen=True, gc=False):
-    """A session as a list shows it; `ls --json` prints its fields in this order.
+    """A session in a list; `ls --json` prints its fields in this order.
 
-    `state` is never `running`: who holds a lease is not in the log. `attached` says that somebody may.
-    `uptime` is in seconds. `cursor` is the row's place in the order of lists: the next page begins behind it.
+    `state` is never `running`: lease holders are not in the log. `attached` says that a worker may hold the lease.
+    `uptime` is in seconds. `cursor` is the position of the row in the list order: the next page begins after it.
     """
 
     id: str

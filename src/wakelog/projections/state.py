@@ -22,7 +22,7 @@ from wakelog.log.entry import (
     Cancelled,
     CarriedState,
     Compaction,
-    ContextRecord,
+    ContextEntry,
     Entry,
     Failed,
     Head,
@@ -64,7 +64,7 @@ class BranchState(msgspec.Struct):
     steps: int = 0
     """How many replies the turn has taken so far."""
     settings: JsonObject = {}
-    context: ContextRecord | None = None
+    context: ContextEntry | None = None
     queue: tuple[Queued, ...] = ()
     attention: tuple[Attention, ...] = ()
     owed: tuple[Owed, ...] = ()
@@ -181,7 +181,7 @@ def _step_settings(state: BranchState, node: Entry) -> None:
             state.said_model, state.said_provider = model, provider or state.said_provider
         case Setting(key=key, value=value):
             state.settings = {**state.settings, key: value}
-        case ContextRecord() as record:
+        case ContextEntry() as record:
             state.context = record
 
 

@@ -8,14 +8,26 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from wakelog.log.content import AnyPart, Audio, Image, Note, Prompt, Reply, Said, Text, Thinking, ToolCall, ToolResult
+from wakelog.log.content import (
+    AnyPart,
+    Audio,
+    BaseMessage,
+    Image,
+    Note,
+    Prompt,
+    Reply,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 from wakelog.log.entry import (
     AnyAnnotation,
     Attention,
     AttentionResolved,
     Cancelled,
     Compaction,
-    ContextRecord,
+    ContextEntry,
     Custom,
     Entry,
     Failed,
@@ -86,7 +98,7 @@ class Beside(msgspec.Struct):
     running: bool = False
     shown: set[str] = set()
     """The results that a call's row has shown already."""
-    context: ContextRecord | None = None
+    context: ContextEntry | None = None
     """The context record in force before the stretch."""
 
 
@@ -102,13 +114,13 @@ def stretch_rows(stretch: Branch, beside: Beside) -> Iterator[Row]:
                 yield msgspec.structs.replace(
                     row,
                     status=words.get((node.id, row.call_id), "open"),
-                    text=Said(content=output.content).text if output is not None else "",
+                    text=BaseMessage(content=output.content).text if output is not None else "",
                     journal=state.get(output.id, "") if output is not None else "",
                 )
             else:
                 yield msgspec.structs.replace(row, text=changes[node.id]) if node.id in changes else row
         for cut in cuts.get(node.id, ()):
-            row = _annotation_row(cut, "cut", text=Said(content=cut.content).text)
+            row = _annotation_row(cut, "cut", text=BaseMessage(content=cut.content).text)
             yield msgspec.structs.replace(row, journal=state.get(cut.id, ""))
 
 
@@ -127,7 +139,7 @@ def journal_rows(unsealed: Sequence[Partial], *, running: bool) -> list[Row]:
             seq=partial.seq or 0,
             timestamp=partial.timestamp,
             name=partial.tool_call_id or "",
-            text=Said(content=partial.content).text,
+            text=BaseMessage(content=partial.content).text,
             journal=state,
         )
         for partial in unsealed
@@ -136,7 +148,7 @@ def journal_rows(unsealed: Sequence[Partial], *, running: bool) -> list[Row]:
 
 def _changes(stretch: Branch, beside: Beside) -> dict[str, str]:
     """What each context entry brings, beside what was in force before it."""
-    records = [node.value for node in stretch.nodes if isinstance(node.value, ContextRecord)]
+    records = [node.value for node in stretch.nodes if isinstance(node.value, ContextEntry)]
     before = [beside.context, *records]
     beside.context = before[-1]
     return {record.id: context_words(record, last) for record, last in zip(records, before, strict=False)}
@@ -263,7 +275,7 @@ def _plain_row(node: Entry) -> Row:
             return _row(node, "change", name="model", text=model)
         case Setting(key=key, value=value):
             return _row(node, "change", name=key, input=value)
-        case ContextRecord():
+        case ContextEntry():
             return _row(node, "change", name="context")
         case Cancelled(reason=reason):
             return _row(node, "ended", status="cancelled", text=reason)

@@ -1,4 +1,4 @@
-"""What a session still has open when it is ended for good: work that is dropped by that."""
+"""Open work that is dropped when a session is terminated."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ from wakelog.projections.state import branch_state
 
 
 class Dropped(msgspec.Struct, frozen=True):
-    """Tool calls without a result, replies that a channel was not given, and messages that were not taken up."""
+    """Open tool calls, undelivered replies, and queued messages that were not taken up."""
 
     calls: tuple[OpenCall, ...] = ()
     owed: tuple[Owed, ...] = ()
@@ -18,12 +18,12 @@ class Dropped(msgspec.Struct, frozen=True):
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether a session is only ended by force: a tool may have had its effect, or a person waits for a reply."""
+        """Whether terminating needs force: a tool may have taken effect, or a reply is undelivered."""
         return bool(self.calls or self.owed)
 
     @property
     def words(self) -> tuple[str, ...]:
-        """One line for each."""
+        """One line of text for each item."""
         return (
             *(f"the open tool call {call.call.name} ({call.call.id})" for call in self.calls),
             *(f"the reply {debt.reply_id}, not delivered to {debt.channel}" for debt in self.owed),
@@ -32,7 +32,7 @@ class Dropped(msgspec.Struct, frozen=True):
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How a session was ended: the `terminated` entry, the request to cancel the turn, and what was dropped."""
+    """How a session was terminated: the `terminated` entry, the request to cancel the turn, and the dropped work."""
 
     entry: Entry
     cancelled: Entry | None
@@ -40,7 +40,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 def dropped_by_end(tree: Tree) -> Dropped:
-    """What ending a session now would drop."""
+    """Return the work that terminating a session now would drop."""
     branch = tree.branch()
     state = branch_state(branch)
     messages = (queued for queued in queue_at_head(tree, state.queue) if queued.message is not None)

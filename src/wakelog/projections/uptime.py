@@ -1,8 +1,8 @@
-"""The time for which workers have run a session: a fold over its entries.
+"""Uptime of a session, the time for which workers have run it: a fold over its entries.
 
-Rule 1: a worker's time goes from its `activity` (attached) to its `activity` (left). One that was killed never left:
+Rule 1: a worker's time goes from its `activity` (attached) to its `activity` (left). A killed worker writes no `left`:
 its time ends with the last entry that only a worker writes, before the next `activity`; without such an entry it is 0.
-Rule 2: a compaction carries the sum. Sums of rules 1 counted the time of dead workers too, so they are read past.
+Rule 2: a compaction carries the sum. Sums of rules 1 include time after a worker was killed, so they are ignored.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from wakelog.log.times import elapsed_ms
 
 
 class Uptime(msgspec.Struct, frozen=True):
-    """The sum of the workers that have ended, and when the last one, if it has not left, came and last wrote."""
+    """The total of ended workers, and when the last one attached and last wrote, if it has not left."""
 
     ended_ms: int = 0
     attached_at: str | None = None
@@ -23,16 +23,16 @@ class Uptime(msgspec.Struct, frozen=True):
 
     @property
     def total_ms(self) -> int:
-        """The sum, with the worker that has not left."""
+        """The total, including the worker that has not left."""
         if self.attached_at is None or self.worked_at is None:
             return self.ended_ms
         return self.ended_ms + elapsed_ms(self.attached_at, self.worked_at)
 
 
 def uptime(entries: Sequence[Entry], *, whole: bool) -> Uptime | None:
-    """Folds a session's own entries from the newest sum that can be trusted on; None where there is none.
+    """Return the uptime by a fold over a session's own entries from the newest carried sum of rules 2 on.
 
-    `whole`: the entries begin with the first one of the log.
+    `whole`: the entries begin with the first one of the log. None without such a sum, unless `whole`.
     """
     start, found = _carried(entries)
     if found is None and not whole:
@@ -44,14 +44,14 @@ def uptime(entries: Sequence[Entry], *, whole: bool) -> Uptime | None:
 
 
 class UptimeFold:
-    """The same, entry by entry; entries come in the order of their seq."""
+    """Streaming `uptime`; input: entries in seq order."""
 
     def __init__(self, found: Uptime) -> None:
         self.found = found
         self._reruns: set[str] = set()
 
     def add(self, value: Body) -> None:
-        """Takes in the next entry."""
+        """Add the next entry."""
         carried = _carried_by(value)
         if carried is not None:
             self.found, self._reruns = carried, set()
@@ -72,7 +72,7 @@ def _carried(entries: Sequence[Entry]) -> tuple[int, Uptime | None]:
 
 
 def _carried_by(value: Body) -> Uptime | None:
-    """The sum that a compaction carries; None for one of rules 1, and for any other entry."""
+    """Return the sum that a compaction of rules 2 carries; None for any other entry."""
     match value:
         case Compaction(state=CarriedState() as state) if state.rules >= 2:
             return Uptime(state.uptime_ms, state.attached_at, state.worked_at)
@@ -86,7 +86,7 @@ def _after(found: Uptime, activity: Activity) -> Uptime:
 
 
 def _is_a_workers(value: Body, reruns: set[str]) -> bool:
-    """Whether only a worker writes this. A person who has a tool run again writes a reply that names a call."""
+    """Whether only a worker writes such an entry. A person's rerun of a tool also writes a reply with a call id."""
     match value:
         case Message(message=Reply(call_id=call_id)):
             return call_id is not None and value.id not in reruns
@@ -96,7 +96,7 @@ def _is_a_workers(value: Body, reruns: set[str]) -> bool:
 
 
 def uptime_of_rules_1(entries: Iterable[Entry]) -> tuple[int, str | None]:
-    """The sum and the last coming as workers under rules 1 carried them: replay writes them again."""
+    """Return the sum and the last attach time as workers under rules 1 computed them; replay writes them again."""
     total_ms, attached_at = 0, None
     for entry in entries:
         match entry.value:

@@ -1,7 +1,7 @@
-"""What was spent: every real model call once, however many branches or sessions contain its reply.
+"""Token usage and cost: every model call counts once, however many branches or sessions contain its reply.
 
-The key is the entry that holds the usage: a fork shares entries instead of copying them, and a copy
-of a session keeps their ids, so adding up distinct ids can neither miss a call nor count one twice.
+Calls are identified by the id of the entry that holds the usage. A fork shares entries instead of copying them, and a
+copy of a session keeps their ids, so a sum over distinct ids neither misses a call nor counts one twice.
 """
 
 from collections import Counter
@@ -15,14 +15,14 @@ from wakelog.log.tree import Tree
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """Calls and their sum. A cost is only known if every call's is."""
+    """The number of model calls and their total usage. The cost is known only if that of every call is."""
 
     calls: int = 0
     usage: Usage = Usage(cost_micros=0)
 
 
 class BranchSpent(msgspec.Struct, frozen=True):
-    """What one branch holds, and what of it no other branch does."""
+    """Usage of one branch, and the part of it that is on no other branch."""
 
     leaf: str
     spent: Spent
@@ -30,7 +30,7 @@ class BranchSpent(msgspec.Struct, frozen=True):
 
 
 def usage(entries: Iterable[Entry]) -> Spent:
-    """The sum over distinct calls; entries may come from many branches and many sessions."""
+    """Return the sum over distinct model calls; entries may come from many branches and many sessions."""
     found = {entry.id: spent for entry in entries if (spent := _usage_of(entry)) is not None}
     total = Usage(cost_micros=0)
     for spent in found.values():
@@ -39,7 +39,7 @@ def usage(entries: Iterable[Entry]) -> Spent:
 
 
 def usage_by_branch(tree: Tree) -> tuple[BranchSpent, ...]:
-    """What each branch cost, and what would not have been spent without it."""
+    """Return the usage of each branch, in total and for the entries that only this branch has."""
     branches = {leaf: tree.branch(leaf) for leaf in tree.leaves()}
     paths = {
         leaf: (*branch.nodes, *branch.annotations, *branch.inherited_annotations) for leaf, branch in branches.items()

@@ -20,7 +20,7 @@ import msgspec
 
 from wakelog.errors import UsageError
 from wakelog.log.deltas import Delta, Faulted, Finished
-from wakelog.providers.endpoints import Server, is_here
+from wakelog.providers.endpoints import Server, is_loopback
 from wakelog.providers.faults import fault, named, no_stream
 from wakelog.providers.sse import Events, decoded
 
@@ -85,7 +85,7 @@ def opened(sdk: Sdk, server: Server, silence_s: float) -> Any:
 
 
 def _http_client(sdk: Sdk, server: Server) -> httpx2.AsyncClient:
-    if is_here(server.url):
+    if is_loopback(server.url):
         # No proxy: it would look for a loopback address on its own machine.
         return sdk.http(transport=httpx2.AsyncHTTPTransport(verify=trusted()))
     try:
@@ -105,7 +105,7 @@ def trusted() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-async def converse(
+async def stream_reply(
     asking: AbstractAsyncContextManager[Response], reader: Reader, sdk: Sdk, server: Server
 ) -> AsyncIterator[Delta]:
     """Send the request and yield the reply as it arrives. Everything is closed before its end is yielded."""

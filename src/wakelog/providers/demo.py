@@ -16,8 +16,8 @@ from wakelog.log.content import Text, ToolCall
 from wakelog.log.deltas import CallDelta, Delta
 from wakelog.ports import Request
 from wakelog.projections.context import ContextMessage
-from wakelog.providers.phrases import Step, Wish, understood
-from wakelog.providers.playing import Played, call_id, play
+from wakelog.providers.phrases import RequestedCall, Step, understood
+from wakelog.providers.playing import PreparedReply, call_id, play
 
 _EXCERPT_LINES = 12
 _LINE_CHARS = 160
@@ -63,21 +63,21 @@ class _Done(msgspec.Struct, frozen=True):
         return any(result is None or result.is_error for result in self.results)
 
 
-def _reply(request: Request) -> Played:
+def _reply(request: Request) -> PreparedReply:
     if request.purpose == "compaction":
         # The last message is the instruction; the others are what it applies to.
-        return Played(_summary(request.messages[:-1]))
+        return PreparedReply(_summary(request.messages[:-1]))
     prompt, behind = _turn(request.messages)
     steps = understood(prompt)
     offered = [tool["name"] for tool in request.tools]
     if steps is None:
-        return Played(_guide(offered))
+        return PreparedReply(_guide(offered))
     missing = sorted({wish.tool for step in steps for wish in step} - set(offered))
     if missing:
-        return Played(_lacking(missing, offered))
+        return PreparedReply(_lacking(missing, offered))
     done = _done(behind)
     if len(done) >= len(steps) or any(step.failed for step in done):
-        return Played(_report(steps, done))
+        return PreparedReply(_report(steps, done))
     return _asked(steps[len(done)], request, again=bool(done))
 
 
@@ -117,10 +117,10 @@ def _results(behind: Sequence[ContextMessage]) -> dict[str | None, ContextMessag
 # ── replies ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _asked(step: Step, request: Request, *, again: bool) -> Played:
+def _asked(step: Step, request: Request, *, again: bool) -> PreparedReply:
     calls = tuple(CallDelta(call_id(request, number), wish.tool, wish.input) for number, wish in enumerate(step))
     titles = " and ".join(wish.title for wish in step)
-    return Played(f"{'Now I' if again else 'I'} will {titles}.", calls=calls)
+    return PreparedReply(f"{'Now I' if again else 'I'} will {titles}.", calls=calls)
 
 
 def _report(steps: Sequence[Step], done: Sequence[_Done]) -> str:
@@ -136,7 +136,7 @@ def _report(steps: Sequence[Step], done: Sequence[_Done]) -> str:
     return "\n".join(blocks)
 
 
-def _outcome(wish: Wish, result: ContextMessage | None) -> str:
+def _outcome(wish: RequestedCall, result: ContextMessage | None) -> str:
     if result is None:
         return f"I do not know what came of this: {wish.title}."
     lines = _excerpt(_text(result))

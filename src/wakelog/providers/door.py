@@ -14,7 +14,7 @@ from wakelog.errors import UsageError
 from wakelog.log.content import JsonObject
 from wakelog.log.deltas import Delta, Faulted
 from wakelog.ports import Request
-from wakelog.providers.conversing import SILENCE_S, Reader, Response, Sdk, converse, opened
+from wakelog.providers.conversing import SILENCE_S, Reader, Response, Sdk, opened, stream_reply
 from wakelog.providers.endpoints import Owner, Server, server_of
 from wakelog.providers.media import all_in_words
 from wakelog.providers.params import Params, params_of
@@ -23,7 +23,7 @@ from wakelog.providers.playing import fail
 _CANNOT_RESUME = Faulted("cannot_resume", "this model cannot continue a reply")
 
 
-class Way(NamedTuple):
+class WireFormat(NamedTuple):
     """Wire format of a provider, by the name of the provider."""
 
     name: str
@@ -40,14 +40,14 @@ class Way(NamedTuple):
     """Whether reasoning has a signature over its text, and must be sent back unchanged."""
 
 
-class Door:
+class HttpProvider:
     """Provider that calls a server. It cannot resume an interrupted reply: these APIs take no partial answer."""
 
     can_resume = False
 
     def __init__(
         self,
-        way: Way,
+        way: WireFormat,
         *,
         environ: Mapping[str, str] | None = None,
         key_from: str = "",
@@ -70,7 +70,7 @@ class Door:
         if request.prefill:
             return fail(_CANNOT_RESUME)
         asking = _asking(self._way, opened(sdk, server, self._silence_s), body)
-        return converse(asking, self._way.reader(request), sdk, server)
+        return stream_reply(asking, self._way.reader(request), sdk, server)
 
     def _prepared(self, request: Request) -> tuple[Server, JsonObject, Sdk]:
         """Return the server, the body of the request and the SDK; `UsageError` if any of them is invalid or missing."""
@@ -82,13 +82,13 @@ class Door:
 
 
 @contextlib.asynccontextmanager
-async def _asking(way: Way, client: Any, body: JsonObject) -> AsyncIterator[Response]:
+async def _asking(way: WireFormat, client: Any, body: JsonObject) -> AsyncIterator[Response]:
     async with client, way.sent(client, body) as response:
         yield response
 
 
-def open_door(way: Way, model: str, environ: Mapping[str, str], key_from: str) -> Door:
+def open_http_provider(way: WireFormat, model: str, environ: Mapping[str, str], key_from: str) -> HttpProvider:
     """Return the provider for `PROVIDER:NAME`. Each request names the model to call."""
     if model == way.name:
         raise UsageError(f"{way.name} alone names no model", hint=f"write {way.name}:NAME")
-    return Door(way, environ=environ, key_from=key_from)
+    return HttpProvider(way, environ=environ, key_from=key_from)

@@ -99,7 +99,7 @@ def check_trusted(endpoint: str, *, own: str, named: str | None, variable: str) 
     """Raise `UsageError` unless a key may be sent there; `named` is the value of the environment variable."""
     place, home = address_of(endpoint), address_of(own)
     is_of_owner = _origin(place) == f"{home.scheme}://{place.host}:443" and _is_within(place.host, home.host)
-    if is_here(endpoint) or is_of_owner or _origin(place) == _origin(address_of(named or own)):
+    if is_loopback(endpoint) or is_of_owner or _origin(place) == _origin(address_of(named or own)):
         return
     raise UsageError(
         f"the session names {_origin(place)}, and keys are not sent where only a log says so",
@@ -107,7 +107,7 @@ def check_trusted(endpoint: str, *, own: str, named: str | None, variable: str) 
     )
 
 
-def is_here(url: str) -> bool:
+def is_loopback(url: str) -> bool:
     """Return whether an address is on this machine."""
     host = address_of(url).host
     try:

@@ -15,7 +15,7 @@ import msgspec
 from wakelog.log.content import JsonObject
 
 
-class Wish(msgspec.Struct, frozen=True):
+class RequestedCall(msgspec.Struct, frozen=True):
     """A tool call that a prompt asks for, and its title in a sentence: "read notes.txt"."""
 
     tool: str
@@ -23,8 +23,8 @@ class Wish(msgspec.Struct, frozen=True):
     title: str
 
 
-Step = tuple[Wish, ...]
-_Rule = Callable[[list[str]], Iterable[Wish]]
+Step = tuple[RequestedCall, ...]
+_Rule = Callable[[list[str]], Iterable[RequestedCall]]
 
 # Enough for typed text. The rules backtrack, so their time grows faster than the text.
 _PROMPT_MAX_CHARS = 4_000
@@ -75,53 +75,53 @@ def _bare(text: str) -> str:
 # ── rules ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(words: list[str]) -> Iterable[Wish]:
+def _read(words: list[str]) -> Iterable[RequestedCall]:
     paths = [_bare(path) for path in _cut(words[0], _AND)]
-    return [Wish("read", {"path": path}, f"read {path}") for path in paths]
+    return [RequestedCall("read", {"path": path}, f"read {path}") for path in paths]
 
 
-def _list(words: list[str]) -> Iterable[Wish]:
+def _list(words: list[str]) -> Iterable[RequestedCall]:
     path = _bare(words[0]) or "."
-    return [Wish("list", {"path": path}, f"list {path}")]
+    return [RequestedCall("list", {"path": path}, f"list {path}")]
 
 
-def _grep(words: list[str]) -> Iterable[Wish]:
+def _grep(words: list[str]) -> Iterable[RequestedCall]:
     pattern, path = _bare(words[0]), _bare(words[1]) or "."
-    return [Wish("grep", {"pattern": pattern, "path": path}, f"search for {pattern} in {path}")]
+    return [RequestedCall("grep", {"pattern": pattern, "path": path}, f"search for {pattern} in {path}")]
 
 
-def _run(words: list[str]) -> Iterable[Wish]:
+def _run(words: list[str]) -> Iterable[RequestedCall]:
     command = _bare(words[0])
-    return [Wish("shell", {"command": command}, f"run `{command}`")]
+    return [RequestedCall("shell", {"command": command}, f"run `{command}`")]
 
 
-def _write(words: list[str]) -> Iterable[Wish]:
+def _write(words: list[str]) -> Iterable[RequestedCall]:
     content, path = map(_bare, words)
-    return [Wish("write", {"path": path, "content": f"{content}\n"}, f"write {path}")]
+    return [RequestedCall("write", {"path": path, "content": f"{content}\n"}, f"write {path}")]
 
 
-def _replace(words: list[str]) -> Iterable[Wish]:
+def _replace(words: list[str]) -> Iterable[RequestedCall]:
     old, new, path = map(_bare, words)
-    return [Wish("edit", {"path": path, "old": old, "new": new}, f"edit {path}")]
+    return [RequestedCall("edit", {"path": path, "old": old, "new": new}, f"edit {path}")]
 
 
-def _count(words: list[str]) -> Iterable[Wish]:
+def _count(words: list[str]) -> Iterable[RequestedCall]:
     unit, path = words[0].lower(), _bare(words[1])
     command = f"wc -{unit[0].replace('c', 'm')} -- {shlex.quote(path)}"
-    return [Wish("shell", {"command": command}, f"count {unit} in {path}")]
+    return [RequestedCall("shell", {"command": command}, f"count {unit} in {path}")]
 
 
-def _ask(words: list[str]) -> Iterable[Wish]:
+def _ask(words: list[str]) -> Iterable[RequestedCall]:
     prompt = _bare(words[0])
-    return [Wish("agent", {"prompt": prompt}, f"ask an agent to {prompt}")]
+    return [RequestedCall("agent", {"prompt": prompt}, f"ask an agent to {prompt}")]
 
 
-def _use(words: list[str]) -> Iterable[Wish]:
+def _use(words: list[str]) -> Iterable[RequestedCall]:
     try:
         given = msgspec.json.decode(_bare(words[1]) if words[1] else "{}")
     except msgspec.DecodeError:
         return []
-    return [Wish(words[0], given, f"use {words[0]}")] if isinstance(given, dict) else []
+    return [RequestedCall(words[0], given, f"use {words[0]}")] if isinstance(given, dict) else []
 
 
 _FILE = r"(?:the\s+)?(?:file\s+)?([^\s,]+)"

@@ -15,7 +15,7 @@ from wakelog.ports import Request
 from wakelog.projections.context import estimate_tokens, message_tokens
 
 
-class Played(msgspec.Struct, frozen=True):
+class PreparedReply(msgspec.Struct, frozen=True):
     """A whole reply, and how it is split into deltas."""
 
     text: str = ""
@@ -28,7 +28,7 @@ class Played(msgspec.Struct, frozen=True):
     delay_ms: int = 0
 
 
-async def play(reply: Played, request: Request, *, can_resume: bool) -> AsyncIterator[Delta]:
+async def play(reply: PreparedReply, request: Request, *, can_resume: bool) -> AsyncIterator[Delta]:
     """Yield the deltas of a reply. With a prefill, only the text after it, or a fault."""
     if request.prefill and not (can_resume and reply.text.startswith(request.prefill)):
         yield _cannot_go_on(can_resume=can_resume)
@@ -54,7 +54,7 @@ def call_id(request: Request, number: int) -> str:
     return f"call_{request.answers}_{number}"
 
 
-def _deltas(reply: Played) -> Iterator[Delta]:
+def _deltas(reply: PreparedReply) -> Iterator[Delta]:
     for piece in _pieces(reply.thinking, reply.delta_chars):
         yield ThinkingDelta(piece)
     for piece in _pieces(reply.text, reply.delta_chars):
@@ -71,12 +71,12 @@ def _cannot_go_on(*, can_resume: bool) -> Faulted:
     return Faulted("cannot_resume", why)
 
 
-def _finished(reply: Played, request: Request) -> Finished:
+def _finished(reply: PreparedReply, request: Request) -> Finished:
     stop_reason = reply.stop_reason or ("tools" if reply.calls else "stop")
     return Finished(stop_reason, usage=reply.usage or _estimated(reply, request))
 
 
-def _estimated(reply: Played, request: Request) -> Usage:
+def _estimated(reply: PreparedReply, request: Request) -> Usage:
     around = [Text(text=words) for words in (request.system, *request.injected, request.prefill)]
     said: list[AnyPart] = [Thinking(thinking=reply.thinking), Text(text=reply.text)]
     said.extend(ToolCall(id=call.id, name=call.name, input=call.input) for call in reply.calls)

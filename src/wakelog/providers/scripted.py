@@ -17,7 +17,7 @@ from wakelog.errors import UsageError
 from wakelog.log.content import Usage
 from wakelog.log.deltas import CallDelta, Delta, Faulted
 from wakelog.ports import Request
-from wakelog.providers.playing import Played, call_id, fail, play
+from wakelog.providers.playing import PreparedReply, call_id, fail, play
 
 DELTA_CHARS = 16
 _Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -120,9 +120,9 @@ def open_model(model: str, *_: object) -> ScriptedProvider:
     return ScriptedProvider.from_file(os.path.expanduser(model))
 
 
-def _played(reply: ScriptedReply, request: Request) -> Played:
+def _played(reply: ScriptedReply, request: Request) -> PreparedReply:
     error = reply.error
-    return Played(
+    return PreparedReply(
         text=reply.text,
         thinking=reply.thinking,
         calls=tuple(

@@ -27,7 +27,7 @@ from wakelog.log.entry import (
     Cancelled,
     CarriedState,
     Compaction,
-    ContextRecord,
+    ContextEntry,
     Custom,
     DamageNote,
     Envelope,
@@ -113,7 +113,7 @@ EXEMPT: _Fields = {kind: (*_IDS.get(kind, ()), *_DIGESTS.get(kind, ())) for kind
 KEYS_ONLY: _Fields = {
     ToolCall: ("name", "input", "bound"),
     ToolStarted: ("name", "intent"),
-    ContextRecord: ("params", "policy", "environment"),
+    ContextEntry: ("params", "policy", "environment"),
     SessionEntry: ("cwd", "settings"),
 }
 """The fields whose strings are redacted by the shapes of keys alone."""
@@ -142,7 +142,7 @@ _UNDER_RULES_1: _Fields = {
     Terminated: ("reason",),
     ModelChange: ("model",),
     Setting: ("value",),
-    ContextRecord: ("params",),
+    ContextEntry: ("params",),
 }
 
 

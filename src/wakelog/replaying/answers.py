@@ -34,7 +34,7 @@ from wakelog.log.entry import (
     ToolStarted,
 )
 from wakelog.log.times import parse_ms
-from wakelog.ports import Answer, Invocation, Occasion, Outcome, Request, Tool
+from wakelog.ports import Answer, Invocation, Outcome, Request, RunInfo, Tool
 from wakelog.replaying.recording import ids_made
 from wakelog.replaying.rerunning import ReplayedStore
 from wakelog.runtime.world import SubagentTask, World
@@ -64,7 +64,7 @@ class Answers:
             pause=self._pause,
             send=self._send,
             stuck=lambda _, __: False,
-            recall=_nobody_to_recall,
+            recall=_no_recall,
             inject=self._inject,
             redacts=False,
             channels={name: _RecordedChannel(channels[name], self) for name in attached.channels},
@@ -90,14 +90,14 @@ class Answers:
             # The partial replies and outputs of a cancelled turn are written before its `cancelled` entry.
             self.cancel.set()
 
-    async def nothing_more(self) -> None:
+    async def wait_forever(self) -> None:
         """Wait until cancelled: the log holds no further answer."""
         await self.turn(lambda _: False)
 
     async def _pause(self, _: int) -> None:
         """Return at once; but for a worker that was gone before the wait was over, wait until cancelled."""
         if self.store.worker_is_gone:
-            await self.nothing_more()
+            await self.wait_forever()
 
     async def _cancelled(self, session: Session, seq: int) -> Queued:  # noqa: ARG002 - the time is in the log
         await self.cancel.wait()
@@ -105,7 +105,7 @@ class Answers:
         wanted = next((entry.value.queued_id for entry in self.coming() if isinstance(entry.value, Cancelled)), None)
         return Queued(id=wanted or "", mode="cancel")
 
-    async def _inject(self, terms: Sequence[HookTerms], occasion: Occasion) -> tuple[str, ...]:  # noqa: ARG002
+    async def _inject(self, terms: Sequence[HookTerms], occasion: RunInfo) -> tuple[str, ...]:  # noqa: ARG002
         """Return the hook texts of the model call that is to be written next."""
         entry = self.store.next
         blobs = entry.value.injected if entry is not None and isinstance(entry.value, Call) else ()
@@ -274,7 +274,7 @@ class _RecordedModel:
             else:
                 yield delta
         if end is None:
-            await self._answers.nothing_more()
+            await self._answers.wait_forever()
         else:
             yield end
 
@@ -404,5 +404,5 @@ def _has_left(entry: Entry) -> bool:
     return isinstance(entry.value, Activity) and entry.value.event == "left"
 
 
-async def _nobody_to_recall(_: World, __: str) -> None:
+async def _no_recall(_: World, __: str) -> None:
     """Do nothing: a subagent's own log records how it ended."""

@@ -47,7 +47,7 @@ class ReplayedStore(MemoryStore):
         self._id = session
         self._blobs = _Blobs(behind.blobs)
         self.replace(session, name)
-        self.plant_given()
+        self.add_inputs()
 
     # ── script ───────────────────────────────────────────────────────────────────────────────────
 
@@ -56,12 +56,12 @@ class ReplayedStore(MemoryStore):
         """The next entry that the runtime is to write; None after the last."""
         return self.script[self.at].entry if self.at < len(self.script) else None
 
-    def plant_given(self) -> None:
+    def add_inputs(self) -> None:
         """Add the inputs that come before the next entry of the runtime."""
         while self.at < len(self.script) and self.script[self.at].given:
-            self.plant_next()
+            self.add_next()
 
-    def plant_next(self) -> None:
+    def add_next(self) -> None:
         """Add the next line unchanged."""
         self.plant(self._id, self.script[self.at].line.bytes)
         self._move_on()
@@ -123,7 +123,7 @@ class ReplayedStore(MemoryStore):
             self.ended = True
             raise Diverged(self.at, recorded.raw, line.raw)
         self._move_on()
-        self.plant_given()
+        self.add_inputs()
 
     def load(self, session: str, *, after: int = -1) -> Iterator[Line]:
         """Return the lines of the replayed session from this store, those of others from the real store."""

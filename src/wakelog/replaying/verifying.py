@@ -51,8 +51,8 @@ async def replay(store: Store, session: str) -> Replayed:
                 reason = await _work(again, entry, channels)
             elif isinstance(entry.value, Activity):
                 # The worker left after something that is not in the log, such as an exception that ended it.
-                again.plant_next()
-                again.plant_given()
+                again.add_next()
+                again.add_inputs()
             else:
                 reason = f"line {again.at + 1}: no worker would write this {entry.type} here"
     except Diverged as diverged:

@@ -7,7 +7,7 @@ caller. Until then, wakes that fail must leave no entries.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from wakelog.decide.decisions import Ask, Await, Compact, Decision, Mend
+from wakelog.decide.decisions import Ask, Await, Compact, Decision, RecoverReply
 from wakelog.errors import NoAccess, NotFound, Untrusted, UsageError
 from wakelog.log.entry import Entry, Origin
 from wakelog.log.entry import Session as SessionEntry
@@ -21,7 +21,9 @@ from wakelog.session import Session
 
 def needs_model(decision: Decision) -> bool:
     """Return whether a decision makes a model call. A timed wait counts: it is the back-off before a call."""
-    return isinstance(decision, Ask | Mend | Compact) or (isinstance(decision, Await) and decision.until_ms is not None)
+    return isinstance(decision, Ask | RecoverReply | Compact) or (
+        isinstance(decision, Await) and decision.until_ms is not None
+    )
 
 
 def check_model(open_provider: OpenProvider, name: str, state: BranchState) -> None:

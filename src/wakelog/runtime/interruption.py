@@ -49,7 +49,7 @@ async def stopped(task: "asyncio.Future[Any]") -> None:
         raise error
 
 
-async def all_stopped(tasks: "Iterable[asyncio.Future[Any]]") -> None:
+async def cancel_all_and_wait(tasks: "Iterable[asyncio.Future[Any]]") -> None:
     """Cancel tasks concurrently, wait until all have ended, and raise the first error."""
     ended = await asyncio.gather(*map(stopped, tasks), return_exceptions=True)
     for error in ended:

@@ -17,7 +17,7 @@ def drop_finished(session: Session) -> None:
             session.store.drop(session.name, journal)
 
 
-def seal_journals(session: Session, lease: Lease) -> None:
+def recover_journals(session: Session, lease: Lease) -> None:
     """Append what each journal holds beyond the log as a `partial` annotation, and drop the journal."""
     for journal, pieces in session.store.journals(session.name).items():
         tree = _tree_with(session, journal)

@@ -16,13 +16,13 @@ from wakelog.decide.decisions import Await, Rest
 from wakelog.decide.policy import HookTerms, policy_in_force, policy_written, redact_word
 from wakelog.errors import Conflict, NotFound, Unavailable, Untrusted, UsageError, WakelogError
 from wakelog.hooks import OpenCatalog, open_hook
-from wakelog.instructions import instructed
+from wakelog.instructions import store_instructions
 from wakelog.log.codec import canonical
 from wakelog.log.content import Prompt, Text
-from wakelog.log.entry import ContextRecord, Failed, Message, Origin, Queued
+from wakelog.log.entry import ContextEntry, Failed, Message, Origin, Queued
 from wakelog.log.lines import Reader
 from wakelog.log.tree import Branch
-from wakelog.ports import Blobs, Channel, Clock, Hook, Occasion, Outcome, Store, Tool
+from wakelog.ports import Blobs, Channel, Clock, Hook, Outcome, RunInfo, Store, Tool
 from wakelog.providers import open_provider
 from wakelog.redaction.entries import holds_mark
 from wakelog.redaction.redactor import redact
@@ -35,7 +35,7 @@ from wakelog.session import Session
 from wakelog.stores.retrying import without_retries
 from wakelog.tools import as_tools, builtin_tools
 from wakelog.tools.mcp import Servers, mcp_tools
-from wakelog.tools.subagent import SUBAGENT_NAME, OtherAgent, SubAgentTool
+from wakelog.tools.subagent import SUBAGENT_NAME, SubagentProfile, SubAgentTool
 
 _LOOK_S = 0.05
 
@@ -107,7 +107,7 @@ class Injection:
         self._catalog = catalog
         self._told: dict[str, tuple[str, tuple[str, ...]]] = {}
 
-    async def texts(self, terms: Sequence[HookTerms], occasion: Occasion) -> tuple[str, ...]:
+    async def texts(self, terms: Sequence[HookTerms], occasion: RunInfo) -> tuple[str, ...]:
         """Return the texts in the order of the hooks, without empty ones."""
         turn, told = self._told.get(occasion.session, ("", ()))
         if turn != occasion.turn_id or not turn:
@@ -116,13 +116,13 @@ class Injection:
             self._told[occasion.session] = (occasion.turn_id, told)
         return told
 
-    async def _text(self, terms: HookTerms, occasion: Occasion) -> str:
+    async def _text(self, terms: HookTerms, occasion: RunInfo) -> str:
         if holds_mark(terms.options):
             return words.HOOK_FAILED.format(name=terms.name, why=words.HOOK_REDACTED)
         return await _said(open_hook(terms, self._given, self._catalog), occasion)
 
 
-async def _said(hook: Hook, occasion: Occasion) -> str:
+async def _said(hook: Hook, occasion: RunInfo) -> str:
     try:
         return storable(await hook.before_run(occasion))
     except Exception as error:  # noqa: BLE001 - a hook may be any code, and raise anything
@@ -174,24 +174,24 @@ async def send(world: World, subagent_task: SubagentTask) -> Outcome | None:
         report = await wake(msgspec.structs.replace(world, channels={}), child.name)
     except Conflict:
         return None
-    return None if isinstance(report.decision, Await) else _came_to(child.branch(), report)
+    return None if isinstance(report.decision, Await) else _child_outcome(child.branch(), report)
 
 
 def _brief(child: Session, subagent_task: SubagentTask, blobs: Blobs) -> None:
     """Append the settings and the prompt of a child, each only if it has none yet."""
     nodes = child.branch().nodes
-    if subagent_task.context is not None and not any(isinstance(node.value, ContextRecord) for node in nodes):
-        record = _handed_down(subagent_task.context)
+    if subagent_task.context is not None and not any(isinstance(node.value, ContextEntry) for node in nodes):
+        record = _child_settings(subagent_task.context)
         child.append(
             record
             if subagent_task.other is None
-            else _of_another(subagent_task.other, record, subagent_task.cwd, blobs)
+            else _other_agent_settings(subagent_task.other, record, subagent_task.cwd, blobs)
         )
     if not any(isinstance(node.value, Message) and isinstance(node.value.message, Prompt) for node in nodes):
         child.append(Message(message=Prompt(content=(Text(text=subagent_task.prompt),))))
 
 
-def _handed_down(record: ContextRecord) -> ContextRecord:
+def _child_settings(record: ContextEntry) -> ContextEntry:
     """Return the parent's settings for its child, with one subagent level less."""
     depth = record.policy.get("children")
     policy = {**record.policy, "children": depth - 1 if isinstance(depth, int) else 0}
@@ -200,13 +200,13 @@ def _handed_down(record: ContextRecord) -> ContextRecord:
     return msgspec.structs.replace(record.bare, policy=policy)
 
 
-def _of_another(other: OtherAgent, sender: ContextRecord, cwd: str, blobs: Blobs) -> ContextRecord:
+def _other_agent_settings(other: SubagentProfile, sender: ContextEntry, cwd: str, blobs: Blobs) -> ContextEntry:
     """Return the settings of another agent as declared in the parent's log, with the levels of the parent's child."""
     depth = policy_in_force(sender).children
-    policy = msgspec.structs.replace(policy_in_force(ContextRecord(policy=other.policy)), children=depth)
-    system, sources = instructed(blobs, cwd, other.system, policy)
+    policy = msgspec.structs.replace(policy_in_force(ContextEntry(policy=other.policy)), children=depth)
+    system, sources = store_instructions(blobs, cwd, other.system, policy)
     tools = _tools_of_another(other, declared_tools(blobs, sender.tools))
-    return ContextRecord(
+    return ContextEntry(
         sources=sources,
         environment={**sender.environment, "approvalPolicy": policy.approval},
         system=system,
@@ -216,13 +216,13 @@ def _of_another(other: OtherAgent, sender: ContextRecord, cwd: str, blobs: Blobs
     )
 
 
-def _params_of_another(other: OtherAgent, sender: Mapping[str, Any]) -> Mapping[str, Any]:
+def _params_of_another(other: SubagentProfile, sender: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the parameters of another agent. Without its own model it uses the parent's, at the same endpoint."""
     endpoint = {"endpoint": sender["endpoint"]} if other.model is None and "endpoint" in sender else {}
     return {**endpoint, **other.params}
 
 
-def _tools_of_another(other: OtherAgent, sender: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _tools_of_another(other: SubagentProfile, sender: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the tools of another agent: its own (`agent` as the parent has it), and the parent's of shared servers."""
     same = {tool.get("name"): tool for tool in sender if tool.get("name") == SUBAGENT_NAME}
     own = [same.get(tool.get("name"), tool) for tool in other.tools]
@@ -236,7 +236,7 @@ def _server(tool: Mapping[str, Any]) -> Any:
     return server.get("name") if isinstance(server, Mapping) else None
 
 
-def _came_to(branch: Branch, report: Report) -> Outcome:
+def _child_outcome(branch: Branch, report: Report) -> Outcome:
     """Return the outcome of a child at rest: its last reply, or how it failed."""
     if isinstance(report.decision, Rest) and report.decision.outcome != "done":
         faults = [node.value for node in branch.nodes if isinstance(node.value, Failed)]

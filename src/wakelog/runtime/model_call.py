@@ -12,15 +12,15 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 import msgspec
 
 from wakelog.decide.assemble import Draft, as_entry_content
-from wakelog.decide.decisions import Ask, Mend
+from wakelog.decide.decisions import Ask, RecoverReply
 from wakelog.decide.delivery import is_behind
 from wakelog.decide.faults import OVERFLOW
 from wakelog.decide.policy import HookTerms
 from wakelog.decide.reasoning import check_reasoning
-from wakelog.log.content import Prompt, Reply, Said
+from wakelog.log.content import BaseMessage, Prompt, Reply
 from wakelog.log.deltas import Delta, Faulted, Finished, Spoken, TextDelta, piece_of
 from wakelog.log.entry import Call, Failed, FaultReport, Message, Partial, Resumed
-from wakelog.ports import Channel, Occasion
+from wakelog.ports import Channel, RunInfo
 from wakelog.projections.context import Context, build_context
 from wakelog.redaction.entries import Sieve
 from wakelog.runtime.checks import check_model
@@ -38,7 +38,7 @@ async def ask(step: Step, decision: Ask) -> None:
     await _Answer(step, step.world.clock.new_id(), decision.strategy).get()
 
 
-async def mend(step: Step, decision: Mend) -> None:
+async def recover_reply(step: Step, decision: RecoverReply) -> None:
     """Call the model again for an interrupted reply, under the same id."""
     check_model(step.world.provider, step.session.name, step.state)
     prior = step.said_of(decision.reply_id)
@@ -47,10 +47,10 @@ async def mend(step: Step, decision: Mend) -> None:
     await answer.get()
 
 
-def _occasion(step: Step) -> Occasion:
+def _occasion(step: Step) -> RunInfo:
     """Return the description of the coming run that hooks get."""
     card, (turn_id, prompt) = step.card, _last_prompt(step)
-    return Occasion(
+    return RunInfo(
         session=step.session.name,
         turn_id=turn_id,
         agent=card.agent,
@@ -69,7 +69,7 @@ def _last_prompt(step: Step) -> tuple[str, Prompt]:
     return "", Prompt()
 
 
-def channels_owed(step: Step) -> tuple[str, ...]:
+def reply_channels(step: Step) -> tuple[str, ...]:
     """Return the channels that get the reply: the one its prompt came from, else all in reach."""
     _, prompt = _last_prompt(step)
     return (prompt.channel,) if prompt.channel is not None else tuple(sorted(step.world.attached))
@@ -86,7 +86,7 @@ class _Answer:
         self.draft = Draft(prior)
         self.end: Finished | Faulted = _CUT
         self.call_id = ""
-        self.owed = channels_owed(step)
+        self.owed = reply_channels(step)
         self.channels = self._in_reach()
         self.channel_faults: dict[str, FaultReport] = {}
 
@@ -114,7 +114,7 @@ class _Answer:
         asked = await unless_cancelled(self.step, self._stream(reply))
         if asked is not None:
             self._keep_partial()
-            end_turn(self.step, asked, Said(content=self.draft.content).text)
+            end_turn(self.step, asked, BaseMessage(content=self.draft.content).text)
         elif isinstance(self.end, Finished):
             self._keep_reply(self.end)
         else:

@@ -14,7 +14,7 @@ import msgspec
 from wakelog.decide.clip import clip, storable
 from wakelog.decide.policy import Policy, Reasoning
 from wakelog.decide.table import Verdict, decide
-from wakelog.log.content import Said, Usage
+from wakelog.log.content import BaseMessage, Usage
 from wakelog.log.entry import AnyAnnotation, AnyNode, Compaction, Entry, Node, Partial
 from wakelog.log.entry import Session as SessionEntry
 from wakelog.log.times import iso, parse_ms
@@ -110,7 +110,7 @@ class Step:
         """Return the text of an interrupted reply, from its last `partial` entry."""
         sealed = [annotation.value for annotation in self.branch.annotations if isinstance(annotation.value, Partial)]
         content = next((partial.content for partial in reversed(sealed) if partial.reply_id == reply_id), ())
-        return Said(content=content).text
+        return BaseMessage(content=content).text
 
     def now_ms(self) -> int:
         """Return the time in milliseconds since 1970."""

@@ -24,7 +24,7 @@ from wakelog.log.entry import Entry, Message, Queued, ToolStarted
 from wakelog.ports import Invocation, Outcome, Tool
 from wakelog.projections.pending import OpenCall
 from wakelog.redaction.entries import holds_mark, shown_safely
-from wakelog.runtime.interruption import all_stopped, end_turn, stopped
+from wakelog.runtime.interruption import cancel_all_and_wait, end_turn, stopped
 from wakelog.runtime.settling import ask_a_person, settle
 from wakelog.runtime.step import Step, elapsed_since
 from wakelog.runtime.subagents import answer_of_child, obstacle_of_child, refusal, spawn
@@ -47,7 +47,7 @@ async def run(step: Step, decision: Run) -> bool:
                 running[begun.task] = begun
         return await _settle_as_they_end(step, running)
     finally:
-        await all_stopped(running)
+        await cancel_all_and_wait(running)
 
 
 def check_runnable(step: Step, decision: Run) -> None:

@@ -17,7 +17,7 @@ from wakelog.log.entry import (
     Attention,
     AttentionResolved,
     Call,
-    ContextRecord,
+    ContextEntry,
     Entry,
     Failed,
     Message,
@@ -40,7 +40,7 @@ CHOICES: dict[str, tuple[DecisionWord, ...]] = {
 }
 
 
-_Setting: TypeAlias = ModelChange | ContextRecord | Setting
+_Setting: TypeAlias = ModelChange | ContextEntry | Setting
 
 
 class Question(msgspec.Struct, frozen=True):

@@ -22,8 +22,8 @@ from wakelog.decide.decisions import (
     Deliver,
     Fail,
     Inquire,
-    Mend,
     Raise,
+    RecoverReply,
     Rest,
     Run,
     Settle,
@@ -43,9 +43,9 @@ from wakelog.runtime.checks import check_custody, check_model, needs_model
 from wakelog.runtime.compaction import compact
 from wakelog.runtime.delivery import deliver
 from wakelog.runtime.interruption import stopped
-from wakelog.runtime.journal_recovery import drop_finished, seal_journals
+from wakelog.runtime.journal_recovery import drop_finished, recover_journals
 from wakelog.runtime.lease_keeper import LeaseKeeper
-from wakelog.runtime.model_call import ask, mend
+from wakelog.runtime.model_call import ask, recover_reply
 from wakelog.runtime.settling import ask_a_person, ask_about_damage, cancel, fail, settle, take_up, tell_damage
 from wakelog.runtime.step import Step, decided
 from wakelog.runtime.tool_run import check_runnable, inquire, run
@@ -94,14 +94,14 @@ async def wake(
     rows: list[str] = []
     after = session.last_seq
     async with world.alive(), holding(world, session) as lease:
-        seal_journals(session, lease)
+        recover_journals(session, lease)
         while True:
             verdict = await step(world, session, lease)
             rows.append(verdict.row)
             decision = verdict.decision
             waits = _will_wait(world, decision, patience_ms)
             if isinstance(decision, Await) and waits:
-                await _sit_out(world, session, decision.until_ms or 0)
+                await _wait_until(world, session, decision.until_ms or 0)
             if len(rows) == steps or (isinstance(decision, Rest | Await) and not waits):
                 return _report(session, decision, tuple(rows), after=after)
 
@@ -198,12 +198,12 @@ _WORKS: Mapping[type[Decision], Callable[[Step, Any], Awaitable[bool | None]]] =
     Run: run,
     Inquire: inquire,
     Ask: ask,
-    Mend: mend,
+    RecoverReply: recover_reply,
     Compact: compact,
 }
 
 
-def what_next(world: World, session: Session) -> Decision | None:
+def next_decision(world: World, session: Session) -> Decision | None:
     """Return the first decision that waking a session would carry out; None if there is nothing to do."""
     decision = _seen(world, session).decision
     return None if _is_idle(decision) else decision
@@ -237,7 +237,7 @@ def _will_wait(world: World, decision: Decision, patience_ms: int | None) -> boo
     return patience_ms is None or decision.until_ms - world.clock.now_ms() <= patience_ms
 
 
-async def _sit_out(world: World, session: Session, until_ms: int) -> None:
+async def _wait_until(world: World, session: Session, until_ms: int) -> None:
     """Wait until a point in time, or until an entry is appended: it may be a cancel, or other work."""
     pausing = asyncio.ensure_future(world.pause(max(0, until_ms - world.clock.now_ms())))
     watching = asyncio.ensure_future(world.news(session, session.last_seq))

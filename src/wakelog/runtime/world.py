@@ -13,11 +13,11 @@ import msgspec
 
 from wakelog.decide.policy import HookTerms
 from wakelog.errors import WakelogError
-from wakelog.log.entry import RULES, ContextRecord, Queued
-from wakelog.ports import Channel, Clock, Occasion, Outcome, Provider, Store, Tool
+from wakelog.log.entry import RULES, ContextEntry, Queued
+from wakelog.ports import Channel, Clock, Outcome, Provider, RunInfo, Store, Tool
 from wakelog.session import Session
 from wakelog.stores.retrying import SYSTEM_UPTIME, Uptime
-from wakelog.tools.subagent import OtherAgent
+from wakelog.tools.subagent import SubagentProfile
 
 LEASE_S = 30.0
 
@@ -35,9 +35,9 @@ class SubagentTask(msgspec.Struct, frozen=True):
     cwd: str
     model: str | None
     provider: str | None
-    context: ContextRecord | None
+    context: ContextEntry | None
     """The settings of the parent. The child gets them with one subagent level less, unless `other` is set."""
-    other: OtherAgent | None = None
+    other: SubagentProfile | None = None
 
 
 class OpenProvider(Protocol):
@@ -69,7 +69,7 @@ class World(msgspec.Struct, frozen=True):
     """Whether a subagent waits for input or another worker holds it, so that running it would do nothing."""
     recall: Callable[["World", str], Awaitable[None]]
     """Cancels a subagent's turn."""
-    inject: Callable[[Sequence[HookTerms], Occasion], Awaitable[tuple[str, ...]]]
+    inject: Callable[[Sequence[HookTerms], RunInfo], Awaitable[tuple[str, ...]]]
     """The texts of the hooks for a run."""
     alive: Callable[[], AbstractAsyncContextManager[object]] = contextlib.nullcontext
     """Context of a wake: what tools started for themselves is ended when the last wake leaves it."""

@@ -171,7 +171,7 @@ class MemoryStore:
             raise BadId(f"not a session id or name: {session[:60]!r}")
         raise NotFound(f"no session {session}")
 
-    def entitle(self, session: str, title: str) -> None:
+    def set_title(self, session: str, title: str) -> None:
         """See `ports.Store`. Does nothing: memory cannot be browsed."""
 
     # ── leases ───────────────────────────────────────────────────────────────────────────────────

@@ -221,9 +221,9 @@ class RetryingStore:
         self.check()
         return self.inner.adopt(session, name, raw, size=size)
 
-    def entitle(self, session: str, title: str) -> None:
+    def set_title(self, session: str, title: str) -> None:
         """See `ports.Store`."""
-        self.repeat(lambda: self.inner.entitle(session, title))
+        self.repeat(lambda: self.inner.set_title(session, title))
 
     def acquire(self, session: str, body: bytes, *, after: int, behind: int = 0, holder: str, ttl_s: float) -> Lease:
         """See `ports.Store`."""

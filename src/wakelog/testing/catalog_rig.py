@@ -79,7 +79,7 @@ class Counting:
         return getattr(self._store, name)
 
 
-class Shelf:
+class CatalogFixture:
     """A store with its catalog, and methods to fill it. All its sessions share one clock."""
 
     def __init__(self, rig: CatalogRig) -> None:
@@ -154,7 +154,7 @@ def names(hits: Sequence[Hit]) -> list[str]:
     return [hit.name for hit in hits]
 
 
-def change(shelf: Shelf, chance: random.Random, stories: list[Story]) -> None:
+def change(shelf: CatalogFixture, chance: random.Random, stories: list[Story]) -> None:
     """Make one random change to the store."""
     story = chance.choice(stories)
     session = Session(shelf.store, story.session.name, clock=shelf.clock)
@@ -183,7 +183,7 @@ def change(shelf: Shelf, chance: random.Random, stories: list[Story]) -> None:
         return
 
 
-def _told(shelf: Shelf, session: Session) -> Story:
+def _told(shelf: CatalogFixture, session: Session) -> Story:
     story = Story()
     story.store, story.session = shelf.store, session
     return story

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from wakelog.testing.catalog_rig import CatalogRig, Shelf
+from wakelog.testing.catalog_rig import CatalogFixture, CatalogRig
 from wakelog.testing.listing_suite import ListingSuite
 from wakelog.testing.searching_suite import SearchingSuite
 
@@ -21,9 +21,9 @@ class CatalogSuite(ListingSuite, SearchingSuite):
     """Subclass it and provide a `rig` fixture."""
 
     @pytest.fixture
-    def shelf(self, rig: CatalogRig) -> Iterator[Shelf]:
+    def shelf(self, rig: CatalogRig) -> Iterator[CatalogFixture]:
         """A store with its catalog."""
-        made = Shelf(rig)
+        made = CatalogFixture(rig)
         yield made
         made.catalog.close()
         rig.store.close()

@@ -52,7 +52,7 @@ class Life:
         raise Died
 
 
-class DyingStore:
+class CrashingStore:
     """A store used by a process that ends at write number `dies_at`, counted from 0; None: never."""
 
     def __init__(self, store: Store, *, dies_at: int | None = None, after: bool = False) -> None:
@@ -111,9 +111,9 @@ class DyingStore:
         """See `ports.Store`."""
         self.life.write(lambda: self._store.drop(session, reply_id))
 
-    def entitle(self, session: str, title: str) -> None:
+    def set_title(self, session: str, title: str) -> None:
         """See `ports.Store`."""
-        self.life.write(lambda: self._store.entitle(session, title))
+        self.life.write(lambda: self._store.set_title(session, title))
 
     # ── reads ────────────────────────────────────────────────────────────────────────────────────
 

@@ -15,7 +15,7 @@ from wakelog.ports import Catalog
 from wakelog.projections.session_row import SessionRow
 from wakelog.session import Session
 from wakelog.testing.builders import Story
-from wakelog.testing.catalog_rig import CatalogRig, Shelf, change, said
+from wakelog.testing.catalog_rig import CatalogFixture, CatalogRig, change, said
 
 _PAGES_MAX = 1_000
 
@@ -58,7 +58,7 @@ class ListingSuite:
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────
 
-    def test_nothing_is_there(self, shelf: Shelf) -> None:
+    def test_nothing_is_there(self, shelf: CatalogFixture) -> None:
         """Law 9: a store without sessions has an empty catalog, and queries create nothing."""
         assert shelf.refreshed() == 0
         assert list(shelf.catalog.rows(archived=None)) == list(shelf.catalog.find("x")) == []
@@ -66,7 +66,7 @@ class ListingSuite:
         assert shelf.catalog.count(archived=None) == 0
         assert not shelf.catalog.is_damaged("x")
 
-    def test_rows_are_listed_newest_first_and_filtered(self, shelf: Shelf) -> None:
+    def test_rows_are_listed_newest_first_and_filtered(self, shelf: CatalogFixture) -> None:
         """ST-4: title and archive state come from appended entries, the latest wins; lists filter and count."""
         first = shelf.talk(1, agent="crab").session
         second = shelf.talk(2, agent="lobster").session
@@ -87,7 +87,7 @@ class ListingSuite:
         assert list(catalog.rows(agent="cr\udcffab")) == list(catalog.rows(sender="no\0body")) == []
         shelf.agrees()
 
-    def test_states_and_uptime_are_listed(self, shelf: Shelf) -> None:
+    def test_states_and_uptime_are_listed(self, shelf: CatalogFixture) -> None:
         """RUN-15, RUN-21, ST-3: rows distinguish terminated and dormant sessions, and give the uptime of workers."""
         ended, parent = shelf.talk(1).session, shelf.talk(1).session
         prompt = parent.branch().nodes[1].id
@@ -114,7 +114,7 @@ class ListingSuite:
         shelf.agrees()
         assert next(row.state for row in shelf.catalog.rows() if row.name == moved.name) == "rest"
 
-    def test_find_prefers_the_exact(self, shelf: Shelf) -> None:
+    def test_find_prefers_the_exact(self, shelf: CatalogFixture) -> None:
         """An exact name or id is the only result, also if it is a prefix of others."""
         sessions = [shelf.begin().session for _ in range(11)]
         shelf.catalog.refresh()
@@ -125,7 +125,7 @@ class ListingSuite:
         for nothing in ("nothing", "%", "_", "' OR 1=1 --", "\0", "\udcff", "crab_user_1\0"):
             assert list(find(nothing)) == []
 
-    def test_damage_shows(self, shelf: Shelf) -> None:
+    def test_damage_shows(self, shelf: CatalogFixture) -> None:
         """Law 9: damage is in the row and can be queried by name; the rest is served."""
         hurt, whole = shelf.talk(2).session, shelf.talk(1).session
         shelf.catalog.refresh()
@@ -141,7 +141,7 @@ class ListingSuite:
         shelf.agrees()
 
     @pytest.mark.parametrize("known", [False, True])
-    def test_a_log_that_cannot_be_summarised_costs_its_own_row(self, shelf: Shelf, known: bool) -> None:  # noqa: FBT001
+    def test_a_log_that_cannot_be_summarised_costs_its_own_row(self, shelf: CatalogFixture, known: bool) -> None:  # noqa: FBT001
         """An error while reading one log affects only its row, which shows what is known; the others are listed."""
         others = [shelf.talk(1).session.name for _ in range(3)]
         for error, reason in _WRONG:
@@ -170,7 +170,7 @@ class ListingSuite:
 
     # ── pages ────────────────────────────────────────────────────────────────────────────────────
 
-    def test_pages_of_rows_are_the_list(self, shelf: Shelf) -> None:
+    def test_pages_of_rows_are_the_list(self, shelf: CatalogFixture) -> None:
         """ST-5: pages joined are the list, for any page size and filter."""
         for number in range(12):
             shelf.begin(agent="crab" if number % 3 else "dove").session.archive(archived=number % 4 == 0)
@@ -185,7 +185,7 @@ class ListingSuite:
             for at, row in enumerate(rows):
                 assert catalog.count(after=row.cursor, **wanted) == len(rows) - at - 1  # type: ignore[arg-type]
 
-    def _at_once(self, shelf: Shelf, count: int) -> None:
+    def _at_once(self, shelf: CatalogFixture, count: int) -> None:
         """Create sessions whose last entries have the same timestamp, or none."""
         for number in range(count):
             session = shelf.begin(agent=f"same-{number % 2}").session
@@ -193,7 +193,7 @@ class ListingSuite:
             line = b'{"type":"message","id":"m","parentId":"%s",%s"message":{"role":"user","content":"x"}}\n'
             shelf.rig.plant(session.id, line % (session.id.encode(), stamp))
 
-    def test_a_row_that_moves_is_not_waited_for(self, shelf: Shelf) -> None:
+    def test_a_row_that_moves_is_not_waited_for(self, shelf: CatalogFixture) -> None:
         """ST-5: a cursor is a position in the order, not a row: a change in between does not restart the list."""
         sessions = [shelf.begin().session for _ in range(6)]
         shelf.catalog.refresh()
@@ -203,7 +203,7 @@ class ListingSuite:
         rest = shelf.catalog.rows(after=first[-1].cursor)
         assert [row.name for row in rest] == [session.name for session in reversed(sessions[:3])]
 
-    def test_what_is_no_cursor(self, shelf: Shelf) -> None:
+    def test_what_is_no_cursor(self, shelf: CatalogFixture) -> None:
         """A string that is not a valid cursor is a usage error, whatever it contains."""
         shelf.talk(1)
         shelf.catalog.refresh()
@@ -228,7 +228,7 @@ class ListingSuite:
 
     # ── refresh ──────────────────────────────────────────────────────────────────────────────────
 
-    def test_nothing_is_read_twice(self, shelf: Shelf) -> None:
+    def test_nothing_is_read_twice(self, shelf: CatalogFixture) -> None:
         """ST-5: a second refresh reads no line; after one append it reads only the new end of the log."""
         story = shelf.talk(50)
         assert shelf.refreshed() == 201
@@ -242,7 +242,7 @@ class ListingSuite:
         assert shelf.refreshed() == 0
         shelf.agrees()
 
-    def test_it_can_be_asked_while_it_is_read(self, shelf: Shelf) -> None:
+    def test_it_can_be_asked_while_it_is_read(self, shelf: CatalogFixture) -> None:
         """During a refresh, queries return the known sessions first, then those changed last, then the rest."""
         known = shelf.talk(1).session.name
         shelf.catalog.refresh()
@@ -261,7 +261,7 @@ class ListingSuite:
         assert [row.name for row in shelf.catalog.rows()] == [*reversed(added), known]
         shelf.agrees()
 
-    def test_a_limit_leaves_large_logs_for_later(self, shelf: Shelf) -> None:
+    def test_a_limit_leaves_large_logs_for_later(self, shelf: CatalogFixture) -> None:
         """ST-5: a refresh with a limit indexes what fits into it; large logs and forks of them are left out."""
         large = shelf.talk(200).session
         small = [shelf.talk(1).session.name, fork(large).name, shelf.talk(1).session.name]
@@ -281,15 +281,15 @@ class ListingSuite:
         shelf.catalog.refresh(limit_bytes=sizes[large.name] - 1)
         shelf.agrees()
 
-    def test_another_catalog_goes_on_from_there(self, rig: CatalogRig, shelf: Shelf) -> None:
+    def test_another_catalog_goes_on_from_there(self, rig: CatalogRig, shelf: CatalogFixture) -> None:
         """ST-5: logs read by one process are not read again by the next, where the catalog is persistent."""
         shelf.talk(20)
         shelf.catalog.refresh()
-        other = Shelf(rig)
+        other = CatalogFixture(rig)
         assert other.refreshed() in (0, 81)
         assert said(other.catalog) == said(shelf.catalog)
 
-    def test_a_fork_is_a_row_of_its_own(self, shelf: Shelf) -> None:
+    def test_a_fork_is_a_row_of_its_own(self, shelf: CatalogFixture) -> None:
         """Law 2: the row of a fork names its origin; later entries of the parent do not change it."""
         parent = shelf.talk(3).session
         child = fork(parent)
@@ -302,7 +302,7 @@ class ListingSuite:
         assert [hit.name for hit in shelf.catalog.search("forked")] == [child.name]
         shelf.agrees()
 
-    def test_a_fork_without_a_word_is_known_by_what_it_inherits(self, shelf: Shelf) -> None:
+    def test_a_fork_without_a_word_is_known_by_what_it_inherits(self, shelf: CatalogFixture) -> None:
         """Law 2, ST-4: the row of a fork shows the inherited first prompt until the fork has a prompt of its own."""
         parent = shelf.talk(2).session
         child = fork(parent)
@@ -323,10 +323,10 @@ class ListingSuite:
         assert self._prompt_of(shelf, grandchild) == inherited
         shelf.agrees()
 
-    def _prompt_of(self, shelf: Shelf, session: Session) -> str:
+    def _prompt_of(self, shelf: CatalogFixture, session: Session) -> str:
         return next(row.prompt for row in shelf.catalog.rows() if row.name == session.name)
 
-    def test_a_fork_whose_parent_comes_later(self, shelf: Shelf) -> None:
+    def test_a_fork_whose_parent_comes_later(self, shelf: CatalogFixture) -> None:
         """Law 2: the row of a fork shows inherited data once its parent arrives, also after an interrupt."""
         parent = Story().session
         parent.say("prompt of a parent")
@@ -347,7 +347,7 @@ class ListingSuite:
         shelf.agrees()
         assert [(row.damage, row.prompt) for row in shelf.catalog.rows()] == [(0, "prompt of a parent")] * 2
 
-    def test_nobody_waits_for_a_refresh(self, rig: CatalogRig, shelf: Shelf) -> None:
+    def test_nobody_waits_for_a_refresh(self, rig: CatalogRig, shelf: CatalogFixture) -> None:
         """Law 4: while logs are indexed, other writers can append, and their entries are found later."""
         stories, other = [shelf.talk(2) for _ in range(3)], rig.again()
         appended = []
@@ -366,7 +366,7 @@ class ListingSuite:
         other.close()
 
     @pytest.mark.parametrize("seed", range(4))
-    def test_any_history_gives_what_building_anew_gives(self, shelf: Shelf, seed: int) -> None:
+    def test_any_history_gives_what_building_anew_gives(self, shelf: CatalogFixture, seed: int) -> None:
         """Law 2: after random appends, forks, renames, archives and damage, results equal those of a rebuild."""
         chance = random.Random(seed)  # noqa: S311 - nothing here is a secret
         stories: list[Story] = [shelf.talk(2) for _ in range(3)]
@@ -376,13 +376,13 @@ class ListingSuite:
                 shelf.agrees()
         shelf.agrees()
 
-    def test_many_bring_it_up_to_date_at_once(self, rig: CatalogRig, shelf: Shelf) -> None:
+    def test_many_bring_it_up_to_date_at_once(self, rig: CatalogRig, shelf: CatalogFixture) -> None:
         """Law 2: concurrent refreshes and appends give the same result as a rebuild."""
         stories = [shelf.talk(3) for _ in range(12)]
         go = threading.Barrier(5)
 
         def refresh(_: int) -> None:
-            other = Shelf(rig)
+            other = CatalogFixture(rig)
             other.store = rig.again()
             other.catalog = rig.catalog(other.store)
             go.wait(30)

@@ -11,7 +11,7 @@ from wakelog.log.entry import Custom
 from wakelog.ports import Catalog, Hit
 from wakelog.stores.catalog.excerpts import EXCERPT_MAX_CHARS
 from wakelog.testing.builders import FixedClock
-from wakelog.testing.catalog_rig import Shelf, names, shown
+from wakelog.testing.catalog_rig import CatalogFixture, names, shown
 
 _PAGES_MAX = 1_000
 WORDS = {
@@ -111,7 +111,7 @@ class SearchingSuite:
 
     # ── matches ──────────────────────────────────────────────────────────────────────────────────
 
-    def test_what_can_be_found(self, shelf: Shelf) -> None:
+    def test_what_can_be_found(self, shelf: CatalogFixture) -> None:
         """ST-5: prompts, replies, tool names and inputs, results, summaries, titles, custom content; not thinking."""
         story = shelf.begin()
         said = story.user("fix the naïve parser\nplease")
@@ -147,7 +147,7 @@ class SearchingSuite:
         assert shelf.catalog.search("search")[0].excerpt == "haystack «search»"
         assert list(shelf.catalog.search("parser", limit=0)) == list(shelf.catalog.search("parser", limit=-1)) == []
 
-    def test_words_are_the_same_in_every_store(self, shelf: Shelf) -> None:
+    def test_words_are_the_same_in_every_store(self, shelf: CatalogFixture) -> None:
         """ST-5, law 12: words in any order, phrases, prefixes, exclusions; tokens do not depend on the database."""
         story = shelf.begin()
         texts = (
@@ -163,7 +163,7 @@ class SearchingSuite:
         for query, found in WORDS.items():
             assert sorted(entries.index(hit.entry) + 1 for hit in shelf.catalog.search(query)) == found, query
 
-    def test_fields(self, shelf: Shelf) -> None:
+    def test_fields(self, shelf: CatalogFixture) -> None:
         """ST-5: agent, sender, folder, tool, type and time restrict or exclude; without words, newest first."""
         crab = shelf.talk(1, agent="crab", cwd="/a/b").session
         dove = shelf.talk(1, agent="A dove", sender="TG:1", cwd="/a/bc").session
@@ -196,7 +196,7 @@ class SearchingSuite:
         assert stamps == sorted(stamps, reverse=True)
         assert len(stamps) == 12
 
-    def test_since(self, shelf: Shelf) -> None:
+    def test_since(self, shelf: CatalogFixture) -> None:
         """ST-5: `since:` accepts a day, a time or a duration, and includes the limit."""
         first, second = shelf.begin(), shelf.begin()
         first.session.clock = FixedClock(start_ms=time.time_ns() // 1_000_000 - 3_600_000)
@@ -216,7 +216,7 @@ class SearchingSuite:
         for query, expected in found.items():
             assert {hit.entry for hit in shelf.catalog.search(query)} == expected, query
 
-    def test_a_query_that_cannot_be_understood_says_why(self, shelf: Shelf) -> None:
+    def test_a_query_that_cannot_be_understood_says_why(self, shelf: CatalogFixture) -> None:
         """A `BadQuery` has a one-line message about what is wrong, and a hint."""
         for query, reason in BAD.items():
             with pytest.raises(BadQuery, match=reason) as caught:
@@ -226,7 +226,7 @@ class SearchingSuite:
 
     # ── order and pages ──────────────────────────────────────────────────────────────────────────
 
-    def test_equally_good_hits_stand_in_an_order_of_their_own(self, shelf: Shelf) -> None:
+    def test_equally_good_hits_stand_in_an_order_of_their_own(self, shelf: CatalogFixture) -> None:
         """Hits of equal rank are ordered newest first, then by name, independent of the order of indexing."""
         stories = [shelf.begin() for _ in range(12)]
         stories = stories[5:] + stories[:5]
@@ -238,11 +238,11 @@ class SearchingSuite:
             for limit in (1, 2, 5, 11, 12, 13):
                 assert names(shelf.catalog.search(query, limit=limit)) == expected[:limit]
                 assert names(pages(shelf.catalog, query, limit)) == expected
-        other = Shelf(shelf.rig)
+        other = CatalogFixture(shelf.rig)
         other.catalog.refresh()
         assert shelf.catalog.search("same") == other.catalog.search("same")
 
-    def test_the_better_comes_first(self, shelf: Shelf) -> None:
+    def test_the_better_comes_first(self, shelf: CatalogFixture) -> None:
         """ST-5: an entry that consists of the word ranks before one that mentions it once."""
         story = shelf.begin()
         best = story.user("parser parser parser")
@@ -251,7 +251,7 @@ class SearchingSuite:
         shelf.catalog.refresh()
         assert shelf.catalog.search("parser")[0].entry == best.id
 
-    def test_pages_of_hits_are_the_list(self, shelf: Shelf) -> None:
+    def test_pages_of_hits_are_the_list(self, shelf: CatalogFixture) -> None:
         """ST-5: pages joined are the list, for any page size and query; each of several equal hits is given once."""
         for number in range(6):
             story = shelf.talk(3, agent="crab" if number % 2 else "dove")
@@ -278,7 +278,7 @@ class SearchingSuite:
 
     # ── excerpts ─────────────────────────────────────────────────────────────────────────────────
 
-    def test_excerpts(self, shelf: Shelf) -> None:
+    def test_excerpts(self, shelf: CatalogFixture) -> None:
         """ST-5: an excerpt is one line around the marked match, and its length is limited for any text."""
         story = shelf.begin()
         story.user("before " * 1_000 + "the\n\nneedle in\tit " + "behind " * 1_000)
@@ -299,7 +299,7 @@ class SearchingSuite:
 
     # ── hostile text ─────────────────────────────────────────────────────────────────────────────
 
-    def test_hostile_queries_are_harmless(self, shelf: Shelf) -> None:
+    def test_hostile_queries_are_harmless(self, shelf: CatalogFixture) -> None:
         """Law 13: a query gives hits or `BadQuery`, never a database error, never unrelated entries."""
         shelf.talk(1)
         shelf.catalog.refresh()
@@ -315,7 +315,7 @@ class SearchingSuite:
         except BadQuery:
             return None
 
-    def test_any_query_is_harmless(self, shelf: Shelf) -> None:
+    def test_any_query_is_harmless(self, shelf: CatalogFixture) -> None:
         """Law 13: any input gives the same hits as a new index, or `BadQuery` from both."""
         shelf.talk(2)
         shelf.begin(agent="secret").user("NOT AND or 'quoted' a:b (x)")
@@ -331,14 +331,14 @@ class SearchingSuite:
         asked()
         fresh.close()
 
-    def test_only_text_is_searched(self, shelf: Shelf) -> None:
+    def test_only_text_is_searched(self, shelf: CatalogFixture) -> None:
         """Law 13: names of agents, tables and types are not part of the searchable text."""
         shelf.begin(agent="secret", sender="hidden").user("words")
         shelf.catalog.refresh()
         for word in ("secret", "hidden", "message", "repo", "sessions", "crab_user_1", "2026"):
             assert list(shelf.catalog.search(word)) == []
 
-    def test_any_text_can_be_found(self, shelf: Shelf) -> None:
+    def test_any_text_can_be_found(self, shelf: CatalogFixture) -> None:
         """Law 12, law 13: any text in a log is found by the same words in every store."""
         story, fresh = shelf.begin(), shelf.fresh()
 
@@ -356,7 +356,7 @@ class SearchingSuite:
         shelf.agrees()
         fresh.close()
 
-    def test_long_texts_are_taken_in(self, shelf: Shelf) -> None:
+    def test_long_texts_are_taken_in(self, shelf: CatalogFixture) -> None:
         """ST-5: a text, word or repetition of any length does not prevent a log from being listed and found."""
         story = shelf.begin()
         texts = {

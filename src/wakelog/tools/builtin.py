@@ -11,10 +11,10 @@ from wakelog.ports import Tool
 from wakelog.tools.changes import edit_tool, write_tool
 from wakelog.tools.files import list_tool, read_tool
 from wakelog.tools.grep import grep_tool
-from wakelog.tools.places import Workplace
+from wakelog.tools.places import WorkingDirectory
 from wakelog.tools.shell import shell_tool
 
-_MAKERS: dict[str, Callable[[Workplace], Tool]] = {
+_MAKERS: dict[str, Callable[[WorkingDirectory], Tool]] = {
     "read": read_tool,
     "list": list_tool,
     "grep": grep_tool,
@@ -35,5 +35,5 @@ def builtin_tools(cwd: str, names: Iterable[str] | None = None, *, confined: boo
     for name in wanted:
         if name not in _MAKERS:
             raise UsageError(f"no built-in tool is called {name!r}", hint=f"there are {', '.join(BUILTIN_NAMES)}")
-    place = Workplace(cwd, confined=confined)
+    place = WorkingDirectory(cwd, confined=confined)
     return tuple(_MAKERS[name](place) for name in wanted)

@@ -24,7 +24,7 @@ from wakelog.errors import UsageError
 from wakelog.log.digest import digest_of
 from wakelog.ports import Answer, Invocation, Outcome
 from wakelog.tools.function_tool import FunctionTool, tool
-from wakelog.tools.places import Workplace, is_binary, open_file, reaching, shown
+from wakelog.tools.places import WorkingDirectory, is_binary, open_file, reaching, shown
 
 _ONE_AT_A_TIME = threading.Lock()
 _P = ParamSpec("_P")
@@ -46,7 +46,7 @@ class Change(msgspec.Struct, frozen=True):
     content: bytes
 
 
-def write_tool(place: Workplace) -> FunctionTool:
+def write_tool(place: WorkingDirectory) -> FunctionTool:
     """Create the `write` tool, which writes a whole file."""
 
     @tool(replay="receipt")
@@ -62,7 +62,7 @@ def write_tool(place: Workplace) -> FunctionTool:
     return _with_receipts(write, functools.partial(_planned_write, place))
 
 
-def edit_tool(place: Workplace) -> FunctionTool:
+def edit_tool(place: WorkingDirectory) -> FunctionTool:
     """Create the `edit` tool, which replaces a piece of a file."""
 
     @tool(replay="receipt")
@@ -104,7 +104,7 @@ async def _to_the_end(function: Callable[_P, Outcome], *args: _P.args, **kwargs:
 # ── planning a change ────────────────────────────────────────────────────────────────────────────
 
 
-def _planned_write(place: Workplace, path: str, content: str) -> Change:
+def _planned_write(place: WorkingDirectory, path: str, content: str) -> Change:
     found = place.find(path)
     before = _content(found, path)
     after = content.encode()
@@ -112,7 +112,7 @@ def _planned_write(place: Workplace, path: str, content: str) -> Change:
     return _change(found, before, after, said)
 
 
-def _planned_edit(place: Workplace, path: str, old: str, new: str, *, all: bool = False) -> Change:  # noqa: A002
+def _planned_edit(place: WorkingDirectory, path: str, old: str, new: str, *, all: bool = False) -> Change:  # noqa: A002
     found = place.find(path)
     before = _content(found, path)
     if before is None:
@@ -171,8 +171,8 @@ def _text(content: bytes, path: str) -> str:
 
 def _apply(
     call: Invocation,
-    planned: Callable[Concatenate[Workplace, _P], Change],
-    place: Workplace,
+    planned: Callable[Concatenate[WorkingDirectory, _P], Change],
+    place: WorkingDirectory,
     *args: _P.args,
     **kwargs: _P.kwargs,
 ) -> Outcome:

@@ -14,14 +14,14 @@ import msgspec
 from wakelog.errors import UsageError
 from wakelog.ports import Outcome
 from wakelog.tools.function_tool import FunctionTool, tool
-from wakelog.tools.places import Workplace, is_binary, open_file, reaching, shown
+from wakelog.tools.places import WorkingDirectory, is_binary, open_file, reaching, shown
 
 READ_BYTES = 256 * 1024
 LIST_ENTRIES = 1000
 _Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
-def read_tool(place: Workplace) -> FunctionTool:
+def read_tool(place: WorkingDirectory) -> FunctionTool:
     """Create the `read` tool, which returns the text of a file."""
 
     @tool(replay="safe")
@@ -41,7 +41,7 @@ def read_tool(place: Workplace) -> FunctionTool:
     return read
 
 
-def list_tool(place: Workplace) -> FunctionTool:
+def list_tool(place: WorkingDirectory) -> FunctionTool:
     """Create the `list` tool, which lists a folder."""
 
     @tool(name="list", replay="safe")

@@ -13,13 +13,13 @@ from wakelog.ports import Outcome
 from wakelog.tools import grep_program
 from wakelog.tools.command import run_command
 from wakelog.tools.function_tool import FunctionTool, tool
-from wakelog.tools.places import Workplace, shown
+from wakelog.tools.places import WorkingDirectory, shown
 
 GREP_HITS = 200
 _TIMEOUT_S = 60.0
 
 
-def grep_tool(place: Workplace) -> FunctionTool:
+def grep_tool(place: WorkingDirectory) -> FunctionTool:
     """Create the `grep` tool, which finds matching lines."""
 
     @tool(replay="safe")
@@ -38,7 +38,7 @@ def grep_tool(place: Workplace) -> FunctionTool:
     return grep
 
 
-def _prefix(place: Workplace, root: str) -> str:
+def _prefix(place: WorkingDirectory, root: str) -> str:
     """Return the displayed path of the search root; empty for the working directory."""
     return "" if root == place.find(".") else place.show(root)
 

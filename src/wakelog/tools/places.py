@@ -16,7 +16,7 @@ from wakelog.errors import UsageError
 _BINARY_PROBE_BYTES = 8192
 
 
-class Workplace:
+class WorkingDirectory:
     """The working directory of one agent, and whether paths must stay inside it."""
 
     def __init__(self, cwd: str, *, confined: bool = True) -> None:

@@ -14,12 +14,12 @@ from wakelog.errors import UsageError
 from wakelog.ports import Invocation, Outcome
 from wakelog.tools.command import Ended, run_command
 from wakelog.tools.function_tool import FunctionTool, tool
-from wakelog.tools.places import Workplace
+from wakelog.tools.places import WorkingDirectory
 
 _SHELL = "/bin/sh"
 
 
-def shell_tool(place: Workplace) -> FunctionTool:
+def shell_tool(place: WorkingDirectory) -> FunctionTool:
     """Create the `shell` tool, which runs a command line."""
 
     @tool(replay="never")

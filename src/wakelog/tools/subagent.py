@@ -20,7 +20,7 @@ SUBAGENT_NAME = "agent"
 _WHOM = "Who is sent: an agent that has its own instructions and tools. Without it, one like yourself."
 
 
-class OtherAgent(Value, frozen=True, kw_only=True):
+class SubagentProfile(Value, frozen=True, kw_only=True):
     """An agent that can be started: what its session begins with. `model` is PROVIDER:NAME; None: the parent's model.
 
     `servers` names MCP servers; of these the agent gets the tools that its parent has.
@@ -44,7 +44,7 @@ class SubAgentTool:
     )
     replay: Replay = "receipt"
 
-    def __init__(self, others: Mapping[str, OtherAgent] | None = None) -> None:
+    def __init__(self, others: Mapping[str, SubagentProfile] | None = None) -> None:
         self._others = dict(others or {})
         whom = {"type": "string", "enum": list(self._others), "description": _WHOM}
         self.schema: Mapping[str, Any] = {
@@ -75,10 +75,10 @@ class SubAgentTool:
         return "cannot say"
 
 
-def others_in(declared: Sequence[Mapping[str, Any]]) -> dict[str, OtherAgent]:
+def others_in(declared: Sequence[Mapping[str, Any]]) -> dict[str, SubagentProfile]:
     """Return the agents that can be started, from the tools' declarations; `Damaged` if they cannot be read."""
     found = [tool.get("agents", {}) for tool in declared if tool.get("name") == SUBAGENT_NAME]
     try:
-        return msgspec.convert(found[0], dict[str, OtherAgent]) if found else {}
+        return msgspec.convert(found[0], dict[str, SubagentProfile]) if found else {}
     except msgspec.ValidationError as error:
         raise Damaged(f"the agents that can be sent cannot be read: {error}", hint="see the tools in force") from None

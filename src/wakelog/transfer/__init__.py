@@ -160,7 +160,7 @@ class _Copying:
         if not is_there and not self._dry_run:
             self._logs.send(seen)
             if seen.needs.title is not None:
-                self._target.entitle(seen.id, seen.needs.title)
+                self._target.set_title(seen.id, seen.needs.title)
         moved: Status = "pending" if self._dry_run else "copied"
         return Copied(
             session=seen.id,

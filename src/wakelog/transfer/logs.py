@@ -35,12 +35,12 @@ class LogCopy:
 
     def lines(self, name: str) -> Iterator[Line]:
         """Yield the lines of the source; `Unreadable` for an error, which concerns this session only."""
-        with _troubles_of_its_own():
+        with _as_unreadable():
             yield from self._source.load(name)
 
     def see(self, session: str, name: str, *, needed_by: str | None) -> Seen:
         """Read a log and compare it with the target's. `Conflict` if the target's differs or is longer."""
-        with _troubles_of_its_own():
+        with _as_unreadable():
             found = self._source.name(name)
         if found != name:
             raise Unreadable(StoreError(f"{name} is the id of another session, so its log cannot be told apart"))
@@ -64,7 +64,7 @@ class LogCopy:
             needs.take(line)
             reader.feed(line)
             self._meter.step(name, len(raw))
-        with _troubles_of_its_own():
+        with _as_unreadable():
             journals = len(self._source.journals(name))
         return Seen(
             id=session,
@@ -168,7 +168,7 @@ class _Beside:
 
 
 @contextlib.contextmanager
-def _troubles_of_its_own() -> Iterator[None]:
+def _as_unreadable() -> Iterator[None]:
     """Turn a `StoreError` of the source into `Unreadable`, so that other sessions are still copied."""
     try:
         yield

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from tests.cli.payloads import PAYLOADS
 from wakelog.cli.chat.diffs import diff_of
-from wakelog.cli.chat.drawing import Dress, diff_lines, draw, live_thought, live_tool
+from wakelog.cli.chat.drawing import TranscriptLayout, diff_lines, draw, live_thought, live_tool
 from wakelog.cli.chat.figures import Figures, status_line
 from wakelog.cli.chat.living import Moment, live_lines
 from wakelog.cli.chat.markdown import markdown_lines
 from wakelog.cli.chat.page import page_lines, shape_of
 from wakelog.cli.chat.picking import Page
 from wakelog.cli.chat.shown import Block, Decided, Notice, Prompted, Thought, Tool, Used
-from wakelog.cli.chat.talk import Talk
+from wakelog.cli.chat.talk import ChatState
 from wakelog.cli.draw import Look, cells
 from wakelog.cli.safe import hostile
 from wakelog.log.content import Prompt, ToolResult, Usage
@@ -57,7 +57,7 @@ def everything(text):
     ]
     for look in (BRIGHT, PLAIN):
         for one in shown:
-            yield from draw(Dress(look), one)
+            yield from draw(TranscriptLayout(look), one)
         yield live_tool(look, Tool(text, {"command": text}, "2026-01-01T00:00:00.000Z", output=text), "*", 0)
         yield live_thought(look, text)
         yield status_line(look, Figures(name=text, title=text, model=text, calls=1), "working", 1)
@@ -69,7 +69,7 @@ def everything(text):
 
 
 def talking(text):
-    talk = Talk("s")
+    talk = ChatState("s")
     talk.queue["q"] = Queued(message=Prompt(content=text))
     talk._call("r", "reply", None)
     talk.piece("r", TextDelta(text))
@@ -148,7 +148,7 @@ def test_a_huge_block_is_not_laid_out():
 
 
 def lines_of(shown, look=PLAIN):
-    return draw(Dress(look), shown)
+    return draw(TranscriptLayout(look), shown)
 
 
 def test_a_tool_is_one_line():

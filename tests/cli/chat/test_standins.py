@@ -9,7 +9,7 @@ from prompt_toolkit.layout.screen import Char, Screen, WritePosition
 from prompt_toolkit.utils import get_cwidth
 
 from tests.cli.test_draw import SIGNS
-from wakelog.cli.chat.standins import SignWindow, StandIns
+from wakelog.cli.chat.standins import GraphemeWindow, StandIns
 from wakelog.cli.draw import cells
 
 ODD = ["\U0003f000", "\U00100000", "\U0003f001\u0301"]
@@ -18,7 +18,7 @@ ODD = ["\U0003f000", "\U00100000", "\U0003f001\u0301"]
 def drawn(line, columns=20):
     """The cells of a line in a window."""
     screen = Screen()
-    window = SignWindow(FormattedTextControl(SignWindow.stand_ins.put(line)))
+    window = GraphemeWindow(FormattedTextControl(GraphemeWindow.stand_ins.put(line)))
     place = WritePosition(0, 0, columns, 1)
     window.write_to_screen(screen, MouseHandlers(), place, "", erase_bg=False, z_index=None)
     return screen, [screen.data_buffer[0][at] for at in range(columns)]

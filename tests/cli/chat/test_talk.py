@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.cli.chat.test_blocks import blocks_of
 from wakelog.cli.chat.replies import Answer
 from wakelog.cli.chat.shown import Block, Decided, Notice, Prompted, Thought, Used
-from wakelog.cli.chat.talk import Talk
+from wakelog.cli.chat.talk import ChatState
 from wakelog.decide.assemble import assemble, taken_apart
 from wakelog.log.content import Prompt, Reply, Text, Thinking, ToolCall, ToolResult
 from wakelog.log.deltas import CallDelta, TextDelta, ThinkingDelta
@@ -18,7 +18,7 @@ from wakelog.log.entry import (
     Call,
     Cancelled,
     Compaction,
-    ContextRecord,
+    ContextEntry,
     Entry,
     Failed,
     FaultReport,
@@ -47,7 +47,7 @@ class Told:
     """A talk, and entries with numbers for it."""
 
     def __init__(self):
-        self.talk = Talk(HERE)
+        self.talk = ChatState(HERE)
         self.count = 0
 
     def __call__(self, body, entry_id=None, session=HERE):
@@ -256,6 +256,6 @@ def test_a_decision_about_something_unknown_is_shown_too(told):
 
 def test_a_tool_that_runs_unasked_from_here_on_is_a_line(told):
     """As the transcript says it; what a session begins with is no news."""
-    assert told(ContextRecord(policy={"approval": "ask"})) == []
-    changed = told(ContextRecord(policy={"approval": "ask", "approvals": {"shell": "auto"}}))
+    assert told(ContextEntry(policy={"approval": "ask"})) == []
+    changed = told(ContextEntry(policy={"approval": "ask", "approvals": {"shell": "auto"}}))
     assert changed == [Notice("context: shell runs unasked")]

@@ -12,7 +12,7 @@ import msgspec
 from wakelog.agent import Agent
 from wakelog.clock import SystemClock
 from wakelog.providers.anthropic.provider import MESSAGES
-from wakelog.providers.door import Door
+from wakelog.providers.door import HttpProvider
 from wakelog.runtime.live import live_world
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
@@ -79,7 +79,7 @@ class Place:
 
     def wake(self, url):
         """Lets the session go on, in this process."""
-        provider = Door(MESSAGES, environ={"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": url})
+        provider = HttpProvider(MESSAGES, environ={"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": url})
         return asyncio.run(wake(world_of(self.store, provider, tools=(self.pay(),)), SESSION))
 
 

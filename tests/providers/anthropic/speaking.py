@@ -16,7 +16,7 @@ from wakelog.log.deltas import Faulted, Finished
 from wakelog.providers.anthropic.provider import MESSAGES
 from wakelog.providers.anthropic.to_wire import to_wire
 from wakelog.providers.conversing import trusted
-from wakelog.providers.door import Door
+from wakelog.providers.door import HttpProvider
 from wakelog.providers.params import params_of
 
 KEY = "sk-not-a-key"
@@ -97,7 +97,7 @@ def refused(status, kind="invalid_request_error", message="no", **headers):
 
 
 def provider(server, **more):
-    return Door(MESSAGES, environ={"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}, **more)
+    return HttpProvider(MESSAGES, environ={"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}, **more)
 
 
 def body_of(request):

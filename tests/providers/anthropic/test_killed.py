@@ -17,7 +17,7 @@ from wakelog.log.content import Reply, Text, Thinking, ToolResult
 from wakelog.log.entry import Call, Message, Partial, Resumed
 from wakelog.runtime.wake import wake
 from wakelog.stores.memory import MemoryStore
-from wakelog.testing.dying import Died, DyingStore
+from wakelog.testing.dying import CrashingStore, Died
 from wakelog.tools import tool
 
 PAY = call(2, "toolu_1", "pay", '{"amou', 'nt": 7}')
@@ -93,7 +93,7 @@ def _died(dies_at, *, after):
     session = Agent(model=f"anthropic:{MODEL}", tools=(pay,)).begin(store)
     session.say("Pay.")
     with Loopback(_pays) as server:
-        first = _woken(DyingStore(store, dies_at=dies_at, after=after), server, pay, session.name)
+        first = _woken(CrashingStore(store, dies_at=dies_at, after=after), server, pay, session.name)
         now[0] += 1e9
         second = _woken(store, server, pay, session.name)
     assert second == Rest()

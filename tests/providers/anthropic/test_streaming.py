@@ -32,7 +32,7 @@ from tests.providers.asking import request
 from wakelog.log.content import Text, Thinking, ToolCall, Usage
 from wakelog.log.deltas import Faulted, Finished, TextDelta
 from wakelog.providers.anthropic.provider import MESSAGES
-from wakelog.providers.door import Door
+from wakelog.providers.door import HttpProvider
 
 SEALED = Thinking(bound={"type": "redacted_thinking", "data": "Sm9rZQ=="})
 READ = ToolCall(id="toolu_1", name="read", input={"path": "ä.txt", "deep": {"n": [1, 2.5, None]}})
@@ -363,7 +363,7 @@ def test_what_goes_out(server):
 def test_the_endpoint_wins(server):
     """Params: `endpoint` wins over the environment."""
     server.play(answer(*reply(text(0, "x"))))
-    nowhere = Door(MESSAGES, environ={"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"})
+    nowhere = HttpProvider(MESSAGES, environ={"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"})
     assert isinstance(heard(nowhere, request(params={"endpoint": server.url}))[1], Finished)
 
 

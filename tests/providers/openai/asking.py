@@ -13,12 +13,12 @@ from wakelog.log.content import Image, Text, Thinking, ToolCall
 from wakelog.log.deltas import Faulted, Finished
 from wakelog.ports import Request
 from wakelog.projections.context import ContextMessage
-from wakelog.providers.door import Door
+from wakelog.providers.door import HttpProvider
 from wakelog.providers.openai.chat import CHAT
 from wakelog.providers.openai.responses import RESPONSES
 
 MODEL = "gpt-5"
-PROVIDERS = {"openai": partial(Door, RESPONSES), "openai-chat": partial(Door, CHAT)}
+PROVIDERS = {"openai": partial(HttpProvider, RESPONSES), "openai-chat": partial(HttpProvider, CHAT)}
 
 
 @contextlib.contextmanager

@@ -31,7 +31,7 @@ from tests.providers.openai.wire import (
 from wakelog.log.content import Text, Thinking, ToolCall, Usage
 from wakelog.log.deltas import Finished
 from wakelog.projections.context import ContextMessage
-from wakelog.providers.door import Door
+from wakelog.providers.door import HttpProvider
 from wakelog.providers.openai.chat import CHAT
 from wakelog.providers.openai.chat_request import to_wire
 from wakelog.providers.params import Params
@@ -250,7 +250,7 @@ def test_a_slow_stream_is_told_as_it_comes():
     acts = [*SO_FAR, Hold(gate), *chat_acts(chunk({"content": ", so good"}, "stop"))]
 
     async def listen(server):
-        async for delta in Door(CHAT).stream(requested(server)):
+        async for delta in HttpProvider(CHAT).stream(requested(server)):
             heard.append(delta)
             gate.set()
 
@@ -262,7 +262,7 @@ def test_a_slow_stream_is_told_as_it_comes():
 def test_silence_is_a_fault():
     gate = threading.Event()
     with serving(Answer([*SO_FAR, Hold(gate)])) as server:
-        told = deltas(Door(CHAT, silence_s=0.2), requested(server))
+        told = deltas(HttpProvider(CHAT, silence_s=0.2), requested(server))
         gate.set()
     assert (told[-1].kind, told[-1].retryable) == ("timeout", True)
 
@@ -291,7 +291,7 @@ def test_a_request_on_the_wire():
                 "extra": {"stream_options": None, "top_k": 3},
             },
         )
-        deltas(Door(CHAT), asked)
+        deltas(HttpProvider(CHAT), asked)
     (sent,) = server.asked
     assert (sent.path, sent.headers["authorization"]) == ("/v1/chat/completions", "Bearer none")
     function = {"name": "look", "description": "Looks.", "parameters": {"type": "object"}, "strict": False}

@@ -17,7 +17,7 @@ from wakelog.runtime.live import live_world
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
-from wakelog.testing.dying import Died, DyingStore
+from wakelog.testing.dying import CrashingStore, Died
 
 WIRES = {"/v1/responses": Wire("openai"), "/v1/chat/completions": Wire("openai-chat")}
 # One turn of two replies and two calls writes less often than this.
@@ -50,7 +50,7 @@ class Sessions:
     def wake(self, dies_at=None, *, after=False):
         """Lets a worker go on; whether it died."""
         self.now += 1e9
-        store = self.place.store if dies_at is None else DyingStore(self.place.store, dies_at=dies_at, after=after)
+        store = self.place.store if dies_at is None else CrashingStore(self.place.store, dies_at=dies_at, after=after)
         world = live_world(store, tools=(self.place.tool(),), hooks=(self.place.hook,), clock=self.place.clock)
         try:
             report = asyncio.run(wake(msgspec.structs.replace(world, pause=self.place.clock.pause), SESSION))

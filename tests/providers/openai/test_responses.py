@@ -34,7 +34,7 @@ from wakelog.log.content import Text, Usage
 from wakelog.log.deltas import Finished
 from wakelog.ports import Request
 from wakelog.projections.context import ContextMessage
-from wakelog.providers.door import Door
+from wakelog.providers.door import HttpProvider
 from wakelog.providers.openai.responses import RESPONSES
 from wakelog.providers.openai.responses_request import to_wire
 from wakelog.providers.params import Params
@@ -182,7 +182,7 @@ def test_thinking_is_dropped_with_the_ids_that_depend_on_it():
 def _kept(keeps, *items):
     """The parts of a reply, with as much of its reasoning as is kept."""
     with serving(responses_answer(*items)) as server:
-        told = deltas(Door(RESPONSES, environ={"OPENAI_API_KEY": "k"}), requested(server))
+        told = deltas(HttpProvider(RESPONSES, environ={"OPENAI_API_KEY": "k"}), requested(server))
     sieve = ReasoningFilter(keeps)
     return assemble(heard for delta in told[:-1] for heard in sieve.take(delta))
 
@@ -306,7 +306,7 @@ def test_a_slow_stream_is_told_as_it_comes():
     acts = [*events(*told[:5]), Hold(gate), *events(*told[5:])]
 
     async def listen(server):
-        async for delta in Door(RESPONSES).stream(requested(server)):
+        async for delta in HttpProvider(RESPONSES).stream(requested(server)):
             heard.append(delta)
             gate.set()
 
@@ -318,7 +318,7 @@ def test_a_slow_stream_is_told_as_it_comes():
 def test_silence_is_a_fault():
     gate = threading.Event()
     with serving(Answer([*events(*SO_FAR), Hold(gate)])) as server:
-        told = deltas(Door(RESPONSES, silence_s=0.2), requested(server))
+        told = deltas(HttpProvider(RESPONSES, silence_s=0.2), requested(server))
         gate.set()
     assert (told[-1].kind, told[-1].retryable) == ("timeout", True)
 
@@ -342,7 +342,7 @@ def test_a_request_on_the_wire():
             injected=("It is Monday.",),
             params={"maxTokens": 99, "temperature": 0.5, "effort": "low", "extra": {"reasoning": {"summary": "auto"}}},
         )
-        deltas(Door(RESPONSES), asked)
+        deltas(HttpProvider(RESPONSES), asked)
     (sent,) = server.asked
     assert (sent.path, sent.headers["authorization"]) == ("/v1/responses", "Bearer none")
     body = sent.json

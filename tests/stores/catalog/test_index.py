@@ -14,7 +14,7 @@ from wakelog.projections.overview import overview
 from wakelog.projections.state import session_state
 from wakelog.reading import read_log
 from wakelog.stores.catalog.index import index_path
-from wakelog.stores.catalog.summary import SEGMENT_ENTRIES, LogFold
+from wakelog.stores.catalog.summary import SEGMENT_ENTRIES, LogSummarizer
 
 
 def expected_row(store, name):
@@ -63,7 +63,7 @@ def test_the_row_of_a_fork_is_what_the_views_of_its_whole_history_say(shared, st
     for session in (child, grandchild):
         rig.write(session.name, b"".join(line.bytes for line in session.store.load(session.name)))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(LogFold.__init__, "__kwdefaults__", {"segment": segment, "children": ()})
+        patched.setattr(LogSummarizer.__init__, "__kwdefaults__", {"segment": segment, "children": ()})
         rig.index.refresh()
     rows = {row.name: row for row in rig.index.rows(archived=None)}
     for name in (child.name, grandchild.name):
@@ -77,7 +77,7 @@ def test_the_row_of_a_fork_is_what_the_views_of_its_whole_history_say(shared, st
 def test_a_row_is_what_the_views_of_the_whole_log_say(shared, steps, hurts, segment):
     """Law 2: the index derives; every field of a row is a view of the log, however small the segments it is read in."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(LogFold.__init__, "__kwdefaults__", {"segment": segment, "children": ()})
+        patched.setattr(LogSummarizer.__init__, "__kwdefaults__", {"segment": segment, "children": ()})
         _check_row(shared, steps, hurts)
 
 

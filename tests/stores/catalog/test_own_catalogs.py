@@ -15,7 +15,7 @@ from wakelog.stores.catalog.index_tables import IndexTables
 from wakelog.stores.catalog.tables import CATALOG_VERSION
 from wakelog.stores.postgres.catalog import PostgresCatalog
 from wakelog.stores.sqlite.catalog import SqliteCatalog
-from wakelog.testing.catalog_rig import Shelf, said
+from wakelog.testing.catalog_rig import CatalogFixture, said
 
 
 class InSqlite(Cataloged):
@@ -41,7 +41,7 @@ class InPostgres(Cataloged):
 @pytest.fixture
 def in_sqlite(tmp_path):
     """A shelf whose catalog is in the file of its store."""
-    shelf = Shelf(InSqlite(SqliteRig(tmp_path / "store.db"), f"sqlite:{tmp_path}/store.db"))
+    shelf = CatalogFixture(InSqlite(SqliteRig(tmp_path / "store.db"), f"sqlite:{tmp_path}/store.db"))
     yield shelf
     shelf.store.close()
 
@@ -50,7 +50,7 @@ def in_sqlite(tmp_path):
 def in_postgres(postgres_url):
     """A shelf whose catalog is in the database of its store."""
     rig = InPostgres(PostgresRig(postgres_url), postgres_url)
-    yield Shelf(rig)
+    yield CatalogFixture(rig)
     rig.close()
 
 
@@ -62,7 +62,7 @@ def own(request):
 
 def again(shelf):
     """The same store, met by another process."""
-    return Shelf(Cataloged(shelf.rig, shelf.rig.url))
+    return CatalogFixture(Cataloged(shelf.rig, shelf.rig.url))
 
 
 def is_own(shelf):
@@ -176,7 +176,7 @@ def test_a_role_that_may_only_read(in_postgres, postgres_url):
             rig.rig.run(f"GRANT {words} TO {name}")
         url = psycopg.conninfo.conninfo_to_dict(postgres_url)
         theirs = f"postgresql://{name}:secret@{url['host']}:{url['port']}/{url['dbname']}"
-        reader = Shelf(InPostgres(PostgresRig(theirs), theirs))
+        reader = CatalogFixture(InPostgres(PostgresRig(theirs), theirs))
         assert reader.refreshed() == 0
         assert said(reader.catalog) == said(own.catalog)
         assert is_own(reader)
@@ -196,7 +196,7 @@ def test_a_database_that_knows_no_characters(postgres):
         server.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'")
     url = postgres.url(name)
     rig = InPostgres(PostgresRig(url), url)
-    shelf = Shelf(rig)
+    shelf = CatalogFixture(rig)
     story = shelf.talk(2)
     story.user("xy" + "ß日é" * 3_000 + " naïveté")
     shelf.agrees()

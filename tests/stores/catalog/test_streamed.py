@@ -21,8 +21,8 @@ from wakelog.log.entry import Session as SessionEntry
 from wakelog.log.seal import Chain
 from wakelog.ports import Stat
 from wakelog.stores.catalog.indexing import Indexing
-from wakelog.stores.catalog.streamed import StreamFold
-from wakelog.stores.catalog.summary import SEGMENT_ENTRIES, LogFold, Rewritten
+from wakelog.stores.catalog.streamed import StreamSummarizer
+from wakelog.stores.catalog.summary import SEGMENT_ENTRIES, LogSummarizer, Rewritten
 from wakelog.testing.builders import Story
 
 QUIET = settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
@@ -44,8 +44,8 @@ def test_a_streamed_row_is_that_of_the_tree():
     @given(STORIES | MIXED_STORIES, DAMAGE | st.just([]))
     def check(steps, hurts):
         store, stat = store_of(damaged(bytes_of(tell(steps)), hurts)), Stat("s", 1, 1)
-        row, is_marked = row_of(StreamFold(store, stat))
-        assert row == row_of(LogFold(store, stat, segment=1_000_000))[0]
+        row, is_marked = row_of(StreamSummarizer(store, stat))
+        assert row == row_of(LogSummarizer(store, stat, segment=1_000_000))[0]
         marked[is_marked] += 1
 
     check()
@@ -64,7 +64,7 @@ def test_a_streamed_row_of_a_fork(steps, more, hurts, at, further):
     grandchild.user("and then")
     store._log(name).data[:] = damaged(bytes_of(story), hurts)
     for session in (child.session.name, grandchild.session.name):
-        row, _ = row_of(StreamFold(store, Stat(session, 1, 1)))
+        row, _ = row_of(StreamSummarizer(store, Stat(session, 1, 1)))
         expected = expected_row(store, session)
         expected["prompt"] = expected["prompt"] or row.prompt
         assert {field: getattr(row, field) for field in expected} == expected
@@ -113,7 +113,7 @@ def test_work_under_way_is_not_lost_behind_a_streamed_bookmark(rig, monkeypatch,
 
 
 def _streamed(self, due, seen):
-    return self._index_from_start(due, seen, StreamFold(self._store, due.stat))
+    return self._index_from_start(due, seen, StreamSummarizer(self._store, due.stat))
 
 
 # ── memory ───────────────────────────────────────────────────────────────────────────────────────
@@ -143,7 +143,7 @@ def _peak(rig):
     """The most memory that is held while a log is streamed."""
     gc.collect()
     tracemalloc.start()
-    row_of(StreamFold(rig.store, Stat("crab_user_1", 1, 1)))
+    row_of(StreamSummarizer(rig.store, Stat("crab_user_1", 1, 1)))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak
@@ -161,7 +161,7 @@ def test_a_long_log_is_never_held(tmp_path, what):
 def test_segments_are_given_up_where_they_cannot_be_made(tmp_path, what):
     """Issue 15, item 7: few entries are held before the log is streamed."""
     rig = long_log(tmp_path, what, 5_000)
-    fold = LogFold(rig.store, Stat("crab_user_1", 1, 1), segment=500)
+    fold = LogSummarizer(rig.store, Stat("crab_user_1", 1, 1), segment=500)
     with pytest.raises(Rewritten):
         row_of(fold)
     assert len(fold._entries) <= 4 * 500
@@ -172,7 +172,7 @@ def test_the_row_of_a_long_log_is_that_of_the_tree(tmp_path, what):
     """Law 2: the index streams such a log by itself, and every field is a view of the whole log."""
     rig = long_log(tmp_path, what, 5 * SEGMENT_ENTRIES)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(LogFold, "_row", None)
+        patched.setattr(LogSummarizer, "_row", None)
         rig.index.refresh()
     (row,) = rig.index.rows()
     expected = expected_row(rig.store, "crab_user_1")

@@ -77,8 +77,8 @@ def test_titles_are_links(tmp_path):
     """ST-2: a title is browsable as a file name, the log keeps its own, and only the last title stands."""
     store = JsonlStore(str(tmp_path))
     make(store)
-    store.entitle("s", "First, try!")
-    store.entitle("s", "Fix the /tests/ ☃")
+    store.set_title("s", "First, try!")
+    store.set_title("s", "Fix the /tests/ ☃")
     assert os.listdir(tmp_path / "by-title") == ["fix-the-tests--crab_user_1.jsonl"]
     assert (tmp_path / "by-title" / "fix-the-tests--crab_user_1.jsonl").read_bytes() == b"".join(
         line.bytes for line in store.load("s")
@@ -93,8 +93,8 @@ def test_titles_of_any_script_are_links(tmp_path, title, link):
     """ST-2: a title of any script can be read in the name of its link."""
     store = JsonlStore(str(tmp_path))
     make(store)
-    store.entitle("s", "another")
-    store.entitle("s", title)
+    store.set_title("s", "another")
+    store.set_title("s", title)
     assert os.listdir(tmp_path / "by-title") == [f"{link}--crab_user_1.jsonl"]
     assert os.path.samefile(tmp_path / "by-title" / f"{link}--crab_user_1.jsonl", tmp_path / "crab_user_1.jsonl")
 
@@ -104,8 +104,8 @@ def test_a_title_takes_no_link_of_another_log(tmp_path):
     store = JsonlStore(str(tmp_path))
     for name in ("b_c_1", "a--b_c_1"):
         store.adopt(f"id-{name}", name, b'{"type":"session","id":"id-%s"}\n' % name.encode())
-    store.entitle("a--b_c_1", "One")
-    store.entitle("b_c_1", "Two")
+    store.set_title("a--b_c_1", "One")
+    store.set_title("b_c_1", "Two")
     assert sorted(os.listdir(tmp_path / "by-title")) == ["one--a--b_c_1.jsonl", "two--b_c_1.jsonl"]
 
 
@@ -114,7 +114,7 @@ def test_missing_links_are_made(tmp_path):
     store = JsonlStore(str(tmp_path))
     for at, session in enumerate("abc", 1):
         make(store, session)
-        store.entitle(session, f"Title {at}")
+        store.set_title(session, f"Title {at}")
     titles = {f"crab_user_{at}": f"Title {at}" for at in (1, 2, 3)}
     assert store.relink(titles) == []
     os.unlink(tmp_path / "by-id" / "b")

@@ -10,7 +10,7 @@ import sys
 
 from wakelog.log.codec import canonical
 from wakelog.log.content import Prompt
-from wakelog.log.entry import ContextRecord, Message
+from wakelog.log.entry import ContextEntry, Message
 from wakelog.runtime.live import live_world
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
@@ -48,7 +48,7 @@ class Place:
             self.store, session_id=SESSION, agent="crab", provider="scripted", model=self._script, cwd=self._folder
         )
         told = self.store.blobs.put(canonical(asyncio.run(self._listed(server))), "application/json")
-        session.append(ContextRecord(tools=told))
+        session.append(ContextEntry(tools=told))
         session.append(Message(message=Prompt(content="Look.")))
         return session
 

@@ -35,7 +35,7 @@ from wakelog.session import Session
 from wakelog.version import APP
 
 if TYPE_CHECKING:
-    from wakelog.cli.chat.room import Room
+    from wakelog.cli.chat.room import ChatApp
 
 # Options that `chat` shares with `run`.
 _TERMS = (
@@ -78,7 +78,7 @@ def chat(asked: Asked, session: str | None, *, latest: bool, pick: bool, **said:
     cwd = options.folder if opened is None else here()
     if not pick:
         _put_heading(asked, place)
-    _sit(load("wakelog.cli.chat.room").Room(asked, place, options, cwd), opened, ahead)
+    _sit(load("wakelog.cli.chat.room").ChatApp(asked, place, options, cwd), opened, ahead)
 
 
 chat.params[2:2] = [param for param in run_command.params if param.name in _TERMS]
@@ -145,7 +145,7 @@ def _latest(place: Place, options: Options) -> Session:
 # ── the chat ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _sit(room: "Room", session: Session | None, ahead: str) -> None:
+def _sit(room: "ChatApp", session: Session | None, ahead: str) -> None:
     if session is not None:
         note_damage(session.name, session.damage, brief=True)
     code: int = load("asyncio").run(room.sit(session, ahead))

@@ -11,7 +11,7 @@ from prompt_toolkit.document import Document
 
 from wakelog.cli.addresses import labels
 from wakelog.cli.chat.commands import COMMANDS, usage_of
-from wakelog.cli.chat.seat import Seat
+from wakelog.cli.chat.seat import ChatContext
 from wakelog.cli.names import Names
 from wakelog.cli.safe import first_line, visible
 from wakelog.cli.terms import unasked
@@ -34,7 +34,7 @@ Offer = tuple[str, str]
 class Completing(Completer):
     """See `Completer`."""
 
-    def __init__(self, room: Seat) -> None:
+    def __init__(self, room: ChatContext) -> None:
         self._room = room
         self._sessions: list[Offer] | None = None
 

@@ -10,11 +10,11 @@ import msgspec
 
 from wakelog.cli.addresses import find, find_entry
 from wakelog.cli.chat.commands import COMMANDS, usage_of
-from wakelog.cli.chat.seat import Seat
+from wakelog.cli.chat.seat import ChatContext
 from wakelog.cli.draw import pad, wrap
 from wakelog.cli.names import short
 from wakelog.cli.read import context_lines, spent_lines
-from wakelog.cli.serving import none_asked
+from wakelog.cli.serving import no_servers
 from wakelog.cli.terms import Terms, agree, ask_again, checked, unasked
 from wakelog.cli.trees import draw_tree
 from wakelog.cli.weighing import beside
@@ -40,24 +40,24 @@ _KEYS = (
 )
 
 
-def do(room: Seat, name: str, given: str) -> None:
+def do(room: ChatContext, name: str, given: str) -> None:
     """Execute a command; errors are raised."""
     _DOINGS[name](room, given)
 
 
-def _here(room: Seat) -> Session:
+def _here(room: ChatContext) -> Session:
     if room.session is None:
         raise UsageError("there is no session yet", hint="say something first, or /open one")
     return room.session
 
 
-def _at_rest(room: Seat) -> None:
+def _at_rest(room: ChatContext) -> None:
     """Raise `Conflict` if the agent is busy: the command would change the session or its settings during a run."""
     if room.is_busy:
         raise Conflict("the agent is busy", hint="wait until it rests, or cancel the turn with Esc")
 
 
-def _print(room: Seat, lines: Iterable[str], whole: str) -> None:
+def _print(room: ChatContext, lines: Iterable[str], whole: str) -> None:
     drawn = list(lines)
     if len(drawn) > _LINES_MAX:
         left = f"{len(drawn) - _LINES_MAX:,} lines above this; `wakelog {whole}` shows all"
@@ -68,7 +68,7 @@ def _print(room: Seat, lines: Iterable[str], whole: str) -> None:
 # ── branches ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _fork(room: Seat, given: str) -> None:
+def _fork(room: ChatContext, given: str) -> None:
     session = _here(room)
     _at_rest(room)
     target = session.read().tree.find(find_entry(session.read(), given)) if given else None
@@ -77,7 +77,7 @@ def _fork(room: Seat, given: str) -> None:
     room.enter(child)
 
 
-def _head(room: Seat, given: str) -> None:
+def _head(room: ChatContext, given: str) -> None:
     session = _here(room)
     tree = session.tree
     if not given:
@@ -93,12 +93,12 @@ def _head(room: Seat, given: str) -> None:
     room.view.notice(f"/head {before} goes back")
 
 
-def _tree(room: Seat, _: str) -> None:
+def _tree(room: ChatContext, _: str) -> None:
     session = _here(room)
     _print(room, draw_tree(room.view.look, session.read().tree), f"tree {session.name}")
 
 
-def _retry(room: Seat, _: str) -> None:
+def _retry(room: ChatContext, _: str) -> None:
     session = _here(room)
     _at_rest(room)
     room.view.expect(retry(session).id)
@@ -109,7 +109,7 @@ def _retry(room: Seat, _: str) -> None:
 # ── settings ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _compact(room: Seat, given: str) -> None:
+def _compact(room: ChatContext, given: str) -> None:
     session = _here(room)
     if room.is_busy:
         request_compaction(session, instructions=given)
@@ -118,7 +118,7 @@ def _compact(room: Seat, given: str) -> None:
         room.runner.fold(session.name, given)
 
 
-def _model(room: Seat, given: str) -> None:
+def _model(room: ChatContext, given: str) -> None:
     if not given:
         room.view.notice(f"{room.view.known.model or 'no model'} answers; /model PROVIDER:NAME changes that")
     elif room.session is None:
@@ -127,13 +127,13 @@ def _model(room: Seat, given: str) -> None:
         room.terms = terms
     else:
         _at_rest(room)
-        agree(room.session, Terms(model=given), none_asked)
+        agree(room.session, Terms(model=given), no_servers)
         # A model from the command line that was not written yet no longer applies.
         room.terms = msgspec.structs.replace(room.terms, model=None)
         room.view.catch_up()
 
 
-def _ask(room: Seat, given: str) -> None:
+def _ask(room: ChatContext, given: str) -> None:
     session = _here(room)
     if given:
         _at_rest(room)
@@ -143,7 +143,7 @@ def _ask(room: Seat, given: str) -> None:
     room.view.notice(f"tools that run unasked in this session: {names}; /ask TOOL lets one ask again")
 
 
-def _rename(room: Seat, given: str) -> None:
+def _rename(room: ChatContext, given: str) -> None:
     _here(room).rename(given)
     room.view.catch_up()
 
@@ -151,14 +151,14 @@ def _rename(room: Seat, given: str) -> None:
 # ── sessions ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _new(room: Seat, _: str) -> None:
+def _new(room: ChatContext, _: str) -> None:
     _at_rest(room)
     before = f"; /open {room.session.name} goes back" if room.session is not None else ""
     room.detach()
     room.view.notice(f"the next message begins a session{before}")
 
 
-def _open(room: Seat, given: str) -> None:
+def _open(room: ChatContext, given: str) -> None:
     _at_rest(room)
     address = find(room.asked, given)
     if address.entry is not None:
@@ -172,20 +172,20 @@ def _open(room: Seat, given: str) -> None:
     room.enter(opened)
 
 
-def _steer(room: Seat, given: str) -> None:
+def _steer(room: ChatContext, given: str) -> None:
     room.say(given, steer=True)
 
 
 # ── displays ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _attention(room: Seat, _: str) -> None:
+def _attention(room: ChatContext, _: str) -> None:
     _here(room)
     if not room.view.ask_again():
         room.view.notice("nothing waits for you here")
 
 
-def _context(room: Seat, _: str) -> None:
+def _context(room: ChatContext, _: str) -> None:
     session = _here(room)
     log = session.read()
     branch = log.tree.branch()
@@ -193,12 +193,12 @@ def _context(room: Seat, _: str) -> None:
     _print(room, context_lines(room.view.look, log, built, beside(built, branch)), f"context {session.name}")
 
 
-def _usage(room: Seat, _: str) -> None:
+def _usage(room: ChatContext, _: str) -> None:
     session = _here(room)
     _print(room, spent_lines(session.read()), f"usage {session.name}")
 
 
-def _help(room: Seat, _: str) -> None:
+def _help(room: ChatContext, _: str) -> None:
     seen = room.view.look
     rows = [(usage_of(command), command.help) for command in COMMANDS.values()]
     lines: list[str] = []
@@ -209,11 +209,11 @@ def _help(room: Seat, _: str) -> None:
     room.view.show_lines(lines)
 
 
-def _quit(room: Seat, _: str) -> None:
+def _quit(room: ChatContext, _: str) -> None:
     room.left()
 
 
-_DOINGS: dict[str, Callable[[Seat, str], None]] = {
+_DOINGS: dict[str, Callable[[ChatContext, str], None]] = {
     "fork": _fork,
     "tree": _tree,
     "head": _head,

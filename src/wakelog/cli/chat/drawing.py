@@ -29,14 +29,14 @@ _CLOSE = (Used, Decided, Notice)
 _DIFF_STYLES = {"+": "good", "-": "bad"}
 
 
-class Dress(msgspec.Struct, frozen=True):
+class TranscriptLayout(msgspec.Struct, frozen=True):
     """How a chat is drawn: the look, and whether box-drawing lines may be used."""
 
     look: Look
     boxes: bool = True
 
 
-def draw(dress: Dress, shown: Shown) -> list[str]:
+def draw(dress: TranscriptLayout, shown: Shown) -> list[str]:
     """Return the lines of one item."""
     look = dress.look
     match shown:
@@ -57,7 +57,7 @@ def draw(dress: Dress, shown: Shown) -> list[str]:
             return list(lines)
 
 
-def draw_all(dress: Dress, shown: Sequence[Shown], last: Shown | None) -> tuple[list[str], Shown | None]:
+def draw_all(dress: TranscriptLayout, shown: Sequence[Shown], last: Shown | None) -> tuple[list[str], Shown | None]:
     """Return the lines of items after the `last` one, with blank lines between groups; and the new last item."""
     lines: list[str] = []
     for one in shown:

@@ -12,7 +12,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 
-class Sitter(Protocol):
+class InputHandler(Protocol):
     """Handler of the keys."""
 
     def said(self, text: str, *, steer: bool = False) -> None:
@@ -41,7 +41,7 @@ class Sitter(Protocol):
         ...
 
 
-def bindings(sitter: Sitter, typing: Buffer) -> KeyBindings:
+def bindings(sitter: InputHandler, typing: Buffer) -> KeyBindings:
     """Return the key bindings of a chat."""
     keys = KeyBindings()
     empty = Condition(lambda: not typing.text)

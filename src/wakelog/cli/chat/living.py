@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from wakelog.cli.chat.drawing import live_thought, live_tool
-from wakelog.cli.chat.shown import Unsaid
-from wakelog.cli.chat.talk import Key, Talk
+from wakelog.cli.chat.shown import PendingMessage
+from wakelog.cli.chat.talk import ChatState, Key
 from wakelog.cli.draw import Look, clip, wrap
 from wakelog.cli.safe import first_line, visible
 
@@ -32,7 +32,7 @@ class Moment(msgspec.Struct, frozen=True):
         return frames[self.now // _FRAME_MS % len(frames)] if self.moving else ""
 
 
-def live_lines(look: Look, talk: Talk, moment: Moment, asked: Collection[Key] = ()) -> list[str]:
+def live_lines(look: Look, talk: ChatState, moment: Moment, asked: Collection[Key] = ()) -> list[str]:
     """Return the lines of everything unfinished. A call that a person is `asked` about has no spinner."""
     spinner = moment.spinner(look)
     lines = [live_thought(look, talk.thinking)] if talk.thinking else []
@@ -43,11 +43,11 @@ def live_lines(look: Look, talk: Talk, moment: Moment, asked: Collection[Key] = 
     if talk.summarising:
         lines.append(look.paint("dim", f"{spinner} folding".strip()))
     queue = [(queued.message, queued.mode) for queued in talk.queue.values()]
-    waiting = [Unsaid(message.text, mode == "steer") for message, mode in queue if message is not None]
+    waiting = [PendingMessage(message.text, mode == "steer") for message, mode in queue if message is not None]
     return lines + unsaid_lines(look, waiting)
 
 
-def unsaid_lines(look: Look, waiting: Sequence[Unsaid]) -> list[str]:
+def unsaid_lines(look: Look, waiting: Sequence[PendingMessage]) -> list[str]:
     """Return the lines of messages that are queued or not sent yet."""
     mark = look.sign("»", ">>")
     lines = [f"{mark} {'next' if one.steer else 'waits'}: {first_line(one.text)}" for one in waiting[:_QUEUE]]

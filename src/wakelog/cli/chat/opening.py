@@ -5,10 +5,10 @@ counted, and a long exchange is shown from its end.
 """
 
 from wakelog.cli.chat.shown import Notice, Shown
-from wakelog.cli.chat.talk import Talk
+from wakelog.cli.chat.talk import ChatState
 from wakelog.cli.times import plural
 from wakelog.log.content import Prompt
-from wakelog.log.entry import ContextRecord, Entry, Head, Message, Queued
+from wakelog.log.entry import ContextEntry, Entry, Head, Message, Queued
 from wakelog.log.tree import Branch, Tree
 from wakelog.projections.queue import waiting_messages
 
@@ -17,7 +17,7 @@ _SHOWN_MAX = 40
 _UNTOLD = (Queued, Head)
 
 
-def opened(talk: Talk, name: str, tree: Tree, messages: int) -> list[Shown]:
+def opened(talk: ChatState, name: str, tree: Tree, messages: int) -> list[Shown]:
     """Return the items of the last exchange at the head; `messages` is the number of messages in all."""
     branch = tree.branch()
     entries = last_exchange(branch)
@@ -31,9 +31,9 @@ def opened(talk: Talk, name: str, tree: Tree, messages: int) -> list[Shown]:
     return [*_above(name, above, folded), *shown[-_SHOWN_MAX:]]
 
 
-def _in_force_before(branch: Branch, entries: list[Entry]) -> ContextRecord | None:
+def _in_force_before(branch: Branch, entries: list[Entry]) -> ContextEntry | None:
     shown = {entry.id for entry in entries}
-    records = [node.value for node in branch.nodes if isinstance(node.value, ContextRecord)]
+    records = [node.value for node in branch.nodes if isinstance(node.value, ContextEntry)]
     return next((record for record in reversed(records) if record.id not in shown), None)
 
 

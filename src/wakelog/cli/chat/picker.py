@@ -23,7 +23,7 @@ from wakelog.cli.chat.ahead import press, pressed, typed_ahead
 from wakelog.cli.chat.listing import Listed, read_rows
 from wakelog.cli.chat.page import ROWS_MAX, page_lines, shape_of
 from wakelog.cli.chat.picking import Picking, page_of
-from wakelog.cli.chat.standins import SignWindow
+from wakelog.cli.chat.standins import GraphemeWindow
 from wakelog.cli.chat.steady import terminal
 from wakelog.cli.draw import Look, signs
 from wakelog.cli.places import Place
@@ -62,7 +62,7 @@ class _Picker:
         self._picking = picking
         self._previews: dict[str, str] = {}
         self._output = terminal()
-        window = SignWindow(FormattedTextControl(lambda: ANSI("\n".join(self._lines()))), wrap_lines=False)
+        window = GraphemeWindow(FormattedTextControl(lambda: ANSI("\n".join(self._lines()))), wrap_lines=False)
         self.app: Application[str | None] = Application(
             layout=Layout(window),
             key_bindings=self._keys(),
@@ -115,7 +115,7 @@ class _Picker:
         preview = self._preview(chosen) if chosen is not None and shape.preview else ""
         seen = msgspec.structs.replace(self._look, width=max(_NARROWEST, size.columns))
         lines = page_lines(seen, page_of(self._picking), preview, now_ms(), shape)
-        return list(map(SignWindow.stand_ins.put, lines))
+        return list(map(GraphemeWindow.stand_ins.put, lines))
 
     def _preview(self, row: SessionRow) -> str:
         if row.name not in self._previews:

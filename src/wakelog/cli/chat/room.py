@@ -22,7 +22,7 @@ from wakelog.cli.chat.doing import do
 from wakelog.cli.chat.figures import Figures
 from wakelog.cli.chat.keys import bindings
 from wakelog.cli.chat.running import Runner
-from wakelog.cli.chat.shown import Unsaid
+from wakelog.cli.chat.shown import PendingMessage
 from wakelog.cli.chat.view import Doing, View
 from wakelog.cli.configured import Meant, check_meant, is_slow
 from wakelog.cli.failures import INTERRUPTED, NEEDS_ATTENTION
@@ -30,7 +30,7 @@ from wakelog.cli.options import Asked
 from wakelog.cli.places import Place
 from wakelog.cli.renderers import CHANNEL
 from wakelog.cli.run import Options
-from wakelog.cli.serving import none_asked, tools_listed
+from wakelog.cli.serving import no_servers, tools_listed
 from wakelog.cli.terms import Served, Terms, agree, begin, checked, meant, servers_for
 from wakelog.decide.clip import storable
 from wakelog.errors import WakelogError
@@ -41,7 +41,7 @@ _LOOK_S, _LOOK_IDLE_S, _LOOK_CUT_OFF_S = 0.05, 0.2, 1.0
 _TERMINATED = 128 + signal.SIGTERM
 
 
-class Room:
+class ChatApp:
     """One chat: its settings, view, runner and background tasks."""
 
     def __init__(self, asked: Asked, place: Place, options: Options, cwd: str) -> None:
@@ -216,7 +216,7 @@ class Room:
         meanwhile wait behind it.
         """
         if self._connecting is not None:
-            self.view.unsaid.append(Unsaid(words, steer))
+            self.view.unsaid.append(PendingMessage(words, steer))
             self.view.screen.invalidate()
             return
         terms = self._terms_now
@@ -226,7 +226,7 @@ class Room:
             self._say(words, steer=steer)
             return
         self.view.connecting = tuple(server["name"] for server in servers) or (model.spelled,)
-        self.view.unsaid.append(Unsaid(words, steer))
+        self.view.unsaid.append(PendingMessage(words, steer))
         self._connecting = self._begin_work(self._connect_and_say(model, servers))
 
     def _servers_to_ask(self, terms: Terms) -> Sequence[Mapping[str, Any]]:
@@ -240,7 +240,7 @@ class Room:
         try:
             await self._be_ready(model)
             found = await tools_listed(self.runner.servers, servers, cwd)
-            self._say_all((lambda *_: found) if servers else none_asked)
+            self._say_all((lambda *_: found) if servers else no_servers)
         except WakelogError as error:
             self.view.tell(error)
         finally:
@@ -253,7 +253,7 @@ class Room:
             waited = self.view.unsaid[0]
             self._say(waited.text, steer=waited.steer, served=served)
             del self.view.unsaid[0]
-            served = none_asked
+            served = no_servers
 
     def _give_back(self) -> None:
         """Put messages that could not be sent back into the input."""
@@ -261,7 +261,7 @@ class Room:
             self.view.screen.give_back(as_typed("\n".join(waited.text for waited in self.view.unsaid)))
             self.view.unsaid.clear()
 
-    def _say(self, words: str, *, steer: bool, served: Served = none_asked) -> None:
+    def _say(self, words: str, *, steer: bool, served: Served = no_servers) -> None:
         session = self.session
         if session is None:
             agent, sender = self.options.agent, self.options.sender or "user"

@@ -7,9 +7,9 @@ left to it: messages sent here are in its log, and that process finds them there
 import asyncio
 from collections.abc import Callable
 
-from wakelog.cli.configured import be_ready, world_for
+from wakelog.cli.configured import prepare_model, world_for
 from wakelog.cli.places import Place
-from wakelog.cli.serving import heard_servers
+from wakelog.cli.serving import servers_with_notices
 from wakelog.errors import Conflict, WakelogError
 from wakelog.ports import Channel
 from wakelog.runtime.manual_compaction import compact_now
@@ -24,7 +24,7 @@ class Runner:
     """Wakes one session at a time, as often as requested."""
 
     def __init__(self, place: Place, channel: Channel, tell: Tell, rested: Callable[[], None]) -> None:
-        self.servers = heard_servers()
+        self.servers = servers_with_notices()
         """The MCP servers of the chat; also used to list tools."""
         self._world = world_for(place.store, url=place.url, channels=[channel], servers=self.servers)
         self._tell = tell
@@ -72,7 +72,7 @@ class Runner:
             done = await compact_now(self._world, self._name, instructions=instructions)
             if done.entry is None:
                 raise WakelogError(f"not folded: {done.why_not}")
-        await be_ready(self._world, Session(self._world.store, self._name))
+        await prepare_model(self._world, Session(self._world.store, self._name))
         await wake(self._world, self._name)
 
     def elsewhere(self, name: str) -> bool:

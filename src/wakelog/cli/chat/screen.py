@@ -34,7 +34,7 @@ from prompt_toolkit.styles import Style, default_ui_style, merge_styles
 
 from wakelog.cli.chat.ahead import press, pressed, typed_ahead
 from wakelog.cli.chat.reflow import Reflowing
-from wakelog.cli.chat.standins import SignWindow
+from wakelog.cli.chat.standins import GraphemeWindow
 from wakelog.cli.chat.steady import terminal
 from wakelog.cli.chat.typed import Visible
 from wakelog.cli.draw import Look
@@ -80,8 +80,8 @@ class Screen:
 
     def _made(self) -> Application[int]:
         mark = self._look.sign("›", ">")
-        control = BufferControl(self.input, input_processors=[Visible(SignWindow.stand_ins)])
-        typing = SignWindow(
+        control = BufferControl(self.input, input_processors=[Visible(GraphemeWindow.stand_ins)])
+        typing = GraphemeWindow(
             control,
             height=Dimension(min=1, max=_INPUT_LINES),
             dont_extend_height=True,
@@ -176,14 +176,14 @@ class _Area:
         self._count = 0
         # On a terminal that is too low, the end of the area is shown.
         control = FormattedTextControl(self._shown, get_cursor_position=lambda: Point(0, self._count - 1))
-        shown = SignWindow(control, height=self._height, dont_extend_height=True)
+        shown = GraphemeWindow(control, height=self._height, dont_extend_height=True)
         self.window = ConditionalContainer(shown, Condition(lambda: self._count > 0))
 
     def refresh(self) -> None:
         """Update the lines."""
         lines = self._lines()
         self._count = len(lines)
-        self._text = ANSI("\n".join(map(SignWindow.stand_ins.put, lines)))
+        self._text = ANSI("\n".join(map(GraphemeWindow.stand_ins.put, lines)))
 
     def _height(self) -> Dimension:
         return Dimension(min=1, preferred=self._count, max=self._count)

@@ -10,7 +10,7 @@ from wakelog.cli.terms import Terms
 from wakelog.session import Session
 
 
-class Seat(Protocol):
+class ChatContext(Protocol):
     """The running chat: store, session, settings, view and runner."""
 
     asked: Asked

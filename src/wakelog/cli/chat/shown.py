@@ -67,7 +67,7 @@ class Lines(msgspec.Struct, frozen=True):
 Shown: TypeAlias = Prompted | Block | Thought | Used | Decided | Notice | Lines
 
 
-class Unsaid(msgspec.Struct, frozen=True):
+class PendingMessage(msgspec.Struct, frozen=True):
     """A sent message that is not in the log yet, or is still queued."""
 
     text: str

@@ -61,7 +61,7 @@ def _is_one(sign: str) -> bool:
     return any(0 <= ord(sign[0]) - first < _COUNT for first in (_NARROW, _WIDE))
 
 
-class SignWindow(Window):
+class GraphemeWindow(Window):
     """A window that replaces stand-ins with their graphemes."""
 
     stand_ins = StandIns()

@@ -10,7 +10,7 @@ import msgspec
 from wakelog.cli.chat.replies import Answer
 from wakelog.cli.chat.shown import Decided, Notice, Prompted, Shown, Tool, Used
 from wakelog.cli.tries import Tries
-from wakelog.log.content import Note, Prompt, Reply, Said, ToolCall, ToolResult
+from wakelog.log.content import BaseMessage, Note, Prompt, Reply, ToolCall, ToolResult
 from wakelog.log.deltas import Spoken, TextDelta
 from wakelog.log.entry import (
     Attention,
@@ -18,7 +18,7 @@ from wakelog.log.entry import (
     Call,
     Cancelled,
     Compaction,
-    ContextRecord,
+    ContextEntry,
     Entry,
     Failed,
     Head,
@@ -41,7 +41,7 @@ Key = tuple[str, str, str]
 """A tool call: session name, reply id, tool call id."""
 
 
-class Talk:
+class ChatState:
     """One session as a chat displays it, with the tools of its sub-agents."""
 
     def __init__(self, session: str) -> None:
@@ -60,7 +60,7 @@ class Talk:
         """The replies that were displayed completely."""
         self.told: set[Key] = set()
         """The tool calls with inputs that were shown in full, because approval was requested."""
-        self.context: ContextRecord | None = None
+        self.context: ContextEntry | None = None
         """The settings in force."""
         self.expected: set[str] = set()
         """Ids of head moves that are not reported, because a command made them as part of its work."""
@@ -186,7 +186,7 @@ class Talk:
                 return [Notice(f"folded{sizes}", "dim")]
             case ModelChange(model=model, provider=provider):
                 return [Notice(f"from here on {spelled(provider, model)} answers", "dim")]
-            case ContextRecord() as record:
+            case ContextEntry() as record:
                 was, self.context = self.context, record
                 return [Notice(f"context: {context_words(record, was)}", "dim")] if was is not None else []
             case SessionRenamed(title=title):
@@ -229,7 +229,7 @@ class Talk:
             return []
         self._early.pop(partial.reply_id, None)
         answer = self._answers.setdefault(partial.reply_id, Answer())
-        return answer.catch_up(Said(content=partial.content).parts)
+        return answer.catch_up(BaseMessage(content=partial.content).parts)
 
     def _resumed(self, reply_id: str, strategy: str) -> list[Shown]:
         answer = self._answers.get(reply_id)

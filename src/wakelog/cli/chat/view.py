@@ -11,21 +11,21 @@ import msgspec
 from prompt_toolkit.completion import Completer
 
 from wakelog.cli.chat.asking import Asking, ask_lines, question_lines
-from wakelog.cli.chat.drawing import Dress, draw_all
+from wakelog.cli.chat.drawing import TranscriptLayout, draw_all
 from wakelog.cli.chat.figures import Figures, figures, status_line
 from wakelog.cli.chat.history import TypedHistory, history_path
 from wakelog.cli.chat.living import Moment, connecting_line, doing_words, live_lines, unsaid_lines
 from wakelog.cli.chat.opening import opened
 from wakelog.cli.chat.screen import Screen
-from wakelog.cli.chat.shown import Block, Lines, Notice, Shown, Unsaid
-from wakelog.cli.chat.talk import Talk
+from wakelog.cli.chat.shown import Block, Lines, Notice, PendingMessage, Shown
+from wakelog.cli.chat.talk import ChatState
 from wakelog.cli.chat.watching import Heard, Watch
 from wakelog.cli.draw import Look, look
 from wakelog.cli.journal_pieces import Streamed
 from wakelog.cli.times import now_ms
 from wakelog.errors import WakelogError
 from wakelog.log.content import Reply
-from wakelog.log.entry import ContextRecord, Message
+from wakelog.log.entry import ContextEntry, Message
 from wakelog.projections.state import branch_state, session_state
 from wakelog.session import Session
 
@@ -47,12 +47,12 @@ class View:
         self.asking = Asking()
         self.connecting: tuple[str, ...] = ()
         """The servers (or the model) that a message waits for."""
-        self.unsaid: list[Unsaid] = []
+        self.unsaid: list[PendingMessage] = []
         """The messages that wait for them."""
         self.stopping = False
         """Whether the wait was cancelled and is about to end."""
         self._doing = doing
-        self._talk = Talk("")
+        self._talk = ChatState("")
         self._watch: Watch | None = None
         self._last: Shown | None = None
         self._trouble = ""
@@ -68,14 +68,14 @@ class View:
 
     def attach(self, session: Session) -> None:
         """Display this session from now on."""
-        self.session, self._talk, self.asking = session, Talk(session.name), Asking()
+        self.session, self._talk, self.asking = session, ChatState(session.name), Asking()
         self._talk.context = _as_stored(branch_state(session.branch()).context)
         self.known = figures(session.name, session.tree)
         self._watch = Watch(session.store, session.name, session.last_seq)
 
     def detach(self, known: Figures) -> None:
         """Display no session, until one begins."""
-        self.session, self._watch, self._talk, self.asking = None, None, Talk(""), Asking()
+        self.session, self._watch, self._talk, self.asking = None, None, ChatState(""), Asking()
         self.known = known
 
     def open(self, session: Session) -> None:
@@ -144,7 +144,7 @@ class View:
 
     def show(self, shown: Sequence[Shown]) -> None:
         """Print items to the scroll-back."""
-        lines, self._last = draw_all(Dress(self.look, boxes=self._moving), shown, self._last)
+        lines, self._last = draw_all(TranscriptLayout(self.look, boxes=self._moving), shown, self._last)
         self.screen.print(lines)
 
     def show_lines(self, lines: Sequence[str]) -> None:
@@ -221,7 +221,7 @@ class View:
         return Moment(now_ms(), moving=self._moving)
 
 
-def _as_stored(record: ContextRecord | None) -> ContextRecord | None:
+def _as_stored(record: ContextEntry | None) -> ContextEntry | None:
     """Return a record as it would be read from the log, because it is compared with such records."""
     if record is None:
         return None

@@ -10,7 +10,7 @@ from wakelog.providers.anthropic.faults import refused
 from wakelog.providers.anthropic.from_wire import Incoming
 from wakelog.providers.anthropic.to_wire import PROVIDER, to_wire
 from wakelog.providers.conversing import Response, Sdk
-from wakelog.providers.door import Door, Way, open_door
+from wakelog.providers.door import HttpProvider, WireFormat, open_http_provider
 from wakelog.providers.endpoints import Owner
 from wakelog.providers.extras import ANTHROPIC
 
@@ -30,7 +30,7 @@ def _sent(client: Any, body: JsonObject) -> AbstractAsyncContextManager[Response
     return asking
 
 
-MESSAGES = Way(
+MESSAGES = WireFormat(
     PROVIDER,
     Owner(
         "Anthropic",
@@ -48,6 +48,6 @@ MESSAGES = Way(
 )
 
 
-def open_model(model: str, environ: Mapping[str, str], key_from: str) -> Door:
+def open_model(model: str, environ: Mapping[str, str], key_from: str) -> HttpProvider:
     """Return the provider for `anthropic:NAME`."""
-    return open_door(MESSAGES, model, environ, key_from)
+    return open_http_provider(MESSAGES, model, environ, key_from)

@@ -6,7 +6,7 @@ from typing import Any
 
 from wakelog.log.content import JsonObject
 from wakelog.providers.conversing import Response
-from wakelog.providers.door import Door, Way, open_door
+from wakelog.providers.door import HttpProvider, WireFormat, open_http_provider
 from wakelog.providers.openai.account import OWNER, sdk
 from wakelog.providers.openai.chat_reply import ChatReader
 from wakelog.providers.openai.chat_request import PROVIDER, to_wire
@@ -19,7 +19,7 @@ def _sent(client: Any, body: JsonObject) -> AbstractAsyncContextManager[Response
     return asking
 
 
-CHAT = Way(
+CHAT = WireFormat(
     PROVIDER,
     OWNER,
     sdk,
@@ -29,6 +29,6 @@ CHAT = Way(
 )
 
 
-def open_model(model: str, environ: Mapping[str, str], key_from: str) -> Door:
+def open_model(model: str, environ: Mapping[str, str], key_from: str) -> HttpProvider:
     """Return the provider for `openai-chat:NAME`."""
-    return open_door(CHAT, model, environ, key_from)
+    return open_http_provider(CHAT, model, environ, key_from)

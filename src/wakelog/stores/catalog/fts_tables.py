@@ -15,7 +15,7 @@ from wakelog.ports import Hit
 from wakelog.stores import load
 from wakelog.stores.catalog.cursors import HitPlace, RowPlace
 from wakelog.stores.catalog.query import Query, as_text
-from wakelog.stores.catalog.tables import Batch, Change, Filters, Kept, Seen, Worded
+from wakelog.stores.catalog.tables import Batch, Change, Filters, Kept, SearchableEntry, Seen
 
 _LATEST = (1 << 63) - 1
 _ROWS = """
@@ -174,7 +174,7 @@ def _seen(db: sqlite3.Connection, name: str) -> Seen | None:
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _add(db: sqlite3.Connection, key: int, words: Sequence[Worded]) -> int:
+def _add(db: sqlite3.Connection, key: int, words: Sequence[SearchableEntry]) -> int:
     """Add the words that continue the stored ones without a gap; return the number of places then stored."""
     (places,) = db.execute(_PLACES, (key,)).fetchone()
     new = [worded for worded in words if worded.place >= places]

@@ -20,9 +20,9 @@ from wakelog.projections.session_row import SessionRow
 from wakelog.stores.catalog.bookmarks import Bookmark
 from wakelog.stores.catalog.rows import bare_row
 from wakelog.stores.catalog.searchable import searchable
-from wakelog.stores.catalog.streamed import StreamFold
-from wakelog.stores.catalog.summary import LogFold, Rewritten
-from wakelog.stores.catalog.tables import Batch, CatalogTables, Change, Due, Kept, Seen, Worded
+from wakelog.stores.catalog.streamed import StreamSummarizer
+from wakelog.stores.catalog.summary import LogSummarizer, Rewritten
+from wakelog.stores.catalog.tables import Batch, CatalogTables, Change, Due, Kept, SearchableEntry, Seen
 
 # `_ASKED_FIRST`, `_ASKED`: sizes of the first and the largest group of logs looked up at once. The other two estimate
 # the memory of a row and of an entry, without the text.
@@ -111,7 +111,7 @@ class Indexing:
         assert seen is not None
         assert seen.bookmark is not None
         bookmark = _bookmark.decode(seen.bookmark)
-        reading = _Reading(LogFold(self._store, due.stat, bookmark), due.stat.name)
+        reading = _Reading(LogSummarizer(self._store, due.stat, bookmark), due.stat.name)
         try:
             places = self._take(reading, seen, seen.places)
             if reading.error is None:
@@ -124,12 +124,12 @@ class Indexing:
 
     def _index_whole(self, due: Due, seen: Seen | None) -> str:
         with contextlib.suppress(Rewritten):
-            return self._index_from_start(due, seen, LogFold(self._store, due.stat))
+            return self._index_from_start(due, seen, LogSummarizer(self._store, due.stat))
         # The log cannot be read in segments: it is damaged, or an entry refers to one that is no longer in memory. The
         # memory of the first `LogFold` has been released by now.
-        return self._index_from_start(due, seen, StreamFold(self._store, due.stat))
+        return self._index_from_start(due, seen, StreamSummarizer(self._store, due.stat))
 
-    def _index_from_start(self, due: Due, seen: Seen | None, fold: LogFold | StreamFold) -> str:
+    def _index_from_start(self, due: Due, seen: Seen | None, fold: LogSummarizer | StreamSummarizer) -> str:
         reading = _Reading(fold, due.stat.name)
         try:
             places = self._take(reading, seen, 0)
@@ -155,7 +155,7 @@ class Indexing:
             self._change(name).cut = place
         return place
 
-    def _add(self, name: str, worded: Worded) -> None:
+    def _add(self, name: str, worded: SearchableEntry) -> None:
         self._change(name).words.append(worded)
         self._batch_bytes += _WORDED_BYTES + len(worded.text)
         if self._batch_bytes > self._tables.stretch_bytes:
@@ -228,12 +228,12 @@ class NoSummary(Exception):
 class _Reading:
     """Feed one log into its fold, to the end or to the first error, which is kept in `error`."""
 
-    def __init__(self, fold: LogFold | StreamFold, name: str) -> None:
+    def __init__(self, fold: LogSummarizer | StreamSummarizer, name: str) -> None:
         self.fold = fold
         self.name = name
         self.error: WakelogError | None = None
 
-    def worded(self, start: int) -> Iterator[Worded]:
+    def worded(self, start: int) -> Iterator[SearchableEntry]:
         """Yield the searchable entries that were not indexed before."""
         try:
             yield from _worded(self._entries(), start)
@@ -260,7 +260,7 @@ class _Reading:
             raise NoSummary(error) from error
 
 
-def _worded(entries: Iterable[Entry], start: int) -> Iterator[Worded]:
+def _worded(entries: Iterable[Entry], start: int) -> Iterator[SearchableEntry]:
     """Yield the searchable entries with their places, counted from `start`."""
     place, last_seq = start, -1
     for entry in entries:
@@ -272,5 +272,7 @@ def _worded(entries: Iterable[Entry], start: int) -> Iterator[Worded]:
         stamp = entry.value.timestamp
         about = binascii.crc32(f"{entry.id}\0{entry.type}\0{words.tools}\0{stamp}\0{seq}".encode())
         mark = binascii.crc32(words.text.encode(), about)
-        yield Worded(place, entry.id, entry.type, words.tools, stamp, parse_ms(stamp) or 0, words.text, mark, seq)
+        yield SearchableEntry(
+            place, entry.id, entry.type, words.tools, stamp, parse_ms(stamp) or 0, words.text, mark, seq
+        )
         place += 1

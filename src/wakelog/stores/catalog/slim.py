@@ -11,7 +11,7 @@ from wakelog.log.entry import (
     Body,
     CarriedState,
     Compaction,
-    ContextRecord,
+    ContextEntry,
     Custom,
     Entry,
     Message,
@@ -47,7 +47,7 @@ def _slim_value(value: Body) -> Body:
             return msgspec.structs.replace(value, content=())
         case Setting():
             return msgspec.structs.replace(value, value=None)
-        case ContextRecord():
+        case ContextEntry():
             return msgspec.structs.replace(value, sources=(), environment={}, params={}, policy={})
     return value
 

@@ -16,7 +16,7 @@ from wakelog.stores.catalog.rows import prompt_of, row_of
 from wakelog.stores.catalog.slim import slim_state
 
 
-class StreamFold:
+class StreamSummarizer:
     """Build the row of one log: consume `entries` to the end, then call `summary`."""
 
     def __init__(self, store: Store, stat: Stat) -> None:

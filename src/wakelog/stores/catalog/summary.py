@@ -49,7 +49,7 @@ class Rewritten(Exception):
     """The log is not a plain continuation of what was indexed, or cannot be read in segments."""
 
 
-class LogFold:
+class LogSummarizer:
     """Build the row of one log: feed it the lines, all or from a bookmark on, then call `summary`."""
 
     def __init__(
@@ -311,7 +311,7 @@ def condensed_branch(store: Store, origin: Origin, children: tuple[str, ...], se
     if origin.session in children or len(children) > ANCESTORS_MAX:
         raise Rewritten
     name = store.name(origin.session)
-    fold, lines = LogFold(store, Stat(name, 0, 0), segment=segment, children=children), iter(store.load(name))
+    fold, lines = LogSummarizer(store, Stat(name, 0, 0), segment=segment, children=children), iter(store.load(name))
     for line in lines:
         found = next((entry for entry in fold.feed_until(line, origin.entry) if entry.id == origin.entry), None)
         if found is None:

@@ -51,7 +51,7 @@ class Seen(msgspec.Struct, frozen=True):
         return (self.size, self.changed) != due.before and self.changed >= due.stat.changed
 
 
-class Worded(msgspec.Struct, frozen=True, gc=False):
+class SearchableEntry(msgspec.Struct, frozen=True, gc=False):
     """A searchable entry at its place. `mark` is a checksum of its content and metadata.
 
     `seq` is None if an earlier entry has the same number, so that the number does not identify this entry.
@@ -87,7 +87,7 @@ class Change(msgspec.Struct):
 
     name: str
     cut: int | None = None
-    words: list[Worded] = []
+    words: list[SearchableEntry] = []
     kept: Kept | None = None
 
 

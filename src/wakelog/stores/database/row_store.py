@@ -117,7 +117,7 @@ class RowStore:
             self._known[session] = known
         return known
 
-    def entitle(self, session: str, title: str) -> None:
+    def set_title(self, session: str, title: str) -> None:
         """See `ports.Store`. Does nothing: a database has no file names to browse."""
 
     def sessions(self) -> Iterator[Stat]:

@@ -149,7 +149,7 @@ class Naming:
         os.symlink(f"../{name}{LOG_SUFFIX}", fresh)
         os.replace(fresh, path)
 
-    def entitle(self, name: str, title: str) -> None:
+    def set_title(self, name: str, title: str) -> None:
         """Update `by-title/`: one link for each log, named after its last title."""
         with storage("link the title"):
             self._folder.make("by-title")

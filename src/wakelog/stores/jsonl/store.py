@@ -82,9 +82,9 @@ class JsonlStore:
         """See `ports.Store`."""
         return self._naming.first_lines(stem)
 
-    def entitle(self, session: str, title: str) -> None:
+    def set_title(self, session: str, title: str) -> None:
         """See `ports.Store`."""
-        self._naming.entitle(self.name(session), title)
+        self._naming.set_title(self.name(session), title)
 
     def relink(self, titles: Mapping[str, str]) -> list[str]:
         """Create missing links in `by-id/` and `by-title/`; `titles` are by session name. Returns the new paths."""

@@ -19,7 +19,17 @@ from wakelog.stores.catalog.cursors import HitPlace, RowPlace
 from wakelog.stores.catalog.index import Index
 from wakelog.stores.catalog.lexing import Lexing
 from wakelog.stores.catalog.query import Query, as_text
-from wakelog.stores.catalog.tables import CATALOG_VERSION, Batch, Change, Due, Filters, Kept, Seen, Unusable, Worded
+from wakelog.stores.catalog.tables import (
+    CATALOG_VERSION,
+    Batch,
+    Change,
+    Due,
+    Filters,
+    Kept,
+    SearchableEntry,
+    Seen,
+    Unusable,
+)
 from wakelog.stores.database.migrations import migrations
 from wakelog.stores.postgres import PostgresStore
 from wakelog.stores.postgres.database import Database
@@ -168,7 +178,7 @@ class PostgresCatalog:
             connection.execute(_OUTDATE, ([*batch.outdated, *unkept],))
             connection.cursor().executemany(_KEEP, kept)
 
-    def _copied(self, words: Sequence[tuple[str, Worded]]) -> dict[tuple[str, int], tuple[Any, ...]]:
+    def _copied(self, words: Sequence[tuple[str, SearchableEntry]]) -> dict[tuple[str, int], tuple[Any, ...]]:
         """The rows to copy for indexed entries, by session name and place."""
         folded = self._lexing.folded([worded.text for _, worded in words])
         return {(name, one.place): _copied(name, one, text) for (name, one), text in zip(words, folded, strict=True)}
@@ -269,7 +279,7 @@ def _sorted_out(
     return rows, [name for name, one in ours.items() if places[name] != one.places]
 
 
-def _copied(name: str, one: Worded, folded: str) -> tuple[Any, ...]:
+def _copied(name: str, one: SearchableEntry, folded: str) -> tuple[Any, ...]:
     about = (one.place, as_text(one.id), one.type, one.tools, as_text(one.timestamp), one.time_ms, one.mark)
     return (name, *about, one.seq, one.text, f" {folded} ", vector(folded))
 

@@ -28,7 +28,7 @@ from wakelog.tools.mcp.server import McpServer
 from wakelog.tools.mcp.sifting import is_page, sifted
 from wakelog.tools.mcp.telling import outcome_of, progress_line
 from wakelog.tools.mcp.transport import SpawnScope, reached
-from wakelog.tools.mcp.words import LastWords
+from wakelog.tools.mcp.words import StderrTail
 from wakelog.version import VERSION
 
 _PAGES = 100
@@ -59,7 +59,7 @@ class Connection:
 
     def __init__(self, server: McpServer) -> None:
         self._server = server
-        self._words = LastWords()
+        self._words = StderrTail()
         self._end = asyncio.Event()
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._waiting = 0

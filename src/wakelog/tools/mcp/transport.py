@@ -20,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from wakelog.errors import UsageError
 from wakelog.tools.mcp import guard
 from wakelog.tools.mcp.server import McpServer
-from wakelog.tools.mcp.words import LastWords
+from wakelog.tools.mcp.words import StderrTail
 
 _CONNECT_S = 30.0
 
@@ -53,7 +53,7 @@ class SpawnScope:
 
 @contextlib.asynccontextmanager
 async def reached(
-    server: McpServer, words: LastWords, scope: SpawnScope, listen: Callable[[object], None], over: Callable[[], None]
+    server: McpServer, words: StderrTail, scope: SpawnScope, listen: Callable[[object], None], over: Callable[[], None]
 ) -> AsyncIterator[tuple[object, object]]:
     """Yield the two streams of a server, as the SDK expects them.
 
@@ -130,7 +130,7 @@ def _variable(name: str) -> str:
 # ── URL ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _http(server: McpServer, words: LastWords) -> httpx2.AsyncClient:
+def _http(server: McpServer, words: StderrTail) -> httpx2.AsyncClient:
     headers = {header: _for_header(name) for header, name in server.headers_from.items()}
     if server.bearer_env:
         headers["Authorization"] = f"Bearer {_for_header(server.bearer_env)}"

@@ -16,7 +16,7 @@ _KEPT_LINES = 8
 _BLOCK_BYTES = 64 * 1024
 
 
-class LastWords:
+class StderrTail:
     """Keeps the last lines read from a descriptor or added with `note`."""
 
     def __init__(self) -> None:
