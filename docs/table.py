@@ -21,7 +21,7 @@ run, run side by side; waiting is the answer only when none can move.
 """
 _BEHIND = """
 The first entry of a step stands right behind the entries it was decided on, or not at all: then the session decides
-again. `src/wakelog/decide/policy.py` holds every bound and what happens at it; `src/wakelog/acts/` what each decision
+again. `src/wakelog/decide/policy.py` holds every bound and what happens at it; `src/wakelog/runtime/` what each decision
 does.
 """
 

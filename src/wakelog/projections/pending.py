@@ -1,7 +1,7 @@
-"""Work that is still open on a branch: read from the log, never recorded beside it.
+"""Pending work of a branch, derived from the log: open tool calls, undelivered and interrupted replies, queue, questions.
 
-A tool call is (reply, call id): provider ids repeat between replies. It is open until a result
-answers it. What stands before the last fold is not pending: the model will never see its result.
+A tool call is identified by its reply and its id, because provider ids repeat between replies. It is open until it has
+a result. Tool calls that a compaction replaced are not pending: the model will never see their results.
 """
 
 import msgspec
@@ -26,67 +26,67 @@ from wakelog.projections.state import BranchState, branch_state
 
 
 class OpenCall(msgspec.Struct, frozen=True):
-    """A tool call without its result."""
+    """A tool call without a result."""
 
     reply_id: str
     call: ToolCall
     ours: bool
-    """Whether a call of this very session made the reply: only then may the tool be run."""
+    """Whether a model call of this session made the reply: only then may the tool be run."""
     started: int = 0
-    """How often it was begun: the number of `tool_started` annotations."""
+    """How often the tool was started: the number of `tool_started` annotations."""
     replay: Replay | None = None
-    """What the last beginning said may happen if nobody knows whether it ran."""
+    """The replay mode of the last `tool_started`: what may be done if it is unknown whether the tool ran."""
     intent: JsonObject = {}
-    """What the tool wrote down for itself before the last beginning."""
+    """The data that the tool recorded before its last start."""
     shown: str = ""
-    """What it had put out when it was cut off, clipped like a result."""
+    """The output of the tool up to its interruption, clipped like a result."""
     shown_blob: BlobRef | None = None
-    """The whole of that, where `shown` was clipped."""
+    """The whole output, if `shown` was clipped."""
     doubtful: bool = False
-    """Whether unreadable bytes stand behind the reply: it then counts as begun."""
+    """Whether unreadable bytes follow the reply in the log: the tool then counts as started."""
     waits: str | None = None
-    """The `attention` entry that asks a person about it."""
+    """The id of the `attention` entry that asks a person about it."""
     decided: str | None = None
-    """The `attention_resolved` entry that answers."""
+    """The id of the `attention_resolved` entry that answers."""
     child: str | None = None
     """The session of the sub-agent that runs it."""
     rerun: bool = False
-    """Whether a person had it called again: then only a person's word lets it run."""
+    """Whether a person requested the tool call again: it then runs only after an approval."""
     recorded: bool = False
-    """Whether no model call in the log made the reply: another program ran it, and may have run its tools."""
+    """Whether no model call in the log made the reply: another program may have made it and run its tools."""
 
     @property
     def begun(self) -> bool:
-        """Whether the tool may have had an effect; one that is a sub-agent has begun when that was sent out."""
+        """Whether the tool may have taken effect; a sub-agent counts as started once its session is recorded."""
         return self.started > 0 or self.doubtful or self.child is not None
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """Everything a branch still owes somebody."""
+    """Pending work at the end of a branch. `owed` are the undelivered replies."""
 
     open_calls: tuple[OpenCall, ...] = ()
     owed: tuple[Owed, ...] = ()
     cut: str | None = None
-    """The `call` entry whose reply never came."""
+    """The id of the `call` entry whose reply is missing or interrupted."""
     queue: tuple[Queued, ...] = ()
     attention: tuple[Attention, ...] = ()
 
 
 def pending(branch: Branch, state: BranchState | None = None) -> Pending:
-    """Reads what is open at the end of a branch; its state, where that is known already, need not be folded again."""
+    """Return the pending work at the end of a branch; pass `state` if the branch state is known."""
     state = state or branch_state(branch)
     return Pending(open_calls(branch), state.owed, _cut(branch), state.queue, state.attention)
 
 
 def is_under_way(branch: Branch) -> bool:
-    """Whether there is a turn that could be cancelled."""
+    """Whether a turn is in progress that could be cancelled."""
     state = branch_state(branch)
     open_work = pending(branch, state)
     return bool(open_work.open_calls or open_work.cut) or state.ends_in in ("prompt", "result", "faulted")
 
 
 def open_calls(branch: Branch) -> tuple[OpenCall, ...]:
-    """The tool calls of the active stretch that have no result, in the order they were asked."""
+    """Return the tool calls of the active part that have no result, in log order."""
     asked: list[tuple[Entry, ToolCall]] = []
     for node in active(branch).nodes:
         if not isinstance(node.value, Message):
@@ -100,7 +100,7 @@ def open_calls(branch: Branch) -> tuple[OpenCall, ...]:
 
 
 def _close(asked: list[tuple[Entry, ToolCall]], result: ToolResult) -> None:
-    """Takes the call that a result answers off the list; one that names no reply answers the latest."""
+    """Remove the tool call that a result answers; a result that names no reply answers the latest call with its id."""
     for at in range(len(asked) - 1, -1, -1):
         reply, call = asked[at]
         if call.id == result.tool_call_id and result.reply_id in (None, reply.id):
@@ -117,7 +117,7 @@ def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
             case Call(reply_id=reply.id, parent_id=parent, purpose=purpose) if parent == reply.value.parent_id:
                 ours, rerun = True, rerun or purpose == "rerun"
             case ToolStarted(reply_id=reply.id, tool_call_id=call.id, replay=word, intent=meant):
-                # A decision is used up by the beginning it allowed: what comes of that is a new question.
+                # A decision allows one start; the outcome of that start is a new question.
                 started, replay, intent, shown = started + 1, word, meant, BaseMessage()
                 waits = decided = None
             case Partial(reply_id=reply.id, tool_call_id=call.id, content=content):
@@ -128,7 +128,7 @@ def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
                 decided = annotation.id
             case Spawned(reply_id=reply.id, tool_call_id=call.id, child_session=session):
                 child = session
-    # A call of another session is never run here; that it was begun there must still be said.
+    # A tool call of another session is never run here, but its starts there count.
     started += sum(_is_beginning(annotation, reply.id, call.id) for annotation in branch.inherited_annotations)
     inherited = reply.id in {node.id for node in branch.nodes[: branch.inherited]}
     return OpenCall(
@@ -166,7 +166,7 @@ def _is_beginning(annotation: Entry, reply_id: str, call_id: str) -> bool:
 
 
 def _cut(branch: Branch) -> str | None:
-    """The last call for a reply that nothing has followed: it hangs on the last node."""
+    """Return the id of the last `call` entry for a reply on the last node, which no node follows."""
     if branch.tip is None:
         return None
     calls = [

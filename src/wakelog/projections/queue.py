@@ -1,11 +1,12 @@
-"""The queue of a session: messages that people left while the agent was busy, and requests to cancel or compact.
+"""The queue of a session: messages sent while the agent was busy, and requests to cancel or compact.
 
-Rule 1: a message (steer, follow-up) belongs to the session. It waits wherever the head is moved, and is taken up once,
-at the head. A request (cancel, compact) belongs to the branch it was made on and stays there.
-Rule 2: workers under rules 1 took a message up only on the branch it was queued on. Replay of what they wrote asks for
-that queue with `rules=1`.
-Rule 3: a compaction under rules 2 carries the messages of the whole session, so the newest one is enough. One written
-before carries those of its own branch; `log/tail.py` reads past it, and `activity` records what was found.
+Rule 1: a message (steer, follow-up) belongs to the session. It stays queued when the head is moved, and is taken up
+once, at the head. A request (cancel, compact) belongs to the branch it was made on.
+Rule 2: workers under rules 1 took up a message only on the branch it was queued on. Replay of their entries uses
+`rules=1`.
+Rule 3: a compaction under rules 2 carries the messages of the whole session, so the newest one is enough. A compaction
+under rules 1 carries those of its own branch; `log/tail.py` reads on behind it, and the next `activity` entry records
+the queue that was found.
 """
 
 from collections.abc import Iterable
@@ -20,7 +21,7 @@ from wakelog.log.tree import Tree
 
 
 def queue_at_head(tree: Tree, on_branch: tuple[Queued, ...], rules: int = RULES) -> tuple[Queued, ...]:
-    """What waits at the end of a branch, oldest first; `on_branch` is what was queued on that branch itself."""
+    """Return the queue at the end of a branch, oldest first; `on_branch` are the entries queued on that branch."""
     if rules < 2:
         said = taken_up(tree) if on_branch else set()
         return tuple(queued for queued in on_branch if queued.id not in said)
@@ -28,13 +29,13 @@ def queue_at_head(tree: Tree, on_branch: tuple[Queued, ...], rules: int = RULES)
 
 
 def with_requests(messages: Iterable[Queued], on_branch: Iterable[Queued]) -> tuple[Queued, ...]:
-    """The messages of the session with the requests of one branch, oldest first."""
+    """Return the messages of the session together with the requests of one branch, oldest first."""
     requests = (queued for queued in on_branch if queued.mode not in MESSAGE_MODES)
     return tuple(sorted((*requests, *messages), key=lambda queued: queued.seq or 0))
 
 
 def waiting_messages(tree: Tree) -> tuple[Queued, ...]:
-    """The messages of the whole session that no prompt has taken up."""
+    """Return the messages of the whole session that no prompt has taken up."""
     since, carried = _last_record(tree) or (-1, tree.queued_before or ())
     later = [_placed(entry) for entry in tree.own_of(Queued) if entry.seq > since]
     found = [queued for queued in (*carried, *later) if queued.mode in MESSAGE_MODES]
@@ -43,12 +44,12 @@ def waiting_messages(tree: Tree) -> tuple[Queued, ...]:
 
 
 def knows_queue(tree: Tree) -> bool:
-    """Whether a tree holds enough of a log to say which messages wait in the whole session."""
+    """Whether a tree holds enough of a log to determine the queued messages of the whole session."""
     return tree.queued_before is not None or _last_record(tree) is not None
 
 
 def owes_record(tree: Tree) -> bool:
-    """Whether the next `activity` has to record the queue: no entry since the last compaction of rules 1 has."""
+    """Whether the next `activity` entry must record the queue: no entry since the last compaction of rules 1 has."""
     old = [
         fold.seq for fold in tree.own_of(Compaction) if _state(fold) is not None and recorded_queue(fold.value) is None
     ]
@@ -57,7 +58,7 @@ def owes_record(tree: Tree) -> bool:
 
 
 def _last_record(tree: Tree) -> tuple[int, tuple[Queued, ...]] | None:
-    """The newest entry that records the queue of the whole session: its seq and that queue."""
+    """Return the seq and the queue of the newest entry that records the queue of the whole session."""
     last: tuple[int, tuple[Queued, ...]] | None = None
     for entry in (*tree.own_of(Compaction), *tree.own_of(Activity)):
         queue = recorded_queue(entry.value)
@@ -71,13 +72,13 @@ def _state(entry: Entry) -> CarriedState | None:
 
 
 def _placed(entry: Entry) -> Queued:
-    """The value of a `queued` entry; lines of other programs may leave their seq out."""
+    """Return the value of a `queued` entry with its seq, which lines of other programs may lack."""
     assert isinstance(entry.value, Queued)
     return entry.value if entry.value.seq is not None else msgspec.structs.replace(entry.value, seq=entry.seq)
 
 
 def taken_up(tree: Tree) -> set[str]:
-    """The queued messages that a prompt names, on whatever branch; compactions of rules 1 name some of them."""
+    """Return the ids of queued messages that a prompt on any branch, or a compaction of rules 1, names as taken up."""
     return {name for node in tree.own_nodes() for name in _taken_by(node.value)}
 
 
@@ -91,23 +92,23 @@ def _taken_by(value: Body) -> tuple[str, ...]:
 
 
 class QueueFold:
-    """`waiting_messages` of a whole log, entry by entry, in the order of the log: held is what waits, and few ids."""
+    """Streaming `waiting_messages` of a whole log, in log order; keeps queued messages and a table of taken-up ids."""
 
     def __init__(self) -> None:
         self._record: tuple[int, bool, tuple[Queued, ...]] = (-1, False, ())
-        # By id: the seq of the entry, which its line need not tell, and its value.
+        # By id: the seq of the entry (its line may lack it) and its value.
         self._later: dict[str, tuple[int, Queued]] = {}
         self._taken = IdTable()
 
     def add(self, entry: Entry) -> None:
-        """Takes in the next entry of the session's own."""
+        """Add the session's next own entry."""
         value = entry.value
         if isinstance(value, Queued):
             if entry.seq > self._record[0] and value.mode in MESSAGE_MODES and value.id not in self._taken:
                 self._later[value.id] = entry.seq, _placed(entry)
         elif isinstance(value, Compaction | Activity):
             queue, is_activity = recorded_queue(value), isinstance(value, Activity)
-            # Of two records with the same seq `_last_record` takes an activity.
+            # Of two records with the same seq, `_last_record` prefers an activity.
             if queue is not None and (entry.seq, is_activity) >= self._record[:2]:
                 self._record = (entry.seq, is_activity, queue)
                 self._later = {name: kept for name, kept in self._later.items() if kept[0] > entry.seq}
@@ -119,7 +120,7 @@ class QueueFold:
             self._later.pop(name, None)
 
     def waiting(self) -> tuple[Queued, ...]:
-        """The messages that no prompt has taken up."""
+        """Return the messages that no prompt has taken up."""
         carried = (queued for queued in self._record[2] if queued.mode in MESSAGE_MODES)
         later = (queued for _, queued in self._later.values())
         return tuple(queued for queued in (*carried, *later) if queued.id not in self._taken)

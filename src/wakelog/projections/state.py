@@ -1,9 +1,8 @@
-"""The state of a branch and of a session: a fold over entries in the order of the log.
+"""The state of a branch and of a session: a fold over entries in log order.
 
-A compaction carries that state (`FoldState`), and the fold begins at the last one that does: so a
-reader who stops there knows what one knows who read on, and where older lines were damaged since,
-what the log said when it was whole still holds. Adding a value means adding it in three places that
-stand together: the field in `FoldState`, its step here, and the test that compares both ways.
+A compaction carries that state (`CarriedState`), and the fold starts at the last one that does. So reading only the
+tail gives the same state as reading the whole log, and later damage to older lines does not change it. A new value
+needs three changes: a field in `CarriedState`, its step here, and the test that compares both ways of reading.
 """
 
 from collections.abc import Callable, Iterable
@@ -48,49 +47,52 @@ from wakelog.projections.uptime import Uptime, uptime, uptime_of_rules_1
 
 
 class BranchState(msgspec.Struct):
-    """What holds at the end of a branch."""
+    """The state at the end of a branch.
+
+    `said_*` is what settings name, `answered_*` what the last reply names; `owed` are undelivered replies.
+    """
 
     said_model: str | None = None
     said_provider: str | None = None
     answered_model: str | None = None
     answered_provider: str | None = None
     ends_in: str | None = None
-    """What the talk ends in: prompt, reply, result, cancelled, faulted (to be tried again) or failed.
+    """What the conversation ends in: prompt, reply, result, cancelled, faulted (to be retried) or failed.
 
-    Settings, notes and folds are looked past.
+    Settings, custom entries and compactions do not count.
     """
     answers: int = 0
-    """How many calls have come to an end: in a reply, a fault or a compaction. A cut one has not."""
+    """Number of model calls that have ended, in a reply, a fault or a compaction; interrupted ones do not count."""
     steps: int = 0
-    """How many replies the turn has taken so far."""
+    """Number of replies in the current turn."""
     settings: JsonObject = {}
     context: ContextEntry | None = None
     queue: tuple[Queued, ...] = ()
     attention: tuple[Attention, ...] = ()
     owed: tuple[Owed, ...] = ()
     send_failed: tuple[SendFailed, ...] = ()
-    """Of each owed reply, the last failed attempt to send it since the worker took the session up."""
+    """The last failed attempt to send each undelivered reply, since the worker attached."""
 
     @property
     def model(self) -> str | None:
-        """The model in force; a log that never says it still says which one answered last."""
+        """The model in force; without a setting, the model of the last reply."""
         return self.said_model or self.answered_model
 
     @property
     def provider(self) -> str | None:
-        """The provider in force, by the same rule."""
+        """The provider in force; without a setting, the provider of the last reply."""
         return self.said_provider or self.answered_provider
 
 
 def branch_state(branch: Branch) -> BranchState:
-    """Folds a branch: settings from all its nodes, what is open from this session's own entries."""
+    """Return the state of a branch: settings from all its nodes, open work from this session's own entries."""
     state, start, since = BranchState(), 0, -1
     for at in range(len(branch.nodes) - 1, -1, -1):
         value = branch.nodes[at].value
         if isinstance(value, Compaction) and value.state is not None:
             own = at >= branch.inherited
             state, start = carried_branch(value.state, own=own), at + 1
-            # What it carries is from before it; the call for its summary has ended in it.
+            # The carried state does not include the model call for the summary, which ends in this compaction.
             state.answers += _is_answer(branch.nodes[at])
             since = branch.nodes[at].seq if own else -1
             break
@@ -104,7 +106,7 @@ def branch_state(branch: Branch) -> BranchState:
 
 
 def step_node(state: BranchState, node: Entry) -> None:
-    """What one more node changes. What is open is folded apart, see `OpenWork`."""
+    """Update the state by one more node. Open work is computed separately, see `OpenWork`."""
     if type(node.value) is Message:
         _step_message(state, node.value.message)
     else:
@@ -114,7 +116,7 @@ def step_node(state: BranchState, node: Entry) -> None:
 
 
 def carried_branch(fold: CarriedState, *, own: bool) -> BranchState:
-    """Where a fold begins. What a parent session still owed is not its fork's to settle."""
+    """Return the initial state of a fold after a compaction. A fork does not inherit the open work of its parent."""
     return BranchState(
         said_model=fold.model,
         said_provider=fold.provider,
@@ -133,14 +135,14 @@ def carried_branch(fold: CarriedState, *, own: bool) -> BranchState:
 
 
 def _step_message(state: BranchState, said: AnyMessage) -> None:
-    """Nearly every node there is."""
+    """Update the state by one message."""
     if isinstance(said, Reply):
         state.ends_in, state.steps = "reply", state.steps + 1
         state.answers += said.call_id is not None
         if said.model is not None:
             state.answered_model, state.answered_provider = said.model, said.provider
     elif isinstance(said, ToolResult):
-        # A cancelled turn stays cancelled while its open calls are settled behind it.
+        # A cancelled turn stays cancelled while its open tool calls get their results.
         state.ends_in = "cancelled" if state.ends_in == "cancelled" else "result"
     elif isinstance(said, Prompt | Note):
         state.ends_in, state.steps = "prompt", 0
@@ -163,7 +165,7 @@ def _is_answer(node: Entry) -> bool:
 
 
 def _failed_compactions(branch: Branch, start: int, since: int) -> int:
-    """Calls for a summary that came to nothing leave no node; an annotation says so."""
+    """Return the number of failed model calls for a summary: they leave a `partial` annotation instead of a node."""
     here = {node.id for node in branch.nodes[max(0, start - 1) : branch.inherited]}
     inherited = [annotation for annotation in branch.inherited_annotations if annotation.value.parent_id in here]
     annotations = (*inherited, *(annotation for annotation in branch.annotations if annotation.seq > since))
@@ -173,7 +175,7 @@ def _failed_compactions(branch: Branch, start: int, since: int) -> int:
 def _step_settings(state: BranchState, node: Entry) -> None:
     match node.value:
         case Session(model=model, provider=provider, settings=settings):
-            # A fork starts from what was in force where it left its parent.
+            # A fork starts with the settings in force at its fork point.
             state.said_model = model or state.said_model
             state.said_provider = provider or state.said_provider
             state.settings = {**state.settings, **settings}
@@ -195,7 +197,7 @@ def _fold_open(state: BranchState, entries: Iterable[Entry]) -> None:
 
 
 class OpenWork:
-    """What is open at one place of a branch. Every step of a session goes over every entry of its tail here."""
+    """Open work at one point of a branch. On the hot path: every step processes every entry of the tail here."""
 
     def __init__(self, state: BranchState) -> None:
         self.calls: dict[str, Call] = {}
@@ -205,41 +207,41 @@ class OpenWork:
         self.send_failed = {(failed.reply_id, failed.channel): failed for failed in state.send_failed}
 
     def step(self, value: Body) -> None:
-        """What one more entry opens or closes. Entries come in the order of their seq."""
+        """Update by one more entry. Entries must come in seq order."""
         step = _STEPS.get(type(value))
         if step is not None:
             step(self, value)
 
     def write_into(self, state: BranchState) -> None:
-        """Makes what is open part of a state."""
+        """Write the open work into a state."""
         state.queue = tuple(self.queue.values())
         state.attention = tuple(self.attention.values())
         state.owed = tuple(Owed(reply_id=reply_id, channel=channel) for reply_id, channel in self.owed)
         state.send_failed = tuple(failed for debt, failed in self.send_failed.items() if debt in self.owed)
 
     def call(self, call: Call) -> None:
-        """A request names the queued entry that it takes up, and the channels that its reply is owed to."""
+        """Note a model call, which names the queued entry that it takes up and the channels of its reply."""
         self.calls[call.reply_id] = call
         self.queue.pop(call.queued_id or "", None)
 
     def sent(self, sent: Sent) -> None:
-        """A reply that was delivered is not owed any more."""
+        """Remove a delivered reply from the undelivered ones."""
         self.owed.pop((sent.reply_id, sent.channel), None)
 
     def failed_to_send(self, failed: SendFailed) -> None:
-        """The last attempt counts."""
+        """Record a failed send; the last attempt counts."""
         self.send_failed[failed.reply_id, failed.channel] = failed
 
     def activity(self, activity: Activity) -> None:
-        """A new worker counts its attempts to send from the beginning."""
+        """Reset failed sends when a new worker attaches."""
         if activity.event == "attached":
             self.send_failed.clear()
 
     def message(self, message: Message) -> None:
-        """A reply is owed, a prompt takes up what it names, a result answers questions about its call."""
+        """A reply becomes undelivered, a prompt takes up a queued entry, a result closes questions about its call."""
         said = message.message
         if isinstance(said, Reply):
-            # It is owed to the channels of the call that made it, which stands on the same node.
+            # It goes to the channels of the model call that made it, which has the same parent.
             call = self.calls.pop(message.id, None)
             if call is not None and call.parent_id == message.parent_id:
                 self.owed.update(dict.fromkeys((message.id, channel) for channel in call.channels))
@@ -250,24 +252,24 @@ class OpenWork:
             self._forget_questions(said)
 
     def queued(self, queued: Queued) -> None:
-        """It waits until an entry names it."""
+        """Add an entry to the queue; it stays there until another entry names it."""
         self.queue[queued.id] = queued
 
     def forget_cancels(self, _: Cancelled | None = None) -> None:
-        """A cancel is meant for the turn in which it was said: it has no hold on the next one."""
+        """Drop queued cancel requests: a cancel applies only to the turn in which it was made."""
         if self.queue:
             self.queue = {key: queued for key, queued in self.queue.items() if queued.mode != "cancel"}
 
     def asked(self, attention: Attention) -> None:
-        """A question is open until it is resolved."""
+        """Open a question."""
         self.attention[attention.id] = attention
 
     def resolved(self, resolved: AttentionResolved) -> None:
-        """A person has decided."""
+        """Close a question that a person has answered."""
         self.attention.pop(resolved.attention_id, None)
 
     def _forget_questions(self, result: ToolResult) -> None:
-        """Nobody has to decide about a call with a result: its turn was cancelled, or it was settled elsewhere."""
+        """Close questions about a tool call that has a result: its turn was cancelled, or it was settled otherwise."""
         call = (result.reply_id, result.tool_call_id)
         for asked in [*self.attention.values()]:
             if (asked.reply_id, asked.tool_call_id) == call:
@@ -288,9 +290,9 @@ _STEPS: dict[type[Body], Callable[[OpenWork, Any], None]] = {
 
 
 def queued_on(entries: Iterable[Entry]) -> tuple[Queued, ...]:
-    """What waits at the end of a branch, from its session's own entries in the order of the log, one at a time.
+    """Return the queue at the end of a branch, from a stream of its session's own entries in log order.
 
-    `branch_state` says the same of a branch that is held as a whole.
+    `branch_state` returns the same for a branch in memory.
     """
     opened = OpenWork(BranchState())
     for entry in entries:
@@ -305,28 +307,28 @@ def queued_on(entries: Iterable[Entry]) -> tuple[Queued, ...]:
 
 
 class SessionState(msgspec.Struct):
-    """What holds for the whole session, whatever the branch."""
+    """The state of the whole session, across branches."""
 
     title: str | None = None
     archived: bool = False
     terminated: bool = False
     dormant: bool = False
-    """Whether the session was forked, or its head moved, and nobody has asked it to run since."""
+    """Whether the session was forked, or its head moved, and no prompt, message or worker has come since."""
     attached: bool = False
     calls: int = 0
     usage: Usage = Usage(cost_micros=0)
     messages: int = 0
     uptime: Uptime | None = None
-    """None where only a tail was read, and its compactions are from before rules 2, which carry a wrong sum."""
+    """None if only a tail was read and its compactions are of rules 1, which carry a wrong sum."""
 
     @property
     def uptime_ms(self) -> int | None:
-        """For how long workers have run the session, where that is known."""
+        """For how long workers have run the session; None if unknown."""
         return self.uptime.total_ms if self.uptime is not None else None
 
 
 def session_state(tree: Tree) -> SessionState:
-    """Folds every entry of the session's own, on all branches, from the last compaction with state on."""
+    """Return the session state: a fold over its own entries on all branches, from the last compaction with state on."""
     entries = tree.own()
     state, start = SessionState(), 0
     for at in range(len(entries) - 1, -1, -1):
@@ -341,22 +343,22 @@ def session_state(tree: Tree) -> SessionState:
 
 
 def is_terminated(tree: Tree) -> bool:
-    """Whether a session is over for good; the one session-wide value that every step and every append must know."""
+    """Whether a session is terminated; the only session-wide value that every step and every append needs."""
     return bool(tree.own_of(Terminated)) or any(map(_is_end_carried, tree.own_of(Compaction)))
 
 
 def _is_end_carried(fold: Entry) -> bool:
-    """Whether a compaction says that the session was ended before it."""
+    """Whether a compaction carries that the session was terminated before it."""
     return isinstance(fold.value, Compaction) and fold.value.state is not None and fold.value.state.terminated
 
 
 def is_dormant(tree: Tree) -> bool:
-    """Whether a session is to be left alone by everything that wakes sessions by itself, such as a timer."""
+    """Whether automatic wakers, such as a timer, must skip the session."""
     return session_state(tree).dormant
 
 
 def carried_session(fold: CarriedState) -> SessionState:
-    """Where the fold over a session begins behind a compaction."""
+    """Return the initial state of a fold over a session after a compaction."""
     return SessionState(
         title=fold.title,
         archived=fold.archived,
@@ -370,7 +372,7 @@ def carried_session(fold: CarriedState) -> SessionState:
 
 
 def step_session(state: SessionState, entry: Entry) -> None:
-    """What one more entry of the session's own changes; entries come in the order of their seq."""
+    """Update the state by the session's next own entry, in seq order."""
     match entry.value:
         case Session(title=str() as title):
             state.title = title
@@ -394,7 +396,10 @@ def step_session(state: SessionState, entry: Entry) -> None:
 
 
 def _is_dormant_after(dormant: bool, value: Body) -> bool:  # noqa: FBT001 - the value of a fold
-    """A fork or a move of the head is not a request to run; a person who speaks, or a worker that comes, ends that."""
+    """Return whether the session is dormant after an entry.
+
+    A fork, or a move of the head without a reason, makes it dormant; a prompt, a queued message or a worker ends that.
+    """
     match value:
         case Session(parent=Origin(kind="fork")):
             return True
@@ -406,7 +411,7 @@ def _is_dormant_after(dormant: bool, value: Body) -> bool:  # noqa: FBT001 - the
 
 
 def carried_state(tree: Tree, at: str, rules: int = RULES) -> CarriedState:
-    """What a compaction appended under `at` has to carry."""
+    """Return the state that a compaction appended under `at` must carry."""
     branch, session = branch_state(tree.branch(at)), session_state(tree)
     assert tree.head is not None
     if rules < 2:
@@ -415,7 +420,7 @@ def carried_state(tree: Tree, at: str, rules: int = RULES) -> CarriedState:
 
 
 def _values(head: str, branch: BranchState, session: SessionState) -> CarriedState:
-    """What is carried under any rules."""
+    """Return the values that are carried under any rules."""
     return CarriedState(
         head=head,
         title=session.title,
@@ -446,7 +451,7 @@ def _of_rules_1(state: CarriedState, tree: Tree, branch: BranchState) -> Carried
 
 
 def carried_at(head: str, branch: BranchState, session: SessionState, queue: tuple[Queued, ...]) -> CarriedState:
-    """What a compaction under rules 2 has to carry, from what was found out about the head's branch and the session."""
+    """Return the state that a compaction under rules 2 must carry, from the states of head branch and session."""
     assert session.uptime is not None, "a tail that begins at a compaction of rules 1 cannot be carried on"
     return msgspec.structs.replace(
         _values(head, branch, session),
@@ -460,5 +465,5 @@ def carried_at(head: str, branch: BranchState, session: SessionState, queue: tup
 
 
 def can_be_carried(tree: Tree) -> bool:
-    """Whether a tree holds all that a compaction under rules 2 has to carry."""
+    """Whether a tree holds everything that a compaction under rules 2 must carry."""
     return knows_queue(tree) and session_state(tree).uptime is not None

@@ -1,7 +1,7 @@
-"""The session as people read it: rows, one for each thing said or done, shared by terminal, web and export.
+"""The transcript of a branch: one row for each message, tool call and event, for terminal, web and export.
 
-Only text and words here, no colours and no markup: each face dresses the rows itself, and each must
-treat every string in them as hostile.
+Rows hold plain text without colours or markup. Renderers format them and must escape every string (law 13: stored text
+is hostile).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -47,7 +47,7 @@ from wakelog.projections.state import branch_state
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of a transcript. `kind` says which of the other fields mean anything."""
+    """One row of a transcript. `kind` determines which of the other fields are used."""
 
     kind: str
     """session, prompt, reply, thinking, call, result, cut, fold, change, ended, queued, note or unknown."""
@@ -61,10 +61,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     duration_ms: int | None = None
     truncated: bool = False
     call_id: str = ""
-    """Of a call without a result."""
+    """The tool call id, for a tool call without a result."""
     labels: tuple[str, ...] = ()
     journal: str = ""
-    """Of a text that stands in a journal and not in the log yet: `interrupted`, or `running` if it is being written."""
+    """For text from a journal that is not in the log yet: `interrupted`, or `running` while it is being written."""
 
 
 def transcript(
@@ -74,10 +74,10 @@ def transcript(
     running: bool = False,
     waiting: Iterable[Queued] | None = None,
 ) -> tuple[Row, ...]:
-    """The rows of a branch. A tool call's row holds its result, if there is one; messages that wait stand last.
+    """Return the rows of a branch. The row of a tool call includes its result, if any; queued messages come last.
 
-    `unsealed` is what the session's journals hold beyond its log (`turn.unsealed`); `running`: a worker writes there.
-    `waiting` are those messages (at the head: `waiting_messages`); without it, those that were queued on the branch.
+    `unsealed` is journal content that is not in the log (`decide/journals.py`); `running`: a worker is writing it.
+    `waiting` are the queued messages (at the head: `waiting_messages`); by default those queued on the branch.
     """
     nodes = {node.id for node in branch.nodes}
     beside = Beside(results_in(branch.nodes), nodes.__contains__, unsealed=unsealed, running=running)
@@ -88,12 +88,12 @@ def transcript(
 
 
 class Beside(msgspec.Struct):
-    """What has to be known beside a stretch of a branch to tell the rows of that stretch."""
+    """Information from outside a part of a branch that is needed to build the rows of that part."""
 
     results: dict[tuple[str, str], Entry]
-    """Which entry answers which call: (reply, call id) → result. It may stand behind the stretch."""
+    """The result of each tool call, by (reply, call id). It may come after the part."""
     is_on_branch: Callable[[str], bool]
-    """Whether an id is that of a node of the whole branch."""
+    """Whether an id belongs to a node of the whole branch."""
     unsealed: Sequence[Partial] = ()
     running: bool = False
     shown: set[str] = set()
@@ -103,7 +103,7 @@ class Beside(msgspec.Struct):
 
 
 def stretch_rows(stretch: Branch, beside: Beside) -> Iterator[Row]:
-    """The rows of some nodes of a branch, in their order. `annotations` holds all that is said about these nodes."""
+    """Yield the rows of some nodes of a branch, in order. `annotations` must hold all annotations of these nodes."""
     labels, words, changes = _labels(stretch), _open_words(stretch), _changes(stretch, beside)
     cuts, outputs = _cut_replies(stretch, beside), _cut_outputs(stretch, beside.unsealed)
     state = {partial.id: "running" if beside.running else "interrupted" for partial in beside.unsealed}
@@ -125,12 +125,12 @@ def stretch_rows(stretch: Branch, beside: Beside) -> Iterator[Row]:
 
 
 def count_messages(branch: Branch) -> int:
-    """How many messages a branch has, those that a fork inherited included: what the head of a transcript says."""
+    """Return the number of messages of a branch, inherited ones included, for the header of a transcript."""
     return sum(isinstance(node.value, Message) for node in branch.nodes)
 
 
 def journal_rows(unsealed: Sequence[Partial], *, running: bool) -> list[Row]:
-    """The rows of texts that stand in journals, by themselves: a reply, or the output of a tool."""
+    """Return rows for journal content alone: replies, and the output of tools."""
     state = "running" if running else "interrupted"
     return [
         Row(
@@ -147,7 +147,7 @@ def journal_rows(unsealed: Sequence[Partial], *, running: bool) -> list[Row]:
 
 
 def _changes(stretch: Branch, beside: Beside) -> dict[str, str]:
-    """What each context entry brings, beside what was in force before it."""
+    """Return the description of each `context` entry: what it changes of the one before it."""
     records = [node.value for node in stretch.nodes if isinstance(node.value, ContextEntry)]
     before = [beside.context, *records]
     beside.context = before[-1]
@@ -155,14 +155,14 @@ def _changes(stretch: Branch, beside: Beside) -> dict[str, str]:
 
 
 def queue_rows(waiting: Iterable[Queued]) -> Iterator[Row]:
-    """The messages of people that have not been taken up yet."""
+    """Yield rows for queued messages; requests to cancel or compact are skipped."""
     for queued in waiting:
         if queued.message is not None and queued.mode in ("steer", "followUp"):
             yield _annotation_row(queued, "queued", text=queued.message.text, status=queued.mode)
 
 
 def _open_words(branch: Branch) -> dict[tuple[str, str], str]:
-    """How far a call without a result has come: begun, or waiting for a person; else it is just open."""
+    """Return the status of tool calls by (reply, call id): begun, waiting (for a person) or decided; others are open."""
     words: dict[tuple[str, str], str] = {}
     asked: dict[str, tuple[str, str]] = {}
     for annotation in branch.annotations:
@@ -178,7 +178,7 @@ def _open_words(branch: Branch) -> dict[tuple[str, str], str]:
 
 
 def _cut_replies(stretch: Branch, beside: Beside) -> dict[str, list[Partial]]:
-    """What was said of replies that never came to their end, by the node they were to follow."""
+    """Return the text of interrupted replies, by the node they were to follow."""
     last = {
         partial.reply_id: partial
         for partial in _partials(stretch, beside.unsealed)
@@ -192,7 +192,7 @@ def _cut_replies(stretch: Branch, beside: Beside) -> dict[str, list[Partial]]:
 
 
 def _cut_outputs(branch: Branch, unsealed: Sequence[Partial]) -> dict[tuple[str, str], Partial]:
-    """What tools had put out when they were cut off, by call: (reply, call id)."""
+    """Return the output of interrupted tools, by (reply, call id)."""
     return {
         (partial.reply_id, partial.tool_call_id): partial
         for partial in _partials(branch, unsealed)
@@ -201,7 +201,7 @@ def _cut_outputs(branch: Branch, unsealed: Sequence[Partial]) -> dict[tuple[str,
 
 
 def _partials(branch: Branch, unsealed: Sequence[Partial]) -> list[Partial]:
-    """What was cut off, in the order of the log; journals hold what came last."""
+    """Return all `partial` values in log order, then those from journals, which are newer."""
     return [
         *(annotation.value for annotation in branch.annotations if isinstance(annotation.value, Partial)),
         *unsealed,
@@ -209,7 +209,7 @@ def _partials(branch: Branch, unsealed: Sequence[Partial]) -> list[Partial]:
 
 
 def results_in(nodes: Iterable[Entry]) -> dict[tuple[str, str], Entry]:
-    """Which entry answers which call: (reply, call id) → result."""
+    """Return the first result of each tool call, by (reply, call id)."""
     found: dict[tuple[str, str], Entry] = {}
     for key, node in answers(nodes):
         found.setdefault(key, node)
@@ -217,9 +217,9 @@ def results_in(nodes: Iterable[Entry]) -> dict[tuple[str, str], Entry]:
 
 
 def answers(nodes: Iterable[Entry]) -> Iterator[tuple[tuple[str, str], Entry]]:
-    """The results among nodes, each with the call it answers: (reply, call id).
+    """Yield the results among nodes, each with the (reply, call id) that it answers.
 
-    A result that does not name its reply answers the last one with a call of that id that has no result yet.
+    A result that does not name its reply answers the last reply with an open tool call of that id.
     """
     open_ids: dict[str, str] = {}
     for node in nodes:
@@ -265,7 +265,7 @@ def _rows_of(node: Entry, results: dict[tuple[str, str], Entry], shown: set[str]
 
 
 def _plain_row(node: Entry) -> Row:
-    """The one row of a node that is not a message."""
+    """Return the row of a node that is not a message."""
     match node.value:
         case Session(title=title, agent=agent):
             return _row(node, "session", text=title or "", name=agent)
@@ -342,7 +342,7 @@ def _custom_parts(custom: Custom) -> tuple[AnyPart, ...]:
 
 
 def show_parts(parts: tuple[AnyPart, ...]) -> str:
-    """Parts as plain text; what is not text is named in brackets."""
+    """Return parts as plain text; parts that are not text are named in brackets."""
     return "".join(_show(part) for part in parts)
 
 
