@@ -2,5 +2,5 @@
 
 Read in this order: `policy` (the settings in force), `decisions` (what can be decided, as values), `snapshot` (what a
 decision looks at), `table` (the rows of the decision table), `open_tool_calls` (the rows for one tool call), then
-`assemble` (from deltas to a reply), `compaction` (what a summary may stand for) and `wording`.
+`assemble` (from deltas to a reply), `compaction` (which messages a summary replaces) and `wording`.
 """

@@ -17,7 +17,7 @@ class Rest(msgspec.Struct, frozen=True, tag=True):
 
 
 class Await(msgspec.Struct, frozen=True, tag=True):
-    """Nothing to do until a question in `attention` is resolved, or until `until_ms`."""
+    """Wait until a question in `attention` is resolved or until `until_ms`; without both, for a sub-agent."""
 
     attention: tuple[str, ...] = ()
     until_ms: int | None = None

@@ -92,7 +92,7 @@ class Context(Value, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """Digest of everything an adapter uses of this context; blobs count by their own digests."""
+        """Digest of system prompt, tools, params, messages and injected texts; blobs count by their own digests."""
         handed = {
             "system": self.system.digest if self.system else None,
             "tools": self.tools.digest if self.tools else None,

@@ -1,4 +1,4 @@
-"""Pending work of a branch, derived from the log: open tool calls, undelivered and interrupted replies, queue, questions.
+"""Pending work of a branch, derived from the log: open tool calls, unfinished or undelivered replies, queue, questions.
 
 A tool call is identified by its reply and its id, because provider ids repeat between replies. It is open until it has
 a result. Tool calls that a compaction replaced are not pending: the model will never see their results.

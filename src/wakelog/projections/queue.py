@@ -5,7 +5,7 @@ once, at the head. A request (cancel, compact) belongs to the branch it was made
 Rule 2: workers under rules 1 took up a message only on the branch it was queued on. Replay of their entries uses
 `rules=1`.
 Rule 3: a compaction under rules 2 carries the messages of the whole session, so the newest one is enough. A compaction
-under rules 1 carries those of its own branch; `log/tail.py` reads on behind it, and the next `activity` entry records
+under rules 1 carries those of its own branch; `log/tail.py` reads back beyond it, and the next `activity` entry records
 the queue that was found.
 """
 

@@ -313,7 +313,7 @@ class SessionState(msgspec.Struct):
     archived: bool = False
     terminated: bool = False
     dormant: bool = False
-    """Whether the session was forked, or its head moved, and no prompt, message or worker has come since."""
+    """Whether the session was forked or its head moved, and no prompt, queued message or worker followed."""
     attached: bool = False
     calls: int = 0
     usage: Usage = Usage(cost_micros=0)

@@ -97,9 +97,9 @@ class Beside(msgspec.Struct):
     unsealed: Sequence[Partial] = ()
     running: bool = False
     shown: set[str] = set()
-    """The results that a call's row has shown already."""
+    """Ids of the results that are already included in the row of a tool call."""
     context: ContextEntry | None = None
-    """The context record in force before the stretch."""
+    """The `context` entry in force before the part."""
 
 
 def stretch_rows(stretch: Branch, beside: Beside) -> Iterator[Row]:
@@ -162,7 +162,7 @@ def queue_rows(waiting: Iterable[Queued]) -> Iterator[Row]:
 
 
 def _open_words(branch: Branch) -> dict[tuple[str, str], str]:
-    """Return the status of tool calls by (reply, call id): begun, waiting (for a person) or decided; others are open."""
+    """Return the status of tool calls by (reply, call id): begun, waiting for a person, or decided. Others are open."""
     words: dict[tuple[str, str], str] = {}
     asked: dict[str, tuple[str, str]] = {}
     for annotation in branch.annotations:

@@ -1,9 +1,9 @@
-"""Whether the value of an assignment is a secret, or code, a word, a placeholder or a name of something. Pure.
+"""Classification of assigned values: secret, or code, word, placeholder or identifier. Pure.
 
-A secret mixes letters with digits or with other signs; words and identifiers do not. What only stands in for a
-secret (`changeme`, `${TOKEN}`, `<your-password>`), the result of a call, a path, an address, the name of an algorithm
-and a version are none. Where a name is assigned in the form of an environment file (`DB_PASSWORD=…`), a plain word is a
-password too: code is not written like that.
+A secret mixes letters with digits or other characters; words and identifiers do not. Not secrets are: placeholders
+(`changeme`, `${TOKEN}`, `<your-password>`), results of function calls, paths, addresses, algorithm names and versions.
+In the form of an environment file (`DB_PASSWORD=…`) a plain word counts as a password too, because code is not written
+like that.
 """
 
 import base64
@@ -14,26 +14,26 @@ from typing import Literal, TypeAlias
 Kind: TypeAlias = Literal["password", "secret", "token"]
 Form: TypeAlias = Literal["env", "bare", "quoted"]
 
-# The shortest value that is looked at, by the kind of its name.
+# Minimum length of a value, by the kind of its name.
 LEAST: dict[Kind, int] = {"password": 6, "secret": 6, "token": 8}
 _TRAILING = ".,:;!?…"
-# Signs that join words in identifiers, paths, addresses and base64: they say nothing about a value.
+# Characters that join words in identifiers, paths, addresses and base64: no evidence for a secret.
 _JOINS = frozenset("-_.:/=+,[]()#")
 _WORDS_MAX = 24
 _CASE_RUN = re.compile(r"[A-Z]+|[a-z]+")
 _STANDS_IN = re.compile(
-    # a variable, a template, a reference to where the secret is kept
+    # a variable, a template, or a reference to the place of the secret
     r"[$<{*&|~^\[]|%[({a-z]|#\{|![a-z]+$|@\w*@|(?:env|vault|file|ssm|arn|ref\+|op|sops|enc)[:(\[]"
     r"|[a-z][a-z0-9+.-]*://|sha\d{1,3}[-:_=]|md5[-:_=]|data:"
-    # or one in the middle
+    # or one of these in the middle
     r"|.*?(?:\$\{|\$\(|\{\{|\}\}|%\(|%s(?![a-z0-9])|\{\w*\}|<[\w -]*>|\[redacted|\.\.\.|…|x{4}|\*{3}|_{4}|-{4}|\(\)"
     r"|\)\.|=>|&&|\|\|"
-    # or words that say that something else belongs here
+    # or words of a placeholder
     r"|your|example|placeholder|change[-_ ]?(?:me|it|this)|replace|insert|dummy|sample|todo|fixme|goes[-_]?here|lorem"
     r"|redacted|secret[-_]here|foobar|0123456789|123456789|abcdef|deadbeef)",
     re.IGNORECASE,
 )
-# Part of an expression or of a pattern; none of these stands in many passwords.
+# Parts of expressions and regular expressions that are rare in passwords.
 _CODE = re.compile(r"\\[dwsbWSDB]|\[\^|\(\?|\[a-z|\[A-Z|\[0-9|\w\(|[a-z]\[|\w\s*\?\s*\w|^\w+\+=|==|!=|;$|->|::")
 _PATH = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\][a-z0-9._@{}/\\-]*|[a-z0-9._-]+(?:/[a-z0-9._-]+)+")
 _FILE = re.compile(
@@ -57,12 +57,12 @@ _STANDARD = re.compile(
 _NUMBERS = re.compile(r"[-+]?[\d_]+(?:[.,:/xX*+-]\d+)*[a-zA-Z%]{0,2}|0x[0-9a-fA-F]{1,8}")
 _MIXED_RUN = 2.4
 _PIN = 6
-# Names of things have no more digits than these.
+# Identifiers have at most this many digits.
 _DIGITS_MAX = 2
 
 
 def is_secret_value(value: str, kind: Kind, form: Form) -> bool:
-    """Whether a value that is assigned to a name of some kind is a secret."""
+    """Whether a value is a secret, given the kind of its name and the form of the assignment."""
     core = value.rstrip(_TRAILING)
     if len(core) < LEAST[kind] or not core.isprintable() or " " in core or _STANDS_IN.match(core):
         return False
@@ -74,7 +74,7 @@ def is_secret_value(value: str, kind: Kind, form: Form) -> bool:
 
 
 def _is_name_of_something(core: str) -> bool:
-    """Whether a value is a path, a file, a standard, or the name of another secret with a number."""
+    """Whether a value is a path, a file name, the name of a standard, or a word such as `password2`."""
     shapes = (_PATH, _FILE, _STANDARD, _NUMBERED_WORD)
     return any(shape.fullmatch(core) for shape in shapes)
 
@@ -85,7 +85,7 @@ def _is_strong(core: str, kind: Kind, form: Form) -> bool:
     if any(map(str.isdigit, core)):
         return not _is_numbered_name(core, kind, form)
     if any(not sign.isalnum() and sign not in _JOINS for sign in core):
-        # Words with other signs in them are passwords, where they are text and no code.
+        # Words with other characters in them are passwords if they are text and not code.
         return kind == "password" or (kind == "secret" and form != "bare")
     return _is_word_in_env(core, kind, form) or _is_random_in_case(core)
 
@@ -109,14 +109,14 @@ def _is_word_in_env(core: str, kind: Kind, form: Form) -> bool:
 
 
 def _is_random_in_case(core: str) -> bool:
-    """Whether capitals and small letters alternate more often than words in camel case do."""
+    """Whether upper and lower case alternate more often than in camel-case words."""
     letters = [sign for sign in core if sign.isalpha()]
     runs = _CASE_RUN.findall(core)
     return len(letters) >= 2 * LEAST["password"] and len(letters) / max(1, len(runs)) < _MIXED_RUN
 
 
 def is_basic_auth(value: str) -> bool:
-    """Whether a value is base64 of `user:password`, as files of docker and npm hold it."""
+    """Whether a value is base64 of `user:password`, as in docker and npm configuration files."""
     try:
         raw = base64.b64decode(value[: len(value) // 4 * 4], validate=True)
     except (binascii.Error, ValueError):
@@ -125,6 +125,6 @@ def is_basic_auth(value: str) -> bool:
 
 
 def is_any_password(value: str) -> bool:
-    """Whether a value is no placeholder, where nothing but a password can stand."""
+    """Whether a value in the position of a password is not a placeholder."""
     core = value.rstrip(_TRAILING)
     return bool(core) and not _STANDS_IN.match(core) and not _NUMBERED_WORD.fullmatch(core)

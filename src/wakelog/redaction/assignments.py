@@ -1,12 +1,12 @@
-"""The secrets that are known by the name they are assigned to: `DB_PASSWORD=…`, `"client_secret": "…"`, `password: …`.
+"""Shapes of secrets recognised by their name in an assignment: `DB_PASSWORD=…`, `"client_secret": "…"`, `password: …`.
 
-Each row says which words a name must hold, how name and value are written, and which signs a value is made of; the
-name stays readable and the value goes. `values.py` tells secrets from code, words and placeholders. Besides these there
-are the forms in which a secret stands without a name of its own: netrc, pgpass, `curl -u`, a secret access key behind
-its key id, a password with `@` in an address.
+Each row defines the words that a name must contain, the syntax of the assignment, and the characters of a value; the
+name stays readable and the value is replaced. `assignment_values.py` tells secrets from code, words and placeholders.
+Further shapes cover secrets without a name: netrc, pgpass, `curl -u`, a secret access key after its key id, and a
+password with `@` in a URL.
 
-The shapes are of the same kind as those of keys (`secrets.py`) and are looked for by the same code, so they are found
-in streamed text too. Where the value is a key of a known shape, that shape's mark stands in its place.
+The shapes use the same types and the same search as those of keys (`key_shapes.py`), so they work on streamed text too.
+If a value has the shape of a known key, it is replaced by the mark of that key.
 """
 
 import json
@@ -18,28 +18,28 @@ from typing import TypeAlias
 from wakelog.redaction.assignment_values import Form, Kind, is_any_password, is_basic_auth, is_secret_value
 from wakelog.redaction.shapes import ANYWHERE, NEVER, Piece, Run, Shape
 
-# What stands before a match (with the rest of its name), what is kept of it, and the value.
+# Arguments: the text before a match (with the first part of the name), the kept part of the match, and the value.
 _Check: TypeAlias = Callable[[str, str, str], bool]
-# The name before a match, the match up to the value, and the form of the assignment.
+# Arguments: the part of the name before a match, the match up to the value, and the form of the assignment.
 _IsName: TypeAlias = Callable[[str, str, Form], bool]
 _FORMS: tuple[Form, ...] = ("bare", "quoted", "env")
 
-# How many signs of a value are looked at; those that follow are taken out unseen.
+# Minimum and maximum number of characters of a value that are matched; further ones are removed without a check.
 _LEAST, _MOST = 6, 64
-# The words that make a name one of a secret, by the kind of value they have.
-# Each word costs a look through every text: rarer ones (`pwd`, `credential`) are left out.
+# Words that mark a name as that of a secret, by the kind of value. Each word costs a search through every text, so
+# rarer ones (`pwd`, `credential`) are left out.
 _PASSWORDS = ("password", "passwd", "passphrase", "pass")
 _SECRETS = ("secret",)
 _TOKENS = ("token",)
 _KEYS = ("_key", "-key", "apikey", "accesskey", "privatekey", "signingkey", "encryptionkey", "api key", "access key")
 _NAME_SIGNS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
-# Tokens that say where to go on, or that are parts of a text.
+# Not secret: pagination tokens, and tokens as parts of a text.
 _OTHER_TOKENS = re.compile(
     r"(?:next|page|continuation|sync|cursor|resume|delta|skip|prev(?:ious)?|last|first|start|end|begin|cur(?:rent)?|peek"
     r"|eos|bos|pad|unk|sep|cls|mask|stop|max|min|num|new|total|prompt|input|output|special|file|name|type|id|error)[_-]?",
     re.IGNORECASE,
 )
-# What kinds of keys are secret; others name a column, a cell or a key that is public.
+# Kinds of keys that are secret; others are database columns, map keys or public keys.
 _SECRET_KEYS = re.compile(
     r".*(?:api|access|private|secret|encrypt(?:ion)?|sign(?:ing)?|auth|master|account|service|shared|app|application"
     r"|storage|admin|deploy|webhook|jwt|session|security|client|crypto|cipher|aes|hmac|subscription|server|license|ssh)",
@@ -48,12 +48,12 @@ _SECRET_KEYS = re.compile(
 _PUBLIC_KEYS = re.compile(
     r".*(?:public|pub|primary|foreign|cache|sort|partition|hash|row|object|index|idempotency|group|host)", re.IGNORECASE
 )
-# `compass` and `bypass` are no names of a secret, `dbpass` is.
+# `compass` and `bypass` are not names of a secret, `dbpass` is.
 _BEFORE_PASS = re.compile(
     r"(?:.*[_-])?(?:db|user|my|smtp|ftp|ssh|mysql|pg|root|admin|mail|email|sudo|redis)?", re.IGNORECASE
 )
 
-# ── how a name goes on, and what stands between it and its value ─────────────────────────────────
+# ── rest of a name, and the text between name and value ──────────────────────────────────────────
 
 _BLANKS = Run(r" \t", 0, 4)
 _ESCAPED_QUOTE: Piece = [Run(r"\\", 1, 3), '"']
@@ -67,7 +67,7 @@ _MORE_NAME: Piece = (
     "s",
 )
 _SIGN: Piece = (":", "=", ":=", "=>", ": str = ", ": string = ")
-# The name and the value of a variable as clusters and containers list them.
+# Name and value of an environment variable in Kubernetes and container definitions.
 _LISTED: Piece = (
     [_NAME_ENDS, ("\n", "\\n"), Run(" ", 0, 24), "value:", _BLANKS],
     [_QUOTE, ",", Run(r"\s", 0, 24), _QUOTE, ("value", "Value"), _NAME_ENDS, _BLANKS, ":", _BLANKS],
@@ -95,7 +95,7 @@ def _row(
     before: str = ANYWHERE,
     behind: str = "",
 ) -> Shape:
-    """A shape of an assignment."""
+    """Build the shape of an assignment."""
     return Shape(
         word="assignment",
         starts=starts,
@@ -114,7 +114,7 @@ def _row(
 
 
 def _checked(kind: Kind, form: Form, is_name: _IsName) -> _Check:
-    """A check of the name and of the value."""
+    """Build a check of the name and of the value."""
 
     def check(before: str, kept: str, value: str) -> bool:
         return is_secret_value(value, kind, form) and is_name(_name_before(before), kept, form)
@@ -123,7 +123,7 @@ def _checked(kind: Kind, form: Form, is_name: _IsName) -> _Check:
 
 
 def _in_a_tag(check: _Check) -> _Check:
-    """The same check, where the name is that of a tag."""
+    """Build the same check for a name that is the name of an XML tag."""
     return lambda before, kept, value: _opens_tag(before) and check(before, kept, value)
 
 
@@ -132,7 +132,7 @@ def _opens_tag(before: str) -> bool:
 
 
 def _name_before(before: str) -> str:
-    """The part of the name that stands before a match."""
+    """Return the part of the name before a match."""
     return before[len(before.rstrip(_NAME_SIGNS)) :]
 
 
@@ -168,11 +168,11 @@ _MORE_UPPER: Piece = ("", [("", "_"), Run("0-9", 1, 3)], [("", "_"), ("KEY", "AC
 
 
 def _rows(words: tuple[str, ...], kind: Kind, is_name: _IsName, clues: tuple[str, ...], needs: str = "") -> list[Shape]:
-    """All the forms in which the names of a kind are assigned."""
+    """Build the shapes for all forms of assignment to the names of one kind."""
     row = partial(_row, clues=clues, needs=needs)
     bare, quoted, env = (_checked(kind, form, is_name) for form in _FORMS)
     given = _checked(kind, "bare", lambda before, kept, form: before[:1] == "-" and is_name(before, kept, form))
-    # The words of a key begin with the dash themselves.
+    # The words of `_KEYS` include the dash themselves.
     behind_dash = "(?<=-)" if words is not _KEYS else ANYWHERE
     upper = tuple(word.upper() for word in words if word.isidentifier())
     return [
@@ -187,7 +187,7 @@ def _rows(words: tuple[str, ...], kind: Kind, is_name: _IsName, clues: tuple[str
     ]
 
 
-# ── secrets without a name of their own ──────────────────────────────────────────────────────────
+# ── secrets without a name ───────────────────────────────────────────────────────────────────────
 
 _GAP = Run(r"\s", 1, 24)
 _AFTER_LOGIN = re.compile(r".*\b(?:login|account)\s+\S+\s+", re.DOTALL)
@@ -216,7 +216,7 @@ def _is_mixed(before: str, kept: str, value: str) -> bool:  # noqa: ARG001 - onl
 
 
 def _pgpass(start: str, needs: str) -> Shape:
-    """`host:port:database:user:password`, with the usual port, or `*` for host and port."""
+    """Build the shape of `host:port:database:user:password`, with port 5432, or `*` for host and port."""
     return Shape(
         word="assignment",
         starts=(start,),
@@ -242,7 +242,7 @@ EXACT: tuple[Shape, ...] = (
         behind="[A-Za-z0-9+/]",
         check=_is_mixed,
     ),
-    # The password may hold an @: the last one before the end of the address belongs to the host.
+    # The password may contain an @: the last @ of the URL separates it from the host.
     Shape(
         word="url-password",
         starts=("://", ":\\/\\/"),
@@ -254,7 +254,7 @@ EXACT: tuple[Shape, ...] = (
         needs="@",
     ),
 )
-"""The shapes that come before those of keys: the same secrets, with more around them."""
+"""Shapes that rank before those of keys: they match the same secrets with more context."""
 
 _UNNAMED = (
     Shape(
@@ -301,17 +301,17 @@ ASSIGNMENTS: tuple[Shape, ...] = (
     *_rows(_KEYS, "token", _is_key_name, ("key",), "key"),
 )
 ASSIGNED = ASSIGNMENTS[-1]
-"""Any shape of an assignment: all have the same word and the same mark."""
+"""One of the assignment shapes: all have the same word and the same mark."""
 
 _NAMED = re.compile("|".join((*_PASSWORDS, *_SECRETS, *_TOKENS, "key", "auth")), re.IGNORECASE)
 _VALUE_MAX = 2 * _MOST
 
 
 def may_assign(name: str, value: str) -> bool:
-    """Whether a key of a JSON object may be the name of a secret that its text is. Asked before anything is written."""
+    """Whether a member of a JSON object may be a secret, by its name and length. A cheap check before the full one."""
     return len(value) >= _LEAST and _NAMED.search(name) is not None
 
 
 def written_as_json(name: str, value: str) -> str:
-    """One member of a JSON object, as far as it decides whether it is a secret."""
+    """Return a member of a JSON object as JSON text, its value cut to the length that decides if it is a secret."""
     return f"{json.dumps(name)}: {json.dumps(value[:_VALUE_MAX], ensure_ascii=False)}"

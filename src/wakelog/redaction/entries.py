@@ -1,11 +1,11 @@
-"""Redaction of entries and of what a model streams: the one place that decides for every string of every entry.
+"""Redaction of entries and of streamed deltas: decides for every string of every entry whether it is redacted.
 
-Pure. What is in the log is the only text there is: the model, tools, people and replay get the same (law 14). So the
-deltas of a reply are redacted before they are journaled or shown, and every entry is redacted before it is written.
+Pure. The model, tools, people and replay all get the redacted text of the log (law 14: secrets stay out). So the deltas
+of a reply are redacted before they are journaled or displayed, and every entry is redacted before it is written.
 
-Every string of an entry is redacted unless `EXEMPT` names its field. The fields are found by walking the types, so a
-field that is added later is redacted without being listed anywhere. `redaction/redactor.py` finds secrets in a text; a
-new kind of secret is added there and needs nothing here.
+Every string of an entry is redacted unless `EXEMPT` names its field. The fields are found by inspecting the types, so a
+new field is redacted without being listed. `redaction/redactor.py` finds secrets in a text; a new kind of secret needs
+no change here.
 """
 
 import re
@@ -68,8 +68,8 @@ _NO_TEXT = (
     msgspec.inspect.LiteralType,
 )
 
-# An id names another entry, call or session. If two ids that hold a key became the same mark, a result would belong to
-# the wrong call, so ids are left as they are (decision 022).
+# Ids name other entries, calls or sessions. If two ids that contain a key became the same mark, a result would belong
+# to the wrong tool call, so ids are not redacted (decision 022).
 _IDS: _Fields = {
     Envelope: ("id", "parent_id", "turn_id"),
     Origin: ("session", "entry"),
@@ -95,7 +95,7 @@ _IDS: _Fields = {
     AttentionResolved: ("attention_id",),
     Spawned: ("child_session", "reply_id", "tool_call_id"),
 }
-# A digest or a seal is computed here from bytes, and is compared with such a computation later.
+# Digests and seals are computed from bytes and compared with a later computation.
 _DIGESTS: _Fields = {
     BlobRef: ("digest",),
     Origin: ("h",),
@@ -107,18 +107,17 @@ _DIGESTS: _Fields = {
 EXEMPT: _Fields = {kind: (*_IDS.get(kind, ()), *_DIGESTS.get(kind, ())) for kind in {**_IDS, **_DIGESTS}}
 """The fields whose strings are never redacted."""
 
-# Programs are given these again, and with a mark in them they would do something else or nothing: a call whose input
-# lost a value is not run, so an edit that holds `password = …` could never be made. Keys are taken out of them all the
-# same, assignments are not.
+# Programs use these values, and a mark would change their behaviour: a tool call with a mark in its input is not run,
+# so an edit that contains `password = …` could never be made. Keys are redacted in them, assignments are not.
 KEYS_ONLY: _Fields = {
     ToolCall: ("name", "input", "bound"),
     ToolStarted: ("name", "intent"),
     ContextEntry: ("params", "policy", "environment"),
     SessionEntry: ("cwd", "settings"),
 }
-"""The fields whose strings are redacted by the shapes of keys alone."""
+"""The fields in which only keys are redacted."""
 
-# What workers under rules 1 redacted: replay of their lines must not redact more.
+# The fields that workers under rules 1 redacted: replay of their entries must not redact more.
 _UNDER_RULES_1: _Fields = {
     Message: ("message",),
     Queued: ("message",),
@@ -147,12 +146,12 @@ _UNDER_RULES_1: _Fields = {
 
 
 def cleared(body: _Body, rules: int = RULES, rule: Redact = "assignments") -> _Body:
-    """An entry, or a value inside one, without its secrets; the very same object where it held none."""
+    """Return an entry, or a value inside one, without its secrets; the same object if it contains none."""
     return _rebuilt(body, rules, rule) if rule != "off" and _holds_any(body, rules, rule) else body
 
 
 def _holds_any(within: Any, rules: int, rule: Redact) -> bool:
-    """Whether a secret stands in a string that is redacted. One loop: every append asks, and few entries hold one."""
+    """Whether a redacted field contains a secret. Called for every append, and few entries contain one: one loop."""
     undone: list[Any] = [within]
     while undone:
         value = undone.pop()
@@ -179,7 +178,7 @@ def _holds_any(within: Any, rules: int, rule: Redact) -> bool:
 
 
 def _rebuilt(body: _Body, rules: int, rule: Redact) -> _Body:
-    """A copy without the secrets; the very same object where it held none."""
+    """Return a copy without the secrets; the same object if it contains none."""
     changed = {}
     by_keys = KEYS_ONLY.get(type(body), ())
     for name in redacted_fields(type(body), rules):
@@ -190,14 +189,14 @@ def _rebuilt(body: _Body, rules: int, rule: Redact) -> _Body:
 
 
 def cleared_identity(name: str, rule: Redact = "assignments") -> str:
-    """The name of an agent or a sender without secrets; a digest keeps two names that held different ones apart."""
+    """Return the name of an agent or sender without secrets; a digest keeps names with different secrets distinct."""
     found = redact(name, rule)
     return f"{found.text}~{digest_of(name.encode(errors='surrogatepass'))[-12:]}" if found.hits else name
 
 
 @cache
 def redacted_fields(kind: type[msgspec.Struct], rules: int = RULES) -> tuple[str, ...]:
-    """The fields of a type in which strings are redacted."""
+    """Return the names of the fields of a type in which strings are redacted."""
     if rules < 2:
         return _UNDER_RULES_1.get(kind, ())
     exempt = {name for base, names in EXEMPT.items() if issubclass(kind, base) for name in names}
@@ -212,7 +211,7 @@ def _may_hold_text(info: msgspec.inspect.Type) -> bool:
 
 
 def _cleared_value(value: Any, rules: int, rule: Redact) -> Any:
-    """A value of a field that is not empty. A sequence holds structs only, or JSON only: the types say so."""
+    """Return a non-empty field value without secrets. By its type a sequence holds only structs or only JSON values."""
     if isinstance(value, str):
         found = redact(value, rule)
         return found.text if found.hits else value
@@ -227,7 +226,7 @@ def _cleared_value(value: Any, rules: int, rule: Redact) -> Any:
 
 
 def _cleared_parts(parts: Any, rules: int, rule: Redact) -> Any:
-    """A list of structs. A signed thought that held a secret is left out: its signature is for other words."""
+    """Redact a list of structs. Signed thinking that contained a secret is left out: its signature is then invalid."""
     clean = [(part, _rebuilt(part, rules, rule)) for part in parts]
     if all(stood is found for stood, found in clean):
         return parts
@@ -239,12 +238,12 @@ def _is_signed(part: msgspec.Struct) -> bool:
 
 
 def _unbound(part: msgspec.Struct) -> dict[str, None]:
-    """What `bound` becomes in a part that was changed: the provider takes it back only with the words as they came."""
+    """Return the change that drops `bound` from a redacted part: providers accept it only with the original text."""
     return {"bound": None} if isinstance(part, Text | ToolCall) else {}
 
 
 def holds_mark(value: Any) -> bool:
-    """Whether a secret was taken out of what a tool is given: to run it so would do something else than was meant."""
+    """Whether a tool input contains a redaction mark: running the tool with it would not do what was requested."""
     match value:
         case str():
             return _MARK.search(value) is not None
@@ -256,7 +255,7 @@ def holds_mark(value: Any) -> bool:
 
 
 class Sieve:
-    """What a model says, as it comes, without secrets. Only what could still become one is held back."""
+    """Redacts the deltas of a streamed reply. Only text that may still become a secret is held back."""
 
     def __init__(self, rule: Redact = "assignments") -> None:
         self._rule = rule
@@ -264,7 +263,7 @@ class Sieve:
         self._thought = Redactor(rule)
 
     def take(self, delta: Spoken) -> list[Spoken]:
-        """Takes in the next delta; gives those that may be written and shown."""
+        """Add the next delta; return the deltas that may be written and displayed."""
         match delta:
             case TextDelta(text, bound):
                 safe = self._text.feed(text) if bound is None else self._text.end(text)
@@ -275,19 +274,19 @@ class Sieve:
             case ThinkingDelta(thinking, signature, bound):
                 is_last = signature is not None or bound is not None
                 safe = self._thought.end(thinking) if is_last else self._thought.feed(thinking)
-                # A signature holds for the words as they came: with others it is worth nothing.
+                # A signature is valid only for the original text.
                 is_void = bool(self._thought.hits) or self._holds_secret((signature, bound))
                 signed = (None, None) if is_void else (signature, bound)
                 given = [*self._end_text(), *_told(ThinkingDelta(safe, *signed))]
                 self._thought = Redactor(self._rule) if is_last else self._thought
                 return given
-        # A call that lost a value would not be run: only keys are taken out of it (`KEYS_ONLY`).
+        # A tool call with a mark in its input is not run: only keys are redacted in it (`KEYS_ONLY`).
         (name, given, _), hits = redact_value((delta.name, delta.input, delta.bound), "keys")
         call = CallDelta(delta.id, name, given, None) if hits else delta
         return [*self._end_text(), *self._end_thought(), call]
 
     def end(self) -> list[Spoken]:
-        """What was held back: nothing more will come."""
+        """Return the text held back, at the end of the reply."""
         return [*self._end_text(), *self._end_thought()]
 
     def _holds_secret(self, value: Any) -> bool:
@@ -308,7 +307,7 @@ def _told(delta: TextDelta | ThinkingDelta) -> list[Spoken]:
 
 
 def shown_safely(show: Callable[[str], None], rule: Redact = "assignments") -> Callable[[str], None]:
-    """Live output of a tool, without secrets."""
+    """Return a function that passes the live output of a tool, without secrets, to `show`."""
     redactor = Redactor(rule)
 
     def pass_on(text: str) -> None:

@@ -1,13 +1,13 @@
-"""The secrets that are known by their shape: fixed words in front, then enough of what only a key has.
+"""Shapes of keys and tokens recognised by their form: a fixed prefix, then enough characters of a certain class.
 
-Each row says how a provider's keys begin, of which signs the rest is made and how many there are at least; a longer
-one is the same key. No checksum is asked for: beginning and length are hardly ever met by chance, and a key
-whose checksum is made another way would be missed. What stands in for a key (`your-key`, `xxxxx`, `${TOKEN}`) is none.
+Each row defines the prefixes of a provider's keys, the characters of the rest and their minimum number; a longer match
+is the same key. Checksums are not verified: prefix and length rarely occur by chance, and a key with another checksum
+algorithm would be missed. Placeholders (`your-key`, `xxxxx`, `${TOKEN}`) are not keys.
 
-A JSON Web Token is a secret here: whoever holds it is let in, and nothing else has that shape. Values that are known
-for a secret by their name alone are in `assignments.py`.
-Some keys begin with signs of no fixed form (`azure-client-secret`, `terraform-token`): there the mark stands for all
-but these few.
+A JSON Web Token counts as a secret: it grants access by itself, and nothing else has that shape. Values that are
+secrets only by their name are in `assignments.py`.
+Some keys begin with a few variable characters (`azure-client-secret`, `terraform-token`): the mark replaces all but
+these.
 """
 
 from wakelog.redaction.shapes import ANYWHERE, WORD_SIGNS, Piece, Run, Shape
@@ -20,14 +20,14 @@ _BEARER = "A-Za-z0-9._~+/=-"
 _HEX = "a-f0-9"
 _ANY_HEX = "A-Fa-f0-9"
 _STAND_IN = r"(?i:your|x{5}|example)"
-# Between a name and its value, in a shell, JSON, YAML or a header.
+# Separators between a name and its value, in a shell, JSON, YAML or a header.
 _ASSIGNED = Run(r"\s\"'\\=:>,", 1, 8)
-# Ends of lines, as they are and as they are written in strings, quotes, and what a list of lines puts in front.
+# Line ends, also escaped as in strings, quotes, and the prefixes of listed lines (line numbers, diff and quote marks).
 _GAP = Run(r"\s\\\"'nr+,0-9:|>-", 1, 24)
 
 
 def _key(word: str, *starts: str, least: int, signs: str = _LETTERS, behind: str = "", rest: str = _WORD) -> Shape:
-    """A key as most are: a prefix and a run."""
+    """Build the shape of a key that is a prefix and a run of characters."""
     body: list[Piece] = [Run(signs, least, least)]
     return Shape(word=word, starts=starts, body=body, unless=_STAND_IN, behind=behind, rest=rest)
 
@@ -36,7 +36,7 @@ _CLOUDS = (
     Shape(
         word="aws-access-key",
         starts=("AKIA", "ASIA", "ABIA", "ACCA"),
-        # Documents are full of one that ends so, and it opens nothing.
+        # The example key of the AWS documentation ends so and is not valid.
         unless="[A-Z0-9]{0,9}EXAMPLE",
         body=[Run("A-Z0-9", 16, 16)],
         behind=f"[{_LETTERS}]",
@@ -185,7 +185,7 @@ _MESSAGES = (
         kept=["api/webhooks/", Run("0-9", 16, 20), "/"],
         body=[Run(_WORD, 60, 60)],
     ),
-    # It begins with digits in base64, and these have few beginnings.
+    # Begins with digits encoded as base64, which have only these prefixes.
     Shape(
         word="discord-token",
         starts=("MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"),
@@ -217,7 +217,7 @@ _MODELS = (
     _key("openrouter-key", "sk-or-v1-", least=40, signs=_WORD),
     _key("langfuse-key", "sk-lf-", least=36, signs=_WORD),
     _key("openai-key", "sk-proj-", "sk-svcacct-", "sk-admin-", "sk-None-", least=40, signs=_WORD),
-    # Old keys of OpenAI, and those of the many that took over its form.
+    # Old keys of OpenAI, and those of other providers with the same form.
     _key("openai-key", "sk-", least=32),
     _key("huggingface-token", "hf_", "api_org_", least=34),
     _key("groq-key", "gsk_", least=40),
@@ -248,11 +248,11 @@ _ANYONES = (
         body=[Run("A-Za-z0-9+/=", 16, 16)],
         before=ANYWHERE,
         needs="key",
-        # Lines of base64 in whatever holds them together; the first five dashes end them.
+        # Lines of base64 with their separators, up to the next five dashes.
         rest=r"A-Za-z0-9+/=\s\\\"',:|>-",
         until="-----",
     ),
-    # The same in base64, as clusters keep it: beginnings of the words above, three letters in four signs.
+    # The same encoded as base64, as in Kubernetes secrets: prefixes of the words above, 3 bytes in 4 characters.
     Shape(
         word="private-key",
         starts=("LS0tLS1CRUdJTiB",),
@@ -274,7 +274,7 @@ _ANYONES = (
         starts=("bearer",),
         clues=("earer",),
         kept=[Run(r"\s", 1, 2)],
-        # Words have no digits; what is as long as this is none.
+        # A run of 20 to 39 characters without digits is taken for words.
         unless=rf"{_STAND_IN}|[A-Za-z._~+/=-]{{20,39}}(?![{_BEARER}])",
         body=[Run(_BEARER, 20, 64)],
         rest=_BEARER,

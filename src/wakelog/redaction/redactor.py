@@ -1,11 +1,11 @@
-"""Secrets stay out (law 14): what is known for one is replaced by a mark before anything is written or shown.
+"""Redaction of text: replaces secrets by a mark before text is written or displayed (law 14: secrets stay out).
 
-The mark names the kind and holds nothing of the secret; a mark is never taken for a secret, so redacting twice is
-redacting once. However a text is cut into pieces, they come out as the whole would: a place is decided when nothing
-that may follow can change it, and only from the first undecided place on a text is held back, never more than
-`reach_of` says. Of a secret that is known for one nothing is held: what else belongs to it is dropped as it comes.
+The mark names the kind of secret and contains nothing of it. A mark is never matched as a secret, so redaction is
+idempotent. Streamed text gives the same result however it is split: a position is decided once no later text can change
+it, and text is held back only from the first undecided position on, at most `reach_of` characters. Once a secret is
+recognised, its further characters are dropped as they arrive.
 
-There are two sets of shapes, and one way to look for them: keys alone, or keys and the values of assignments.
+There are two sets of shapes, searched in the same way: keys only, or keys and the values of assignments.
 """
 
 from bisect import bisect_left
@@ -23,7 +23,7 @@ from wakelog.redaction.shapes import Redact, Shape
 
 
 class Redacted(msgspec.Struct, frozen=True):
-    """A text without its secrets, and the words of those that were in it."""
+    """A text without its secrets, and the words (kinds) of the secrets that were in it."""
 
     text: str
     hits: tuple[str, ...] = ()
@@ -35,37 +35,37 @@ def _finder(rule: Redact) -> Finder:
 
 
 def reach_of(rule: Redact) -> int:
-    """How many characters of a streamed text are held back at most."""
+    """Return the maximum number of characters of a streamed text that are held back."""
     return _finder(rule).reach
 
 
 class Redactor:
-    """Redacts a text that comes in pieces."""
+    """Redacts text that arrives in pieces."""
 
     def __init__(self, rule: Redact = "assignments") -> None:
         self._rule = rule
         self._finder = _finder(rule)
-        # What was decided last, then what is held back: `_at` is where the latter begins.
+        # The last decided text, then the text held back, which begins at `_at`.
         self._seen = ""
         self._at = 0
-        # Where the last secret ended: no name begins before that.
+        # The end of the last secret: no name begins before it.
         self._floor = 0
-        # The places before `_at` where a name begins whose value is not decided on yet.
+        # Positions before `_at` where a name begins whose value is not decided yet.
         self._names: list[int] = []
         self._within: Shape | None = None
         self.hits: list[str] = []
 
     @property
     def held(self) -> str:
-        """What has been fed and is neither given nor dropped yet."""
+        """The text that was fed and is neither returned nor dropped yet."""
         return self._seen[self._at :]
 
     def feed(self, piece: str) -> str:
-        """Takes in the next piece; gives what is decided by it."""
+        """Add the next piece; return the text that is decided by it."""
         return self._pass_on(piece, final=False)
 
     def end(self, piece: str = "") -> str:
-        """Takes in the last piece, if there is one more, and gives the rest."""
+        """Add the last piece, if any; return the rest of the text."""
         return self._pass_on(piece, final=True)
 
     def _pass_on(self, piece: str, *, final: bool) -> str:
@@ -74,9 +74,9 @@ class Redactor:
         self._seen += piece
         text, finder = self._seen, self._finder
         named = [(place, finder.starting_at(text, place)) for place in self._names] if self._names else []
-        # One sign of a name may have been given: that is not remembered among the names, but looked at again.
+        # The first character of a name may have been returned already; `_names` lacks such a name, so look back by one.
         begin = max(self._floor, self._at - 1)
-        # Where a secret may be under way: only what stands at the end can be.
+        # Positions where an incomplete secret may begin; only those near the end of the text qualify.
         near = [] if final else named + list(finder.starts(text, max(begin, len(text) - finder.reach)))
         begun = [] if final else list(finder.unfinished(text, self._floor))
         is_short = not final and len(text) - self._at < SHORT
@@ -95,9 +95,9 @@ class Redactor:
         return "".join(given)
 
     def _first_open(self, near: list[Place], begun: list[tuple[int, bool]]) -> int:
-        """The first place from which on the text must be held back; its end where there is none.
+        """Return the first position from which the text must be held back; the end of the text if there is none.
 
-        A name is given at once, and its value is held back until it is known whether it is a secret.
+        A name is returned at once; its value is held back until it is decided whether it is a secret.
         """
         text, at = self._seen, self._at
         stop = min([place for place, yields in begun if not yields and place >= at], default=len(text))
@@ -117,7 +117,7 @@ class Redactor:
         return _first_hit(self._seen, (self._floor, self._at, stop), islice(places, first, None))
 
     def _names_after(self, near: list[Place], begun: list[tuple[int, bool]]) -> list[int]:
-        """The places where a name begins that has been given, and whose value may come yet."""
+        """Return the positions of names that were returned already and whose value may still follow."""
         names = [place for place, shapes in near if any(_may_go_on(shape, self._seen, place) for shape in shapes)]
         names += [place for place, yields in begun if yields]
         return sorted({place for place in names if self._floor <= place < self._at}) if names else names
@@ -129,7 +129,7 @@ class Redactor:
         self._at, self._within = hit.end, hit.shape
 
     def _leave(self, *, final: bool) -> bool:
-        """Drops what else belongs to the last secret; says whether all of it is behind us."""
+        """Drop further characters of the last secret; return whether its end was reached."""
         if self._within is None:
             return True
         end = len(self._seen) if final else max(self._at, len(self._seen) - self._within.lookahead)
@@ -143,7 +143,7 @@ class Redactor:
         return True
 
     def _forget(self) -> None:
-        """Keeps of the text what the next place looks at."""
+        """Discard decided text that is too old to be looked at again."""
         begin = self._at - self._finder.memory
         if begin > 0:
             self._seen = self._seen[begin:]
@@ -157,12 +157,12 @@ def _place_of(place: Place) -> int:
 
 
 def _may_go_on(shape: Shape, text: str, place: int) -> bool:
-    """Whether an assignment that begins at a place is not over yet, or not decided on."""
+    """Whether an assignment that begins at a position may be incomplete or undecided."""
     return shape.yields and (shape.opened.match(text, place) or shape.whole.match(text, place)) is not None
 
 
 class _Hit(msgspec.Struct, frozen=True):
-    """Where a secret was found: what is kept of it, what is replaced."""
+    """A secret that was found: `start` to `secret` is kept, `secret` to `end` is replaced."""
 
     shape: Shape
     start: int
@@ -171,7 +171,7 @@ class _Hit(msgspec.Struct, frozen=True):
 
 
 def holds_secret(text: str, rule: Redact = "assignments") -> bool:
-    """Whether there is a secret in a whole text."""
+    """Whether a complete text contains a secret."""
     if rule == "off":
         return False
     finder = _finder(rule)
@@ -181,7 +181,7 @@ def holds_secret(text: str, rule: Redact = "assignments") -> bool:
 
 
 def redact(text: str, rule: Redact = "assignments") -> Redacted:
-    """A whole text without its secrets."""
+    """Redact a complete text."""
     if not holds_secret(text, rule):
         return Redacted(text)
     redactor = Redactor(rule)
@@ -189,24 +189,24 @@ def redact(text: str, rule: Redact = "assignments") -> Redacted:
 
 
 def holds_assignment(value: Mapping[Any, Any], rule: Redact = "assignments") -> bool:
-    """Whether a key of a JSON object says that the text it names is a secret."""
+    """Whether a member of a JSON object is a secret because of its name."""
     return rule == "assignments" and any(_is_assigned(name, text) for name, text in value.items())
 
 
 def _is_assigned(name: Any, text: Any) -> bool:
-    """Whether a text is a secret because of its name, as it would be in JSON that is written out."""
+    """Whether a text is a secret only because of its name, by the rules for serialised JSON."""
     if not (isinstance(name, str) and isinstance(text, str) and may_assign(name, text)):
         return False
     return holds_secret(written_as_json(name, text)) and not holds_secret(text)
 
 
 def redact_value(value: Any, rule: Redact = "assignments") -> tuple[Any, tuple[str, ...]]:
-    """A JSON value without the secrets in its strings and keys, and the words of those."""
+    """Redact the strings and keys of a JSON value; return the result and the words of the secrets found."""
     if rule == "off":
         return value, ()
     hits: list[str] = []
     holder = [value]
-    # A list of what is still to be done, where recursion would end with a value that is deep enough.
+    # A work list instead of recursion: a deeply nested value would exceed the recursion limit.
     undone: list[tuple[Any, Any]] = [(holder, 0)]
     while undone:
         within, place = undone.pop()
@@ -224,14 +224,14 @@ def redact_value(value: Any, rule: Redact = "assignments") -> tuple[Any, tuple[s
             case None | bool() | int() | float():
                 pass
             case other:
-                # Whatever else can be written as JSON is looked at as the JSON it becomes.
+                # Other types are converted to the JSON values they are encoded as.
                 within[place] = _as_json(other)
                 undone += [] if within[place] is other else [(within, place)]
     return holder[0], tuple(hits)
 
 
 def _as_json(value: Any) -> Any:
-    """A value as plain JSON; one that JSON cannot hold as it is, for the encoder to refuse."""
+    """Return a value as plain JSON values; unchanged if that is impossible, so that the encoder rejects it."""
     try:
         return msgspec.to_builtins(value)
     except (TypeError, ValueError):
@@ -247,7 +247,7 @@ def _noted(text: Any, rule: Redact, hits: list[str]) -> Any:
 
 
 def _named_value(name: Any, value: Any, rule: Redact, hits: list[str]) -> Any:
-    """A value of a JSON object; the mark, if its name says that it is a secret."""
+    """Return a value of a JSON object, or the mark if it is a secret because of its name."""
     if rule != "assignments" or not _is_assigned(name, value):
         return value
     hits.append(ASSIGNED.word)
@@ -255,9 +255,10 @@ def _named_value(name: Any, value: Any, rule: Redact, hits: list[str]) -> Any:
 
 
 def _first_hit(text: str, bounds: tuple[int, int, int], places: Iterable[Place]) -> _Hit | None:
-    """The first secret of these places. `bounds`: where a name may begin, where a secret may begin, where both end.
+    """Return the first secret at these positions.
 
-    An assignment stands where its value begins: what is found before or right there comes first.
+    `bounds`: the first position of a name, the first position of a secret, and the end of both. The position of an
+    assignment is that of its value; another secret that begins before or exactly there has precedence.
     """
     floor, at, stop = bounds
     best: _Hit | None = None

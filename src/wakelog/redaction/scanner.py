@@ -1,9 +1,9 @@
-"""Where in a text a secret may begin: found cheaply, because ordinary text has nearly no such place.
+"""Fast search for positions where a secret may begin; ordinary text has almost none.
 
-Almost every key holds a long run of certain signs, and ordinary text holds few: the text is translated into ones and
-blanks, and rows of ones are looked for. The shapes without such a run are found by a word they cannot lack. Only
-around what is found so are the beginnings themselves looked for. Nothing is decided here: a place too many costs time,
-one too few would be a secret missed.
+Almost every key contains a long run of certain characters, which are rare in ordinary text: the text is translated into
+ones and blanks, and runs of ones are searched for. Shapes without such a run are found by a word that each of them
+contains. The beginnings themselves are searched for only around these finds. This is a pre-filter: an extra position
+only costs time, a missing one would be a missed secret.
 """
 
 import re
@@ -13,19 +13,19 @@ from typing import TypeAlias
 
 from wakelog.redaction.shapes import LOOK_BEHIND, WORD_SIGNS, Piece, Run, Shape, longest
 
-# Where first words stand, and the shapes they may belong to.
+# The position of the start word of a shape, and the shapes it may belong to.
 Place: TypeAlias = tuple[int, tuple[Shape, ...]]
-# A word without which there is nothing to look for, and the words to look for, with how far before each to look.
+# A word without which the search is skipped, and the words to search for, with how far before each a secret may begin.
 _Clue: TypeAlias = tuple[bytes, list[tuple[bytes, int]]]
-# What first words may have come to so far, whether in any case, what must stand before them, and if the shape yields.
+# A prefix of a start word, whether case is ignored, what must precede it, and whether the shape yields.
 _Begun: TypeAlias = tuple[str, bool, re.Pattern[str], bool]
-# Below this a look at every place costs less than looking for runs and clues first.
+# For shorter texts, checking every position costs less than searching for runs and clues first.
 SHORT = 120
 _KNOWN_MAX = 1024
 
 
 class Runs:
-    """Runs of certain signs, so long that ordinary text has few of them, at most so far behind what they give away."""
+    """Search for runs of at least `least` characters of a class, which begin at most `far` after a secret begins."""
 
     def __init__(self, signs: str, least: int, far: int) -> None:
         self._signs = _signs_of(signs)
@@ -35,25 +35,25 @@ class Runs:
         self._run = b"1" * least
 
     def around(self, signs: bytes, at: int) -> list[tuple[int, int]]:
-        """The stretches in which a secret may begin that holds such a run."""
+        """Return the ranges in which a secret with such a run may begin."""
         found: list[tuple[int, int]] = []
         ones = signs.translate(self._ones)
         begin = ones.find(self._run, at)
         while begin >= 0:
             end = ones.find(b" ", begin)
             end = len(ones) if end < 0 else end
-            # A secret that begins later has too little of the run behind its beginning.
+            # For a secret that begins later, less than `least` characters of the run remain.
             found.append((max(at, begin - self._far), end - self._least + 1))
             begin = ones.find(self._run, end)
         return found
 
     def give_away(self, shape: Shape) -> bool:
-        """Whether every secret of a shape holds such a run near its beginning."""
+        """Whether every secret of a shape contains such a run near its beginning."""
         found = self.behind(shape)
         return found is not None and found <= self._far
 
     def behind(self, shape: Shape) -> int | None:
-        """How far behind its beginning such a run begins at most in every secret of a shape; None where it may lack."""
+        """Return the maximum distance from the beginning of a secret of a shape to its run; None if it may lack one."""
         fars = [self._behind([start, *shape.pieces]) for start in shape.starts]
         known = [far for far in fars if far is not None]
         return max(known) if len(known) == len(fars) else None
@@ -89,7 +89,7 @@ _CODES = Runs("A-Za-z0-9_+/=%-", 40, far=50)
 
 
 class Finder:
-    """Finds the places where a secret of certain shapes may begin. The order of the shapes is their rank."""
+    """Finds positions where a secret of one of the shapes may begin. Shapes are in order of precedence."""
 
     def __init__(self, shapes: tuple[Shape, ...]) -> None:
         self.shapes = shapes
@@ -99,38 +99,38 @@ class Finder:
 
     @cached_property
     def reach(self) -> int:
-        """How long a text can be that does not yet say whether it is a secret."""
+        """The maximum length of a text that is still undecided."""
         exact = max(shape.reach for shape in self.shapes if not shape.yields)
-        # Whether a shape that yields is one may have to wait for what its body is.
+        # A shape that yields may be undecided until it is known whether its body is another secret.
         return max([exact, *(shape.reach + exact for shape in self.shapes if shape.yields)])
 
     @cached_property
     def longest_kept(self) -> int:
-        """How far before its value the name of an assignment may begin."""
+        """The maximum distance from the name of an assignment to its value."""
         return max((shape.reach - longest(shape.body) for shape in self.shapes if shape.yields), default=0)
 
     @cached_property
     def memory(self) -> int:
-        """How much of what has been decided the next place still looks at."""
+        """How many characters of decided text later positions may look back at."""
         return LOOK_BEHIND + self.longest_start + self.longest_kept
 
     @cached_property
     def shortest(self) -> int:
-        """How short a text can be that is a secret."""
+        """The minimum length of a secret."""
         return min(shape.least for shape in self.shapes)
 
     def beginnings(self, text: str, at: int) -> Iterator[Place]:
-        """The places from `at` on where a secret may begin, in order."""
+        """Yield the positions from `at` on where a secret may begin, in order."""
         if len(text) - at < SHORT:
             for place, shapes in self.starts(text, at):
                 if self._is_assigned(shapes, text, place):
                     yield place, shapes
             return
-        # One byte for each sign, so that places are the same in both.
+        # One byte per character, so that positions are the same in both.
         signs = text.encode("latin-1", "replace")
         search, longest, done = self._starts.search, self.longest_start, at
         for begin, end in self._stretches(signs, at):
-            # As `starts` does, without the cost of one more generator for each stretch.
+            # Inlined `starts`, to save a generator per range.
             done = max(done, begin)
             while done < end and (found := search(text, done, end + longest)) and (place := found.start()) < end:
                 shapes = self.beginning_with(found.group())
@@ -140,7 +140,7 @@ class Finder:
             done = max(done, end)
 
     def _is_assigned(self, shapes: tuple[Shape, ...], text: str, place: int) -> bool:
-        """Whether what begins with the word of a name may be an assignment: prose has many such words."""
+        """Whether a start word may begin an assignment; prose has many such words. True if the shapes do not yield."""
         if not shapes or not shapes[0].yields:
             return True
         gate = self._gates.get(shapes)
@@ -149,7 +149,7 @@ class Finder:
         return gate.match(text, place) is not None
 
     def starts(self, text: str, begin: int, end: int | None = None) -> Iterator[Place]:
-        """The places between two where the first words of a shape stand."""
+        """Yield the positions from `begin` to `end` where a start word of a shape is found."""
         end = len(text) if end is None else end
         search = self._starts.search
         while begin < end and (found := search(text, begin, end + self.longest_start)) and found.start() < end:
@@ -157,14 +157,14 @@ class Finder:
             begin = found.start() + 1
 
     def starting_at(self, text: str, place: int) -> tuple[Shape, ...]:
-        """The shapes whose first words stand at a place."""
+        """Return the shapes with a start word at a position."""
         found = self._starts.match(text, place)
         return self.beginning_with(found.group()) if found else ()
 
     def unfinished(self, text: str, at: int) -> Iterator[tuple[int, bool]]:
-        """The places where a text ends amid the first words of a shape, and whether that one yields.
+        """Yield the positions where the text ends inside a start word of a shape, and whether that shape yields.
 
-        Of a shape that yields, two signs at least are there.
+        For a shape that yields, at least two characters must be present.
         """
         lowered = text[-self.longest_start :].lower()
         for ending in (lowered[-2:], lowered[-1:]):
@@ -175,7 +175,7 @@ class Finder:
                         yield place, yields
 
     def _stretches(self, signs: bytes, at: int) -> list[tuple[int, int]]:
-        """Where to look, in order."""
+        """Return the ranges to search, in order."""
         found = _WORDS.around(signs, at) + _CODES.around(signs, at)
         lowered = signs.lower()
         for needs, words in self._clues:
@@ -191,7 +191,7 @@ class Finder:
 
     @cached_property
     def _clues(self) -> list[_Clue]:
-        """What gives the shapes away that no run does: no word twice, and no word that holds another one."""
+        """The words to search for shapes without a run: no duplicates, and no word that contains another one."""
         found: dict[str, dict[str, None]] = {}
         hidden = [shape for shape in self.shapes if not (_WORDS.give_away(shape) or _CODES.give_away(shape))]
         for shape in hidden:
@@ -205,15 +205,15 @@ class Finder:
         ]
 
     def _far(self, word: str, shapes: list[Shape]) -> int:
-        """How far before a clue the secrets begin at most that it gives away."""
+        """Return the maximum distance from the beginning of a secret to a clue for it."""
         told = [shape for shape in shapes if any(word in clue.lower() for clue in shape.clues or shape.starts)]
         places = [start.lower().rfind(word) for shape in told for start in shape.starts]
-        # A clue that is no part of the first words stands not far behind them.
+        # A clue that is not part of a start word is assumed to be at most `longest_start` after the beginning.
         return max(self.longest_start if place < 0 else place for place in places)
 
     @cached_property
     def _starts(self) -> re.Pattern[str]:
-        """The first words of any shape, the longest there are. They are told apart by their first sign alone."""
+        """Matches the start words of all shapes, longest first, grouped by their first character."""
         groups: dict[str, set[tuple[int, str]]] = {}
         for shape in self.shapes:
             for start in shape.starts:
@@ -223,20 +223,20 @@ class Finder:
         return re.compile("|".join(f"{re.escape(sign)}(?:{_choice(texts)})" for sign, texts in groups.items()))
 
     def beginning_with(self, start: str) -> tuple[Shape, ...]:
-        """The shapes that begin with these words, or with the first of them, in the order of their rank."""
+        """Return the shapes with a start word that is a prefix of `start`, in order of precedence."""
         known = self._known.get(start)
         if known is None:
             lowered = start.lower()
             known = tuple(s for s in self.shapes if (lowered if s.any_case else start).startswith(s.starts))
             if len(self._known) >= _KNOWN_MAX:
-                # Words in every mix of cases come from a text that is made to fill the memory.
+                # A hostile text may contain words in every mix of cases: bound the memory.
                 self._known.clear()
             self._known[start] = known
         return known
 
     @cached_property
     def _begun(self) -> dict[str, list[_Begun]]:
-        """All that first words may have come to so far, the longest first, by the one or two signs they end with."""
+        """All proper prefixes of start words, longest first, by their last one or two characters."""
         found: dict[tuple[str, bool, str, bool], None] = {}
         for shape in self.shapes:
             for start in shape.starts:
@@ -249,7 +249,7 @@ class Finder:
 
 
 def _shortest_names(shapes: tuple[Shape, ...]) -> list[Shape]:
-    """The shapes whose names begin with no other one's name: where none of these is, none of the shapes is."""
+    """Return the shapes whose name pattern extends that of no other: if none of these matches, no shape does."""
     return [shape for shape in shapes if not any(_begins_with(shape, other) for other in shapes)]
 
 
@@ -264,7 +264,7 @@ def _name_of(shape: Shape) -> str:
 
 
 def _shortest(words: Iterable[str], always: Iterable[str]) -> list[str]:
-    """The words that hold no other one of them, nor one that is looked for anyway."""
+    """Return the words that contain no other one of them, nor one of `always`."""
     others = [*words, *always]
     return [word for word in words if not any(each in word and each != word for each in others)]
 

@@ -1,9 +1,10 @@
-"""How the shape of a secret is written down, and the expressions that are made of it.
+"""Shapes of secrets: their description, and the regular expressions compiled from it.
 
-A shape begins with fixed words; then come pieces: more words, a choice of sequences, a run of signs. From one sequence
-come the expression that matches it and the one that tells a text which could still become it, so the two agree
-whatever a text is cut into. Every repetition has a bound, so the cost of a place has one too. Nothing here knows any
-particular secret (`key_shapes.py`), where to look for one (`scanner.py`) or what is done about it (`redactor.py`).
+A shape begins with a fixed start word; then come pieces: more words, choices, sequences, and runs of characters. The
+expression for the complete shape and the one for an incomplete text that may still become it are generated from the
+same pieces, so they agree wherever a stream is split. Every repetition that decides about a match is bounded, so the
+cost per position is bounded too. Particular secrets are in `key_shapes.py` and `assignments.py`, the search is in
+`scanner.py`, and the replacement in `redactor.py`.
 """
 
 import re
@@ -15,24 +16,24 @@ import msgspec
 
 Redact: TypeAlias = Literal["keys", "assignments", "off"]
 """Which secrets are removed: those with the shape of a key, these and the values of assignments, or none."""
-# Where a key may begin: behind whatever is no letter or digit, and behind those letters that only end an escape.
+# A key may begin after anything but a letter or digit, and after letters and digits that end an escape sequence.
 AFTER_ANY_BREAK = (
     r"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrtv])|(?<=[0-9;\[][A-HJKSTfm])"
     r"|(?<=%[0-9A-Fa-f]{2})|(?<=\\x[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4}))"
 )
 ANYWHERE = ""
-# How far before its first words a shape may look, and how much of a streamed text is therefore remembered.
+# How far before its start word a shape may look, and how much of a streamed text is kept for that.
 LOOK_BEHIND = 256
 NEVER = "(?!)"
-# Nearly every key is a run of these.
+# Most keys are a run of these characters.
 WORD_SIGNS = "A-Za-z0-9_-"
 
 
 class Run(msgspec.Struct, frozen=True):
-    """So many signs of a class (as between square brackets).
+    """`least` to `most` characters of a class, written as between square brackets in a regular expression.
 
-    With `escapes` a backslash and the sign behind it count as one more sign of the class. A run that is `maximal` is
-    never shorter than it could be: what stands right behind it is no sign of the class, unless it has the most.
+    With `escapes` a backslash and the next character count as one character of the class. A `maximal` run is matched
+    possessively: the next character is not of the class, unless the run has `most` characters.
     """
 
     signs: str
@@ -43,7 +44,7 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def unit(self) -> str:
-        """The expression of one sign."""
+        """The regular expression for one character."""
         return rf"(?:[{self.signs}]|\\[\s\S])" if self.escapes else f"[{self.signs}]"
 
 
@@ -52,18 +53,17 @@ Piece: TypeAlias = "str | Run | tuple[Piece, ...] | list[Piece]"
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
-    """One kind of secret: its word, the words it begins with (any of them), and what must follow.
+    """One kind of secret: its word (used in the mark), its possible start words, and the pieces that must follow.
 
-    `kept` stays readable before the mark; without it the mark stands for the beginning too. `unless` rules out what
-    only looks alike, `before` and `behind` say what must and what may not stand around it. `rest` are the signs
-    that belong to the secret however many come; with `until` they end where that stands. `clues`
-    are words one of which stands in every secret, near its beginning: quicker to look for than the beginnings. `needs`
-    is a word that stands in every secret, right behind it, or at most `LOOK_BEHIND` before it.
+    `kept` stays readable before the mark; if it is None, the mark replaces the start word too. `unless` (tested at the
+    body) excludes lookalikes. `before` must match before the start word, `behind` must not match after the body. `rest`
+    are the characters that continue a recognised secret, without limit, or up to the text `until`. Every secret
+    contains one of `clues` near its beginning: these are faster to search for than the start words. `needs` is a word
+    that is in every secret, directly after it, or at most `LOOK_BEHIND` characters before it.
 
-    `check` is asked about a text that matches, and says whether it is a secret: it gets what stands before the match
-    (at most `LOOK_BEHIND` signs), what is kept, and the body. A shape that `yields` counts from its body on: what it
-    keeps is a name that may be shown at once, and a shape that does not yield and begins with the body, or before it,
-    comes first.
+    `check` decides whether a match is a secret; it gets the text before the match (at most `LOOK_BEHIND` characters),
+    the kept part, and the body. The position of a shape that `yields` is that of its body: the kept part is a name that
+    may be displayed at once, and a shape that does not yield has precedence if it begins at the body or before.
     """
 
     word: str
@@ -83,37 +83,37 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
 
     @property
     def mark(self) -> str:
-        """What stands in the place of the secret."""
+        """The text that replaces the secret."""
         return f"[redacted: {self.word}]"
 
     @property
     def pieces(self) -> list[Piece]:
-        """All that follows the beginning."""
+        """The pieces after the start word."""
         return [*(self.kept or ()), *self.body]
 
     @property
     def reach(self) -> int:
-        """How long a text can be that does not yet say whether it is this secret."""
+        """The maximum length of a text for which it is undecided whether it is this secret."""
         return max(map(len, self.starts)) + longest(self.pieces) + bool(self.behind)
 
     @property
     def least(self) -> int:
-        """How short a text can be that is this secret."""
+        """The minimum length of this secret."""
         return min(map(len, self.starts)) + shortest(self.pieces)
 
     @property
     def lookahead(self) -> int:
-        """How many signs behind the last one of `more` may still decide about it."""
+        """How many characters after the last one of `more` may still decide whether that belongs to the secret."""
         return max(0, len(self.until) - 1)
 
     @cached_property
     def escapes(self) -> bool:
-        """Whether a backslash makes the sign behind it belong to the secret."""
+        """Whether a backslash and the next character belong to the secret."""
         last = self.body[-1]
         return isinstance(last, Run) and last.escapes
 
     def found(self, text: str, place: int) -> re.Match[str] | None:
-        """The secret of this shape that begins at a place of a text."""
+        """Return the match of a secret of this shape at a position of a text, if `check` accepts it."""
         match = self.whole.match(text, place)
         if match is None or self.check is None:
             return match
@@ -122,25 +122,25 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
 
     @cached_property
     def whole(self) -> re.Pattern[str]:
-        """Matches the shape where it begins. The one group is the body."""
+        """Matches the shape at its beginning. Group 1 is the body."""
         behind = f"(?!{self.behind})" if self.behind else ""
         return self._compiled(f"{whole(self.kept or [])}(?!{self.unless})({whole(self.body)}){behind}")
 
     @cached_property
     def name(self) -> re.Pattern[str]:
-        """Matches what is kept: all that stands before the body."""
+        """Matches the kept part: the start word and everything up to the body."""
         return self._compiled(whole(self.kept or []))
 
     @cached_property
     def opened(self) -> re.Pattern[str]:
-        """Matches, where the shape begins, a text that ends too early to say whether it is one."""
-        # What may not stand behind it has to be seen, too.
+        """Matches, at the beginning of the shape, a text that ends too early to decide whether it matches."""
+        # With `behind`, the character after the body must be known too.
         pending = rf"|{whole(self.pieces)}\Z" if self.behind else ""
         return self._compiled(f"(?:{inside(self.pieces)}{pending})")
 
     @cached_property
     def more(self) -> re.Pattern[str]:
-        """Matches what else belongs to the secret, once it is known for one."""
+        """Matches the further characters of a recognised secret."""
         stop = f"(?!{re.escape(self.until)})" if self.until else ""
         return re.compile(f"(?:{stop}{Run(self.rest, 1, 1, escapes=self.escapes).unit})*+")
 
@@ -150,7 +150,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
 
 
 def longest(piece: Piece) -> int:
-    """The most signs that a piece can be."""
+    """Return the maximum length of a piece."""
     match piece:
         case str():
             return len(piece)
@@ -163,7 +163,7 @@ def longest(piece: Piece) -> int:
 
 
 def shortest(piece: Piece) -> int:
-    """The fewest signs that a piece can be."""
+    """Return the minimum length of a piece."""
     match piece:
         case str():
             return len(piece)
@@ -176,7 +176,7 @@ def shortest(piece: Piece) -> int:
 
 
 def whole(piece: Piece) -> str:
-    """The expression that matches a piece."""
+    """Return the regular expression that matches a piece."""
     match piece:
         case str():
             return re.escape(piece)
@@ -189,7 +189,7 @@ def whole(piece: Piece) -> str:
 
 
 def inside(piece: Piece) -> str:
-    """The expression of all that ends with the text before the piece does."""
+    """Return the regular expression that matches if the text ends inside the piece."""
     match piece:
         case str():
             return _nested((r"\Z", re.escape(sign)) for sign in reversed(piece))
