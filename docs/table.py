@@ -20,9 +20,9 @@ run, run side by side; waiting is the answer only when none can move.
 
 """
 _BEHIND = """
-The first entry of a step stands right behind the entries it was decided on, or not at all: then the session decides
-again. `src/wakelog/decide/policy.py` holds every bound and what happens at it; `src/wakelog/runtime/` what each decision
-does.
+The first entry of a step is appended directly after the entries that the decision was based on, or not at all: then the
+session decides again. `src/wakelog/decide/policy.py` holds every limit and what happens at it; `src/wakelog/runtime/`
+holds what each decision does.
 """
 
 
