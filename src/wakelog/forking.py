@@ -12,7 +12,7 @@ import msgspec
 
 from wakelog.decide import wording as words
 from wakelog.decide.open_tool_calls import settled
-from wakelog.decide.policy import policy_in_force
+from wakelog.decide.policy import Redact, policy_in_force
 from wakelog.errors import Damaged
 from wakelog.log.content import Prompt, Reply, Text, ToolResult
 from wakelog.log.entry import Call, Entry, Message, Origin, Spawned, ToolStarted
@@ -22,7 +22,6 @@ from wakelog.projections.pending import OpenCall, open_calls
 from wakelog.projections.state import branch_state
 from wakelog.reading import read_log
 from wakelog.redaction.entries import cleared
-from wakelog.redaction.shapes import Redact
 from wakelog.session import Session
 
 _SKIPPED = "Not run: the session was forked before this tool was begun."

@@ -4,6 +4,7 @@ Rule: names only narrow the search (`log/names.py`). The header decides which pa
 different pairs never share a session, whatever their names look like.
 """
 
+from wakelog.decide.policy import Redact
 from wakelog.log.codec import Header, header_of
 from wakelog.log.content import Prompt
 from wakelog.log.entry import Message, Queued
@@ -11,7 +12,6 @@ from wakelog.log.lines import Reader
 from wakelog.log.names import stems
 from wakelog.ports import Store
 from wakelog.redaction.entries import cleared_identity
-from wakelog.redaction.shapes import Redact
 
 _RULES: tuple[Redact, ...] = ("off", "assignments", "keys")
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from wakelog.clock import SystemClock
-from wakelog.decide.policy import QUEUE_MAX, Policy, policy_in_force
+from wakelog.decide.policy import QUEUE_MAX, Policy, Redact, policy_in_force
 from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, SessionEnded, UsageError
 from wakelog.large_content import (
     is_interrupted_output,
@@ -63,7 +63,6 @@ from wakelog.projections.state import branch_state, can_be_carried, carried_stat
 from wakelog.projections.unfinished import Dropped, Ended, dropped_by_end
 from wakelog.reading import Log, read_active, read_first, read_log
 from wakelog.redaction.entries import cleared, cleared_identity
-from wakelog.redaction.shapes import Redact
 from wakelog.version import APP
 
 # Types that are not synced. Power loss may lose them; the entries around them suffice to recover.

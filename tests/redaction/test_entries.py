@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.decide.test_assemble import SPOKEN
 from tests.redaction.secrets_made import MADE, Chance
 from wakelog.decide.assemble import assemble
+from wakelog.decide.redacted import holds_mark
 from wakelog.log.codec import encode
 from wakelog.log.content import Image, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult
 from wakelog.log.deltas import CallDelta, TextDelta, ThinkingDelta
@@ -32,7 +33,7 @@ from wakelog.log.entry import (
     Terminated,
     ToolStarted,
 )
-from wakelog.redaction.entries import EXEMPT, Sieve, cleared, holds_mark
+from wakelog.redaction.entries import EXEMPT, Sieve, cleared
 
 WORD, MAKE = next(made for made in MADE if made[0] == "github-token")
 KEY = MAKE(Chance(1))

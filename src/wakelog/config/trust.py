@@ -13,8 +13,7 @@ from wakelog.config.nesting import Settings, by_agent, config_of
 from wakelog.config.plans import policy_of
 from wakelog.config.shape import clipped, dotted, quoted
 from wakelog.config.values import AgentConfig, Notice, Setting, Source
-from wakelog.decide.policy import Approval, Policy, Reasoning, redact_word
-from wakelog.redaction.shapes import Redact
+from wakelog.decide.policy import Approval, Policy, Reasoning, Redact, redact_word
 
 _STRICTNESS: Mapping[Approval, int] = {"auto": 0, "ask": 1, "deny": 2}
 # How much of a model's reasoning is recorded.

@@ -9,9 +9,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from wakelog.decide.policy import Approval, Price, Reasoning
+from wakelog.decide.policy import Approval, Price, Reasoning, Redact
 from wakelog.errors import UsageError
-from wakelog.redaction.shapes import Redact
 
 DEFAULT_AGENT = "agent"
 HOOK_TIMEOUT_S = 10.0

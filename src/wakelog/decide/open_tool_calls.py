@@ -13,13 +13,13 @@ import msgspec
 from wakelog.decide import wording as words
 from wakelog.decide.decisions import Await, Decision, Inquire, Raise, Run, Settle
 from wakelog.decide.policy import Policy
+from wakelog.decide.redacted import holds_mark
 from wakelog.decide.snapshot import Snapshot
 from wakelog.log.content import Content, Prompt, Settlement, Text, ToolResult
 from wakelog.log.entry import AttentionResolved, Cancelled, Entry, Message
 from wakelog.log.proof import holds_from
 from wakelog.log.tree import Branch
 from wakelog.projections.pending import OpenCall
-from wakelog.redaction.entries import holds_mark
 
 Judgement: TypeAlias = Decision | Literal["waits"] | None
 

@@ -12,10 +12,11 @@ import msgspec
 from wakelog.errors import Damaged, UsageError
 from wakelog.log.content import JsonObject, Usage, Value
 from wakelog.log.entry import RULES, ContextEntry
-from wakelog.redaction.shapes import Redact
 
 Approval: TypeAlias = Literal["auto", "ask", "deny"]
 Reasoning: TypeAlias = Literal["keep", "summary", "drop"]
+Redact: TypeAlias = Literal["keys", "assignments", "off"]
+"""Which secrets are removed: those with the shape of a key, these and the values of assignments, or none."""
 
 RETRY_FIRST_MS = 1_000
 RETRY_LONGEST_MS = 60_000

@@ -8,7 +8,6 @@ new field is redacted without being listed. `redaction/redactor.py` finds secret
 no change here.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeAlias, TypeVar
@@ -16,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 import msgspec.inspect
 
+from wakelog.decide.policy import Redact
 from wakelog.log.content import BlobRef, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult
 from wakelog.log.deltas import CallDelta, Spoken, TextDelta, ThinkingDelta
 from wakelog.log.digest import digest_of
@@ -53,11 +53,9 @@ from wakelog.log.entry import (
 )
 from wakelog.log.entry import Session as SessionEntry
 from wakelog.redaction.redactor import Redactor, holds_assignment, holds_secret, redact, redact_value
-from wakelog.redaction.shapes import Redact
 
 _Body = TypeVar("_Body", bound=msgspec.Struct)
 _Fields: TypeAlias = Mapping[type[msgspec.Struct], tuple[str, ...]]
-_MARK = re.compile(r"\[redacted: [a-z0-9-]+\]")
 _SEQUENCES = (tuple, list)
 _NUMBERS = (int, float)
 _NO_TEXT = (
@@ -240,18 +238,6 @@ def _is_signed(part: msgspec.Struct) -> bool:
 def _unbound(part: msgspec.Struct) -> dict[str, None]:
     """Return the change that drops `bound` from a redacted part: providers accept it only with the original text."""
     return {"bound": None} if isinstance(part, Text | ToolCall) else {}
-
-
-def holds_mark(value: Any) -> bool:
-    """Whether a tool input contains a redaction mark: running the tool with it would not do what was requested."""
-    match value:
-        case str():
-            return _MARK.search(value) is not None
-        case dict():
-            return any(holds_mark(key) or holds_mark(each) for key, each in value.items())
-        case list() | tuple():
-            return any(map(holds_mark, value))
-    return False
 
 
 class Sieve:

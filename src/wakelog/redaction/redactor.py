@@ -16,10 +16,11 @@ from typing import Any
 
 import msgspec
 
+from wakelog.decide.policy import Redact
 from wakelog.redaction.assignments import ASSIGNED, ASSIGNMENTS, EXACT, may_assign, written_as_json
 from wakelog.redaction.key_shapes import SHAPES
 from wakelog.redaction.scanner import SHORT, Finder, Place
-from wakelog.redaction.shapes import Redact, Shape
+from wakelog.redaction.shapes import Shape
 
 
 class Redacted(msgspec.Struct, frozen=True):

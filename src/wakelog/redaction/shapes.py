@@ -10,12 +10,10 @@ cost per position is bounded too. Particular secrets are in `key_shapes.py` and 
 import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
-Redact: TypeAlias = Literal["keys", "assignments", "off"]
-"""Which secrets are removed: those with the shape of a key, these and the values of assignments, or none."""
 # A key may begin after anything but a letter or digit, and after letters and digits that end an escape sequence.
 AFTER_ANY_BREAK = (
     r"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrtv])|(?<=[0-9;\[][A-HJKSTfm])"

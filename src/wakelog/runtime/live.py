@@ -14,6 +14,7 @@ from wakelog.decide import wording as words
 from wakelog.decide.clip import storable
 from wakelog.decide.decisions import Await, Rest
 from wakelog.decide.policy import HookTerms, policy_in_force, policy_written, redact_word
+from wakelog.decide.redacted import holds_mark
 from wakelog.errors import Conflict, NotFound, Unavailable, Untrusted, UsageError, WakelogError
 from wakelog.hooks import OpenCatalog, open_hook
 from wakelog.instructions import store_instructions
@@ -24,7 +25,6 @@ from wakelog.log.lines import Reader
 from wakelog.log.tree import Branch
 from wakelog.ports import Blobs, Channel, Clock, Hook, Outcome, RunInfo, Store, Tool
 from wakelog.providers import open_provider
-from wakelog.redaction.entries import holds_mark
 from wakelog.redaction.redactor import redact
 from wakelog.runtime.checks import check_askable, check_custody
 from wakelog.runtime.model_request import declared_tools

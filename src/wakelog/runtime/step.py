@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from wakelog.decide.clip import clip, storable
-from wakelog.decide.policy import Policy, Reasoning
+from wakelog.decide.policy import Policy, Reasoning, Redact
 from wakelog.decide.table import Verdict, decide
 from wakelog.log.content import BaseMessage, Usage
 from wakelog.log.entry import AnyAnnotation, AnyNode, Compaction, Entry, Node, Partial
@@ -22,7 +22,6 @@ from wakelog.log.tree import Branch, Tree
 from wakelog.ports import Lease, Tool
 from wakelog.projections.state import BranchState
 from wakelog.redaction.redactor import redact
-from wakelog.redaction.shapes import Redact
 from wakelog.runtime.model_request import declared_tools
 from wakelog.runtime.world import World
 from wakelog.session import Session

@@ -15,6 +15,7 @@ from wakelog.decide.clip import clip, storable
 from wakelog.decide.decisions import Inquire, Raise, Run
 from wakelog.decide.journals import partial_output
 from wakelog.decide.open_tool_calls import settled, unknown
+from wakelog.decide.redacted import holds_mark
 from wakelog.errors import NotFound, WakelogError
 from wakelog.log.codec import canonical
 from wakelog.log.content import Text
@@ -23,7 +24,7 @@ from wakelog.log.digest import digest_of
 from wakelog.log.entry import Entry, Message, Queued, ToolStarted
 from wakelog.ports import Invocation, Outcome, Tool
 from wakelog.projections.pending import OpenCall
-from wakelog.redaction.entries import holds_mark, shown_safely
+from wakelog.redaction.entries import shown_safely
 from wakelog.runtime.interruption import cancel_all_and_wait, end_turn, stopped
 from wakelog.runtime.settling import ask_a_person, settle
 from wakelog.runtime.step import Step, elapsed_since
