@@ -28,7 +28,7 @@ class _Session:
         self._ids.append(self._session.append(_said(text)).value.id)
 
     def load(self) -> list[Entry]:
-        return [link for link in self._session.read().tree.branch().links if isinstance(link.value, Message)]
+        return [node for node in self._session.read().tree.branch().nodes if isinstance(node.value, Message)]
 
     def texts(self, loaded: Sequence[object]) -> list[str]:
         return [link.value.message.content[0].text for link in loaded]

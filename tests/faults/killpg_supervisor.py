@@ -1,6 +1,6 @@
 """The control of `test_runaway_commands.py`: a supervisor that kills the command's process group and nothing else.
 
-It speaks the protocol of `wakelog.tools.supervisor`, and reports a stopped command as it used to be reported.
+It speaks the protocol of `wakelog.processes.supervisor`, and reports a stopped command as it used to be reported.
 """
 
 import os

@@ -18,11 +18,11 @@ from wakelog.hooks.command import CommandHook
 from wakelog.log.content import ToolResult
 from wakelog.log.entry import Message
 from wakelog.ports import RunInfo
+from wakelog.processes import supervisor
 from wakelog.reading import read_log
 from wakelog.runtime.live import live_world
 from wakelog.runtime.user_actions import cancel
 from wakelog.runtime.wake import wake
-from wakelog.tools import supervisor
 from wakelog.tools.mcp import guard
 
 CONTROL = os.path.join(os.path.dirname(__file__), "killpg_supervisor.py")

@@ -174,7 +174,7 @@ IN_PROCESSES = (
     Mutant(
         "only the first process of a command is ended",
         "RUN-12",
-        "tools/supervisor.py",
+        "processes/supervisor.py",
         "        running.stop_all(grace_s)\n",
         "        os.kill(running.leader, signal.SIGKILL)\n",
         (
@@ -187,7 +187,7 @@ IN_PROCESSES = (
     Mutant(
         "orphans of a command are out of reach",
         "RUN-12",
-        "tools/supervisor.py",
+        "processes/supervisor.py",
         "    is_reaper = _prctl(_PR_SET_CHILD_SUBREAPER, 1)\n    changes",
         "    is_reaper = True\n    changes",
         (f"{RUNAWAYS}::test_a_cancel_ends_every_process[a double fork in a session]",),
@@ -195,7 +195,7 @@ IN_PROCESSES = (
     Mutant(
         "a command that could not be ended is called stopped",
         "law 6",
-        "tools/supervisor.py",
+        "processes/supervisor.py",
         'running.ending() if running.is_reaper and running.is_childless() else "remains"',
         "running.ending()",
         (
@@ -207,7 +207,7 @@ IN_PROCESSES = (
     Mutant(
         "a command that ended takes its daemons along",
         "RUN-12",
-        "tools/supervisor.py",
+        "processes/supervisor.py",
         "        running.kill_session()\n",
         "        running.kill_all()\n",
         (f"{RUNAWAYS}::test_a_session_of_its_own_outlives_a_normal_end_and_is_named",),
@@ -215,7 +215,7 @@ IN_PROCESSES = (
     Mutant(
         "a command that ended leaves its groups behind",
         "RUN-12",
-        "tools/supervisor.py",
+        "processes/supervisor.py",
         "        running.kill_session()\n",
         "        os.killpg(running.leader, signal.SIGKILL)\n",
         (f"{RUNAWAYS}::test_a_group_of_its_own_ends_with_a_normal_end",),
@@ -223,7 +223,7 @@ IN_PROCESSES = (
     Mutant(
         "a command outlives its inner supervisor",
         "law 6",
-        "tools/supervisor.py",
+        "processes/supervisor.py",
         "        _end_after_inner(Report(report), is_reaper=is_reaper)\n",
         "        pass\n",
         (f"{RUNAWAYS}::test_the_inner_supervisor_is_killed[a session]",),
@@ -231,7 +231,7 @@ IN_PROCESSES = (
     Mutant(
         "a command outlives its outer supervisor",
         "law 6",
-        "tools/supervisor.py",
+        "processes/supervisor.py",
         "    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)\n",
         "",
         (f"{RUNAWAYS}::test_the_outer_supervisor_is_killed[a session]",),
@@ -239,7 +239,7 @@ IN_PROCESSES = (
     Mutant(
         "the kernel does not end the first process of a command",
         "law 6",
-        "tools/supervisor.py",
+        "processes/supervisor.py",
         "        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)\n",
         "",
         (f"{RUNAWAYS}::test_the_worker_and_both_supervisors_are_killed_at_once",),

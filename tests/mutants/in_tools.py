@@ -71,7 +71,7 @@ IN_TOOLS = (
     Mutant(
         "a stopped command runs on",
         "RUN-12",
-        "tools/command.py",
+        "processes/command.py",
         "        self._cut_lifeline()\n        await self._gone.wait()\n",
         "        return\n",
         (f"{SHELL}::test_cancelling_ends_the_group_before_it_returns",),

@@ -11,8 +11,9 @@ import pytest
 from tests.faults.processes import INTERPRETER, environment
 from tests.tools.asking import ask, invocation
 from wakelog.ports import Outcome
-from wakelog.tools import builtin_tools, command
-from wakelog.tools.output import KEPT_BYTES
+from wakelog.processes import command
+from wakelog.processes.output import KEPT_BYTES
+from wakelog.tools import builtin_tools
 
 PATIENCE_S = 600
 # Prints the numbers of the shell and of a child of a child, and then waits for ever.

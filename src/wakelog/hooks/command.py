@@ -1,8 +1,8 @@
 """The command hook: runs a program before each run and shows its output to the model.
 
 The program gets the data of the run in environment variables and nothing on its input, and runs without a shell. It
-runs like a command of the `shell` tool (`tools/command.py`): every process that it started is ended when its time is
-up, when the run is cancelled and when the harness is killed. Output beyond the limit is cut off, with a note.
+runs like a command of the `shell` tool (`processes/command.py`): every process that it started is ended when its time
+is up, when the run is cancelled and when the harness is killed. Output beyond the limit is cut off, with a note.
 """
 
 import os
@@ -14,7 +14,7 @@ import msgspec
 from wakelog.decide.policy import HookTerms
 from wakelog.errors import Damaged
 from wakelog.ports import RunInfo
-from wakelog.tools.command import run_command
+from wakelog.processes.command import run_command
 
 _TIMEOUT_S = 10.0
 _TEXT_MAX_BYTES = 32 * 1024

@@ -10,8 +10,8 @@ from typing import Any
 
 from wakelog.errors import UsageError
 from wakelog.ports import Outcome
+from wakelog.processes.command import run_command
 from wakelog.tools import grep_program
-from wakelog.tools.command import run_command
 from wakelog.tools.function_tool import FunctionTool, tool
 from wakelog.tools.places import WorkingDirectory, shown
 

@@ -12,7 +12,7 @@ import msgspec
 
 from wakelog.errors import UsageError
 from wakelog.ports import Invocation, Outcome
-from wakelog.tools.command import Ended, run_command
+from wakelog.processes.command import Ended, run_command
 from wakelog.tools.function_tool import FunctionTool, tool
 from wakelog.tools.places import WorkingDirectory
 

@@ -10,7 +10,7 @@ import sys
 from tests.faults.processes import INTERPRETER, environment
 from tests.kernel.watching import until
 from wakelog.ports import Invocation
-from wakelog.tools import supervisor
+from wakelog.processes import supervisor
 from wakelog.tools.mcp import McpServer, Servers, guard, mcp_tools
 
 PLAIN = os.path.join(os.path.dirname(__file__), "plain_server.py")

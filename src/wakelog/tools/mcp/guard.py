@@ -4,8 +4,8 @@ Rule 1: it is started by its path (`python -I -S guard.py PARENT COMMAND…`), h
 library, because it must start fast and be simple enough to trust.
 Rule 2: the server inherits standard input and error. Its output is relayed here, so that an endless line ends the
 server instead of filling the reader's memory.
-Rule 3: the server and every process that it started are ended (by `tools/supervisor.py`) when the guard gets SIGTERM or
-is killed, or when PARENT is gone, even if by SIGKILL. When the server ends by itself, the rest of its session is ended.
+Rule 3: the server and every process that it started are ended (by `processes/supervisor.py`) when the guard gets SIGTERM
+or is killed, or when PARENT is gone, even if by SIGKILL. When the server ends by itself, the rest of its session is ended.
 Rule 4: the last line on standard error says how it ended; it is written before the output closes.
 """
 
@@ -18,7 +18,8 @@ import time
 
 GRACE_S = 1.0
 LINE_BYTES = 8 * 1024 * 1024
-_SUPERVISOR = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "supervisor.py")
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_SUPERVISOR = os.path.join(_PACKAGE, "processes", "supervisor.py")
 _BLOCK_BYTES = 64 * 1024
 # A pipe buffer holds at most this much; more comes only from a process that keeps writing after the end.
 _LAST_BLOCKS = 16

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakelog.tools.output import Output
+from wakelog.processes.output import Output
 
 pieces_of_bytes = st.lists(st.binary(max_size=40) | st.text("a€𝄞\n", max_size=10).map(str.encode), max_size=12)
 

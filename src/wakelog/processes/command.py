@@ -21,8 +21,8 @@ from typing import Literal
 
 import msgspec
 
-from wakelog.tools import supervisor
-from wakelog.tools.output import Output
+from wakelog.processes import supervisor
+from wakelog.processes.output import Output
 
 _BLOCK_BYTES = 64 * 1024
 # A pipe buffer holds at most this much; more comes only from a process that keeps writing after the end.
