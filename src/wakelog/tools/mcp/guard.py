@@ -4,8 +4,8 @@ Rule 1: it is started by its path (`python -I -S guard.py PARENT COMMAND…`), h
 library, because it must start fast and be simple enough to trust.
 Rule 2: the server inherits standard input and error. Its output is relayed here, so that an endless line ends the
 server instead of filling the reader's memory.
-Rule 3: the server and every process that it started are ended (by `processes/supervisor.py`) when the guard gets SIGTERM
-or is killed, or when PARENT is gone, even if by SIGKILL. When the server ends by itself, the rest of its session is ended.
+Rule 3: `processes/supervisor.py` ends the server and every process that it started when the guard gets SIGTERM or is
+killed, or when PARENT is gone, even if by SIGKILL. When the server ends by itself, the rest of its session is ended.
 Rule 4: the last line on standard error says how it ended; it is written before the output closes.
 """
 
