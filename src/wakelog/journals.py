@@ -5,7 +5,7 @@ between, and after a crash until the session is woken, only the journal has the 
 `decide/journals.py` defines what a journal means for its log.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -14,26 +14,13 @@ from wakelog.decide.journals import Journals, subject_of, unsealed
 from wakelog.decide.policy import policy_in_force
 from wakelog.large_content import is_interrupted_output, with_clipped_output, with_long_texts_in_blobs
 from wakelog.log.codec import encode, fits_a_line
-from wakelog.log.content import BaseMessage, Reply, Text, ToolResult
-from wakelog.log.entry import (
-    FORMAT_VERSION,
-    Call,
-    ContextEntry,
-    Entry,
-    Known,
-    Message,
-    Partial,
-    Resumed,
-    Session,
-    ToolStarted,
-)
-from wakelog.log.id_table import NONE
+from wakelog.log.content import BaseMessage, Text
+from wakelog.log.entry import FORMAT_VERSION, Known, Partial, Session
 from wakelog.log.tree import Tree
 from wakelog.ports import Catalog, Hit, Store
 from wakelog.projections.session_row import SessionRow
 from wakelog.projections.state import branch_state
 from wakelog.reading import read_active, read_log
-from wakelog.scanning import Scan, own_entries, path_entries
 from wakelog.stores import open_catalog, open_store
 
 _MAY_HAVE = ("owes", "waiting", "damaged", "unknown")
@@ -76,47 +63,11 @@ def read_journals(store: Store, name: str, tree: Tree | None = None) -> JournalT
         return NO_JOURNALS
     found = _tree_with(store, name, tree, journals)
     clip_bytes = policy_in_force(branch_state(found.branch()).context).clip
-    partials = tuple(_as_written(partial, clip_bytes) for partial in unsealed(found, journals))
+    partials = tuple(as_written(partial, clip_bytes) for partial in unsealed(found, journals))
     return JournalTexts(partials, store.held(name) is not None) if partials else NO_JOURNALS
 
 
-def journals_of_scan(store: Store, scan: Scan) -> JournalTexts:
-    """Return the texts in the journals of a scanned session beyond its log: `read_journals` for logs of any size."""
-    journals = store.journals(scan.name)
-    if not journals:
-        return NO_JOURNALS
-    head = scan.outline.head
-    tree = _tree_about(journals, (entry for _, entry in own_entries(store, scan)))
-    context = None
-    for node in path_entries(store, scan, scan.outline.path(head), annotations=False) if head != NONE else ():
-        context = node.value if isinstance(node.value, ContextEntry) else context
-        tree.set_head(node.id, node.seq)
-    clip_bytes = policy_in_force(context).clip
-    partials = tuple(_as_written(partial, clip_bytes) for partial in unsealed(tree, journals))
-    return JournalTexts(partials, store.held(scan.name) is not None) if partials else NO_JOURNALS
-
-
-def _tree_about(journals: Journals, entries: Iterable[Entry]) -> Tree:
-    """Return a tree of only those entries that determine the state of these journals."""
-    replies, tree = set(journals), Tree(partial=True)
-    for entry in entries:
-        match entry.value:
-            case ToolStarted(reply_id=reply_id) if entry.id in journals:
-                replies.add(reply_id)
-                tree.add(entry)
-            case (
-                Call(reply_id=reply_id)
-                | Partial(reply_id=reply_id)
-                | Resumed(reply_id=reply_id)
-                | Message(message=ToolResult(reply_id=str() as reply_id))
-            ) if reply_id in replies:
-                tree.add(entry)
-            case Session() | Message(message=Reply()) if entry.id in journals or tree.root is None:
-                tree.add(entry)
-    return tree
-
-
-def _as_written(partial: Partial, clip_bytes: int) -> Partial:
+def as_written(partial: Partial, clip_bytes: int) -> Partial:
     """Return a text clipped as its entry will be when the session is woken."""
     if is_interrupted_output(partial):
         return with_clipped_output(partial, clip_bytes, _keep_nothing)

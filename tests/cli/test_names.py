@@ -6,8 +6,9 @@ import pytest
 
 from tests.stores.catalog.test_catalogs import Cataloged
 from tests.stores.test_memory import MemoryRig
-from wakelog.cli.addresses import find_entry, find_scanned_node
+from wakelog.cli.addresses import find_entry
 from wakelog.cli.names import Names, hit_name
+from wakelog.cli.scanned_addresses import find_scanned_node
 from wakelog.forking import fork
 from wakelog.reading import read_active, read_log
 from wakelog.scanning import scan_log

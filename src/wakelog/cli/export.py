@@ -7,15 +7,16 @@ from itertools import chain, islice
 
 import click
 
-from wakelog.cli.addresses import Address, find, find_scanned_node
+from wakelog.cli.addresses import Address, find
 from wakelog.cli.failures import note, stop_if_damaged
 from wakelog.cli.options import Asked, at_option, command, session_argument
 from wakelog.cli.output import put_bytes
 from wakelog.cli.safe import visible
+from wakelog.cli.scanned_addresses import find_scanned_node
 from wakelog.errors import StoreError, UsageError
 from wakelog.exchange import json_document, jsonl, markdown
 from wakelog.exchange.branch_rows import branch_rows
-from wakelog.journals import journals_of_scan
+from wakelog.exchange.scanned_journals import journals_of_scan
 from wakelog.log.entry import Queued
 from wakelog.log.id_table import NONE
 from wakelog.log.lines import Damage
