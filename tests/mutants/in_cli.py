@@ -27,8 +27,8 @@ IN_CLI = (
         "a result that comes late is told apart from its call",
         "VIEW-3",
         "exchange/branch_rows.py",
-        "beside.results = late.results | results_in(nodes)",
-        "beside.results = results_in(nodes)",
+        "known.results = late.results | results_in(nodes)",
+        "known.results = results_in(nodes)",
         ("tests/exchange/test_branch_rows.py::test_what_comes_late_is_told_with_its_link",),
     ),
     Mutant(

@@ -23,7 +23,7 @@ from wakelog.cli.safe import visible
 from wakelog.cli.store_checks import StoreReport, check_store
 from wakelog.cli.times import plural, size
 from wakelog.errors import UsageError
-from wakelog.exchange.jsonl import in_pieces, standalone
+from wakelog.exchange.jsonl import content_of, standalone
 from wakelog.log.proof import Proof, prove
 from wakelog.scanning import Scan, scan_log
 
@@ -181,7 +181,7 @@ def _salvaged(address: Address, path: str) -> dict[str, object]:
     copy = standalone(address.store, scan_log(address.store, address.name, verify=False))
     if copy is None:
         raise UsageError(f"nothing in {address.name} can be read", hint="there is nothing to make a copy of")
-    write_new(path, in_pieces(copy))
+    write_new(path, content_of(copy))
     return {
         "file": path,
         "entries": copy.kept,

@@ -69,23 +69,23 @@ def _lines(address: Address) -> tuple[Iterable[bytes], Sequence[Damage]]:
     if sys.stderr.isatty():
         note("a fork is written out whole: its parent's branch, then its own entries")
     copy = jsonl.standalone(address.store, scan, verify=True)
-    return jsonl.in_pieces(copy) if copy is not None else [], scan.damage
+    return jsonl.content_of(copy) if copy is not None else [], scan.damage
 
 
 def _document(address: Address, shape: str) -> tuple[Iterable[bytes], Sequence[Damage]]:
     store = address.store
-    scan, card = scan_with_overview(store, address.name)
+    scan, overview = scan_with_overview(store, address.name)
     journals = journals_of_scan(store, scan)
     if shape == "json":
-        return json_document.document(store, scan, card.title, card.state, journals), scan.damage
-    path, waiting = _branch(address, scan, card)
+        return json_document.document(store, scan, overview.title, overview.state, journals), scan.damage
+    path, waiting = _branch(address, scan, overview)
     about = markdown.About(
         name=scan.name,
         id=scan.id,
-        title=card.title,
-        created=card.created,
-        cwd=card.cwd,
-        model=card.model,
+        title=overview.title,
+        created=overview.created,
+        cwd=overview.cwd,
+        model=overview.model,
         messages=scan.outline.count_messages(path),
         damage=len(scan.damage),
     )
@@ -93,7 +93,7 @@ def _document(address: Address, shape: str) -> tuple[Iterable[bytes], Sequence[D
     return _encoded(markdown.document(about, rows, visible)), scan.damage
 
 
-def _branch(address: Address, scan: Scan, card: Overview) -> tuple[bytearray, tuple[Queued, ...]]:
+def _branch(address: Address, scan: Scan, overview: Overview) -> tuple[bytearray, tuple[Queued, ...]]:
     """Return the requested branch, as marks in the outline, and the messages queued at its end."""
     outline = scan.outline
     head = outline.head
@@ -103,7 +103,7 @@ def _branch(address: Address, scan: Scan, card: Overview) -> tuple[bytearray, tu
         return bytearray(len(outline)), ()
     path = outline.path(head)
     if head == outline.head:
-        return path, tuple(queued for queued in card.queue if queued.mode in MESSAGE_MODES)
+        return path, tuple(queued for queued in overview.queue if queued.mode in MESSAGE_MODES)
     own = (entry for entry in path_entries(address.store, scan, path) if outline.number(entry.id) >= outline.inherited)
     return path, queued_on(own)
 
@@ -116,7 +116,7 @@ def _encoded(pieces: Iterable[str]) -> Iterator[bytes]:
 
 
 def write_new(path: str, content: Iterable[bytes]) -> None:
-    """Write and sync a new file. `UsageError` if it exists; nothing is overwritten."""
+    """Write and sync a new file; an incomplete one is removed. `UsageError` if it exists; nothing is overwritten."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
@@ -124,7 +124,11 @@ def write_new(path: str, content: Iterable[bytes]) -> None:
     except (OSError, ValueError) as error:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
         raise StoreError(f"cannot write {path}: {reason}") from error
-    with os.fdopen(descriptor, "wb") as file:
-        file.writelines(content)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.writelines(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        os.unlink(path)
+        raise

@@ -15,7 +15,7 @@ from wakelog.log.entry import Attention, AttentionResolved, Entry
 from wakelog.log.id_table import NONE
 from wakelog.log.tree import Branch
 from wakelog.ports import Store
-from wakelog.projections.transcript import Beside, Row, answers, results_in, stretch_rows
+from wakelog.projections.transcript import Row, RowContext, answers, results_in, stretch_rows
 from wakelog.scanning import Scan, path_entries
 
 STRETCH_ENTRIES = 2_048
@@ -37,25 +37,25 @@ def branch_rows(
     stretch: int = STRETCH_ENTRIES,
 ) -> Iterator[Row]:
     """Return the rows of the nodes marked in `path`, without queued messages."""
-    telling = _Telling(scan, path, stretch)
-    late = telling.late(path_entries(store, scan, path)) if len(scan.outline) > stretch else {}
-    beside = Beside({}, telling.is_on_path, unsealed=journals.partials, running=journals.running)
+    stretches = _BranchStretches(scan, path, stretch)
+    late = stretches.late(path_entries(store, scan, path)) if len(scan.outline) > stretch else {}
+    known = RowContext({}, stretches.is_on_path, unsealed=journals.partials, running=journals.running)
     nodes: list[Entry] = []
     annotations: list[Entry] = []
     current = 0
     for entry in path_entries(store, scan, path):
-        place = telling.stretch_of(entry)
+        place = stretches.stretch_of(entry)
         if place != current:
-            yield from telling.rows(nodes, annotations, late.pop(current, _Stretch()), beside)
+            yield from stretches.rows(nodes, annotations, late.pop(current, _Stretch()), known)
             nodes, annotations, current = [], [], place
         if entry.is_node:
             nodes.append(entry)
-        elif telling.home_of(entry) == current:
+        elif stretches.home_of(entry) == current:
             annotations.append(entry)
-    yield from telling.rows(nodes, annotations, late.pop(current, _Stretch()), beside)
+    yield from stretches.rows(nodes, annotations, late.pop(current, _Stretch()), known)
 
 
-class _Telling:
+class _BranchStretches:
     """Assigns the entries of one branch to stretches of `size` consecutive outline entries."""
 
     def __init__(self, scan: Scan, path: bytearray, size: int) -> None:
@@ -100,7 +100,7 @@ class _Telling:
                 found[home].annotations.append(entry)
 
     def rows(
-        self, nodes: Sequence[Entry], annotations: Sequence[Entry], late: _Stretch, beside: Beside
+        self, nodes: Sequence[Entry], annotations: Sequence[Entry], late: _Stretch, known: RowContext
     ) -> Iterator[Row]:
         """Return the rows of one stretch."""
         said = (*annotations, *late.annotations)
@@ -108,5 +108,5 @@ class _Telling:
             annotation for annotation in said if self._outline.number(annotation.id) < self._outline.inherited
         )
         own = tuple(annotation for annotation in said if self._outline.number(annotation.id) >= self._outline.inherited)
-        beside.results = late.results | results_in(nodes)
-        return stretch_rows(Branch(tuple(nodes), annotations=own, inherited_annotations=inherited), beside)
+        known.results = late.results | results_in(nodes)
+        return stretch_rows(Branch(tuple(nodes), annotations=own, inherited_annotations=inherited), known)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from wakelog.exchange.jsonl import in_pieces
 from wakelog.journals import NO_JOURNALS, JournalTexts
 from wakelog.log.entry import FORMAT_VERSION, Entry
 from wakelog.log.id_table import NONE
@@ -16,7 +17,6 @@ from wakelog.ports import Store
 from wakelog.scanning import Scan, inherited_entries, path_entries, readable_entries
 
 _BOM = b"\xef\xbb\xbf"
-_PIECE_BYTES = 1024 * 1024
 
 
 def document(
@@ -36,12 +36,12 @@ def document(
     yield b'"active":[%b],' % active
     yield _members({"damage": [_damage(hurt) for hurt in scan.damage], "journals": journals.values(scan.name)})
     yield b',"entries":['
-    yield from _joined(_entries(store, scan))
+    yield from in_pieces(_joined(_entries(store, scan)))
     yield b"]}\n"
 
 
 def _damage(hurt: Damage) -> dict[str, object]:
-    """A damage report. `session` names the log it is about, if that is one which the session was forked from."""
+    """Return a damage report; `session` is there if the damage is in the log of a session it was forked from."""
     place: dict[str, object] = {"line": hurt.line, "offset": hurt.offset, "kind": hurt.kind, "reason": hurt.reason}
     return place | ({"session": hurt.session} if hurt.session else {})
 
@@ -63,15 +63,11 @@ def _entries(store: Store, scan: Scan) -> Iterator[Entry]:
 
 
 def _joined(entries: Iterable[Entry]) -> Iterator[bytes]:
-    """Yield entries as the items of a JSON array, in pieces of many."""
-    piece, comma = bytearray(), b""
+    """Yield entries as the items of a JSON array."""
+    comma = b""
     for entry in entries:
-        piece += comma + entry.raw.removeprefix(_BOM).strip()
+        yield comma + entry.raw.removeprefix(_BOM).strip()
         comma = b","
-        if len(piece) > _PIECE_BYTES:
-            yield bytes(piece)
-            piece.clear()
-    yield bytes(piece)
 
 
 def _members(values: Mapping[str, object]) -> bytes:

@@ -5,6 +5,7 @@ then its own entries, with new seals, as one self-contained log.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 
 from wakelog.errors import NewerFormat
 from wakelog.log.entry import Session
@@ -18,16 +19,8 @@ _PIECE_BYTES = 1024 * 1024
 
 def exact(lines: Iterable[Line], size: int) -> Iterator[bytes]:
     """Yield the first `size` stored bytes of a log, in pieces of many lines."""
-    piece, held = [], 0
-    for line in lines:
-        if line.offset >= size:
-            break
-        piece.append(line.bytes[: size - line.offset])
-        held += len(piece[-1])
-        if held > _PIECE_BYTES:
-            yield b"".join(piece)
-            piece, held = [], 0
-    yield b"".join(piece)
+    before = takewhile(lambda line: line.offset < size, lines)
+    return in_pieces(line.bytes[: size - line.offset] for line in before)
 
 
 def standalone(store: Store, scan: Scan, *, verify: bool = False) -> CleanCopy | None:
@@ -53,16 +46,20 @@ def standalone(store: Store, scan: Scan, *, verify: bool = False) -> CleanCopy |
     return CleanCopy(original)
 
 
-def in_pieces(copy: CleanCopy) -> Iterator[bytes]:
+def content_of(copy: CleanCopy) -> Iterator[bytes]:
     """Yield the bytes of a copy, in pieces of many lines."""
-    piece, held = [], 0
-    for line in copy.lines():
-        piece += [line, b"\n"]
-        held += len(line)
-        if held > _PIECE_BYTES:
-            yield b"".join(piece)
-            piece, held = [], 0
-    yield b"".join(piece)
+    return in_pieces(line + b"\n" for line in copy.lines())
+
+
+def in_pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in pieces of about a megabyte, so that few of them are written one by one."""
+    piece = bytearray()
+    for part in parts:
+        piece += part
+        if len(piece) > _PIECE_BYTES:
+            yield bytes(piece)
+            piece.clear()
+    yield bytes(piece)
 
 
 def _refuse_newer(damage: Iterable[Damage]) -> None:

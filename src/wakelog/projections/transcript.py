@@ -80,14 +80,14 @@ def transcript(
     `waiting` are the queued messages (at the head: `waiting_messages`); by default those queued on the branch.
     """
     nodes = {node.id for node in branch.nodes}
-    beside = Beside(results_in(branch.nodes), nodes.__contains__, unsealed=unsealed, running=running)
-    rows = stretch_rows(branch, beside)
+    known = RowContext(results_in(branch.nodes), nodes.__contains__, unsealed=unsealed, running=running)
+    rows = stretch_rows(branch, known)
     if waiting is None:
         waiting = branch_state(branch).queue if branch.annotations else ()
     return (*rows, *queue_rows(waiting))
 
 
-class Beside(msgspec.Struct):
+class RowContext(msgspec.Struct):
     """Information from outside a part of a branch that is needed to build the rows of that part."""
 
     results: dict[tuple[str, str], Entry]
@@ -102,13 +102,13 @@ class Beside(msgspec.Struct):
     """The `context` entry in force before the part."""
 
 
-def stretch_rows(stretch: Branch, beside: Beside) -> Iterator[Row]:
+def stretch_rows(stretch: Branch, known: RowContext) -> Iterator[Row]:
     """Yield the rows of some nodes of a branch, in order. `annotations` must hold all annotations of these nodes."""
-    labels, words, changes = _labels(stretch), _open_words(stretch), _changes(stretch, beside)
-    cuts, outputs = _cut_replies(stretch, beside), _cut_outputs(stretch, beside.unsealed)
-    state = {partial.id: "running" if beside.running else "interrupted" for partial in beside.unsealed}
+    labels, words, changes = _labels(stretch), _open_words(stretch), _changes(stretch, known)
+    cuts, outputs = _cut_replies(stretch, known), _cut_outputs(stretch, known.unsealed)
+    state = {partial.id: "running" if known.running else "interrupted" for partial in known.unsealed}
     for node in stretch.nodes:
-        for row in _rows(node, beside.results, beside.shown, labels.get(node.id, ())):
+        for row in _rows(node, known.results, known.shown, labels.get(node.id, ())):
             if row.kind == "call" and row.status == "open":
                 output = outputs.get((node.id, row.call_id))
                 yield msgspec.structs.replace(
@@ -146,11 +146,11 @@ def journal_rows(unsealed: Sequence[Partial], *, running: bool) -> list[Row]:
     ]
 
 
-def _changes(stretch: Branch, beside: Beside) -> dict[str, str]:
+def _changes(stretch: Branch, known: RowContext) -> dict[str, str]:
     """Return the description of each `context` entry: what it changes of the one before it."""
     records = [node.value for node in stretch.nodes if isinstance(node.value, ContextEntry)]
-    before = [beside.context, *records]
-    beside.context = before[-1]
+    before = [known.context, *records]
+    known.context = before[-1]
     return {record.id: context_words(record, last) for record, last in zip(records, before, strict=False)}
 
 
@@ -177,16 +177,16 @@ def _open_words(branch: Branch) -> dict[tuple[str, str], str]:
     return words
 
 
-def _cut_replies(stretch: Branch, beside: Beside) -> dict[str, list[Partial]]:
+def _cut_replies(stretch: Branch, known: RowContext) -> dict[str, list[Partial]]:
     """Return the text of interrupted replies, by the node they were to follow."""
     last = {
         partial.reply_id: partial
-        for partial in _partials(stretch, beside.unsealed)
+        for partial in _partials(stretch, known.unsealed)
         if partial.tool_call_id is None and partial.error is None
     }
     cuts: dict[str, list[Partial]] = {}
     for reply_id, partial in last.items():
-        if not beside.is_on_branch(reply_id):
+        if not known.is_on_branch(reply_id):
             cuts.setdefault(partial.parent_id or "", []).append(partial)
     return cuts
 

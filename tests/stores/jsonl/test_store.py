@@ -6,6 +6,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -97,6 +98,28 @@ def test_titles_of_any_script_are_links(tmp_path, title, link):
     store.set_title("s", title)
     assert os.listdir(tmp_path / "by-title") == [f"{link}--crab_user_1.jsonl"]
     assert os.path.samefile(tmp_path / "by-title" / f"{link}--crab_user_1.jsonl", tmp_path / "crab_user_1.jsonl")
+
+
+def test_two_threads_title_two_sessions(tmp_path, monkeypatch):
+    """ST-2: a thread that links a title while another one does the same takes no link of that one."""
+    store, replace, others = JsonlStore(str(tmp_path)), os.replace, []
+    make(store, "a")
+    make(store, "b")
+
+    def replace_after_the_other(source, target):
+        if not others:
+            others.append(threading.Thread(target=store.set_title, args=("b", "Second")))
+            others[0].start()
+            others[0].join()
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", replace_after_the_other)
+    store.set_title("a", "First")
+    links = {name: os.readlink(tmp_path / "by-title" / name) for name in os.listdir(tmp_path / "by-title")}
+    assert links == {
+        "first--crab_user_1.jsonl": "../crab_user_1.jsonl",
+        "second--crab_user_2.jsonl": "../crab_user_2.jsonl",
+    }
 
 
 def test_a_title_takes_no_link_of_another_log(tmp_path):

@@ -25,7 +25,7 @@ _BUSY_TIMEOUT_S = 60.0
 # Lists read rows in order of time, not of position in the file; a smaller cache reads the same pages repeatedly.
 _CACHE_KIB = 64 * 1024
 # A larger cache does not speed up writing, and a first index of large logs would fill all of it.
-_WRITING_CACHE_KIB = 16 * 1024
+_WRITING_CACHE_KIB = 4 * 1024
 _STAMP_NS = 2_000_000_000  # the coarsest timestamp resolution of file systems in use
 _STAMP = ("CREATE TABLE stamp (changed INTEGER NOT NULL)", "INSERT INTO stamp VALUES (0)")
 
