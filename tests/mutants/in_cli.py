@@ -32,7 +32,7 @@ IN_CLI = (
         ("tests/exchange/test_branch_rows.py::test_what_comes_late_is_told_with_its_link",),
     ),
     Mutant(
-        "a annotation that comes late is not told",
+        "an annotation that comes late is not told",
         "VIEW-3",
         "exchange/branch_rows.py",
         "said = (*annotations, *late.annotations)",
