@@ -1,14 +1,16 @@
-"""Find a piece of Python source by its syntax tree in a named function or class, and replace it.
+"""Find a piece of Python source in a named function or class by its syntax tree, and replace it.
 
-`replaced(text, place, old, new)` parses `old` and `new` as expressions, else as statements, else as one clause
-(`case …:` or `except …:`). Syntax trees are compared, so layout, comments and quotes do not matter.
+`old` and `new` are two expressions, else statements, else one clause each (`case …:` or `except …:`). Syntax trees
+are compared: layout, comments and the style of quotes do not matter.
 
-`...` in `old` stands for any one expression, or for any number of arguments, elements, operands or statements
-where several may stand; in a call it also covers the keyword arguments that are not written. A string that
-begins or ends with three dots matches a part of a string: `"...LIMIT 1..."`. The nth `...` of `new` is replaced
-by what the nth one of `old` stood for, and the dots of the nth such string likewise; without any in `old` it is
-an ordinary ellipsis. An empty `new` removes statements or a clause; an empty
-`old` inserts statements at the beginning of a function.
+- An empty `new` removes statements or a clause; an empty `old` inserts statements at the beginning of a function.
+- `...` in `old` matches any expression. Among statements, arguments, elements of a list, tuple or set, and operands of
+  `and` and `or` it matches any number of them. In a call it also matches the keyword arguments that are not written:
+  `f(..., now=True)`. `**...` in a dictionary matches all other items: `{"a": 1, **...}`.
+- A string that begins or ends with three dots matches a part of a string: `"...LIMIT 1..."`. The text of an f-string
+  is searched too.
+- The nth `...` of `new` is replaced by what the nth `...` of `old` matched, and the dots of the nth such string
+  likewise. If `old` has none, `...` in `new` is an ordinary ellipsis.
 """
 
 import ast
@@ -26,11 +28,11 @@ Piece = list[Any]
 
 
 class NotFound(LookupError):
-    """The piece of source is not there, or several are."""
+    """The piece of source is missing, ambiguous, or cannot be replaced in place."""
 
 
 class _Spot(NamedTuple):
-    """A place in a tree: nodes of a field of the last of `above`, and what each `...` stands for."""
+    """A match: nodes of one field of the last node of `above`, and what each `...` at a position of `old` matched."""
 
     above: tuple[ast.AST, ...]
     field: str
@@ -40,10 +42,11 @@ class _Spot(NamedTuple):
 
 
 def replaced(text: str, place: str, old: str, new: str, occurrence: int | None = None) -> str:
-    """Returns the source text with one piece of a scope replaced.
+    """Return the source text with one piece of a scope replaced; everything else stays byte for byte.
 
-    `place` is the qualified name of the innermost function or class around the piece, "" at module level. If
-    the piece is there several times, `occurrence` chooses one (from 1). Raises NotFound if there is no such one.
+    `place` is the qualified name of the innermost function or class around the piece, "" at module level. Defaults,
+    annotations and decorators belong to their function. If the piece is there several times, `occurrence` (from 1)
+    chooses one. Raises NotFound if no piece matches, or several and `occurrence` is not given.
     """
     tree = ast.parse(text)
     if not old:
@@ -55,15 +58,17 @@ def replaced(text: str, place: str, old: str, new: str, occurrence: int | None =
         raise NotFound(f"not found in {where}: {old}")
     if occurrence is None and len(found) > 1:
         lines = ", ".join(str(_line(spot)) for spot in found)
-        raise NotFound(f"found {len(found)} times in {where} (lines {lines}), so write more of it: {old}")
+        raise NotFound(
+            f"found {len(found)} times in {where} (lines {lines}), so write more of it or give `occurrence`: {old}"
+        )
     if occurrence is not None and not 1 <= occurrence <= len(found):
-        raise NotFound(f"found {len(found)} times in {where}, not {occurrence} times: {old}")
+        raise NotFound(f"no occurrence {occurrence} in {where}, found {len(found)}: {old}")
     spot = found[(occurrence or 1) - 1]
     return _planted(tree, text, spot, _filled(fresh, _in_order(wanted, fresh, spot.holes)))
 
 
 def _beginning_of(scopes: list[ast.AST], new: str) -> tuple[_Spot, Piece]:
-    """The first statement of a scope that is not its docstring, and what to put there."""
+    """Return the first statement of a scope after its docstring, and the statements to put there."""
     block = scopes[0].body  # type: ignore[attr-defined]
     at = int(len(block) > 1 and ast.get_docstring(scopes[0], clean=False) is not None)  # type: ignore[arg-type]
     is_docstring = at == 0 and ast.get_docstring(scopes[0]) is not None  # type: ignore[arg-type]
@@ -72,7 +77,7 @@ def _beginning_of(scopes: list[ast.AST], new: str) -> tuple[_Spot, Piece]:
 
 
 def _parsed(old: str, new: str) -> tuple[Piece, Piece]:
-    """Parses both in the same way: as expressions, statements or clauses."""
+    """Parse both in the same way: as expressions, statements or clauses."""
     for parse in (_expression, _statements, _clause):
         try:
             return parse(old), parse(new)
@@ -104,7 +109,7 @@ def _only(found: Piece, kind: type) -> Any:
 
 
 def _scopes(tree: ast.Module, place: str) -> list[ast.AST]:
-    """The functions and classes of a qualified name, or the module."""
+    """Return the functions and classes of a qualified name, or the module."""
     found: list[ast.AST] = [tree]
     for name in place.split(".") if place else ():
         found = [
@@ -119,7 +124,7 @@ def _scopes(tree: ast.Module, place: str) -> list[ast.AST]:
 
 
 def _nodes(above: ast.AST, path: tuple[ast.AST, ...]) -> Iterator[tuple[tuple[ast.AST, ...], str, int | None, ast.AST]]:
-    """Every node of a scope, without those inside of functions and classes in it."""
+    """Yield every node of a scope except those inside nested functions and classes."""
     path = (*path, above)
     for field, value in ast.iter_fields(above):
         for index, each in enumerate(value) if isinstance(value, list) else ((None, value),):
@@ -130,7 +135,7 @@ def _nodes(above: ast.AST, path: tuple[ast.AST, ...]) -> Iterator[tuple[tuple[as
 
 
 def _spots(scope: ast.AST, wanted: Piece) -> Iterator[_Spot]:
-    """Every place in a scope that matches a piece."""
+    """Yield every match of a piece in a scope."""
     for path, field, index, node in _nodes(scope, ()):
         for nodes in _beginning(path[-1], field, index, node, wanted):
             holes: dict[tuple[int, int], Any] = {}
@@ -140,7 +145,7 @@ def _spots(scope: ast.AST, wanted: Piece) -> Iterator[_Spot]:
 
 
 def _beginning(above: ast.AST, field: str, index: int | None, node: ast.AST, wanted: Piece) -> Iterator[Piece]:
-    """The pieces that begin with a node and could match: of statements, shorter ones first."""
+    """Yield the candidates that begin with a node: the node, or statements beginning with it, the fewest first."""
     if not isinstance(node, ast.stmt) or index is None:
         yield [node]
         return
@@ -151,7 +156,7 @@ def _beginning(above: ast.AST, field: str, index: int | None, node: ast.AST, wan
 
 
 def _is_same(wanted: Any, node: Any, holes: dict[tuple[int, int], Any]) -> bool:
-    """Whether a node, or a value of one, matches; notes what each `...` stands for."""
+    """Whether a node, or the value of a field, matches; stores what each `...` matched in `holes`."""
     if isinstance(wanted, ast.Constant) and wanted.value is ... and isinstance(node, ast.expr):
         holes[_at(wanted)] = [node]
         return True
@@ -168,7 +173,7 @@ def _is_same(wanted: Any, node: Any, holes: dict[tuple[int, int], Any]) -> bool:
         if field == "kind":
             continue
         if isinstance(wanted, ast.Call) and field == "keywords":
-            same = _are_same_keywords(wanted, other, holes)
+            same = _are_same_keywords(wanted, node.keywords, holes)
         elif isinstance(value, list) and isinstance(other, list):
             same = _is_series(value, other, holes, splits=field in _BLOCKS or _SERIES.get(type(wanted)) == field)
         else:
@@ -179,7 +184,7 @@ def _is_same(wanted: Any, node: Any, holes: dict[tuple[int, int], Any]) -> bool:
 
 
 def _is_series(wanted: Piece, nodes: Piece, holes: dict[tuple[int, int], Any], *, splits: bool) -> bool:
-    """Whether nodes beside each other match, where `...` may stand for any number of them."""
+    """Whether a list of nodes matches; with `splits`, `...` matches any number of them."""
     if not wanted:
         return not nodes
     first, *rest = wanted
@@ -192,8 +197,8 @@ def _is_series(wanted: Piece, nodes: Piece, holes: dict[tuple[int, int], Any], *
     return bool(nodes) and _is_same(first, nodes[0], holes) and _is_series(rest, nodes[1:], holes, splits=splits)
 
 
-def _is_same_text(wanted: ast.Constant, text: Any, holes: dict[tuple[int, int], Any]) -> bool:
-    """Whether a string is as wanted, or holds the wanted part once."""
+def _is_same_text(wanted: Any, text: Any, holes: dict[tuple[int, int], Any]) -> bool:
+    """Whether a string is equal, or contains the wanted part exactly once."""
     part = _part(wanted.value)
     if part is None or not isinstance(text, str):
         return type(text) is str and bool(text == wanted.value)
@@ -206,13 +211,13 @@ def _is_same_text(wanted: ast.Constant, text: Any, holes: dict[tuple[int, int], 
 
 
 def _part(text: str) -> str | None:
-    """The part between the dots; None of a string without them."""
+    """Return the text between the dots; None for a string without dots."""
     part = text.removeprefix(_DOTS).removesuffix(_DOTS)
     return part if part and part != text else None
 
 
 def _are_same_keywords(wanted: ast.Call, keywords: list[ast.keyword], holes: dict[tuple[int, int], Any]) -> bool:
-    """Whether the keyword arguments match; those that are not written belong to a `...` among the arguments."""
+    """Whether keyword arguments match; a `...` among the arguments also matches those that are not written."""
     gaps = _gaps(wanted)
     if not gaps:
         return _is_series(wanted.keywords, keywords, holes, splits=False)
@@ -223,7 +228,7 @@ def _are_same_keywords(wanted: ast.Call, keywords: list[ast.keyword], holes: dic
 
 
 def _gaps(node: ast.AST) -> Piece:
-    """Each `...` among the arguments of a call."""
+    """Return each `...` among the arguments of a call."""
     return [each for each in node.args if _is_gap(each)] if isinstance(node, ast.Call) else []
 
 
@@ -232,12 +237,12 @@ def _rest(gap: Any) -> tuple[int, int]:
 
 
 def _rest_of(gap: tuple[int, int]) -> tuple[int, int]:
-    """The key of the keyword arguments that belong to a `...`."""
+    """Return the key in `holes` of the keyword arguments that a `...` at this position matched."""
     return -gap[0], -gap[1]
 
 
 def _dict_gap(node: ast.Dict) -> Any:
-    """The `...` of a `**...` among the items of a dictionary."""
+    """Return the `...` of a `**...` among the items of a dictionary, or None."""
     return next((each for key, each in _items(node) if key is None and _is_gap(each)), None)
 
 
@@ -246,7 +251,7 @@ def _items(node: ast.Dict) -> list[tuple[Any, Any]]:
 
 
 def _holds_items(wanted: ast.Dict, node: ast.Dict, holes: dict[tuple[int, int], Any]) -> bool:
-    """Whether a dictionary has the wanted items; the others belong to `**...`."""
+    """Whether a dictionary has the wanted items; `**...` matches the others."""
     items, named = _items(node), {}
     for key, value in _items(wanted):
         if key is None and _is_gap(value):
@@ -265,7 +270,7 @@ def _name(key: Any) -> str:
 
 
 def _with_items(node: ast.Dict, holes: dict[tuple[int, int], Any]) -> ast.Dict:
-    """A dictionary with the items of before in their order, the named ones replaced or left out."""
+    """Return a dictionary with the matched items in their order, those written in `old` replaced or left out."""
     before, named = holes[_at(_dict_gap(node))]
     left = {
         _name(key): (key, _fill(value, holes)) for key, value in _items(node) if not (key is None and _is_gap(value))
@@ -286,7 +291,7 @@ def _at(node: Any) -> tuple[int, int]:
 
 
 def _in_order(wanted: Piece, fresh: Piece, holes: dict[tuple[int, int], Any]) -> dict[tuple[int, int], Any]:
-    """What each `...` and each string with dots of a new piece stands for, in the order of the old one."""
+    """Return what replaces each `...` and each string with dots of the new piece, by its position there."""
     found: dict[tuple[int, int], Any] = {}
     for is_hole in (_is_gap_expression, _is_part):
         old, new = (sorted(_at(node) for node in _all(piece) if is_hole(node)) for piece in (wanted, fresh))
@@ -312,7 +317,7 @@ def _is_part(node: ast.AST) -> bool:
 
 
 def _filled(nodes: Piece, holes: dict[tuple[int, int], Any]) -> Piece:
-    """Nodes with every `...` replaced."""
+    """Return nodes with every `...` replaced."""
     found: Piece = []
     for node in nodes:
         if _is_gap(node) and _at(node) in holes:
@@ -339,20 +344,20 @@ def _fill(node: Any, holes: dict[tuple[int, int], Any]) -> Any:
             if len(filled) != 1:
                 raise NotFound(f"`...` stands for {len(filled)} nodes, where one is needed")
             setattr(node, field, filled[0])
-    if rest is not None:
+    if rest is not None and isinstance(node, ast.Call):
         node.keywords = _merged(node.keywords, *rest)
     return node
 
 
 def _merged(fresh: list[ast.keyword], before: list[ast.keyword], named: set[str | None]) -> list[ast.keyword]:
-    """Keyword arguments in the order of before, with the named ones replaced or left out."""
+    """Return the matched keyword arguments in their order, those written in `old` replaced or left out."""
     left = {each.arg: each for each in fresh}
     kept = [left.pop(each.arg, None) if each.arg in named else each for each in before]
     return [*(each for each in kept if each is not None), *left.values()]
 
 
 def _planted(tree: ast.Module, text: str, spot: _Spot, fresh: Piece) -> str:
-    """The text with the nodes of a spot replaced; everything else stays byte for byte."""
+    """Return the text with the nodes of a match replaced, and check that it parses to the changed tree."""
     above, nodes = spot.above[-1], spot.nodes
     owner = _owner(spot, text)
     if spot.start is None:
@@ -379,11 +384,11 @@ def _parses_to(tree: ast.Module, text: str) -> bool:
 
 
 def _owner(spot: _Spot, text: str) -> Any:
-    """The node to write anew as a whole, where the nodes themselves have no exact position in the text."""
+    """Return the node to rewrite as a whole, if the matched nodes have no exact position in the text; else None."""
     for node in spot.above:
         if isinstance(node, ast.JoinedStr):
             return node
-    lines = text.splitlines()
+    lines = text.split("\n")
     first = spot.nodes[0]
     if isinstance(first, ast.expr) or (isinstance(first, ast.stmt) and not _is_elif(first, lines)):
         return None
@@ -406,13 +411,13 @@ def _indented(text: str, by: str) -> str:
 
 
 def _start(node: Any) -> tuple[int, int]:
-    """Where a node begins, its decorators included."""
+    """Return the position at which a node begins, including its decorators."""
     decorators = getattr(node, "decorator_list", ())
     return (decorators[0].lineno, node.col_offset) if decorators else _at(node)
 
 
 def _spliced(text: str, start: tuple[int, int], end: Sequence[Any], fresh: str) -> str:
-    """The text with the part between two positions (line, column in bytes) replaced."""
+    """Return the text with the part between two positions (line, column in bytes) replaced."""
     lines = text.encode().split(b"\n")
     before = b"\n".join((*lines[: start[0] - 1], lines[start[0] - 1][: start[1]]))
     behind = b"\n".join((lines[end[0] - 1][end[1] :], *lines[end[0] :]))
