@@ -1,8 +1,10 @@
-"""The mutants themselves: all can be planted, all rows are broken by one, and a few are killed on every run.
+"""Tests of the mutants: all can be planted, every row is broken by one, and a few are killed on every run.
 
 `make mutants` plants them all; here a handful shows that planting, importing and judging work.
 """
 
+import ast
+import functools
 import os
 
 import pytest
@@ -20,24 +22,34 @@ QUICK = (
 )
 
 
+SUITES = os.path.join(SOURCE, "wakelog", "testing")
+
+
+@functools.cache
 def text_of(*path: str) -> str:
     with open(os.path.join(*path), encoding="utf-8") as file:
         return file.read()
+
+
+@functools.cache
+def names_in(path: str) -> set[str]:
+    """The functions of a test file, and of the suites from which a store's test class gets its tests."""
+    suites = (text_of(SUITES, file) for file in sorted(os.listdir(SUITES)) if file.endswith("_suite.py"))
+    trees = map(ast.parse, (text_of(ROOT, path), *suites))
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    return {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, kinds)}
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_it_can_be_planted(mutant):
     """A mutant that no longer applies protects nothing: it must follow the code."""
     text = text_of(SOURCE, "wakelog", mutant.file)
-    assert changed(mutant, text) != text
-    compile(changed(mutant, text), mutant.file, "exec")
+    planted = changed(mutant, text)
+    assert planted != text
+    compile(planted, mutant.file, "exec")
     for test in mutant.red:
         path, *_, name = test.partition("[")[0].split("::")
-        # A store's own test class gets its tests from a suite that all stores share.
-        folder = os.path.join(SOURCE, "wakelog", "testing")
-        suites = [text_of(folder, file) for file in sorted(os.listdir(folder)) if file.endswith("_suite.py")]
-        written = text_of(ROOT, path) + "".join(suites)
-        assert f"def {name}(" in written, f"{test} is no longer there"
+        assert name in names_in(path), f"{test} is no longer there"
 
 
 def test_every_row_is_broken_by_one():
@@ -49,17 +61,22 @@ def test_every_row_is_broken_by_one():
 
 
 def test_a_mutant_that_does_not_apply_fails_loudly():
-    """Exact text or nothing."""
-    stray = Mutant("stray", "law 1", "log/end.py", "no such text", "", ("tests/log/test_end.py::test_places",))
-    with pytest.raises(LookupError):
-        changed(stray, "some other text")
+    """A piece that is not there is an error, and no death."""
+    stray = Mutant("stray", "law 1", "log/end.py::End.seal", "nothing", "0", ("tests/log/test_end.py::test_places",))
+    with pytest.raises(LookupError, match=r"stray: log/end\.py: not found in End\.seal: nothing"):
+        changed(stray, text_of(SOURCE, "wakelog", stray.file))
     assert not judge(stray).is_dead
 
 
 def test_a_harmless_mutant_survives():
     """The judge can say no: a change that breaks nothing kills no test."""
     harmless = Mutant(
-        "harmless", "law 1", "log/end.py", "self.seq = -1", "self.seq = 0 - 1", ("tests/log/test_end.py::test_places",)
+        "harmless",
+        "law 1",
+        "log/end.py::End.__init__",
+        "self.seq = -1",
+        "self.seq = 0 - 1",
+        ("tests/log/test_end.py::test_places",),
     )
     assert not judge(harmless).is_dead
     assert green_without(harmless.red) == []
