@@ -45,9 +45,13 @@ class Watched:
         assert os.WIFSTOPPED(status), f"it did not stop but end: {status}"
 
     def stop(self):
-        """Stops it, for sure."""
+        """Stop it at a moment when it holds no file lock, so that others do not wait for a stopped process."""
         self.signal(signal.SIGSTOP)
         self.stopped()
+        while _holds_file_lock(self.process.pid):
+            self.signal(signal.SIGCONT)
+            self.signal(signal.SIGSTOP)
+            self.stopped()
 
     def kill(self):
         """Kills it, for sure, stopped or not."""
@@ -58,6 +62,13 @@ class Watched:
         """Waits for its end; gives its exit code and what it said last."""
         said = self.process.communicate(timeout=PATIENCE_S)[0].splitlines()
         return self.process.returncode, json.loads(said[-1]) if said else None
+
+
+def _holds_file_lock(pid):
+    """Return whether the kernel lists a lock that a process holds (waiting requests are marked with an arrow)."""
+    with open("/proc/locks", encoding="ascii") as file:
+        rows = [line.split() for line in file]
+    return any(row[1] != "->" and row[4] == str(pid) for row in rows)
 
 
 def is_alive(pid):
