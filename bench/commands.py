@@ -10,7 +10,7 @@ import msgspec
 from bench.made import Words, write_store
 from bench.measure import COMMAND, Figure, compare, process, python, show, take_turns
 from wakelog.stores.catalog.index import Index, index_path
-from wakelog.stores.catalog.index_tables import IndexTables
+from wakelog.stores.catalog.index_file import IndexTables
 from wakelog.stores.jsonl import JsonlStore
 
 GROUP = "Commands, cold processes"

@@ -7,8 +7,8 @@ import msgspec
 
 from bench.made import Words, talk, write_log
 from bench.measure import Figure, compare, take_turns
-from wakelog.log.entry import Known
-from wakelog.log.lines import Reader, split
+from wakelog.log.entry import KnownBody
+from wakelog.log.lines import EntryReader, split_lines
 from wakelog.reading import read_log
 from wakelog.stores.jsonl import JsonlStore
 
@@ -21,7 +21,7 @@ def load(folder: str, words: Words) -> Iterator[Figure]:
     """10,000 messages to typed objects."""
     path = write_log(folder, "load_user_1", talk("load", words, messages=MESSAGES, size=600))
     store = JsonlStore(folder)
-    decoder = msgspec.json.Decoder(Known)
+    decoder = msgspec.json.Decoder(KnownBody)
     with open(path, "rb") as file:
         raw = file.read()
 
@@ -36,7 +36,7 @@ def load(folder: str, words: Words) -> Iterator[Figure]:
         {
             "bare": bare,
             "bare file": bare_file,
-            "reader": lambda: Reader().feed_all(split([raw])),
+            "reader": lambda: EntryReader().feed_all(split_lines([raw])),
             "read_log": lambda: read_log(store, "load_user_1"),
             "verified": lambda: read_log(store, "load_user_1", verify=True),
         },

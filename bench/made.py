@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 
 from wakelog.log.codec import encode
 from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult, Usage
-from wakelog.log.end import End
-from wakelog.log.entry import RULES, CarriedState, Compaction, Known, Message, Session
-from wakelog.log.times import iso
+from wakelog.log.entry import RULES_VERSION, CarriedState, Compaction, KnownBody, Message, SessionHeader
+from wakelog.log.integrity import LogEnd
+from wakelog.log.timestamps import iso_timestamp
 
 _START_MS = 1_767_261_600_000
 _SYLLABLES = ("ka", "lo", "mi", "ner", "ta", "vo", "si", "rem", "pu", "dal", "eth", "quo")
@@ -52,12 +52,12 @@ class Script:
         self._last: str | None = None
         self._now_ms = _START_MS + number * 1_000
 
-    def begin(self) -> Session:
+    def begin(self) -> SessionHeader:
         """The first line."""
         self._last = self.session
-        return Session(
+        return SessionHeader(
             id=self.session,
-            timestamp=iso(self._now_ms),
+            timestamp=iso_timestamp(self._now_ms),
             version=1,
             cwd="/repo",
             agent="bench",
@@ -87,7 +87,7 @@ class Script:
         assert self._last is not None
         state = CarriedState(
             head=self._last,
-            rules=RULES,
+            rules=RULES_VERSION,
             messages=self._count,
             model=None,
             answered_model="example",
@@ -99,19 +99,19 @@ class Script:
         self._count += 1
         self._now_ms += 1_000
         parent, self._last = self._last, f"{self.session}-{self._count:08}"
-        return {"id": self._last, "parent_id": parent, "timestamp": iso(self._now_ms)}
+        return {"id": self._last, "parent_id": parent, "timestamp": iso_timestamp(self._now_ms)}
 
 
-def sealed(bodies: Iterable[Known]) -> Iterator[bytes]:
+def sealed(bodies: Iterable[KnownBody]) -> Iterator[bytes]:
     """The lines of a log as its store would have written them."""
-    end = End()
+    end = LogEnd()
     for body in bodies:
         written = end.seal(encode(body))
         end.advance(written)
         yield written
 
 
-def talk(session: str, words: Words, *, messages: int, size: int, number: int = 1) -> Iterator[Known]:
+def talk(session: str, words: Words, *, messages: int, size: int, number: int = 1) -> Iterator[KnownBody]:
     """A session of so many messages (rounded up to whole turns)."""
     script = Script(session, number=number)
     yield script.begin()
@@ -119,7 +119,7 @@ def talk(session: str, words: Words, *, messages: int, size: int, number: int = 
         yield from script.turn(words, size)
 
 
-def folded_talk(session: str, words: Words, *, bytes_before: int, size: int, tail: int) -> Iterator[Known]:
+def folded_talk(session: str, words: Words, *, bytes_before: int, size: int, tail: int) -> Iterator[KnownBody]:
     """A long log, folded, with a short active tail of so many turns."""
     script = Script(session)
     yield script.begin()
@@ -130,7 +130,7 @@ def folded_talk(session: str, words: Words, *, bytes_before: int, size: int, tai
         yield from script.turn(words, 1_000)
 
 
-def write_log(folder: str, name: str, bodies: Iterable[Known]) -> str:
+def write_log(folder: str, name: str, bodies: Iterable[KnownBody]) -> str:
     """Writes a log file; gives its path."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     path = os.path.join(folder, f"{name}.jsonl")

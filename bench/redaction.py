@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 
 from bench.made import Script, Words, sealed
 from bench.measure import Figure, compare, show, take_turns
-from wakelog.log.content import Prompt, Text
-from wakelog.log.deltas import TextDelta, piece_of
+from wakelog.log.content import Prompt, Text, TextDelta, encode_delta
 from wakelog.redaction.redactor import Redactor, redact
 
 GROUP = "Redaction"
@@ -65,7 +64,7 @@ def _deltas(file: int, text: str) -> Figure:
 
     def write() -> None:
         for piece in pieces:
-            os.write(file, piece_of(TextDelta(piece)))
+            os.write(file, encode_delta(TextDelta(piece)))
 
     def feed() -> None:
         redactor = Redactor()

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from bench.made import Words
 from bench.measure import Figure
-from wakelog.agent import Agent
+from wakelog.app.agent import Agent
 from wakelog.providers.scripted import ScriptedProvider
-from wakelog.runtime.live import live_world
+from wakelog.runtime.live import live_runtime
 from wakelog.runtime.wake import wake
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.tools import tool
+from wakelog.tools.function_tool import tool
 
 GROUP = "Size"
 TURNS = 200
@@ -37,7 +37,7 @@ def stored(folder: str, words: Words) -> Iterator[Figure]:
     store = JsonlStore(folder)
     agent = Agent(model="scripted:size", tools=(look,))
     session = agent.begin(store)
-    world = live_world(store, tools=(look,), provider=lambda _, __: ScriptedProvider(replies))
+    world = live_runtime(store, tools=(look,), provider=lambda _, __: ScriptedProvider(replies))
     for _ in range(TURNS):
         prompt = _exactly(words, 100)
         content += len(prompt.encode())

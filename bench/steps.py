@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 
 from bench.made import Words
 from bench.measure import Figure, show, take_turns
-from wakelog.agent import Agent
-from wakelog.channels.held import Held
+from wakelog.app.agent import Agent
+from wakelog.channels.in_process import MemoryChannel
 from wakelog.providers.scripted import ScriptedProvider
 from wakelog.reading import read_active
-from wakelog.runtime.live import live_world
+from wakelog.runtime.live import live_runtime
 from wakelog.runtime.wake import wake
 from wakelog.stores.jsonl import JsonlStore
 
@@ -34,7 +34,7 @@ def steps(folder: str, words: Words) -> Iterator[Figure]:
     session = Agent(model="scripted:steps").begin(store)
     # Reading the script is the model's affair: it is done once.
     model = ScriptedProvider(replies)
-    world = live_world(store, channels=[Held()], provider=lambda _, __: model)
+    world = live_runtime(store, channels=[MemoryChannel()], provider=lambda _, __: model)
     rests: list[float] = []
     counts: list[int] = []
     with asyncio.Runner() as loop, _Syncs() as syncs:

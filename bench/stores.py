@@ -17,12 +17,12 @@ from tests.servers.place import Place
 from tests.servers.postgres import own_server
 from wakelog.log.codec import encode
 from wakelog.log.content import Reply
-from wakelog.log.entry import Message, Session
-from wakelog.log.lines import Reader
-from wakelog.log.times import parse_ms
-from wakelog.ports import Store
+from wakelog.log.entry import Message, SessionHeader
+from wakelog.log.lines import EntryReader
+from wakelog.log.timestamps import parse_ms
+from wakelog.ports.stores import Store
 from wakelog.stores import open_catalog, open_store
-from wakelog.stores.catalog.searchable import searchable
+from wakelog.stores.catalog.indexing import searchable_text
 from wakelog.stores.group_commit import GroupCommit
 from wakelog.stores.jsonl import JsonlStore
 
@@ -108,7 +108,7 @@ def body(text: str) -> bytes:
 
 def begin(store: Store, session: str) -> str:
     """A session to append to."""
-    return store.create(session, "bench", session, lambda number: encode(Session(id=session, number=number)))
+    return store.create(session, "bench", session, lambda number: encode(SessionHeader(id=session, number=number)))
 
 
 def durable(kind: Kind, words: Words) -> Figure:
@@ -316,7 +316,7 @@ def finding(kind: Kind, words: Words) -> Iterator[Figure]:
 def _texts(store: Store) -> Iterator[str]:
     """Every text that a search could find."""
     for stat in store.sessions():
-        for entry in Reader().feed_all(store.load(stat.name)):
-            found = searchable(entry.value)
+        for entry in EntryReader().feed_all(store.load(stat.name)):
+            found = searchable_text(entry.value)
             if found is not None:
                 yield found.text

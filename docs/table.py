@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from wakelog.decide.open_tool_calls import CALL_ROWS
-from wakelog.decide.table import ROWS
+from wakelog.decide.open_tool_calls import TOOL_CALL_RULES
+from wakelog.decide.table import DECISION_RULES
 
 _ABOUT = """\
 # What is decided
@@ -28,7 +28,9 @@ holds what each decision does.
 
 def page() -> str:
     """The whole page."""
-    return _ABOUT + _table("the branch …", ROWS) + _BETWEEN + _table("an open call …", CALL_ROWS) + _BEHIND
+    return (
+        _ABOUT + _table("the branch …", DECISION_RULES) + _BETWEEN + _table("an open call …", TOOL_CALL_RULES) + _BEHIND
+    )
 
 
 def _table(head: str, rows: tuple) -> str:

@@ -13,8 +13,8 @@ import sqlite3
 import subprocess
 import sys
 
-from wakelog import Agent, latest, live_world, open_store, tool, wake
-from wakelog.ports import Answer, Invocation, Outcome
+from wakelog import Agent, latest, live_runtime, open_store, tool, wake
+from wakelog.ports.runtime import ReceiptAnswer, ToolInvocation, ToolOutcome
 
 bank = sqlite3.connect("bank.db", check_same_thread=False, isolation_level=None)  # a tool runs in a thread
 bank.execute("CREATE TABLE IF NOT EXISTS charges (reply, call, customer, cents, PRIMARY KEY (reply, call))")
@@ -22,7 +22,7 @@ is_doomed = "--doomed" in sys.argv
 
 
 @tool(replay="receipt")
-def charge(customer: str, cents: int, call: Invocation) -> str:
+def charge(customer: str, cents: int, call: ToolInvocation) -> str:
     """Charges a customer."""
     bank.execute("INSERT INTO charges VALUES (?, ?, ?, ?)", (call.reply_id, call.tool_call_id, customer, cents))
     if is_doomed:
@@ -31,10 +31,10 @@ def charge(customer: str, cents: int, call: Invocation) -> str:
 
 
 @charge.receipt
-def charged(call: Invocation) -> Answer:
+def charged(call: ToolInvocation) -> ReceiptAnswer:
     key = (call.reply_id, call.tool_call_id)
     row = bank.execute("SELECT customer, cents FROM charges WHERE reply = ? AND call = ?", key).fetchone()
-    return Outcome(f"charged {row[0]} {row[1]} cents") if row else "not begun"
+    return ToolOutcome(f"charged {row[0]} {row[1]} cents") if row else "not begun"
 
 
 store = open_store("sessions")
@@ -47,7 +47,7 @@ else:
     print("the first process was killed:", first.returncode == -signal.SIGKILL)
     left = latest(store, agent.name, "user")  # `wakelog wake --all` would find it too, but not know the tool
     assert left is not None
-    report = asyncio.run(wake(live_world(store, tools=agent.tools), left))
+    report = asyncio.run(wake(live_runtime(store, tools=agent.tools), left))
     print("the second one woke its session:", report.text)
     print("charges in the bank:", bank.execute("SELECT count(*) FROM charges").fetchone()[0])
 bank.close()

@@ -10,8 +10,8 @@ was: a request can be shown exactly as it was made (`wakelog context SESSION --e
 import asyncio
 
 from wakelog import Agent, Session, build_context, open_store
-from wakelog.log.entry import Call
-from wakelog.ports import RunInfo
+from wakelog.log.entry import ModelCall
+from wakelog.ports.runtime import HookContext
 
 TICKETS = {"ann": ["7: the door squeaks"], "bob": []}
 
@@ -21,7 +21,7 @@ class Tickets:
 
     name = "tickets"
 
-    async def before_run(self, occasion: RunInfo) -> str:
+    async def before_run(self, occasion: HookContext) -> str:
         tickets = TICKETS[occasion.sender]
         return f"Open tickets of {occasion.sender}: {'; '.join(tickets) or 'none'}."
 
@@ -38,7 +38,7 @@ async def main() -> None:
 
 def show(session: Session) -> None:
     for entry in session.read().entries:
-        if isinstance(entry.value, Call):
+        if isinstance(entry.value, ModelCall):
             said = [session.store.blobs.get(ref).decode() for ref in entry.value.injected]
             print("the model was told:", *said)
     history = str(build_context(session.branch()).messages)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from wakelog import Agent, Policy, Session, open_store, transcript
 from wakelog.log.entry import Spawned
-from wakelog.tools import SubAgentTool, builtin_tools
+from wakelog.tools import builtin_tools
+from wakelog.tools.subagent import SubagentTool
 
 TASK = "ask an agent to read north.txt, then ask an agent to read south.txt"
 
@@ -23,7 +24,7 @@ async def main() -> None:
     store = open_store("sessions")
     agent = Agent(
         model="demo",  # a real one: "anthropic:NAME"
-        tools=(SubAgentTool(), *builtin_tools(str(here), ["read"])),
+        tools=(SubagentTool(), *builtin_tools(str(here), ["read"])),
         policy=Policy(children=1),  # sub-agents send out nobody
     )
     report = await agent.run(store, TASK, cwd=str(here))

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterator
 
 from wakelog import Agent, Message, Reply, Session, ToolCall, ToolResult, open_store, replay, tool
-from wakelog.ports import Invocation
+from wakelog.ports.runtime import ToolInvocation
 
 store = open_store("recorded")
 
@@ -37,7 +37,7 @@ def test_tools() -> None:
     """A tool that only looks answers today as it did when the session was recorded."""
     for stat in store.sessions():
         for call, result in answered(Session(store, stat.name)):
-            outcome = asyncio.run(roman.run(Invocation("", "", call.input)))
+            outcome = asyncio.run(roman.run(ToolInvocation("", "", call.input)))
             assert outcome.text == result.text, (stat.name, call.input)
 
 

@@ -33,7 +33,7 @@ def _what_was_written_can_be_written_again(request, monkeypatch):
     if request.node.get_closest_marker("meddled") is not None or "tests/laws/" in str(request.node.path):
         yield
         return
-    woken = Woken(waking.holding)
+    woken = Woken(waking.hold_lease)
     monkeypatch.setattr(waking, "holding", woken)
     yield
     woken.replay()

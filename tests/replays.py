@@ -7,12 +7,12 @@ what the runtime wrote. A store that was made to die stays dead: whoever uses on
 import asyncio
 
 from wakelog.errors import WakelogError
-from wakelog.log.proof import prove
+from wakelog.log.integrity import verify_seals
 from wakelog.reading import read_log
-from wakelog.replaying.rerunning import ReplayedStore
-from wakelog.replaying.verifying import replay
+from wakelog.runtime.replay.recording import ReplayStore
+from wakelog.runtime.replay.verification import replay
 from wakelog.stores.retrying import without_retries
-from wakelog.testing.dying import CrashingStore
+from wakelog.testing.crashing_store import CrashingStore
 
 
 def everything_replays(store, names):
@@ -24,7 +24,7 @@ def everything_replays(store, names):
 
 def _is_whole(store, name):
     try:
-        return not read_log(store, name).damage and not prove(store.load(name)).broken
+        return not read_log(store, name).damage and not verify_seals(store.load(name)).broken
     except WakelogError:
         return False
 
@@ -38,7 +38,7 @@ class Woken:
 
     def __call__(self, world, session):
         store = without_retries(world.store)
-        if not isinstance(store, ReplayedStore | CrashingStore):
+        if not isinstance(store, ReplayStore | CrashingStore):
             self._seen.setdefault(id(store), (store, set()))[1].add(session.name)
         return self._holding(world, session)
 

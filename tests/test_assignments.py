@@ -9,16 +9,16 @@ import pytest
 
 from tests.redaction.planted import TYPES, planted
 from tests.runtime.rigs import Rig, asks
-from wakelog.agent import Agent
-from wakelog.decide.policy import Policy, policy_in_force, policy_written
+from wakelog.app.agent import Agent
+from wakelog.decide.policy import Policy, policy_in_force, stored_policy
 from wakelog.forking import fork
 from wakelog.identity import latest
 from wakelog.log.content import BlobRef, Prompt, Text, ToolCall, ToolResult
 from wakelog.log.entry import ContextEntry, Custom, Message, Terminated, ToolStarted
-from wakelog.log.entry import Session as SessionEntry
-from wakelog.ports import Outcome
-from wakelog.redaction.entries import KEYS_ONLY, cleared
-from wakelog.replaying.verifying import replay
+from wakelog.log.entry import SessionHeader as SessionEntry
+from wakelog.ports.runtime import ToolOutcome
+from wakelog.redaction.entries import KEYS_ONLY, redact_entry
+from wakelog.runtime.replay.verification import replay
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl.store import JsonlStore
@@ -84,7 +84,7 @@ def test_a_session_is_found_by_the_names_it_was_given():
 def _output(monkeypatch, rig, text, shown=""):
     async def leaking(tool, call):
         call.show(shown)
-        return Outcome(text)
+        return ToolOutcome(text)
 
     look = next(tool for tool in rig.outside.tools if tool.name == "look")
     monkeypatch.setattr(type(look), "run", leaking)
@@ -140,9 +140,9 @@ def test_what_is_agreed_decides():
 def test_a_stored_boolean_is_a_word():
     """Issue 15: true reads as `keys`, false as `off`; the next `context` entry writes the word."""
     for said, word in ((True, "keys"), (False, "off")):
-        policy = policy_in_force(ContextEntry(policy={**policy_written(Policy()), "redact": said}))
+        policy = policy_in_force(ContextEntry(policy={**stored_policy(Policy()), "redact": said}))
         assert policy.redact == word
-        assert policy_written(policy)["redact"] == word
+        assert stored_policy(policy)["redact"] == word
         assert Policy(redact=said).redact == word
     assert policy_in_force(None).redact == policy_in_force(ContextEntry()).redact == "assignments"
     assert policy_in_force(None, rules=1).redact == policy_in_force(ContextEntry(), rules=1).redact == "keys"
@@ -169,4 +169,4 @@ def test_a_log_from_before_replays(monkeypatch, rules, said):
 def test_a_body_without_one_is_the_same_object():
     """Hot path: what holds no secret is not copied."""
     body = Message(message=Prompt(content=(Text(text="the password is in the vault: token = next(tokens)"),)))
-    assert cleared(body) is body
+    assert redact_entry(body) is body

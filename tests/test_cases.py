@@ -11,8 +11,7 @@ import pytest
 
 from tests.laws.logs import store_of
 from wakelog.log.content import Text, ToolCall
-from wakelog.projections.context import build_context
-from wakelog.projections.memory import memory
+from wakelog.projections.context import build_context, summaries
 from wakelog.projections.overview import overview
 from wakelog.projections.pending import pending
 from wakelog.projections.transcript import transcript
@@ -81,7 +80,7 @@ def test_case(path, read):
     card = overview(log.tree)
     found = {
         "leaves": list(log.tree.leaves()),
-        "memory": list(memory(branch)),
+        "memory": list(summaries(branch)),
         "model": card.model,
         "provider": card.provider,
         "settings": card.settings,

@@ -13,7 +13,7 @@ from wakelog.projections.pending import pending
 from wakelog.reading import read_log
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.testing.builders import Story
+from wakelog.testing.builders import SessionBuilder
 
 
 def texts(session):
@@ -22,7 +22,7 @@ def texts(session):
 
 @pytest.fixture
 def story(tmp_path):
-    return Story(JsonlStore(str(tmp_path)))
+    return SessionBuilder(JsonlStore(str(tmp_path)))
 
 
 def test_a_fork_goes_on_by_itself(story):

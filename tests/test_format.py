@@ -82,7 +82,7 @@ def test_inner_values_are_the_code():
     """LOG-15: the values inside bodies too."""
     assert _rows("Inner values:") == {
         "session.parent": _keys(entry.Origin),
-        "context.sources": _keys(entry.Source),
+        "context.sources": _keys(entry.InstructionSource),
         "failed.error": _keys(entry.FaultReport),
         "compaction.state": _keys(entry.CarriedState),
     }

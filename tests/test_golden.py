@@ -12,9 +12,9 @@ import pytest
 
 from tests.laws.logs import store_of
 from wakelog.log.codec import encode
-from wakelog.log.entry import ANNOTATION_TYPES, NODE_TYPES, Unknown
-from wakelog.log.proof import prove
-from wakelog.log.seal import unsealed
+from wakelog.log.entry import ANNOTATION_TYPES, NODE_TYPES, UnknownBody
+from wakelog.log.integrity import verify_seals
+from wakelog.log.seal import unseal
 from wakelog.projections.context import build_context
 from wakelog.projections.overview import overview
 from wakelog.projections.pending import Pending, pending
@@ -41,13 +41,13 @@ def test_they_are_read_whole(golden):
     _, known, store = golden
     log = read_log(store, "s")
     assert (len(log.entries), log.damage, log.noted) == (known["entries"], (), ())
-    assert not any(isinstance(entry.value, Unknown) for entry in log.entries)
+    assert not any(isinstance(entry.value, UnknownBody) for entry in log.entries)
 
 
 def test_their_chain_holds(golden):
     """DESIGN 3: the seal of the last line is the one it always was."""
     _, known, store = golden
-    proof = prove(store.load("s"))
+    proof = verify_seals(store.load("s"))
     assert (proof.broken, proof.unsealed, proof.head) == ((), 0, known["head"])
 
 
@@ -70,7 +70,7 @@ def test_every_type_is_among_them():
 def test_encoding_is_stable(name):
     """Law 11: what we once wrote, we would write again, byte for byte."""
     for entry in read_log(store_of((FOLDER / f"{name}.jsonl").read_bytes()), "s").entries:
-        assert encode(msgspec.structs.replace(entry.value, v=None, seq=None), rules=1) == unsealed(entry.raw)
+        assert encode(msgspec.structs.replace(entry.value, v=None, seq=None), rules=1) == unseal(entry.raw)
 
 
 def test_a_foreign_log_opens_as_it_stands():

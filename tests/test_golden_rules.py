@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from wakelog.log.content import BlobRef
-from wakelog.log.entry import Session
-from wakelog.log.lines import Reader, split
-from wakelog.replaying.verifying import replay
+from wakelog.log.entry import SessionHeader
+from wakelog.log.lines import EntryReader, split_lines
+from wakelog.runtime.replay.verification import replay
 from wakelog.stores.memory import MemoryStore
 
 FOLDER = Path(__file__).parent / "golden" / "rules-1"
@@ -26,8 +26,8 @@ def _store(case):
     store = MemoryStore()
     for path in (FOLDER / case).glob("*.jsonl"):
         raw = path.read_bytes()
-        header = Reader().feed_all(split([raw]))[0].value
-        assert isinstance(header, Session)
+        header = EntryReader().feed_all(split_lines([raw]))[0].value
+        assert isinstance(header, SessionHeader)
         store.replace(header.id, KNOWN[case]["session"] if path.stem == "main" else path.stem, raw)
     for path in (FOLDER / "blobs").iterdir():
         ref = store.blobs.put(path.read_bytes(), "")

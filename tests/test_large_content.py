@@ -13,13 +13,13 @@ from wakelog.errors import UsageError
 from wakelog.large_content import TEXT_KEPT_BYTES
 from wakelog.log.codec import encode
 from wakelog.log.content import Audio, BlobRef, Image, Note, Prompt, Reply, Text, ToolResult
-from wakelog.log.entry import AttentionResolved, Call, Cancelled, Custom, Message, Partial, Queued
-from wakelog.ports import Outcome
+from wakelog.log.entry import AttentionResolved, Cancelled, Custom, Message, ModelCall, Partial, Queued
+from wakelog.ports.runtime import ToolOutcome
 from wakelog.projections.context import build_context, estimate_tokens
 from wakelog.reading import read_log
 from wakelog.redaction.redactor import redact
-from wakelog.replaying.verifying import replay
-from wakelog.runtime.model_request import context_at, request_of
+from wakelog.runtime.model_request import build_request, context_of_call
+from wakelog.runtime.replay.verification import replay
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl.store import JsonlStore
@@ -91,7 +91,7 @@ def test_media_in_the_context():
     again = build_context(Session(store, session.name).branch())
     assert context.digest == again.digest
     assert context.tokens == estimate_tokens((PICTURE, SOUND)) == 3_000
-    (message,) = request_of(context, store.blobs).messages
+    (message,) = build_request(context, store.blobs).messages
     assert message.content == (PICTURE, SOUND)
 
 
@@ -105,15 +105,15 @@ def _showing(rig, monkeypatch, outcome):
 def test_what_a_tool_shows(monkeypatch):
     """LOG-12, law 11: media of a tool are parts of its result, go to the model, and are there again in a replay."""
     rig = Rig({"Look.": [asks(("look", 1)), {"text": "I see."}]})
-    _showing(rig, monkeypatch, Outcome("[image: image/png]", media=(PICTURE, SOUND)))
+    _showing(rig, monkeypatch, ToolOutcome("[image: image/png]", media=(PICTURE, SOUND)))
     rig.say("Look.")
     (result,) = [value.message for value in rig.values(Message) if isinstance(value.message, ToolResult)]
     assert [type(part) for part in result.content] == [Text, Image, Audio]
     assert rig.store.blobs.get(result.content[1].blob) == BYTES
-    tree, last = read_log(rig.store, "s").tree, rig.values(Call)[-1]
-    context, answers = context_at(tree, last)
+    tree, last = read_log(rig.store, "s").tree, rig.values(ModelCall)[-1]
+    context, answers = context_of_call(tree, last)
     assert context.digest == last.context_digest
-    assert request_of(context, rig.store.blobs, answers=answers).messages[-1].content[1:] == (PICTURE, SOUND)
+    assert build_request(context, rig.store.blobs, answers=answers).messages[-1].content[1:] == (PICTURE, SOUND)
     assert asyncio.run(replay(rig.store, "s")).ok
 
 
@@ -198,7 +198,7 @@ def test_a_long_prompt_that_waited():
 def test_a_long_result(monkeypatch):
     """Law 11: a result that the policy does not clip is clipped by its line, and replays."""
     rig = Rig({"Look.": [asks(("look", 1)), {"text": "I see."}]}, clip=100_000_000)
-    _showing(rig, monkeypatch, Outcome(LONG))
+    _showing(rig, monkeypatch, ToolOutcome(LONG))
     rig.say("Look.")
     (result,) = [value.message for value in rig.values(Message) if isinstance(value.message, ToolResult)]
     assert result.content[0].blob is not None

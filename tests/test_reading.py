@@ -6,11 +6,11 @@ import pytest
 
 from wakelog.errors import NewerFormat, NotFound
 from wakelog.log.entry import Message
-from wakelog.projections.active import active
+from wakelog.projections.context import active_part
 from wakelog.reading import read_active, read_log
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.testing.builders import Story
+from wakelog.testing.builders import SessionBuilder
 
 
 class Counting(JsonlStore):
@@ -31,7 +31,7 @@ class Counting(JsonlStore):
 
 @pytest.fixture
 def story(tmp_path):
-    return Story(Counting(str(tmp_path)))
+    return SessionBuilder(Counting(str(tmp_path)))
 
 
 def test_entries_and_active(story):
@@ -42,7 +42,7 @@ def test_entries_and_active(story):
     story.session.compact("sum", first_kept=kept)
     story.user("last")
     log = story.session.read()
-    part = active(log.tree.branch())
+    part = active_part(log.tree.branch())
     assert len(log.entries) == 8
     assert part.compaction.summary == "sum"
     assert [node.value.message.text for node in part.nodes if isinstance(node.value, Message)] == ["p4", "last"]

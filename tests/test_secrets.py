@@ -11,15 +11,15 @@ from tests.redaction.planted import TYPES, planted
 from tests.redaction.test_entries import KEY, MARK
 from tests.runtime.rigs import Rig, asks
 from tests.runtime.test_tool_run import _write_of
-from wakelog.agent import Agent
-from wakelog.decide.policy import HookTerms, Policy
+from wakelog.app.agent import Agent
+from wakelog.decide.policy import HookSettings, Policy
 from wakelog.errors import UsageError
 from wakelog.forking import fork
 from wakelog.log.content import BlobRef, ToolResult
 from wakelog.log.entry import ContextEntry, Message, Terminated, ToolStarted
-from wakelog.log.entry import Session as SessionEntry
-from wakelog.replaying.verifying import replay
-from wakelog.runtime.live import live_world
+from wakelog.log.entry import SessionHeader as SessionEntry
+from wakelog.runtime.live import live_runtime
+from wakelog.runtime.replay.verification import replay
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl.store import JsonlStore
@@ -81,7 +81,7 @@ def test_nothing_on_the_disk(tmp_path):
 def test_a_session_that_keeps_secrets():
     """DESIGN 5: where the policy says so, the first line, the context and forks keep what they are given."""
     store = MemoryStore()
-    policy = Policy(redact=False, hooks=(HookTerms(name="x", options={"a": KEY}),))
+    policy = Policy(redact=False, hooks=(HookSettings(name="x", options={"a": KEY}),))
     session = Agent(model="demo", policy=policy).begin(store, cwd=f"/{KEY}", title=KEY)
     assert (session.tree.card.cwd, session.tree.card.title) == (f"/{KEY}", KEY)
     assert fork(session).tree.card.cwd == f"/{KEY}"
@@ -92,7 +92,9 @@ def test_a_session_that_keeps_secrets():
 def test_a_policy_without_its_secrets_is_written_once():
     """Law 2: what the log holds is compared with what it would hold, so the same agent says nothing new."""
     store = MemoryStore()
-    agent = Agent(model="demo", policy=Policy(hooks=(HookTerms(name="x", options={"a": KEY}),)), params={"extra": KEY})
+    agent = Agent(
+        model="demo", policy=Policy(hooks=(HookSettings(name="x", options={"a": KEY}),)), params={"extra": KEY}
+    )
     session = agent.begin(store)
     assert agent.enter(session) is None
     assert KEY.encode() not in stored(store, session.name)
@@ -100,7 +102,7 @@ def test_a_policy_without_its_secrets_is_written_once():
 
 def test_a_hook_that_lost_its_secret_is_not_run():
     """Law 14: with a mark in its options a program would do something else; the model is told why it said nothing."""
-    hooks = (HookTerms(name="notes", options={"command": ["echo", KEY]}),)
+    hooks = (HookSettings(name="notes", options={"command": ["echo", KEY]}),)
     rig = Rig({"Go.": [{"text": "Done."}]}, hooks=hooks)
     rig.say("Go.")
     assert b"[the hook notes failed: its options held a secret" in stored(rig.store, "s")
@@ -114,7 +116,7 @@ def test_a_channel_is_not_named_by_a_secret():
         name = KEY
 
     with pytest.raises(UsageError, match="name of a channel"):
-        live_world(MemoryStore(), channels=[Channel()])
+        live_runtime(MemoryStore(), channels=[Channel()])
 
 
 def _intending(rig, monkeypatch):

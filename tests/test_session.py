@@ -6,12 +6,12 @@ from wakelog.decide.policy import QUEUE_MAX
 from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, NotFound, StoreError, UsageError
 from wakelog.identity import latest
 from wakelog.log.content import Prompt, Reply, Text
-from wakelog.log.entry import Call, Label, Message, Setting
-from wakelog.projections.active import active
+from wakelog.log.entry import Label, Message, ModelCall, Setting
+from wakelog.projections.context import active_part
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.memory import MemoryStore
-from wakelog.testing.builders import FixedClock, Story
+from wakelog.testing.builders import FixedClock, SessionBuilder
 
 
 @pytest.fixture(params=["memory", "jsonl"])
@@ -49,7 +49,7 @@ def test_turns(session):
     """LOG-15: every entry of a turn names the prompt it began with."""
     prompt = session.say("go")
     reply = session.append(Message(message=Reply(content="done")))
-    annotation = session.append(Call(call_id="c", reply_id="r"), at=prompt.id)
+    annotation = session.append(ModelCall(call_id="c", reply_id="r"), at=prompt.id)
     other = session.say("more")
     assert {entry.value.turn_id for entry in (prompt, reply, annotation)} == {prompt.id}
     assert other.value.turn_id == other.id
@@ -145,7 +145,7 @@ def test_people_are_queued_while_the_agent_is_busy(store, session):
         session.say(Reply(content="not a person"))
     session.release(lease)
     assert session.say("now").type == "message"
-    story = Story()
+    story = SessionBuilder()
     reply = story.reply(calls=[("t1", "bash", {})])
     assert story.session.say("wait", mode="steer").value.mode == "steer"
     story.result(reply, "t1")
@@ -255,8 +255,8 @@ def test_compacting_with_what_is_behind_the_tail(store, session):
     fresh = Session(store, session.id)
     assert fresh._log.tree.partial
     fresh.compact("second", first_kept=old.id)
-    assert [node.id for node in active(fresh.branch()).nodes] == [old.id]
-    assert [node.id for node in active(Session(store, session.id).branch()).nodes] == [old.id]
+    assert [node.id for node in active_part(fresh.branch()).nodes] == [old.id]
+    assert [node.id for node in active_part(Session(store, session.id).branch()).nodes] == [old.id]
 
 
 def test_a_queue_has_an_end(store):

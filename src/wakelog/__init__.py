@@ -9,7 +9,7 @@ import importlib
 # Type checkers treat this name as true; importing `typing` for it would double the time of `--version`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from wakelog.agent import Agent
+    from wakelog.app.agent import Agent
     from wakelog.decide.policy import Policy
     from wakelog.errors import Conflict, LeaseLost, NotFound, StoreError, UsageError, WakelogError
     from wakelog.forking import fork
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from wakelog.projections.pending import pending
     from wakelog.projections.transcript import transcript
     from wakelog.reading import read_log
-    from wakelog.replaying.verifying import replay
-    from wakelog.runtime.live import live_world
+    from wakelog.runtime.live import live_runtime
+    from wakelog.runtime.replay.verification import replay
     from wakelog.runtime.wake import wake
     from wakelog.session import Session
     from wakelog.stores import open_store
-    from wakelog.tools import tool
+    from wakelog.tools.function_tool import tool
     from wakelog.version import VERSION as __version__
 
 _EXPORTS = {
-    "agent": ("Agent",),
+    "app.agent": ("Agent",),
     "errors": ("Conflict", "LeaseLost", "NotFound", "StoreError", "UsageError", "WakelogError"),
     "forking": ("fork",),
     "identity": ("latest",),
-    "runtime.live": ("live_world",),
+    "runtime.live": ("live_runtime",),
     "log.content": ("Prompt", "Reply", "Text", "ToolCall", "ToolResult"),
     "log.entry": ("Entry", "Message"),
     "reading": ("read_log",),
-    "replaying.verifying": ("replay",),
+    "runtime.replay.verification": ("replay",),
     "session": ("Session",),
     "stores": ("open_store",),
     "tools": ("tool",),
@@ -50,7 +50,7 @@ _EXPORTS = {
     "projections.transcript": ("transcript",),
     "runtime.wake": ("wake",),
 }
-_MODULE_OF = {name: room for room, names in _EXPORTS.items() for name in names}
+_MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}
 
 __all__ = [
     "Agent",
@@ -73,7 +73,7 @@ __all__ = [
     "build_context",
     "fork",
     "latest",
-    "live_world",
+    "live_runtime",
     "open_store",
     "overview",
     "pending",

@@ -11,21 +11,23 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from wakelog.decide import wording as words
-from wakelog.decide.open_tool_calls import settled
-from wakelog.decide.policy import Redact, policy_in_force
+from wakelog.decide.open_tool_calls import tool_result
+from wakelog.decide.policy import RedactMode, policy_in_force
 from wakelog.errors import Damaged
 from wakelog.log.content import Prompt, Reply, Text, ToolResult
-from wakelog.log.entry import Call, Entry, Message, Origin, Spawned, ToolStarted
-from wakelog.log.seal import seal_of
+from wakelog.log.entry import Entry, Message, ModelCall, Origin, Spawned, ToolStarted
+from wakelog.log.seal import find_seal
 from wakelog.log.tree import Branch, Tree
-from wakelog.projections.pending import OpenCall, open_calls
-from wakelog.projections.state import branch_state
+from wakelog.projections.branch_state import branch_state
+from wakelog.projections.pending import OpenToolCall, open_tool_calls
 from wakelog.reading import read_log
-from wakelog.redaction.entries import cleared
+from wakelog.redaction.entries import redact_entry
 from wakelog.session import Session
 
-_SKIPPED = "Not run: the session was forked before this tool was begun."
-_BEGUN = "Interrupted: this tool was begun in the session this one was forked from, and its outcome is not known here."
+_SKIPPED_TEXT = "Not run: the session was forked before this tool was begun."
+_STARTED_TEXT = (
+    "Interrupted: this tool was begun in the session this one was forked from, and its outcome is not known here."
+)
 
 
 def fork(session: Session, at: str | None = None) -> Session:
@@ -41,21 +43,21 @@ def fork(session: Session, at: str | None = None) -> Session:
         agent=card.agent or "agent",
         sender=card.sender or "user",
         cwd=card.cwd,
-        parent=Origin(session=owner, entry=target, h=seal_of(node.raw)),
+        parent=Origin(session=owner, entry=target, h=find_seal(node.raw)),
         clock=session.clock,
-        redact=_redact(tree, target),
+        redact=_redact_mode(tree, target),
     )
-    calls = open_calls(Branch(_turn_before(tree, target)))
-    results = _results_of(calls, session.read().entries if calls else ())
+    calls = open_tool_calls(Branch(_nodes_of_last_turn(tree, target)))
+    results = _parent_results(calls, session.read().entries if calls else ())
     for call in calls:
-        child.append(Message(message=results.get((call.reply_id, call.call.id)) or _settled(call, tree)))
+        child.append(Message(message=results.get((call.reply_id, call.call.id)) or _result_for(call, tree)))
     return child
 
 
-def _redact(tree: Tree, target: str) -> Redact:
+def _redact_mode(tree: Tree, target: str) -> RedactMode:
     """Return which secrets to remove from the new header. The policy is looked up only if there are any."""
     card = tree.card
-    if cleared(card) is card:
+    if redact_entry(card) is card:
         return "assignments"
     return policy_in_force(branch_state(tree.branch(target)).context).redact
 
@@ -71,7 +73,7 @@ def _owner(session: Session, tree: Tree, node_id: str) -> tuple[str, Entry]:
     return owner, tree.nodes[node_id]
 
 
-def _turn_before(tree: Tree, target: str) -> tuple[Entry, ...]:
+def _nodes_of_last_turn(tree: Tree, target: str) -> tuple[Entry, ...]:
     """Return the nodes from the last reply or prompt up to the target: only these can have open tool calls."""
     nodes: list[Entry] = []
     at: str | None = target
@@ -84,7 +86,7 @@ def _turn_before(tree: Tree, target: str) -> tuple[Entry, ...]:
     return tuple(reversed(nodes))
 
 
-def _was_begun(tree: Tree, call: OpenCall) -> bool:
+def _was_started(tree: Tree, call: OpenToolCall) -> bool:
     """Return whether the parent started the tool, or a subagent for the call: it may have had its effect."""
     for annotation in tree.annotations(call.reply_id):
         match annotation.value:
@@ -93,15 +95,15 @@ def _was_begun(tree: Tree, call: OpenCall) -> bool:
     return False
 
 
-def _is_proven_unstarted(tree: Tree, call: OpenCall) -> bool:
+def _is_proven_unstarted(tree: Tree, call: OpenToolCall) -> bool:
     """Return whether the parent's log would show a start: it has the reply's model call, and no loss after it."""
     before = tree.parent(call.reply_id)
     made = [annotation.value for annotation in tree.annotations(before)] if before is not None else []
-    by_a_call = any(isinstance(it, Call) and it.reply_id == call.reply_id for it in made)
+    by_a_call = any(isinstance(it, ModelCall) and it.reply_id == call.reply_id for it in made)
     return by_a_call and tree.nodes[call.reply_id].offset >= tree.last_loss_offset
 
 
-def _results_of(calls: Sequence[OpenCall], entries: Iterable[Entry]) -> dict[tuple[str, str], ToolResult]:
+def _parent_results(calls: Sequence[OpenToolCall], entries: Iterable[Entry]) -> dict[tuple[str, str], ToolResult]:
     """Return the results that the parent has, after the fork or on another branch, for tool calls open at the fork."""
     wanted = {(call.reply_id, call.call.id) for call in calls}
     found: dict[tuple[str, str], ToolResult] = {}
@@ -113,10 +115,10 @@ def _results_of(calls: Sequence[OpenCall], entries: Iterable[Entry]) -> dict[tup
     return found
 
 
-def _settled(call: OpenCall, tree: Tree) -> ToolResult:
+def _result_for(call: OpenToolCall, tree: Tree) -> ToolResult:
     """Return the result of a tool call that is open where the fork begins and has no result in the parent."""
-    if _was_begun(tree, call):
-        return settled(call, "interrupted", (Text(text=_BEGUN),))
+    if _was_started(tree, call):
+        return tool_result(call, "interrupted", (Text(text=_STARTED_TEXT),))
     if _is_proven_unstarted(tree, call):
-        return settled(call, "skipped", (Text(text=_SKIPPED),))
-    return settled(call, "unknown", (Text(text=words.UNKNOWN_RECORDED),))
+        return tool_result(call, "skipped", (Text(text=_SKIPPED_TEXT),))
+    return tool_result(call, "unknown", (Text(text=words.UNKNOWN_RECORDED),))

@@ -1,19 +1,19 @@
 """Session identity: the exact pair (agent, sender) in the header, and the latest chat of a pair.
 
-Rule: names only narrow the search (`log/names.py`). The header decides which pair a session belongs to, so that two
-different pairs never share a session, whatever their names look like.
+Rule: names only narrow the search (`log/session_names.py`). The header decides which pair a session belongs to, so that
+two different pairs never share a session, whatever their names look like.
 """
 
-from wakelog.decide.policy import Redact
-from wakelog.log.codec import Header, header_of
+from wakelog.decide.policy import RedactMode
+from wakelog.log.codec import SessionIdentity, decode_identity
 from wakelog.log.content import Prompt
 from wakelog.log.entry import Message, Queued
-from wakelog.log.lines import Reader
-from wakelog.log.names import stems
-from wakelog.ports import Store
-from wakelog.redaction.entries import cleared_identity
+from wakelog.log.lines import EntryReader
+from wakelog.log.session_names import stems
+from wakelog.ports.stores import Store
+from wakelog.redaction.entries import redact_identity
 
-_RULES: tuple[Redact, ...] = ("off", "assignments", "keys")
+_REDACT_MODES: tuple[RedactMode, ...] = ("off", "assignments", "keys")
 
 
 def latest(store: Store, agent: str, sender: str) -> str | None:
@@ -24,7 +24,7 @@ def latest(store: Store, agent: str, sender: str) -> str | None:
     and the log of a fork up to its first message from a person.
     """
     # The redaction applied to agent and sender depends on the policy in force when the session was created.
-    pairs = dict.fromkeys((cleared_identity(agent, rule), cleared_identity(sender, rule)) for rule in _RULES)
+    pairs = dict.fromkeys((redact_identity(agent, rule), redact_identity(sender, rule)) for rule in _REDACT_MODES)
     found = (_latest_of(store, *pair) for pair in pairs)
     return next((name for name in found if name is not None), None)
 
@@ -32,21 +32,21 @@ def latest(store: Store, agent: str, sender: str) -> str | None:
 def _latest_of(store: Store, agent: str, sender: str) -> str | None:
     for stem in stems(agent, sender):
         for first in store.first_lines(stem):
-            if is_chat_of(store, first.name, header_of(first.raw), agent, sender):
+            if is_chat_of(store, first.name, decode_identity(first.raw), agent, sender):
                 return first.name
     return None
 
 
-def is_chat_of(store: Store, name: str, header: Header | None, agent: str, sender: str) -> bool:
+def is_chat_of(store: Store, name: str, header: SessionIdentity | None, agent: str, sender: str) -> bool:
     """Return whether a session belongs to exactly this pair and is a chat: no subagent, import or unused fork."""
     if header is None or not header.is_of(agent, sender):
         return False
-    return header.origin is None or (header.origin == "fork" and _is_spoken_in(store, name))
+    return header.origin is None or (header.origin == "fork" and _has_user_message(store, name))
 
 
-def _is_spoken_in(store: Store, name: str) -> bool:
+def _has_user_message(store: Store, name: str) -> bool:
     """Return whether the session's own lines contain a message from a person."""
-    reader = Reader()
+    reader = EntryReader()
     for line in store.load(name):
         for entry in reader.feed(line):
             match entry.value:

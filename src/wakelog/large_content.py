@@ -13,14 +13,14 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from wakelog.decide.clip import SMALLEST_BYTES, clip
+from wakelog.decide.wording import CLIP_MIN_BYTES, clip
 from wakelog.log.content import AnyPart, Audio, BlobRef, Content, Image, Media, Text
-from wakelog.log.entry import AttentionResolved, Cancelled, Custom, Known, Message, Partial, Queued
+from wakelog.log.entry import AttentionResolved, Cancelled, Custom, KnownBody, Message, Partial, Queued
 
-Put: TypeAlias = Callable[[bytes, str], BlobRef]
-NoPut: TypeAlias = Callable[[bytes, str], None]
+PutBlob: TypeAlias = Callable[[bytes, str], BlobRef]
+DiscardBlob: TypeAlias = Callable[[bytes, str], None]
 """A `put` for readers, which stores nothing."""
-_Known = TypeVar("_Known", bound=Known)
+_BodyT = TypeVar("_BodyT", bound=KnownBody)
 TEXT_KEPT_BYTES = 256 * 1024
 """How much of a text that is too long for a line stays in it: about 65,000 tokens, which most models can read."""
 _MEDIA = (Image, Audio)
@@ -28,7 +28,7 @@ _MEDIA = (Image, Audio)
 _LONG_CHARS = 1024 * 1024
 
 
-def may_be_large(body: Known) -> bool:
+def may_be_large(body: KnownBody) -> bool:
     """Return whether an entry has media or enough text to exceed a line. A cheap check, made on every append."""
     if is_interrupted_output(body):
         return True
@@ -44,29 +44,31 @@ def may_be_large(body: Known) -> bool:
     return chars > _LONG_CHARS
 
 
-def with_media_in_blobs(body: _Known, put: Put) -> _Known:
+def with_media_in_blobs(body: _BodyT, put: PutBlob) -> _BodyT:
     """Return the entry with its images and audio in blobs; the same object if none was inline."""
     content = _content_of(body)
-    if isinstance(content, str) or not any(map(_is_inline, content)):
+    if isinstance(content, str) or not any(map(_is_inline_media, content)):
         return body
-    return _with_content(body, tuple(_outside(part, put) if isinstance(part, Media) else part for part in content))
+    return _with_content(
+        body, tuple(_media_in_blob(part, put) if isinstance(part, Media) else part for part in content)
+    )
 
 
-def _is_inline(part: AnyPart) -> bool:
+def _is_inline_media(part: AnyPart) -> bool:
     return isinstance(part, _MEDIA) and part.data is not None
 
 
-def _outside(part: Media, put: Put) -> AnyPart:
+def _media_in_blob(part: Media, put: PutBlob) -> AnyPart:
     if part.data is None or part.blob is not None:
         return msgspec.structs.replace(part, data=None)
-    content = decoded(part.data)
+    content = decode_base64(part.data)
     if content is None:
         # Not valid base64, so there are no bytes to store.
         return part
     return msgspec.structs.replace(part, blob=put(content, part.mime_type), data=None)
 
 
-def decoded(data: str) -> bytes | None:
+def decode_base64(data: str) -> bytes | None:
     """Return the bytes of a base64 text; None if it is not valid."""
     try:
         return base64.b64decode(data, validate=True)
@@ -74,21 +76,21 @@ def decoded(data: str) -> bytes | None:
         return None
 
 
-def is_interrupted_output(body: Known) -> bool:
+def is_interrupted_output(body: KnownBody) -> bool:
     """Return whether an entry holds the output of an interrupted tool."""
     return isinstance(body, Partial) and body.tool_call_id is not None
 
 
-def with_clipped_output(body: _Known, limit_bytes: int, put: Put | NoPut) -> _Known:
+def with_clipped_output(body: _BodyT, limit_bytes: int, put: PutBlob | DiscardBlob) -> _BodyT:
     """Return the entry with its texts clipped to the limit for tool results; the full text of each is in its blob."""
-    limit = max(limit_bytes, SMALLEST_BYTES)
+    limit = max(limit_bytes, CLIP_MIN_BYTES)
     parts = _parts(body)
     if not any(_is_longer(part, limit) for part in parts):
         return body
     return _with_content(body, tuple(_clipped(part, limit, put) if _is_longer(part, limit) else part for part in parts))
 
 
-def with_long_texts_in_blobs(body: _Known, put: Put | NoPut, fits: Callable[[Known], bool]) -> _Known:
+def with_long_texts_in_blobs(body: _BodyT, put: PutBlob | DiscardBlob, fits: Callable[[KnownBody], bool]) -> _BodyT:
     """Return the entry with its longest texts clipped until it fits a line or none is left to clip."""
     while not fits(body) and (long := [part for part in _parts(body) if _is_longer(part, TEXT_KEPT_BYTES)]):
         longest = max(long, key=_chars_of_part)
@@ -105,7 +107,7 @@ def _is_longer(part: AnyPart, limit_bytes: int) -> bool:
     return isinstance(part, Text) and part.blob is None and len(part.text.encode()) > limit_bytes
 
 
-def _clipped(part: AnyPart, limit_bytes: int, put: Put | NoPut) -> Text:
+def _clipped(part: AnyPart, limit_bytes: int, put: PutBlob | DiscardBlob) -> Text:
     assert isinstance(part, Text)
     return Text(text=clip(part.text, limit_bytes)[0], blob=put(part.text.encode(), "text/plain"))
 
@@ -113,7 +115,7 @@ def _clipped(part: AnyPart, limit_bytes: int, put: Put | NoPut) -> Text:
 # ── content of entries ───────────────────────────────────────────────────────────────────────────
 
 
-def _content_of(body: Known) -> Content:
+def _content_of(body: KnownBody) -> Content:
     """Return the content of an entry; empty for types without content."""
     match body:
         case Message() | Queued():
@@ -125,12 +127,12 @@ def _content_of(body: Known) -> Content:
     return ()
 
 
-def _parts(body: Known) -> tuple[AnyPart, ...]:
+def _parts(body: KnownBody) -> tuple[AnyPart, ...]:
     content = _content_of(body)
     return (Text(text=content),) if isinstance(content, str) else tuple(content)
 
 
-def _with_content(body: _Known, content: Content) -> _Known:
+def _with_content(body: _BodyT, content: Content) -> _BodyT:
     match body:
         case Message() | Queued():
             said = body.message

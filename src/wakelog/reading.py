@@ -10,16 +10,16 @@ from collections.abc import Iterable
 import msgspec
 
 from wakelog.errors import NewerFormat, NoAccess, WakelogError
-from wakelog.log.codec import Header, Undecodable, decode, header_of
-from wakelog.log.entry import FORMAT_VERSION, Compaction, Entry, Head, Origin, Session
-from wakelog.log.lines import Damage, Reader, Torn
-from wakelog.log.seal import SealCheck, is_sealed_behind, seal_of
-from wakelog.log.tail import read_tail, tree_of
+from wakelog.log.codec import SessionIdentity, Undecodable, decode, decode_identity
+from wakelog.log.entry import FORMAT_VERSION, Compaction, Entry, Head, Origin, SessionHeader
+from wakelog.log.lines import Damage, EntryReader, TornTail
+from wakelog.log.seal import SealVerifier, find_seal, has_valid_seal
+from wakelog.log.tail import build_tree, read_tail
 from wakelog.log.tree import Branch, Tree
-from wakelog.ports import Store
+from wakelog.ports.stores import Store
 
 ANCESTORS_MAX = 64
-_UPGRADE = f"upgrade wakelog: this one reads format {FORMAT_VERSION}"
+_UPGRADE_HINT = f"upgrade wakelog: this one reads format {FORMAT_VERSION}"
 
 
 class Log(msgspec.Struct):
@@ -31,14 +31,14 @@ class Log(msgspec.Struct):
     damage: tuple[Damage, ...] = ()
     noted: tuple[Damage, ...] = ()
     next_seq: int = 0
-    torn: Torn | None = None
+    torn: TornTail | None = None
     last: bytes = b""
     """The line of the last entry."""
 
     @property
     def session(self) -> Entry | None:
         """The session's own header entry; None if it cannot be read."""
-        return next((entry for entry in self.entries if type(entry.value) is Session), None)
+        return next((entry for entry in self.entries if type(entry.value) is SessionHeader), None)
 
     @property
     def history(self) -> tuple[Entry, ...]:
@@ -49,7 +49,7 @@ class Log(msgspec.Struct):
     @property
     def h(self) -> str | None:
         """The seal of the last entry; None if it has none."""
-        return seal_of(self.last)
+        return find_seal(self.last)
 
     @property
     def id(self) -> str:
@@ -66,26 +66,26 @@ def read_active(store: Store, session: str, *, queue: bool = True) -> Log:
     """Read what projections of the head need; the whole session if its tail cannot be trusted.
 
     Without `queue`, messages that wait before the last compaction are not searched for if that compaction is from
-    before rules 2: see `wakelog.projections.queue.knows_queue`.
+    before rules 2: see `wakelog.projections.queue.has_whole_queue`.
     """
-    first = read_first(store, session)
+    first = read_session_header(store, session)
     tail = read_tail(store.tail(session), queue=queue) if first is not None else None
-    if tail is None or first is None or not _is_as_written(first):
+    if tail is None or first is None or not _header_seal_matches(first):
         return read_log(store, session, verify=True)
     name, last = store.name(session), tail.entries[-1]
     if tail.fold is None:
-        log = _log(store, name, tail.entries, Reader(next_seq=last.seq + 1), (), whole=False, verify=True)
+        log = _log(store, name, tail.entries, EntryReader(next_seq=last.seq + 1), (), whole=False, verify=True)
     else:
-        log = Log(name, (first, *tail.entries), tree_of(tail, first), next_seq=last.seq + 1, last=last.raw)
+        log = Log(name, (first, *tail.entries), build_tree(tail, first), next_seq=last.seq + 1, last=last.raw)
     return read_log(store, session, verify=True) if log.tree.is_too_short else log
 
 
-def _is_as_written(first: Entry) -> bool:
+def _header_seal_matches(first: Entry) -> bool:
     """Return whether the seal of the first line matches; true if it has no seal."""
-    return is_sealed_behind(first.raw, b"") or seal_of(first.raw) is None
+    return has_valid_seal(first.raw, b"") or find_seal(first.raw) is None
 
 
-def read_first(store: Store, session: str) -> Entry | None:
+def read_session_header(store: Store, session: str) -> Entry | None:
     """Return the session header; None if the first line is not readable as one, `NewerFormat` for a newer format."""
     first = next(iter(store.load(session)), None)
     if first is None or not first.whole:
@@ -94,19 +94,19 @@ def read_first(store: Store, session: str) -> Entry | None:
         value = decode(first.raw)
     except Undecodable as error:
         if error.newer and error.envelope and error.envelope.type == "session":
-            raise NewerFormat(error.reason, hint=_UPGRADE) from None
+            raise NewerFormat(error.reason, hint=_UPGRADE_HINT) from None
         return None
-    return Entry(first.raw, value, 0, 0, 1) if type(value) is Session else None
+    return Entry(first.raw, value, 0, 0, 1) if type(value) is SessionHeader else None
 
 
-def read_header(store: Store, name: str) -> Header | None:
+def read_identity(store: Store, name: str) -> SessionIdentity | None:
     """Return the identity and origin in the first line of a session; None if it cannot be read."""
     first = next(iter(store.load(name)), None)
-    return header_of(first.raw) if first is not None and first.whole else None
+    return decode_identity(first.raw) if first is not None and first.whole else None
 
 
 def _read_whole(store: Store, session: str, children: tuple[str, ...], *, verify: bool) -> Log:
-    reader = Reader(seals=SealCheck() if verify else None)
+    reader = EntryReader(seals=SealVerifier() if verify else None)
     entries = reader.feed_all(store.load(session))
     check_version(reader, entries[0] if entries else None)
     return _log(store, store.name(session), entries, reader, children, verify=verify)
@@ -116,7 +116,7 @@ def _log(
     store: Store,
     name: str,
     entries: Iterable[Entry],
-    reader: Reader,
+    reader: EntryReader,
     children: tuple[str, ...],
     *,
     whole: bool = True,
@@ -126,10 +126,10 @@ def _log(
     tree = Tree()
     inherited: list[Damage] = []
     first = entries[0].value if entries else None
-    if isinstance(first, Session) and first.parent is not None and first.parent.kind == "fork":
+    if isinstance(first, SessionHeader) and first.parent is not None and first.parent.kind == "fork":
         # A `head` entry or compaction of the fork may refer to nodes before the parent's last compaction.
         whole = whole or any(isinstance(entry.value, Head | Compaction) for entry in entries)
-        inherited = inherit(store, tree, first.parent, (*children, first.id), whole=whole, verify=verify)
+        inherited = inherit_parent_branch(store, tree, first.parent, (*children, first.id), whole=whole, verify=verify)
     tree.add_all(entries)
     tree.mark_unreadable(reader.damage)
     own = sorted((*reader.damage, *tree.damage), key=lambda hurt: hurt.offset)
@@ -137,7 +137,7 @@ def _log(
     return Log(name, entries, tree, (*inherited, *own), tuple(reader.noted), reader.next_seq, reader.torn, last)
 
 
-def inherit(
+def inherit_parent_branch(
     store: Store,
     tree: Tree,
     origin: Origin,
@@ -157,7 +157,7 @@ def inherit(
     tree.inherit(branch)
     tree.partial = tail is not None
     tip = branch.tip
-    if origin.h is not None and (tip is None or seal_of(tip.raw) != origin.h):
+    if origin.h is not None and (tip is None or find_seal(tip.raw) != origin.h):
         damage.append(origin_damage(f"its parent session {origin.session} has changed since the fork"))
     return damage
 
@@ -169,11 +169,11 @@ def origin_damage(reason: str) -> Damage:
 
 def _tail_of_parent(store: Store, origin: Origin) -> Branch | None:
     """Return the part of the parent's branch that the fork's projections need; None if all of it is needed."""
-    first = read_first(store, origin.session)
+    first = read_session_header(store, origin.session)
     tail = read_tail(store.tail(origin.session), at=origin.entry) if first is not None else None
     if first is None or tail is None or tail.fold is None:
         return None
-    branch = tree_of(tail, first).branch(origin.entry)
+    branch = build_tree(tail, first).branch(origin.entry)
     return None if branch.holes else branch
 
 
@@ -187,18 +187,18 @@ def _branch_of_parent(
     branch = parent.tree.branch(origin.entry)
     assert branch.tip is not None
     end = branch.tip.offset if parent.tree.find(origin.entry) in {node.id for node in parent.tree.own_nodes()} else -1
-    holes = named_in([hole for hole in branch.holes if hole.session or hole.offset <= end], parent.name)
-    damage = named_in([hurt for hurt in parent.damage if hurt.session or hurt.offset <= end], parent.name)
+    holes = with_session_name([hole for hole in branch.holes if hole.session or hole.offset <= end], parent.name)
+    damage = with_session_name([hurt for hurt in parent.damage if hurt.session or hurt.offset <= end], parent.name)
     return msgspec.structs.replace(branch, holes=tuple(holes)), damage
 
 
-def named_in(damage: Iterable[Damage], session: str) -> list[Damage]:
+def with_session_name(damage: Iterable[Damage], session: str) -> list[Damage]:
     """Return the damage of another session's log, with the name of that session."""
     return [hurt if hurt.session else msgspec.structs.replace(hurt, session=session) for hurt in damage]
 
 
-def check_version(reader: Reader, first: Entry | None) -> None:
+def check_version(reader: EntryReader, first: Entry | None) -> None:
     """Raise `NewerFormat` if the header is in a newer format; newer lines after it are reported as damage."""
     begun = next((hurt for hurt in reader.damage if hurt.kind == "newer" and hurt.line == 1), None)
     if begun is not None and first is not None and first.type == "session":
-        raise NewerFormat(begun.reason, hint=_UPGRADE)
+        raise NewerFormat(begun.reason, hint=_UPGRADE_HINT)

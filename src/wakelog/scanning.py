@@ -1,4 +1,4 @@
-"""Scanning a session of any size: every line is read and verified once, and only an outline is kept in memory.
+"""Scan a session of any size: read and verify every line once, and keep only an outline in memory.
 
 `read_log` builds a tree, which takes about three times the size of the log in memory. A scan finds the same damage,
 inherited history included, and passes each entry to a callback. `path_entries` then reads one branch of a scanned
@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from wakelog.errors import NoAccess, NotFound, WakelogError
-from wakelog.log.entry import Compaction, DamageNote, Entry, Message, Origin, Session
-from wakelog.log.id_table import NONE
-from wakelog.log.lines import Damage, Line, Reader
+from wakelog.log.entry import Compaction, DamageNote, Entry, Message, Origin, SessionHeader
+from wakelog.log.ids import NO_NUMBER
+from wakelog.log.lines import Damage, EntryReader, Line
 from wakelog.log.outline import Outline
-from wakelog.log.seal import SealCheck
-from wakelog.log.tree import lost_lines, lost_reply, reply_named_by
-from wakelog.ports import Store
-from wakelog.reading import ANCESTORS_MAX, check_version, named_in, origin_damage
+from wakelog.log.seal import SealVerifier
+from wakelog.log.tree import damage_of_note, damage_of_reference, referenced_reply
+from wakelog.ports.stores import Store
+from wakelog.reading import ANCESTORS_MAX, check_version, origin_damage, with_session_name
 
 Visit = Callable[[Entry], None]
 _BATCH_LINES = 256
@@ -96,7 +96,7 @@ class Scanning:
         self._session = session
         self._verify_inherited = verify_inherited
         self._children = children
-        self._reader = Reader(seals=SealCheck() if verify else None)
+        self._reader = EntryReader(seals=SealVerifier() if verify else None)
         self._searching = _HoleSearch(self.found)
         self._inherited: list[Damage] = []
 
@@ -107,7 +107,7 @@ class Scanning:
             if found.first is None:
                 found.first = entry
                 self._inherited = _begin(self._store, found, self._children, verify=self._verify_inherited)
-            if found.session is None and isinstance(entry.value, Session):
+            if found.session is None and isinstance(entry.value, SessionHeader):
                 found.session = entry
             self._searching.look_at(entry)
             found.outline.add(entry)
@@ -140,7 +140,7 @@ class Scanning:
         return self._reader.torn is not None
 
 
-def _entries(reader: Reader, lines: Iterable[Line]) -> Iterator[Entry]:
+def _entries(reader: EntryReader, lines: Iterable[Line]) -> Iterator[Entry]:
     for batch in _batches(lines):
         yield from reader.feed_all(batch)
 
@@ -163,7 +163,7 @@ def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
 
 
 def _origin(first: Entry | None) -> Origin | None:
-    origin = first.value.parent if first is not None and isinstance(first.value, Session) else None
+    origin = first.value.parent if first is not None and isinstance(first.value, SessionHeader) else None
     return origin if origin is not None and origin.kind == "fork" else None
 
 
@@ -182,27 +182,27 @@ class _HoleSearch:
     def look_at(self, entry: Entry) -> None:
         """Process an entry that is not in the outline yet."""
         outline, value = self._found.outline, entry.value
-        if outline.number(entry.id) != NONE:
+        if outline.number(entry.id) != NO_NUMBER:
             return
         if isinstance(value, Compaction):
             self._found.compactions.append(len(outline))
             self._carried.update(debt.reply_id for debt in (value.state.owed if value.state is not None else ()))
         elif isinstance(value, DamageNote) and value.reason == "lost":
-            self._noted.append(lost_lines(entry, value))
+            self._noted.append(damage_of_note(entry, value))
         elif self._names_a_lost_reply(entry):
-            self._naming_lost.append(lost_reply(entry))
+            self._naming_lost.append(damage_of_reference(entry))
 
     def _names_a_lost_reply(self, entry: Entry) -> bool:
-        reply_id = reply_named_by(entry.value)
+        reply_id = referenced_reply(entry.value)
         if reply_id is None or reply_id in self._carried or self._goes_on(entry):
             return False
         number = self._found.outline.number(reply_id)
-        return number == NONE or not self._found.outline.is_node(number)
+        return number == NO_NUMBER or not self._found.outline.is_node(number)
 
     def _goes_on(self, entry: Entry) -> bool:
         """Return whether an entry is a message whose parent is the head: the entry it answers is then there."""
         outline, parent = self._found.outline, entry.value.parent_id
-        if not isinstance(entry.value, Message) or parent is None or outline.head == NONE:
+        if not isinstance(entry.value, Message) or parent is None or outline.head == NO_NUMBER:
             return False
         return outline.number(parent) == outline.head
 
@@ -214,10 +214,10 @@ class _HoleSearch:
 
 def holes_before(scan: Scan, path: bytearray) -> tuple[Damage, ...]:
     """Return the places where entries of a branch may be lost: those since its last compaction."""
-    last = next((number for number in reversed(scan.compactions) if path[number]), NONE)
-    start = scan.outline.offset(last) if last != NONE else -1
+    last = next((number for number in reversed(scan.compactions) if path[number]), NO_NUMBER)
+    start = scan.outline.offset(last) if last != NO_NUMBER else -1
     since = [hole for hole in scan.holes if hole.offset > start]
-    return (*(scan.inherited_holes if last == NONE else ()), *since)
+    return (*(scan.inherited_holes if last == NO_NUMBER else ()), *since)
 
 
 # ── inherited history ────────────────────────────────────────────────────────────────────────────
@@ -247,7 +247,7 @@ def _begin(store: Store, found: Scan, children: tuple[str, ...], *, verify: bool
 
 def _up_to(end: int, damage: Iterable[Damage], parent: str) -> list[Damage]:
     """Return the damage that concerns a fork: the parent's up to offset `end`, and that of the parent's ancestors."""
-    return named_in([hurt for hurt in damage if hurt.session or hurt.offset <= end], parent)
+    return with_session_name([hurt for hurt in damage if hurt.session or hurt.offset <= end], parent)
 
 
 def _parent(store: Store, origin: Origin, children: tuple[str, ...], *, verify: bool) -> tuple[Scan, int]:
@@ -271,7 +271,7 @@ def inherited_entries(store: Store, scan: Scan, *, annotations: bool = False) ->
     """Yield the nodes that a fork inherited, from the root on; with `annotations` also their annotations."""
     outline = scan.outline
     for ancestor in scan.ancestors:
-        for entry in _entries(Reader(), store.load(ancestor.name)):
+        for entry in _entries(EntryReader(), store.load(ancestor.name)):
             number = outline.number_of(entry)
             if number is not None and number < outline.inherited and (annotations or outline.is_node(number)):
                 yield entry
@@ -280,7 +280,7 @@ def inherited_entries(store: Store, scan: Scan, *, annotations: bool = False) ->
 def own_entries(store: Store, scan: Scan) -> Iterator[tuple[int, Entry]]:
     """Yield the session's own entries in the outline with their numbers, in log order."""
     outline = scan.outline
-    for entry in _entries(Reader(), lines_scanned(store, scan)):
+    for entry in _entries(EntryReader(), lines_scanned(store, scan)):
         number = outline.number_of(entry)
         if number is not None and number >= outline.inherited:
             yield number, entry
@@ -288,7 +288,7 @@ def own_entries(store: Store, scan: Scan) -> Iterator[tuple[int, Entry]]:
 
 def readable_entries(store: Store, scan: Scan) -> Iterator[Entry]:
     """Return the session's own entries, including those with a repeated id."""
-    return _entries(Reader(seals=SealCheck()), lines_scanned(store, scan))
+    return _entries(EntryReader(seals=SealVerifier()), lines_scanned(store, scan))
 
 
 def lines_scanned(store: Store, scan: Scan) -> Iterator[Line]:
@@ -310,5 +310,5 @@ def path_entries(store: Store, scan: Scan, path: bytearray, *, annotations: bool
     """Yield the nodes marked in `path`, from the root on, and their annotations, each in the order of its log."""
     for number, entry in scanned_entries(store, scan):
         node = scan.outline.node_of(number)
-        if node != NONE and path[node] and (annotations or node == number):
+        if node != NO_NUMBER and path[node] and (annotations or node == number):
             yield entry

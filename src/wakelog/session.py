@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from wakelog.clock import SystemClock
-from wakelog.decide.policy import QUEUE_MAX, Policy, Redact, policy_in_force
+from wakelog.decide.policy import QUEUE_MAX, Policy, RedactMode, policy_in_force
 from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, SessionEnded, UsageError
 from wakelog.large_content import (
     is_interrupted_output,
@@ -24,12 +24,11 @@ from wakelog.large_content import (
     with_long_texts_in_blobs,
     with_media_in_blobs,
 )
-from wakelog.log.codec import encode, fits_a_line
+from wakelog.log.codec import encode, fits_line
 from wakelog.log.content import AnyMessage, BaseMessage, Prompt, Text
-from wakelog.log.digest import digest_of
 from wakelog.log.entry import (
     FORMAT_VERSION,
-    RULES,
+    RULES_VERSION,
     Activity,
     Annotation,
     AnyAnnotation,
@@ -39,7 +38,7 @@ from wakelog.log.entry import (
     DamageNote,
     Entry,
     Head,
-    Known,
+    KnownBody,
     Label,
     Message,
     Node,
@@ -49,31 +48,32 @@ from wakelog.log.entry import (
     SessionRenamed,
     Terminated,
 )
-from wakelog.log.entry import Session as SessionEntry
-from wakelog.log.ids import checked_id
-from wakelog.log.lines import Damage, Reader
-from wakelog.log.seal import SealCheck, unsealed
-from wakelog.log.tail import outgrows
-from wakelog.log.times import iso
+from wakelog.log.entry import SessionHeader as SessionEntry
+from wakelog.log.ids import checked_id, digest_of
+from wakelog.log.lines import Damage, EntryReader
+from wakelog.log.seal import SealVerifier, unseal
+from wakelog.log.tail import may_refer_to_unread
+from wakelog.log.timestamps import iso_timestamp
 from wakelog.log.tree import Branch, Tree
-from wakelog.ports import Clock, Lease, Sealed, Store
-from wakelog.projections.pending import is_under_way, open_calls
-from wakelog.projections.queue import knows_queue, owes_record, queue_at_head, waiting_messages
-from wakelog.projections.state import branch_state, can_be_carried, carried_state, is_terminated
-from wakelog.projections.unfinished import Dropped, Ended, dropped_by_end
-from wakelog.reading import Log, read_active, read_first, read_log
-from wakelog.redaction.entries import cleared, cleared_identity
+from wakelog.ports.runtime import Clock
+from wakelog.ports.stores import Lease, SealedLine, Store
+from wakelog.projections.branch_state import branch_state
+from wakelog.projections.pending import DroppedWork, SessionEnding, is_turn_open, open_tool_calls, work_dropped_by_end
+from wakelog.projections.queue import has_whole_queue, must_record_queue, queue_at_head, waiting_messages
+from wakelog.projections.session_state import build_carried_state, can_build_carried_state, is_terminated
+from wakelog.reading import Log, read_active, read_log, read_session_header
+from wakelog.redaction.entries import redact_entry, redact_identity
 from wakelog.version import APP
 
 # Types that are not synced. Power loss may lose them; the entries around them suffice to recover.
 UNSYNCED_TYPES = frozenset({"call", "partial", "resumed", "activity"})
 _BODIES = (Node, Annotation)
 _SESSION_WIDE = (SessionRenamed, SessionArchived, Activity, Terminated, DamageNote)
-_TAKEN_AFTER_THE_END = (DamageNote, Label, SessionRenamed, SessionArchived)
-_TRIES_MAX = 10_000
-_Known = TypeVar("_Known", bound=Known)
+_ALLOWED_AFTER_END = (DamageNote, Label, SessionRenamed, SessionArchived)
+_APPEND_TRIES_MAX = 10_000
+_BodyT = TypeVar("_BodyT", bound=KnownBody)
 # A killed worker writes no entry when its lease ends, so its lease is checked at this interval.
-_LOOK_AGAIN_S = 0.2
+_LEASE_POLL_S = 0.2
 
 
 class Session:
@@ -82,12 +82,12 @@ class Session:
     An instance belongs to one thread. Any number of instances, in any process, may share a session.
     """
 
-    def __init__(self, store: Store, session: str, *, clock: Clock | None = None, rules: int = RULES) -> None:
+    def __init__(self, store: Store, session: str, *, clock: Clock | None = None, rules: int = RULES_VERSION) -> None:
         self.store = store
         self.rules = rules
         self.name = store.name(session)
         self.clock = clock or SystemClock()
-        first = read_first(store, self.name)
+        first = read_session_header(store, self.name)
         self.id = first.id if first is not None else self.name
         self._known: Log | None = None
 
@@ -106,7 +106,7 @@ class Session:
         parent: Origin | None = None,
         session_id: str | None = None,
         clock: Clock | None = None,
-        redact: Redact = "assignments",
+        redact: RedactMode = "assignments",
     ) -> "Session":
         """Create a session durably; if one with this id exists, open it unchanged.
 
@@ -116,7 +116,7 @@ class Session:
         now_ms = clock.now_ms()
         given = SessionEntry(
             id=checked_id(session_id) if session_id else clock.new_id(),
-            timestamp=iso(now_ms),
+            timestamp=iso_timestamp(now_ms),
             version=FORMAT_VERSION,
             cwd=cwd,
             agent=agent,
@@ -129,8 +129,8 @@ class Session:
             parent=parent,
         )
         # The pair (agent, sender) identifies the session: redaction must not make two identities equal.
-        names = {"agent": cleared_identity(agent, redact), "sender": cleared_identity(sender, redact)}
-        entry = cleared(msgspec.structs.replace(given, **names), rule=redact)
+        names = {"agent": redact_identity(agent, redact), "sender": redact_identity(sender, redact)}
+        entry = redact_entry(msgspec.structs.replace(given, **names), rule=redact)
         # Names and titles become file names, so they are taken from the redacted header.
         store.create(
             entry.id, entry.agent, entry.sender, lambda number: encode(msgspec.structs.replace(entry, number=number))
@@ -161,7 +161,7 @@ class Session:
 
     def _tree_with_queue(self) -> Tree:
         """Return the tree with the waiting messages of the whole session, which most appends do not need."""
-        if not knows_queue(self._log.tree):
+        if not has_whole_queue(self._log.tree):
             self._known = read_active(self.store, self.name)
             self._refuse_newer(self._known.damage)
         return self._log.tree
@@ -198,7 +198,7 @@ class Session:
         exactly the entries a decision was based on.
         """
         if not isinstance(body, _BODIES):
-            raise UsageError(f"append takes an entry's body, not {type(body).__name__}", hint=_how_to_append(body))
+            raise UsageError(f"append takes an entry's body, not {type(body).__name__}", hint=_append_hint(body))
         entry_id = checked_id(body.id) if body.id else self._new_id()
         return self._append(lambda: self._stamped(body, entry_id, self._found(at), fork=fork), lease, behind)
 
@@ -215,8 +215,8 @@ class Session:
         _check_message(said)
         entry_id = self._new_id()
 
-        def compose() -> Known:
-            busy = self.store.held(self.name) is not None or bool(open_calls(self._log.tree.branch()))
+        def compose() -> KnownBody:
+            busy = self.store.held(self.name) is not None or bool(open_tool_calls(self._log.tree.branch()))
             if not busy:
                 return self._stamped(Message(message=said), entry_id)
             if not isinstance(said, Prompt):
@@ -244,14 +244,14 @@ class Session:
         """Append a compaction together with the state it carries, computed at the moment of the append."""
         entry_id = self._new_id()
 
-        def compose() -> Known:
+        def compose() -> KnownBody:
             # A tail that starts at a compaction of rules 1 lacks values that one of rules 2 must carry.
-            tree = self._log.tree if self.rules < 2 or can_be_carried(self._log.tree) else self._whole_tree()
+            tree = self._log.tree if self.rules < 2 or can_build_carried_state(self._log.tree) else self._whole_tree()
             place = at or tree.head
             assert place is not None
             stamped = self._stamped(body, entry_id, at, fork=at is not None)
             # Added after redaction: the state repeats entries of this log; readers of the whole log derive the same.
-            return msgspec.structs.replace(stamped, state=carried_state(tree, place, self.rules))
+            return msgspec.structs.replace(stamped, state=build_carried_state(tree, place, self.rules))
 
         return self._append(compose, lease)
 
@@ -276,7 +276,7 @@ class Session:
         """Archive or restore the session."""
         return self.append(SessionArchived(archived=archived))
 
-    def end(self, reason: str = "", *, force: bool = False, wait_s: float = 30.0) -> Ended:
+    def end(self, reason: str = "", *, force: bool = False, wait_s: float = 30.0) -> SessionEnding:
         """End the session for good. After that only labels, titles and archiving are accepted.
 
         `Conflict` while a worker runs it, with open tool calls, or with undelivered replies. `force` cancels the turn
@@ -285,20 +285,20 @@ class Session:
         self._catch_up()
         self._refuse_if_ended()
         cancelled = self._cancel_and_wait(wait_s) if force else None
-        entry_id, dropped = self._new_id(), Dropped()
+        entry_id, dropped = self._new_id(), DroppedWork()
 
-        def compose() -> Known:
+        def compose() -> KnownBody:
             nonlocal dropped
             dropped = self._dropped_by_end(force=force)
             return self._stamped(Terminated(reason=reason), entry_id)
 
-        return Ended(self._append(compose), cancelled, dropped)
+        return SessionEnding(self._append(compose), cancelled, dropped)
 
-    def _dropped_by_end(self, *, force: bool) -> Dropped:
+    def _dropped_by_end(self, *, force: bool) -> DroppedWork:
         held = self.store.held(self.name)
         if held is not None:
             raise Conflict(f"{self.name} is being run by {held.holder}", hint="wait until it rests, or force the end")
-        dropped = dropped_by_end(self._tree_with_queue())
+        dropped = work_dropped_by_end(self._tree_with_queue())
         if dropped.is_unfinished and not force:
             raise Conflict(f"{self.name} has {', '.join(dropped.words)}", hint="wake it, or force the end")
         return dropped
@@ -306,11 +306,11 @@ class Session:
     def _cancel_and_wait(self, wait_s: float) -> Entry | None:
         """Request cancellation of the current turn, if any, and wait for the worker to release the session."""
         is_held = self.store.held(self.name) is not None
-        asked = self.append(Queued(mode="cancel")) if is_held or is_under_way(self._log.tree.branch()) else None
+        asked = self.append(Queued(mode="cancel")) if is_held or is_turn_open(self._log.tree.branch()) else None
         until = time.monotonic() + wait_s
         while self.store.held(self.name) is not None and (left_s := until - time.monotonic()) > 0:
             self._catch_up()
-            self.store.follow(self.name, after=self.last_seq, pieces={}, timeout_s=min(left_s, _LOOK_AGAIN_S))
+            self.store.follow(self.name, after=self.last_seq, pieces={}, timeout_s=min(left_s, _LEASE_POLL_S))
         self._catch_up()
         return asked
 
@@ -319,7 +319,7 @@ class Session:
     def acquire(self, holder: str, *, ttl_s: float, channels: Sequence[str] = ()) -> Lease:
         """Acquire the lease to run the session and deliver to `channels`. `Conflict` while another holder has it."""
         entry_id = self._new_id()
-        for _ in range(_TRIES_MAX):
+        for _ in range(_APPEND_TRIES_MAX):
             self._catch_up()
             self._note_torn_tail()
             held = self.store.held(self.name)
@@ -339,7 +339,7 @@ class Session:
     def _queue_to_record(self) -> tuple[Queued, ...] | None:
         """Return the queue of the whole session if no entry since the last compaction of rules 1 records it."""
         tree = self._log.tree
-        return waiting_messages(self._tree_with_queue()) if self.rules >= 2 and owes_record(tree) else None
+        return waiting_messages(self._tree_with_queue()) if self.rules >= 2 and must_record_queue(tree) else None
 
     def release(self, lease: Lease) -> None:
         """Record that the worker leaves, and release the lease. Does nothing if the lease was already lost."""
@@ -356,9 +356,9 @@ class Session:
 
     # ── appending ────────────────────────────────────────────────────────────────────────────────
 
-    def _append(self, compose: Callable[[], Known], lease: Lease | None = None, behind: int | None = None) -> Entry:
+    def _append(self, compose: Callable[[], KnownBody], lease: Lease | None = None, behind: int | None = None) -> Entry:
         """Compose and append an entry; if another writer was faster, read its entries and try again."""
-        for _ in range(_TRIES_MAX):
+        for _ in range(_APPEND_TRIES_MAX):
             self._note_torn_tail()
             if behind is not None and behind != self._log.next_seq - 1:
                 raise Conflict(f"{self.name} has gone on since this was decided", hint="decide again")
@@ -369,7 +369,7 @@ class Session:
             try:
                 sealed = self.store.append(
                     self.name,
-                    unsealed(before.raw) if before else self._encode(value),
+                    unseal(before.raw) if before else self._encode(value),
                     after=before.seq - 1 if before else self._log.next_seq - 1,
                     fence=lease.fence if lease else None,
                     durable=value.type not in UNSYNCED_TYPES,
@@ -380,19 +380,19 @@ class Session:
                 self._catch_up()
                 continue
             return before or self._take(value, sealed)
-        raise Conflict(f"{self.name} is too busy: {_TRIES_MAX} tries were overtaken")
+        raise Conflict(f"{self.name} is too busy: {_APPEND_TRIES_MAX} tries were overtaken")
 
-    def _refuse_if_ended(self, value: Known | None = None) -> None:
+    def _refuse_if_ended(self, value: KnownBody | None = None) -> None:
         """Raise `SessionEnded` if the session has ended.
 
         If the ending entry is not in this tree yet, the store rejects the append.
         """
-        if is_terminated(self._log.tree) and not _is_taken_after_the_end(value):
+        if is_terminated(self._log.tree) and not _is_allowed_after_end(value):
             raise SessionEnded(
                 f"{self.name} was ended for good", hint=f"`wakelog fork {self.name} --new-session` goes on from it"
             )
 
-    def _take(self, value: Known, sealed: Sealed) -> Entry:
+    def _take(self, value: KnownBody, sealed: SealedLine) -> Entry:
         """Add an acknowledged entry to the tree without reading it back."""
         if sealed.seq != self._log.next_seq:
             self._catch_up()
@@ -408,10 +408,10 @@ class Session:
         self._log.next_seq = next_seq
         if entries:
             self._log.last = entries[-1].raw
-        if tree.partial and (any(outgrows(tree, entry) for entry in entries) or tree.is_too_short):
+        if tree.partial and (any(may_refer_to_unread(tree, entry) for entry in entries) or tree.is_too_short):
             self._known = read_active(self.store, self.name)
 
-    def _appended_before(self, value: Known) -> Entry | None:
+    def _appended_before(self, value: KnownBody) -> Entry | None:
         """Return this entry if an earlier try of the same append succeeded; `Conflict` if its content differs."""
         entry = self._log.tree.entry(value.id)
         if entry is None:
@@ -420,11 +420,11 @@ class Session:
         again = msgspec.structs.replace(
             value, parent_id=stood.parent_id, timestamp=stood.timestamp, turn_id=stood.turn_id
         )
-        if self._encode(again) != unsealed(entry.raw):
+        if self._encode(again) != unseal(entry.raw):
             raise Conflict(f"an entry with the id {value.id} but other content is already there")
         return entry
 
-    def _stamped(self, body: _Known, entry_id: str, at: str | None = None, *, fork: bool = False) -> _Known:
+    def _stamped(self, body: _BodyT, entry_id: str, at: str | None = None, *, fork: bool = False) -> _BodyT:
         """Return the body with its envelope (id, parent, time, turn), secrets redacted and large content in blobs.
 
         Law 14: secrets stay out of logs and blobs.
@@ -445,26 +445,26 @@ class Session:
             clean,
             id=entry_id,
             parent_id=parent,
-            timestamp=clean.timestamp or iso(self.clock.now_ms()),
+            timestamp=clean.timestamp or iso_timestamp(self.clock.now_ms()),
             turn_id=None if is_wide else turn,
         )
         return self._within_a_line(stamped) if is_large else stamped
 
-    def _within_a_line(self, body: _Known) -> _Known:
+    def _within_a_line(self, body: _BodyT) -> _BodyT:
         """Return the body with long texts clipped: interrupted tool output like a tool result, others to fit a line."""
         if is_interrupted_output(body):
             body = with_clipped_output(body, self._policy().clip, self.store.blobs.put)
-        return with_long_texts_in_blobs(body, self.store.blobs.put, lambda made: fits_a_line(made, rules=self.rules))
+        return with_long_texts_in_blobs(body, self.store.blobs.put, lambda made: fits_line(made, rules=self.rules))
 
-    def _without_secrets(self, body: _Known) -> _Known:
+    def _without_secrets(self, body: _BodyT) -> _BodyT:
         """Return the redacted body, as the policy in force says; a `context` entry follows its own policy."""
-        found = cleared(body, self.rules)
+        found = redact_entry(body, self.rules)
         if found is body:
             return body
         policy = self._policy()
         if isinstance(body, ContextEntry) and self.rules >= 2:
             policy = policy_in_force(body, self.rules)
-        return found if policy.redact == "assignments" else cleared(body, self.rules, policy.redact)
+        return found if policy.redact == "assignments" else redact_entry(body, self.rules, policy.redact)
 
     def _policy(self) -> Policy:
         """Return the policy in force at the head."""
@@ -477,7 +477,7 @@ class Session:
         if (tree if in_tail else self._whole_tree()).children(parent):
             raise Conflict(f"another entry already follows {parent}", hint="ask for a fork, or read again")
 
-    def _encode(self, value: Known) -> bytes:
+    def _encode(self, value: KnownBody) -> bytes:
         return encode(value, rules=self.rules)
 
     def _session_node(self) -> str:
@@ -498,8 +498,8 @@ class Session:
     def _catch_up(self) -> None:
         """Read the entries that were appended since, by any writer."""
         h = self._log.h
-        seals = SealCheck(h, self._log.next_seq - 1) if h is not None else None
-        reader = Reader(next_seq=self._log.next_seq, seals=seals)
+        seals = SealVerifier(h, self._log.next_seq - 1) if h is not None else None
+        reader = EntryReader(next_seq=self._log.next_seq, seals=seals)
         entries = reader.feed_all(self.store.load(self.name, after=self._log.next_seq - 1))
         self._log.tree.mark_unreadable(reader.damage)
         self._grow(entries, reader.next_seq)
@@ -526,14 +526,14 @@ def _check_message(given: object) -> None:
         raise UsageError(what, hint="`append` takes the bodies of entries")
 
 
-def _how_to_append(given: object) -> str:
+def _append_hint(given: object) -> str:
     """Return a hint on what to call for a value that `append` does not accept."""
     if isinstance(given, BaseMessage):
         return f"use session.append(Message(message={type(given).__name__}(…))), or session.say(…)"
     return "use session.say(…) for what a person says" if isinstance(given, str) else "see wakelog.log.entry"
 
 
-def _is_taken_after_the_end(value: Known | None) -> bool:
+def _is_allowed_after_end(value: KnownBody | None) -> bool:
     """Return whether an ended session accepts this entry: a worker leaving, damage note, label, title or archiving."""
     is_leaving = isinstance(value, Activity) and value.event == "left"
-    return is_leaving or isinstance(value, _TAKEN_AFTER_THE_END)
+    return is_leaving or isinstance(value, _ALLOWED_AFTER_END)

@@ -8,9 +8,9 @@ import pytest
 
 from tests.cli.payloads import PAYLOADS, SURROGATES
 from wakelog.channels.terminal import TerminalChannel
-from wakelog.cli.safe import visible, visible_lines
+from wakelog.cli.ui.safe_text import visible, visible_lines
 from wakelog.errors import UsageError
-from wakelog.testing.channel_suite import HOSTILE, ChannelSuite, whole
+from wakelog.testing.channel_suite import HOSTILE, ChannelSuite, single_delivery
 
 
 class TerminalStage:
@@ -100,7 +100,7 @@ def test_a_closed_pipe_is_told():
     channel = TerminalChannel(out, clean=visible)
     for _ in range(2):
         with pytest.raises(BrokenPipeError):
-            asyncio.run(whole("Hello")(channel))
+            asyncio.run(single_delivery("Hello")(channel))
     with pytest.raises(BrokenPipeError):
         out.close()
 
@@ -119,11 +119,11 @@ def test_what_was_not_written_is_still_owed():
     out = Flaky()
     channel = TerminalChannel(out, clean=visible)
     with pytest.raises(OSError, match="No space"):
-        asyncio.run(whole("Hello")(channel))
+        asyncio.run(single_delivery("Hello")(channel))
     with pytest.raises(UsageError):
         asyncio.run(channel.delta("r1", 5, "!"))
     out.full = False
-    asyncio.run(whole("Hello")(channel))
+    asyncio.run(single_delivery("Hello")(channel))
     assert out.getvalue() == "Hello\n"
 
 
@@ -158,7 +158,7 @@ def test_short_writes_are_finished():
     """Law 4: an unbuffered stream that takes a part is given the rest."""
     narrow = Narrow()
     out = io.TextIOWrapper(narrow, encoding="utf-8", write_through=True)
-    asyncio.run(whole("Hello, wörld ␛")(TerminalChannel(out, clean=visible)))
+    asyncio.run(single_delivery("Hello, wörld ␛")(TerminalChannel(out, clean=visible)))
     assert narrow.taken.decode() == "Hello, wörld ␛\n"
 
 
@@ -171,12 +171,12 @@ def test_a_stream_that_would_block_is_told():
 
     out = io.TextIOWrapper(Full(), encoding="utf-8", write_through=True)
     with pytest.raises(BlockingIOError):
-        asyncio.run(whole("Hello")(TerminalChannel(out, clean=visible)))
+        asyncio.run(single_delivery("Hello")(TerminalChannel(out, clean=visible)))
 
 
 def test_signs_that_the_stream_cannot_write():
     """Law 13: a terminal without UTF-8 gets numbers, and no error."""
     narrow = Narrow()
     out = io.TextIOWrapper(narrow, encoding="ascii", write_through=True)
-    asyncio.run(whole("a\x1b[0m ö")(TerminalChannel(out, clean=visible)))
+    asyncio.run(single_delivery("a\x1b[0m ö")(TerminalChannel(out, clean=visible)))
     assert narrow.taken == b"a\\u241b[0m \\xf6\n"

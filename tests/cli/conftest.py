@@ -9,7 +9,7 @@ from tests.cli.running import Shell
 from tests.replays import everything_replays
 from tests.tools.mcp.serving import PLAIN
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.testing.builders import Story
+from wakelog.testing.builders import SessionBuilder
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def store(shell):
 @pytest.fixture
 def story(store):
     """A session `crab_user_1` to write into."""
-    return Story(store)
+    return SessionBuilder(store)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import termios
 import msgspec
 from click.testing import CliRunner
 
-from wakelog.cli.group import wakelog
+from wakelog.cli.main import wakelog
 
 
 class Answer(msgspec.Struct):

@@ -8,8 +8,8 @@ import click
 import pytest
 
 from wakelog.cli import COMMANDS
-from wakelog.cli.group import wakelog
-from wakelog.testing.builders import Story
+from wakelog.cli.main import wakelog
+from wakelog.testing.builders import SessionBuilder
 
 pytestmark = pytest.mark.meddled
 
@@ -66,7 +66,7 @@ def ways_to_read():
 @pytest.fixture
 def hurt(store):
     """A session of five entries whose fifth line cannot be read; gives where that line begins."""
-    story = Story(store)
+    story = SessionBuilder(store)
     story.user("one")
     reply = story.reply("two", calls=[("t1", "grep", {})])
     story.result(reply, "t1")

@@ -7,12 +7,11 @@ import click
 import pytest
 
 from wakelog.cli import ALIASES, COMMANDS, SECTIONS
-from wakelog.cli.group import wakelog
+from wakelog.cli.main import wakelog
 from wakelog.forking import fork
-from wakelog.log.content import BlobRef, Reply, ToolCall, ToolResult, Usage
-from wakelog.log.deltas import TextDelta, piece_of
-from wakelog.log.digest import digest_of
-from wakelog.log.entry import Call, Message
+from wakelog.log.content import BlobRef, Reply, TextDelta, ToolCall, ToolResult, Usage, encode_delta
+from wakelog.log.entry import Message, ModelCall
+from wakelog.log.ids import digest_of
 from wakelog.session import Session
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
@@ -109,7 +108,7 @@ def _unfinished(store):
     """A session with an open call, a reply that was not delivered, and a message that waits."""
     session = Session.create(store, agent="ended")
     session.say("go")
-    session.append(Call(reply_id="r1", channels=("bot",)))
+    session.append(ModelCall(reply_id="r1", channels=("bot",)))
     asked = ToolCall(id="t1", name="bash", input={})
     session.append(Message(id="r1", message=Reply(content=(asked,))))
     session.say("and then")
@@ -125,7 +124,7 @@ def answers(shell, story, of_runs, of_config):
     story.store.blobs.put(b"a blob that no log names")
     output = BlobRef(digest=digest_of(b"nobody has this"), bytes=15)
     story.session.append(Message(message=ToolResult(tool_call_id="t1", reply_id=reply.id, blob=output)))
-    story.store.journal("crab_user_1", "under-way", piece_of(TextDelta("half a sentence")))
+    story.store.journal("crab_user_1", "under-way", encode_delta(TextDelta("half a sentence")))
     fork(story.session).say("more")
     _unfinished(story.store)
     log = shell.store / "crab_user_1.jsonl"

@@ -3,7 +3,7 @@
 import pytest
 
 from wakelog.forking import fork
-from wakelog.log.proof import prove
+from wakelog.log.integrity import verify_seals
 from wakelog.reading import read_log
 from wakelog.stores.jsonl import JsonlStore
 
@@ -100,4 +100,4 @@ def test_the_library_names_the_session(shell, family):
     store = JsonlStore(str(shell.store))
     damage = read_log(store, "crab_user_3").damage
     assert {hurt.session for hurt in damage} == {"crab_user_1"}
-    assert prove(store.load("crab_user_3")).broken == ()
+    assert verify_seals(store.load("crab_user_3")).broken == ()

@@ -8,9 +8,8 @@ import subprocess
 import pytest
 
 from tests.patience import PATIENCE_S
-from wakelog.log.content import Reply, Text, ToolCall
-from wakelog.log.deltas import TextDelta, piece_of
-from wakelog.log.entry import Call, ContextEntry, Message, Partial, Resumed, ToolStarted
+from wakelog.log.content import Reply, Text, TextDelta, ToolCall, encode_delta
+from wakelog.log.entry import ContextEntry, Message, ModelCall, Partial, Resumed, ToolStarted
 from wakelog.session import Session
 from wakelog.stores import open_store
 
@@ -45,10 +44,10 @@ class Cut:
             self.say(piece)
 
     def ask(self, reply_id="r"):
-        self.session.append(Call(reply_id=reply_id, model="demo", provider="demo"), lease=self.lease)
+        self.session.append(ModelCall(reply_id=reply_id, model="demo", provider="demo"), lease=self.lease)
 
     def say(self, text, journal="r"):
-        self.store.journal(self.session.name, journal, piece_of(TextDelta(text)), fence=self.lease.fence)
+        self.store.journal(self.session.name, journal, encode_delta(TextDelta(text)), fence=self.lease.fence)
 
     def reply(self, *parts, reply_id="r"):
         return self.session.append(Message(id=reply_id, message=Reply(content=parts)), lease=self.lease)

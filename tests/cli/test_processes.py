@@ -36,13 +36,16 @@ def test_the_version_loads_next_to_nothing(shell):
 def test_commands_load_only_what_they_need(shell, story):
     """DESIGN 9: no drawing library, no event loop, no package metadata; no index where a session is named outright."""
     story.user("a")
-    needless = {"rich", "asyncio", "email", "importlib.metadata", "wakelog.cli.demo", "subprocess"}
+    needless = {"rich", "asyncio", "email", "importlib.metadata", "wakelog.cli.demo.command", "subprocess"}
     for words in (("ls",), ("show", "crab_user_1"), ("append", "crab_user_1", "b"), ("search", "a"), ("--help",)):
         assert not modules(shell, *words) & needless, words
     for words in (("show", "crab_user_1"), ("append", "crab_user_1", "b"), ("verify", "crab_user_1")):
         assert not modules(shell, *words) & {"sqlite3", "wakelog.stores.catalog.index"}, words
     assert not modules(shell, "--help") & {"wakelog.log.codec", "wakelog.stores"}
-    assert not modules(shell, "show", "crab_user_1", "--json") & {"wakelog.cli.draw", "wakelog.projections.transcript"}
+    assert not modules(shell, "show", "crab_user_1", "--json") & {
+        "wakelog.cli.ui.terminal",
+        "wakelog.projections.transcript",
+    }
 
 
 def test_a_command_looks_for_no_garbage(shell, story):

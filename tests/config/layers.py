@@ -1,8 +1,8 @@
 """Configurations put together from texts, without a file."""
 
-from wakelog.config.reading import read_text
-from wakelog.config.resolving import Layer, resolve
-from wakelog.config.values import Source
+from wakelog.config.layers import Layer, merge_layers
+from wakelog.config.parsing import parse_config
+from wakelog.config.schema import Source
 
 USER = "/home/me/.config/wakelog/config.toml"
 ROOT = "/src/project"
@@ -10,13 +10,13 @@ ROOT = "/src/project"
 
 def loaded(user="", *projects, trusted=False, environ=None, options=None, real=None):
     """What comes of the user's text and those of a project, from the outside in."""
-    layers = [Layer(Source(USER, "user"), read_text(user, USER, home="/home/me"))]
+    layers = [Layer(Source(USER, "user"), parse_config(user, USER, home="/home/me"))]
     for number, text in enumerate(projects):
         path = f"{ROOT}{'/sub' * number}/.wakelog.toml"
         source = Source(path, "project", ROOT, trusted=trusted)
-        layers.append(Layer(source, read_text(text, path, "project", home="/home/me")))
+        layers.append(Layer(source, parse_config(text, path, "project", home="/home/me")))
     more = {"real": real} if real is not None else {}
-    return resolve(layers, environ or {}, options or {}, user_file=USER, **more)
+    return merge_layers(layers, environ or {}, options or {}, user_file=USER, **more)
 
 
 def place(made, *path):

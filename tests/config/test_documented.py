@@ -12,10 +12,10 @@ import pytest
 
 from tests.config.layers import USER, loaded
 from tests.config.texts import keys_of, paths_of
-from wakelog.config.resolving import OPTIONS, VARIABLES
-from wakelog.config.shape import each_of, is_table, words_for
-from wakelog.config.shape import keys_of as keys_in
-from wakelog.config.values import AgentConfig, Config, McpConfig, PriceConfig, ProviderConfig, TrustConfig
+from wakelog.config.layers import OPTIONS, VARIABLES
+from wakelog.config.schema import AgentConfig, Config, McpConfig, PriceConfig, ProviderConfig, TrustConfig
+from wakelog.config.validation import describe_type, is_table, table_value_type
+from wakelog.config.validation import table_keys as keys_in
 
 TEXT = (Path(__file__).parents[2] / "docs" / "config.md").read_text()
 FENCES = re.findall(r"^```(\w+)(?: (\w+))?\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
@@ -30,14 +30,14 @@ NAMED_BELOW = {"approvals": "TOOL", "extra": "KEY", "hooks": "HOOK"}
 
 def leaves(kind, path=()):
     """Every key of the code, as the table names it, and what it may be."""
-    if each_of(kind) is not None:
+    if table_value_type(kind) is not None:
         name = NAMED_BELOW.get(path[-1]) or NAMED[path[-1]]
-        yield from leaves(each_of(kind), (*path, name))
+        yield from leaves(table_value_type(kind), (*path, name))
     elif is_table(kind):
         for key, inner in keys_in(kind).items():
             yield from leaves(inner, (*path, key))
     else:
-        yield ".".join(path), words_for(kind)
+        yield ".".join(path), describe_type(kind)
 
 
 def test_the_table_is_the_code():

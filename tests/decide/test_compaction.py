@@ -5,17 +5,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wakelog.decide.compaction import (
-    TRIES_MAX,
-    compaction_is_hopeless,
-    is_kept_by_a_compaction,
+    COMPACTION_TRIES_MAX,
+    can_keep_from,
+    is_compaction_exhausted,
+    is_shorter,
     plan_compaction,
-    shrinks,
-    stretch,
+    replaced_part,
 )
 from wakelog.log.content import Text, ToolCall
-from wakelog.log.entry import Call, FaultReport, Partial
+from wakelog.log.entry import FaultReport, ModelCall, Partial
 from wakelog.projections.context import build_context
-from wakelog.testing.builders import Story
+from wakelog.testing.builders import SessionBuilder
 
 
 def _turns(story, *sizes):
@@ -29,7 +29,7 @@ def _turns(story, *sizes):
 
 def test_the_newest_that_fit_are_kept():
     """RUN-16: as many tokens as agreed, counted from the end."""
-    story = Story()
+    story = SessionBuilder()
     prompts = _turns(story, 10, 10, 10)
     assert plan_compaction(story.session.branch(), 20) == prompts[2]
     assert plan_compaction(story.session.branch(), 45) == prompts[1]
@@ -37,7 +37,7 @@ def test_the_newest_that_fit_are_kept():
 
 def test_where_all_fits_or_nothing_does_the_last_group_is_kept():
     """RUN-16: a fold that is asked for happens; one message alone is nothing to fold."""
-    story = Story()
+    story = SessionBuilder()
     assert plan_compaction(story.session.branch(), 100) is None
     prompt = story.user("p").id
     assert plan_compaction(story.session.branch(), 100) is None
@@ -54,7 +54,7 @@ CALLS = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 3)), min_size=1, m
 @given(CALLS, st.integers(0, 200), st.integers(0, 2))
 def test_never_inside_a_call_group(turns, keep, folds):
     """Laws 7 and 8, VIEW-4: whatever is kept begins between groups, after every fold again."""
-    story = Story()
+    story = SessionBuilder()
     for size, calls in turns:
         story.user("p" * size)
         asked = [(f"t{number}", "bash", {}) for number in range(calls)]
@@ -66,7 +66,7 @@ def test_never_inside_a_call_group(turns, keep, folds):
         kept = plan_compaction(branch, keep)
         if kept is None:
             return
-        assert is_kept_by_a_compaction(branch, kept)
+        assert can_keep_from(branch, kept)
         story.session.compact("s", first_kept=kept)
         _is_valid(build_context(story.session.branch()).messages)
 
@@ -82,7 +82,7 @@ def _is_valid(messages):
 
 def test_folding_again_comes_to_an_end():
     """RUN-16: a fold that would stand for nothing but the last summary is not planned."""
-    story = Story()
+    story = SessionBuilder()
     _turns(story, 10, 10, 10)
     for _ in range(10):
         kept = plan_compaction(story.session.branch(), 5)
@@ -94,7 +94,7 @@ def test_folding_again_comes_to_an_end():
 
 def test_each_branch_is_folded_by_itself():
     """VIEW-4: the plan of one branch knows nothing of the fold of another."""
-    story = Story()
+    story = SessionBuilder()
     first, second, _ = _turns(story, 10, 10, 10)
     other = story.session.tree.head
     story.session.compact("summary", first_kept=second)
@@ -105,12 +105,12 @@ def test_each_branch_is_folded_by_itself():
 
 def test_what_may_be_kept():
     """VIEW-4: something that is in the context, not the first of it, and not a result without its call."""
-    story = Story()
+    story = SessionBuilder()
     first = story.user("p").id
     reply = story.reply("r", calls=[("t", "bash", {})])
     result = story.result(reply, "t").id
     branch = story.session.branch()
-    assert [is_kept_by_a_compaction(branch, entry) for entry in (first, reply.id, result, "nowhere")] == [
+    assert [can_keep_from(branch, entry) for entry in (first, reply.id, result, "nowhere")] == [
         False,
         True,
         False,
@@ -120,44 +120,44 @@ def test_what_may_be_kept():
 
 def test_the_stretch_is_what_is_not_kept():
     """VIEW-4: everything before the first kept entry; all where nothing is kept."""
-    story = Story()
+    story = SessionBuilder()
     _, second = _turns(story, 5, 5)
     context = build_context(story.session.branch())
-    assert stretch(context, second).entry_ids == context.entry_ids[:2]
-    assert stretch(context, None) is context
+    assert replaced_part(context, second).entry_ids == context.entry_ids[:2]
+    assert replaced_part(context, None) is context
 
 
 def test_a_summary_must_be_shorter_than_what_it_stands_for():
     """RUN-16: equal is not shorter, or folding would go round in circles."""
-    story = Story()
+    story = SessionBuilder()
     _, second = _turns(story, 5, 5)
     context = build_context(story.session.branch())
-    size = stretch(context, second).tokens
-    assert not shrinks(context, second, "x" * 4 * size)
-    assert shrinks(context, second, "x" * 4 * (size - 1))
+    size = replaced_part(context, second).tokens
+    assert not is_shorter(context, second, "x" * 4 * size)
+    assert is_shorter(context, second, "x" * 4 * (size - 1))
     assert isinstance(context.messages[0].content[0], Text)
 
 
 @pytest.mark.parametrize("kind", ["did_not_shrink", "empty", "overload"])
 def test_what_came_to_nothing_is_not_tried_for_ever(kind):
     """RUN-16: what did not shrink is not asked for again; anything else is tried once more, until a prompt comes."""
-    story = Story()
+    story = SessionBuilder()
     _turns(story, 5, 5)
     tries = 0
-    while not compaction_is_hopeless(story.session.branch()):
-        story.session.append(Call(call_id=f"c{tries}", reply_id=f"r{tries}", purpose="compaction"))
+    while not is_compaction_exhausted(story.session.branch()):
+        story.session.append(ModelCall(call_id=f"c{tries}", reply_id=f"r{tries}", purpose="compaction"))
         story.session.append(Partial(reply_id=f"r{tries}", error=FaultReport(kind=kind)))
         tries += 1
-    assert tries == (1 if kind == "did_not_shrink" else TRIES_MAX)
+    assert tries == (1 if kind == "did_not_shrink" else COMPACTION_TRIES_MAX)
     story.user("something new")
-    assert not compaction_is_hopeless(story.session.branch())
+    assert not is_compaction_exhausted(story.session.branch())
 
 
 def test_a_call_that_was_killed_counts_as_a_try():
     """RUN-16: a worker that dies in the middle of every fold does not fold for ever."""
-    story = Story()
+    story = SessionBuilder()
     _turns(story, 5)
-    for tries in range(TRIES_MAX):
-        assert not compaction_is_hopeless(story.session.branch())
-        story.session.append(Call(call_id=f"c{tries}", reply_id=f"r{tries}", purpose="compaction"))
-    assert compaction_is_hopeless(story.session.branch())
+    for tries in range(COMPACTION_TRIES_MAX):
+        assert not is_compaction_exhausted(story.session.branch())
+        story.session.append(ModelCall(call_id=f"c{tries}", reply_id=f"r{tries}", purpose="compaction"))
+    assert is_compaction_exhausted(story.session.branch())

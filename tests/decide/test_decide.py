@@ -7,25 +7,25 @@ import pytest
 
 from tests.laws.logs import store_of
 from wakelog.decide.decisions import (
-    Ask,
     AskAboutDamage,
+    AskPerson,
     Await,
-    Cancel,
+    CallModel,
+    CancelTurn,
+    CheckReceipt,
     Compact,
     Deliver,
-    Fail,
-    Inquire,
-    Raise,
+    FailTurn,
+    Idle,
     RecoverReply,
-    Rest,
-    Run,
-    Settle,
-    TakeUp,
-    TellDamage,
+    ReportDamage,
+    RunTools,
+    SettleToolCall,
+    TakeQueued,
 )
-from wakelog.decide.open_tool_calls import CALL_ROWS
-from wakelog.decide.table import ROWS, decide
-from wakelog.log.times import parse_ms
+from wakelog.decide.open_tool_calls import TOOL_CALL_RULES
+from wakelog.decide.table import DECISION_RULES, decide
+from wakelog.log.timestamps import parse_ms
 from wakelog.reading import read_active, read_log
 
 CASES = sorted((Path(__file__).parent.parent / "cases").glob("*.jsonl"))
@@ -39,7 +39,7 @@ def _wait(decision, now_ms):
 
 
 def _settle(decision):
-    found = {"do": "Settle", "call": decision.call.call.id}
+    found = {"do": "SettleToolCall", "call": decision.call.call.id}
     if decision.result.copied_from:
         return {**found, "copy": decision.result.copied_from}
     if decision.call.decided:
@@ -51,7 +51,7 @@ def _run(decision):
     call = decision.calls[0]
     if call.child:
         return {"do": "WakeChild", "session": call.child}
-    found = {"do": "Run", "call": call.call.id, "attempt": call.started + 1}
+    found = {"do": "RunTools", "call": call.call.id, "attempt": call.started + 1}
     also = [other.call.id for other in decision.calls[1:]]
     return {**found, "also": also} if also else found
 
@@ -59,35 +59,35 @@ def _run(decision):
 def shown(decision, now_ms):
     """A decision in the short words of the case table."""
     match decision:
-        case Rest(outcome):
-            return {"do": "Rest", "failed": True} if outcome == "failed" else {"do": "Rest"}
+        case Idle(outcome):
+            return {"do": "Idle", "failed": True} if outcome == "failed" else {"do": "Idle"}
         case Await():
             return _wait(decision, now_ms)
-        case Settle():
+        case SettleToolCall():
             return _settle(decision)
-        case Run():
+        case RunTools():
             return _run(decision)
         case Deliver(reply, channel):
             return {"do": "Deliver", "reply": reply, "channel": channel}
-        case TellDamage(losses, answer):
-            found = {"do": "TellDamage", "tools": [tool.name for tool in losses.tools]}
+        case ReportDamage(losses, answer):
+            found = {"do": "ReportDamage", "tools": [tool.name for tool in losses.tools]}
             return found if answer is None else {**found, "decided": answer.decision}
         case AskAboutDamage(losses):
             return {"do": "AskAboutDamage", "tools": [tool.name for tool in losses.tools]}
-        case Raise(call, reason):
-            return {"do": "Raise", "call": call.call.id, "reason": reason}
-        case Inquire(call):
-            return {"do": "Inquire", "call": call.call.id}
-        case TakeUp(queued) | Cancel(queued):
+        case AskPerson(call, reason):
+            return {"do": "AskPerson", "call": call.call.id, "reason": reason}
+        case CheckReceipt(call):
+            return {"do": "CheckReceipt", "call": call.call.id}
+        case TakeQueued(queued) | CancelTurn(queued):
             return {"do": type(decision).__name__, "queued": queued.id}
         case RecoverReply(reply, strategy):
             return {"do": strategy.capitalize(), "reply": reply}
         case Compact(first_kept):
             return {"do": "Compact", "firstKept": first_kept}
-        case Fail(reason):
-            return {"do": "Fail", "reason": reason}
-        case Ask(strategy):
-            return {"do": "Ask"} if strategy == "full" else {"do": "Ask", "strategy": strategy}
+        case FailTurn(reason):
+            return {"do": "FailTurn", "reason": reason}
+        case CallModel(strategy):
+            return {"do": "CallModel"} if strategy == "full" else {"do": "CallModel", "strategy": strategy}
 
 
 def _expected(path):
@@ -112,5 +112,5 @@ def test_case(path, read):
 def test_every_row_has_a_case():
     """RUN-4: no row of the table stands there without a log that takes it."""
     taken = {_decided(path, read_log)[0].row for path in CASES}
-    rows = {row.name for row in (*ROWS, *CALL_ROWS)} - {"open calls"}
+    rows = {row.name for row in (*DECISION_RULES, *TOOL_CALL_RULES)} - {"open calls"}
     assert rows - taken == set()

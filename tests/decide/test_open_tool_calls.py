@@ -3,24 +3,23 @@
 import pytest
 
 from wakelog.decide import wording as words
-from wakelog.decide.decisions import Await, Raise, Run, Settle
-from wakelog.decide.open_tool_calls import CALL_ROWS, judge_open_calls
-from wakelog.decide.policy import Policy, policy_written
-from wakelog.decide.snapshot import look
+from wakelog.decide.decisions import AskPerson, Await, RunTools, SettleToolCall, take_snapshot
+from wakelog.decide.open_tool_calls import TOOL_CALL_RULES, decide_open_tool_calls
+from wakelog.decide.policy import Policy, stored_policy
 from wakelog.log.content import Reply, Text, ToolCall
 from wakelog.log.entry import Attention, AttentionResolved, Cancelled, ContextEntry, Message, Partial, ToolStarted
 from wakelog.reading import read_active, read_log
 from wakelog.stores.memory import MemoryStore
-from wakelog.testing.builders import Story
+from wakelog.testing.builders import SessionBuilder
 
 
 class _Told:
     """A session with one reply of its own that calls tools."""
 
     def __init__(self, calls=1, **agreed):
-        self.story = Story()
+        self.story = SessionBuilder()
         self.session = self.story.session
-        self.session.append(ContextEntry(policy=policy_written(Policy(**agreed))))
+        self.session.append(ContextEntry(policy=stored_policy(Policy(**agreed))))
         self.story.user("p")
         reply_id = self.session.clock.new_id()
         self.story.call(reply_id)
@@ -43,7 +42,7 @@ class _Told:
         store = MemoryStore()
         store.replace("s", "crab_user_1", b"".join(line + b"\n" for line in (change(lines) if change else lines)))
         logs = (read_log(store, "s", verify=True), read_active(store, "s"))
-        whole, tail = (judge_open_calls(look(log.tree, 0, frozenset())) for log in logs)
+        whole, tail = (decide_open_tool_calls(take_snapshot(log.tree, 0, frozenset())) for log in logs)
         assert whole == tail
         return whole
 
@@ -79,7 +78,7 @@ def test_a_beginning_that_was_lost_still_counts(lose):
     assert told.judged()[0] == "call unknown"
     row, decision = told.judged(lose)
     assert row == "call unknown"
-    assert isinstance(decision, Settle)
+    assert isinstance(decision, SettleToolCall)
     assert decision.result.status == "unknown"
 
 
@@ -89,12 +88,12 @@ def test_a_decision_is_not_used_twice(lose, word):
     """Law 6, RUN-13: what a person allowed once is not allowed again because its use cannot be read any more."""
     told = _Told(approval="ask", unknown="ask")
     told.decided(told.asked(), word)
-    assert isinstance(told.judged()[1], Run)
+    assert isinstance(told.judged()[1], RunTools)
     told.started()
     told.session.rename("something stands behind it")
-    assert isinstance(told.judged()[1], Raise)
+    assert isinstance(told.judged()[1], AskPerson)
     row, decision = told.judged(lose)
-    assert isinstance(decision, Raise), row
+    assert isinstance(decision, AskPerson), row
     assert decision.reason == "unknown"
 
 
@@ -105,7 +104,7 @@ def test_a_person_who_decides_behind_the_damage_is_obeyed():
     told.session.rename("something stands behind it")
     attention = told.asked("unknown")
     told.decided(attention, "run again")
-    assert isinstance(told.judged(_gone)[1], Run)
+    assert isinstance(told.judged(_gone)[1], RunTools)
 
 
 def test_a_beginning_uses_up_the_decision_that_allowed_it():
@@ -113,14 +112,14 @@ def test_a_beginning_uses_up_the_decision_that_allowed_it():
     told = _Told(approval="ask", unknown="ask")
     told.decided(told.asked(), "approve")
     told.started()
-    assert told.judged() == ("call unknown", Raise(told.judged()[1].call, "unknown"))
+    assert told.judged() == ("call unknown", AskPerson(told.judged()[1].call, "unknown"))
 
 
 def test_what_is_whole_is_run():
     """RUN-4: the check of seals stops nothing that is as it was written, nor a log that never had seals."""
     told = _Told(calls=2)
     told.session.rename("a title")
-    assert isinstance(told.judged()[1], Run)
+    assert isinstance(told.judged()[1], RunTools)
     assert len(told.judged()[1].calls) == 2
 
 
@@ -155,7 +154,7 @@ def test_whatever_can_move_moves():
     told = _Told(calls=2)
     attention = told.asked()
     _, decision = told.judged()
-    assert isinstance(decision, Run)
+    assert isinstance(decision, RunTools)
     assert [call.call.id for call in decision.calls] == ["t1"]
     told.story.result(told.reply, "t1")
     assert told.judged() == ("call waits", Await(attention=(attention.id,)))
@@ -169,7 +168,7 @@ def test_what_it_had_put_out_is_told():
     told.session.append(Cancelled())
     row, decision = told.judged()
     assert (row, decision.result.status) == ("call not ours", "interrupted")
-    assert decision.result.text == words.INTERRUPTED + words.SHOWN.format(shown="half")
+    assert decision.result.text == words.INTERRUPTED + words.OUTPUT_SO_FAR.format(shown="half")
 
 
 @pytest.mark.parametrize(
@@ -187,12 +186,12 @@ def test_safe_is_not_for_ever():
     """RUN-6: above attempts_max a safe tool is given up."""
     told = _Told(attempts_max=2)
     told.started("safe")
-    assert isinstance(told.judged()[1], Run)
+    assert isinstance(told.judged()[1], RunTools)
     told.started("safe")
-    assert told.judged()[1].result.text == words.TOO_OFTEN.format(attempts=2)
+    assert told.judged()[1].result.text == words.TOO_MANY_ATTEMPTS.format(attempts=2)
 
 
 def test_every_row_says_what_it_is():
     """RUN-4: the table can be printed."""
-    assert all(row.name and row.when and row.then for row in CALL_ROWS)
-    assert len({row.name for row in CALL_ROWS}) == len(CALL_ROWS)
+    assert all(row.name and row.when and row.then for row in TOOL_CALL_RULES)
+    assert len({row.name for row in TOOL_CALL_RULES}) == len(TOOL_CALL_RULES)

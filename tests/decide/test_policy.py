@@ -3,17 +3,8 @@
 import msgspec
 import pytest
 
-from wakelog.decide.policy import (
-    ASKED_LONGEST_MS,
-    RETRY_FIRST_MS,
-    RETRY_LONGEST_MS,
-    HookTerms,
-    Policy,
-    Price,
-    policy_in_force,
-    policy_written,
-    retry_delay_ms,
-)
+from wakelog.decide.policy import HookSettings, Policy, Price, policy_in_force, stored_policy
+from wakelog.decide.timing import ASKED_LONGEST_MS, RETRY_FIRST_MS, RETRY_LONGEST_MS, retry_delay_ms
 from wakelog.errors import Damaged
 from wakelog.log.codec import decode, encode
 from wakelog.log.content import Usage
@@ -33,12 +24,12 @@ def test_a_policy_comes_back_as_it_was_agreed():
         unknown="ask",
         cut="resume",
         strategy="window:4",
-        hooks=(HookTerms(name="environment"), HookTerms(name="own", options={"command": ["date"]})),
+        hooks=(HookSettings(name="environment"), HookSettings(name="own", options={"command": ["date"]})),
         price=Price(input=3_000_000, output=15_000_000),
     )
-    record = ContextEntry(id="c1", policy=policy_written(agreed))
+    record = ContextEntry(id="c1", policy=stored_policy(agreed))
     assert policy_in_force(decode(encode(record))) == agreed
-    assert set(policy_written(Policy())) == {field.encode_name for field in msgspec.structs.fields(Policy)}
+    assert set(stored_policy(Policy())) == {field.encode_name for field in msgspec.structs.fields(Policy)}
 
 
 def test_a_policy_that_cannot_be_read_is_said_to_be_damaged():

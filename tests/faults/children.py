@@ -17,7 +17,7 @@ from tests.faults.samples import NAME
 from wakelog.errors import LeaseLost, StoreError, WakelogError
 from wakelog.log.content import Image, Prompt
 from wakelog.log.entry import Message
-from wakelog.log.proof import prove
+from wakelog.log.integrity import verify_seals
 from wakelog.projections.context import build_context
 from wakelog.projections.overview import overview
 from wakelog.reading import read_active, read_log
@@ -66,7 +66,7 @@ def seen_in(folder: str, name: str, times: int) -> dict[str, object]:
         if log.tree.head is not None:
             assert overview(log.tree).entries >= 0
             assert build_context(log.tree.branch(), "budget:1000").digest
-    assert prove(store.load(name)).head is not None
+    assert verify_seals(store.load(name)).head is not None
     before = read_log(store, name)
     said = [say_once(folder, name) for _ in range(times)]
     after = read_log(JsonlStore(folder), name)
@@ -75,7 +75,7 @@ def seen_in(folder: str, name: str, times: int) -> dict[str, object]:
         "damage": [[hurt.kind, hurt.line] for hurt in before.damage],
         "said": said,
         "after": [entry.id for entry in after.entries],
-        "broken": list(prove(store.load(name)).broken),
+        "broken": list(verify_seals(store.load(name)).broken),
         "peak_mb": peak_mb(),
     }
 

@@ -5,7 +5,7 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from wakelog.agent import Agent
+from wakelog.app.agent import Agent
 from wakelog.decide.policy import Policy
 from wakelog.log.content import Image, Prompt, Text
 from wakelog.log.entry import Message

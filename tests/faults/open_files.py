@@ -14,7 +14,7 @@ import resource
 import sys
 
 from wakelog.errors import WakelogError
-from wakelog.ports import Append
+from wakelog.ports.stores import AppendRequest
 from wakelog.session import Session
 from wakelog.stores.jsonl.store import JsonlStore
 from wakelog.testing.store_rig import body
@@ -80,13 +80,16 @@ def main():
         JsonlStore._take_some = take_greedily
     scarce = told(
         store.append_all(
-            [Append(name, body("m1", parent=name), lease.fence, fence=lease.fence) for name, lease in leases.items()]
+            [
+                AppendRequest(name, body("m1", parent=name), lease.fence, fence=lease.fence)
+                for name, lease in leases.items()
+            ]
         )
     )
     for descriptor in others:
         os.close(descriptor)
     sizes = {name: sum(1 for _ in store.load(name)) for name in names}
-    again = told(store.append_all([Append(name, body("m2", parent=name), sizes[name] - 1) for name in names]))
+    again = told(store.append_all([AppendRequest(name, body("m2", parent=name), sizes[name] - 1) for name in names]))
     print(json.dumps({"free": free, "scarce": scarce, "lines": sorted(set(sizes.values())), "again": again}))
 
 

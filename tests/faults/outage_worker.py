@@ -13,7 +13,7 @@ import sys
 
 from tests.kernel.holder import LOST, Place
 from wakelog.errors import LeaseLost
-from wakelog.runtime.lease_keeper import LeaseKeeper
+from wakelog.runtime.lease import LeaseRenewer
 from wakelog.stores import open_store
 from wakelog.stores.retrying import RetryingStore
 
@@ -39,7 +39,7 @@ def _give_up(store, error, act):
 def main(folder, url, lease_s, halts="", manner=""):
     """Wakes the session."""
     if manner == "old":
-        LeaseKeeper.keep = _die_at_the_first_error
+        LeaseRenewer.keep = _die_at_the_first_error
     if manner == "impatient":
         RetryingStore.again = _give_up
     place = ServerPlace(folder, url, halts=halts, lease_s=float(lease_s))

@@ -29,7 +29,7 @@ from tests.faults.processes import command, environment
 from tests.stores.faults.logs import Kept, last_seq, make, standing, stands
 from wakelog.errors import WakelogError
 from wakelog.log.content import BlobRef
-from wakelog.ports import Store
+from wakelog.ports.stores import Store
 from wakelog.stores import load, open_store
 
 SIZE = 12 * 1024 * 1024

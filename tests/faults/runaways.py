@@ -18,11 +18,11 @@ import sys
 
 from tests.faults.processes import PATIENCE_S
 from tests.kernel.watching import until
-from wakelog.agent import Agent
+from wakelog.app.agent import Agent
 from wakelog.log.content import Prompt
 from wakelog.log.entry import Message
-from wakelog.ports import Invocation
-from wakelog.runtime.live import live_world
+from wakelog.ports.runtime import ToolInvocation
+from wakelog.runtime.live import live_runtime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
@@ -130,7 +130,7 @@ class Rig:
 def shell_call(folder, command, show=lambda text: None, **more):
     """Runs a command with the shell tool, as a coroutine."""
     (shell,) = builtin_tools(folder, ["shell"])
-    return shell.run(Invocation("reply-1", "call-1", {"command": command, **more}, show=show))
+    return shell.run(ToolInvocation("reply-1", "call-1", {"command": command, **more}, show=show))
 
 
 def store_of(folder):
@@ -155,7 +155,7 @@ def begin_session(rig):
 
 def go_on(folder):
     """Wakes the session of a folder, from its log alone."""
-    return asyncio.run(wake(live_world(store_of(folder)), SESSION))
+    return asyncio.run(wake(live_runtime(store_of(folder)), SESSION))
 
 
 if __name__ == "__main__":

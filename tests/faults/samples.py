@@ -8,10 +8,10 @@ not find a record where there is none.
 import os
 
 from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult, Usage
-from wakelog.log.entry import Attention, Call, ContextEntry, Message, Queued, Sent, ToolStarted
+from wakelog.log.entry import Attention, ContextEntry, Message, ModelCall, Queued, Sent, ToolStarted
 from wakelog.log.ids import RANDOM_BYTES, new_id
-from wakelog.log.lines import Damage, Line, split
-from wakelog.log.proof import Proof, prove
+from wakelog.log.integrity import SealReport, verify_seals
+from wakelog.log.lines import Damage, Line, split_lines
 from wakelog.reading import Log, read_log
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
@@ -61,7 +61,7 @@ def rich_log(folder: str, *, turns: int = 4) -> Session:
 
 def _turn(session: Session, turn: int) -> None:
     session.append(Message(id=f"p{turn}", message=Prompt(content=(Text(text=f'ask "{turn}" {{"id":"z"}}'),))))
-    session.append(Call(id=f"k{turn}", call_id=f"k{turn}", reply_id=f"r{turn}", channels=("terminal",)))
+    session.append(ModelCall(id=f"k{turn}", call_id=f"k{turn}", reply_id=f"r{turn}", channels=("terminal",)))
     calls = (ToolCall(id="t1", name="read", input={"path": "a"}), ToolCall(id="t2", name="sh"))
     reply = Reply(content=(Text(text="look"), *calls), call_id=f"k{turn}", usage=Usage(input_tokens=3))
     session.append(Message(id=f"r{turn}", message=reply))
@@ -94,12 +94,12 @@ def put(folder: str, content: bytes, name: str = NAME) -> str:
 
 def lines_of(content: bytes) -> list[Line]:
     """Lines as the store would give them."""
-    return list(split([content]))
+    return list(split_lines([content]))
 
 
-def proof_of(folder: str, name: str = NAME) -> Proof:
+def proof_of(folder: str, name: str = NAME) -> SealReport:
     """What `verify` says of a log on disk."""
-    return prove(JsonlStore(folder).load(name))
+    return verify_seals(JsonlStore(folder).load(name))
 
 
 def read(folder: str, name: str = NAME) -> Log:
@@ -107,6 +107,6 @@ def read(folder: str, name: str = NAME) -> Log:
     return read_log(JsonlStore(folder), name)
 
 
-def is_noticed(proof: Proof, damage: tuple[Damage, ...] | list[Damage]) -> bool:
+def is_noticed(proof: SealReport, damage: tuple[Damage, ...] | list[Damage]) -> bool:
     """Whether anybody who looks would be told."""
     return bool(proof.broken or proof.unsealed or damage)

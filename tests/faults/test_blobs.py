@@ -18,7 +18,7 @@ from tests.faults.processes import run, together
 from tests.faults.test_disk import check_clear
 from tests.faults.tracing import Traced, traced
 from wakelog.log.content import BlobRef
-from wakelog.log.digest import digest_of
+from wakelog.log.ids import digest_of
 from wakelog.stores.jsonl import JsonlStore, blob_files
 from wakelog.transfer.garbage import DAY_S, collect
 

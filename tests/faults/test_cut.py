@@ -11,8 +11,8 @@ import pytest
 from tests.faults.figures import Figure
 from tests.faults.samples import NAME, Ticks, bytes_of, log_path, proof_of, put, read, rich_log
 from wakelog.errors import Damaged
-from wakelog.log.digest import digest_of
 from wakelog.log.entry import DamageNote
+from wakelog.log.ids import digest_of
 from wakelog.reading import read_active, read_log
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore

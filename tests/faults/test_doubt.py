@@ -16,10 +16,10 @@ from tests.faults.tracing import Called, Traced, traced
 from tests.stores.faults.children import MODULE
 from tests.stores.faults.logs import last_seq, made, make, standing
 from wakelog.errors import StoreError
-from wakelog.ports import Append, Sealed
-from wakelog.stores import doubt, open_store
-from wakelog.stores.jsonl import JsonlStore, open_logs
-from wakelog.stores.jsonl.syncing import ThreadSyncs
+from wakelog.ports.stores import AppendRequest, SealedLine
+from wakelog.stores import files, open_store
+from wakelog.stores.jsonl import JsonlStore, log_locks
+from wakelog.stores.jsonl.file_sync import ThreadSync
 
 PAGES = 5000
 
@@ -49,7 +49,7 @@ class Place:
         self.log = log_path(folder, self.name)
         self.cache = PageCache(folder, monkeypatch)
 
-    def append(self, entry: str, *, after: int, durable: bool = True, store: JsonlStore | None = None) -> Sealed:
+    def append(self, entry: str, *, after: int, durable: bool = True, store: JsonlStore | None = None) -> SealedLine:
         sealed = (store or self.store).append("s", body(entry), after=after, durable=durable)
         self.acknowledged.append(entry)
         return sealed
@@ -207,20 +207,20 @@ def test_a_mark_that_cannot_be_written(place, monkeypatch):
     assert place.mark() == 0
     place.append("b", after=1, store=JsonlStore(place.folder))
     place.check_on_device()
-    assert doubt._UNMARKED == {}
+    assert files._UNMARKED_DOUBTS == {}
 
 
 def test_only_the_log_that_failed_is_in_doubt(place):
     """Law 4, ST-8: of logs that are synced together the others are acknowledged and stay as they are."""
     make(place.store, "t")
-    place.store._syncs = ThreadSyncs()
+    place.store._syncs = ThreadSync()
     place.cache.fail(os.path.basename(place.log))
-    answers = place.store.append_all([Append("s", body("a"), 0), Append("t", body("b"), 0)])
-    assert [type(answer) for answer in answers] == [StoreError, Sealed]
+    answers = place.store.append_all([AppendRequest("s", body("a"), 0), AppendRequest("t", body("b"), 0)])
+    assert [type(answer) for answer in answers] == [StoreError, SealedLine]
     other = os.path.join(place.folder, ".locks", f"{place.store.name('t')}.lock")
     assert (place.mark(), os.path.getsize(other)) == (1, 0)
-    again = place.store.append_all([Append("s", body("a"), 0), Append("t", body("c"), 1)])
-    assert [answer.seq for answer in again if isinstance(answer, Sealed)] == [1, 2]
+    again = place.store.append_all([AppendRequest("s", body("a"), 0), AppendRequest("t", body("c"), 1)])
+    assert [answer.seq for answer in again if isinstance(answer, SealedLine)] == [1, 2]
     place.acknowledged.append("a")
     place.check_on_device()
 
@@ -247,7 +247,7 @@ def test_nothing_is_written_again_without_a_failure(place):
 
 def test_without_the_mark_the_retry_is_lost(place, monkeypatch):
     """The control: the simulated page cache loses what is not written again."""
-    monkeypatch.setattr(open_logs, "mark", lambda *_: None)
+    monkeypatch.setattr(log_locks, "mark", lambda *_: None)
     place.fails("a", after=0)
     place.append("a", after=0)
     place.check_on_device(control="the doubt is not marked")

@@ -11,8 +11,8 @@ import pytest
 from tests.faults.figures import Figure
 from tests.faults.samples import NAME, bytes_of, is_noticed, lines_of, proof_of, put, read, rich_log, small_log
 from wakelog.errors import WakelogError
-from wakelog.log.lines import Line, Reader
-from wakelog.log.proof import prove
+from wakelog.log.integrity import verify_seals
+from wakelog.log.lines import EntryReader, Line
 from wakelog.log.tree import Tree
 from wakelog.projections.context import build_context
 from wakelog.projections.overview import overview
@@ -27,14 +27,14 @@ SLICES = range(4)
 def looked_at(content: bytes) -> bool:
     """Reads a log in every way there is without a file; says whether anybody noticed something."""
     lines = lines_of(content)
-    reader = Reader()
+    reader = EntryReader()
     tree = Tree().add_all(reader.feed_all(lines))
     tree.mark_unreadable(reader.damage)
     if tree.head is not None:
         branch = tree.branch()
         assert build_context(branch).messages is not None
         assert transcript(branch) is not None
-    return is_noticed(prove(lines), [*reader.damage, *tree.damage])
+    return is_noticed(verify_seals(lines), [*reader.damage, *tree.damage])
 
 
 def line_at(content: bytearray, at: int) -> tuple[int, int]:
@@ -61,7 +61,7 @@ def test_every_flipped_bit_is_noticed(quick_folder, part, record):
         for bit in range(8):
             hurt[at] ^= 1 << bit
             applied += hurt[at] != content[at]
-            if not prove(lines_of(bytes(hurt[:end]))).broken and not looked_at(bytes(hurt)):
+            if not verify_seals(lines_of(bytes(hurt[:end]))).broken and not looked_at(bytes(hurt)):
                 quiet.append((at, bit))
             hurt[at] ^= 1 << bit
     record(figure("bit flipped in a log", len(planned) * 8, applied, len(quiet)))
@@ -79,7 +79,7 @@ def test_control_without_the_hash_chain_most_flips_pass(quick_folder, record):
         hurt = bytearray(content)
         hurt[at] ^= 1
         applied += hurt[at] != content[at]
-        reader = Reader()
+        reader = EntryReader()
         tree = Tree().add_all(reader.feed_all(lines_of(bytes(hurt))))
         quiet += not reader.damage and not tree.damage
     record(figure("bit flipped in a log", len(content), applied, quiet, control="seals are not checked"))
@@ -93,7 +93,7 @@ def test_a_line_with_any_bit_flipped_is_read_or_reported(quick_folder):
         start, end = line_at(content, at)
         for bit in range(8):
             content[at] ^= 1 << bit
-            reader = Reader()
+            reader = EntryReader()
             assert reader.feed_all(lines_of(bytes(content[start:end]))) or reader.damage
             content[at] ^= 1 << bit
 
@@ -126,7 +126,7 @@ def check_reads(folder: str) -> None:
 
 def is_broken(lines: list[bytes]) -> bool:
     """Whether the chain alone says that these are not the lines that were written."""
-    return is_noticed(prove(lines_of(b"".join(lines))), [])
+    return is_noticed(verify_seals(lines_of(b"".join(lines))), [])
 
 
 def test_dropped_repeated_and_swapped_lines_are_noticed(quick_folder, record):
@@ -157,7 +157,7 @@ def test_control_lines_that_are_only_parsed(quick_folder, record):
     for at in range(1, len(lines)):
         swapped = [*lines[: at - 1], lines[at], lines[at - 1], *lines[at + 1 :]]
         applied += swapped != lines
-        reader = Reader()
+        reader = EntryReader()
         reader.feed_all(lines_of(b"".join(swapped)))
         quiet += not reader.damage
     rig, planned = "lines dropped, repeated or swapped", len(lines) - 1
@@ -213,7 +213,7 @@ def test_a_record_behind_any_fragment_is_found_again(quick_folder):
     for at in (3, len(lines) // 2, len(lines) - 8):
         for cut in range(1, len(lines[at])):
             content = b"\n".join([*lines[:at], lines[at][:cut] + lines[at + 1], *lines[at + 2 :]]) + b"\n"
-            reader = Reader()
+            reader = EntryReader()
             entries = reader.feed_all(lines_of(content))
             assert [entry.raw for entry in entries] == lines[:at] + lines[at + 1 :], (at, cut)
             assert [(hurt.kind, hurt.line, hurt.size) for hurt in reader.damage] == [("unreadable", at + 1, cut)]
@@ -227,7 +227,7 @@ def test_an_object_inside_a_cut_line_is_no_record(quick_folder):
     for line in lines:
         for cut in (at + 1 for at in range(len(line) - 1) if line[at : at + 1] == b"}"):
             for ended in (True, False):
-                reader = Reader()
+                reader = EntryReader()
                 assert reader.feed(Line(line[:cut], 0, 1, ended)) == [], line[:cut]
                 assert [hurt.kind for hurt in reader.damage] == ["unreadable" if ended else "torn"]
                 tried += 1

@@ -15,18 +15,18 @@ import pytest
 
 from tests.faults.figures import Figure
 from tests.faults.foreign import CHANGES, IS_ROOT, STRANGER, STRANGERS, files_of_database, files_of_folder, owing
-from wakelog.agent import Agent
+from wakelog.app.agent import Agent
 from wakelog.errors import Untrusted, UsageError
 from wakelog.forking import fork
-from wakelog.runtime.checks import check_custody, check_store_custody
-from wakelog.runtime.live import live_world
+from wakelog.runtime.checks import check_files, check_store_files
+from wakelog.runtime.live import live_runtime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
-from wakelog.stores.custody import Custody, Trust
 from wakelog.stores.files import make_private_folders
 from wakelog.stores.jsonl import JsonlStore
+from wakelog.stores.ownership import OwnershipChecks, TrustedOwners
 from wakelog.stores.sqlite import SqliteStore
-from wakelog.testing.store_rig import stored
+from wakelog.testing.store_rig import log_bytes
 
 STORES = {
     "files": (lambda folder, **more: JsonlStore(f"{folder}/store", **more), files_of_folder),
@@ -43,13 +43,13 @@ def place(tmp_path):
 
 
 def woken(store, session):
-    return asyncio.run(wake(live_world(store), session.name))
+    return asyncio.run(wake(live_runtime(store), session.name))
 
 
 def refusal(session):
     """Why a session is not run; None if it would be."""
     try:
-        check_custody(session)
+        check_files(session)
     except Untrusted as error:
         return error
     return None
@@ -68,7 +68,7 @@ def test_every_change_of_every_file(place, tmp_path, kind, record):
     store, marker = opened(place), str(tmp_path / "marker")
     session = owing(store, marker)
     store.journal(session.name, "r1", b"{}")
-    before, paths = stored(store, session.name), list(files(store, session.name))
+    before, paths = log_bytes(store, session.name), list(files(store, session.name))
     planned = {(path, change.name) for path in paths for change in CHANGES if change.exposes}
     applied, spared, exposed = set(), 0, 0
     for path in paths:
@@ -87,7 +87,7 @@ def test_every_change_of_every_file(place, tmp_path, kind, record):
     assert applied == planned
     # The control of the table: as many changes as expose nothing.
     assert spared == len(paths) * sum(not change.exposes for change in CHANGES)
-    assert stored(store, session.name) == before
+    assert log_bytes(store, session.name) == before
     woken(store, session)
     assert os.path.exists(marker)
 
@@ -100,11 +100,11 @@ def test_a_wake_is_refused_before_anything_is_written(place, tmp_path, kind, cha
     store, marker = opened(place), str(tmp_path / "marker")
     session = owing(store, marker)
     path = store.folder.log_path(session.name) if kind == "files" else store.file.path
-    before = stored(store, session.name)
+    before = log_bytes(store, session.name)
     undo = change.apply(path)
     with pytest.raises(Untrusted):
         woken(store, session)
-    assert (os.path.exists(marker), stored(store, session.name)) == (False, before)
+    assert (os.path.exists(marker), log_bytes(store, session.name)) == (False, before)
     record(figure(kind, 1, 1, int(os.path.exists(marker))))
     undo()
     woken(store, session)
@@ -174,23 +174,23 @@ def test_a_fork_is_judged_with_the_logs_that_it_reads_through(place, tmp_path):
     store = JsonlStore(str(place / "store"))
     session = owing(store, str(tmp_path / "marker"))
     child = fork(fork(session))
-    check_custody(child)
+    check_files(child)
     os.chmod(store.folder.log_path(session.name), 0o622)
     with pytest.raises(Untrusted, match=session.name):
-        check_custody(child)
+        check_files(child)
 
 
 def test_a_new_session_in_a_store_that_others_may_write(place, tmp_path):
     """No session is begun in such a store, and one that is there is not told anything."""
     store = JsonlStore(str(place / "store"))
     session = owing(store, str(tmp_path / "marker"))
-    before = stored(store, session.name)
+    before = log_bytes(store, session.name)
     os.chmod(place / "store", 0o777)
     for known in (None, session):
         with pytest.raises(Untrusted):
             asyncio.run(Agent(model="demo").run(store, "hello", session=known))
     assert [stat.name for stat in store.sessions()] == [session.name]
-    assert stored(store, session.name) == before
+    assert log_bytes(store, session.name) == before
 
 
 def test_a_log_is_judged_by_what_is_opened(place, tmp_path):
@@ -199,11 +199,11 @@ def test_a_log_is_judged_by_what_is_opened(place, tmp_path):
     session = owing(elsewhere, str(tmp_path / "marker"))
     os.symlink(elsewhere.folder.path, place / "store")
     linked = JsonlStore(str(place / "store"))
-    check_custody(Session(linked, session.name))
+    check_files(Session(linked, session.name))
     log = elsewhere.folder.log_path(session.name)
     os.chmod(log, 0o622)
     with pytest.raises(Untrusted):
-        check_custody(Session(linked, session.name))
+        check_files(Session(linked, session.name))
     os.chmod(log, 0o600)
     os.rename(log, tmp_path / "aside.jsonl")
     os.symlink(tmp_path / "aside.jsonl", log)
@@ -216,11 +216,11 @@ def test_a_database_that_is_a_link(place, tmp_path):
     session = owing(real, str(tmp_path / "marker"))
     os.symlink(tmp_path / "real.db", place / "store.db")
     linked = SqliteStore(str(place / "store.db"))
-    check_custody(Session(linked, session.name))
+    check_files(Session(linked, session.name))
     for ending in ("", "-wal", "-shm"):
         os.chmod(str(tmp_path / "real.db") + ending, 0o622)
         with pytest.raises(Untrusted):
-            check_custody(Session(linked, session.name))
+            check_files(Session(linked, session.name))
         os.chmod(str(tmp_path / "real.db") + ending, 0o600)
 
 
@@ -234,9 +234,9 @@ def test_folders_above_the_store(place):
         os.chmod(place, mode)
         if is_refused:
             with pytest.raises(Untrusted, match="no session is begun"):
-                check_store_custody(store)
+                check_store_files(store)
         else:
-            check_store_custody(store)
+            check_store_files(store)
 
 
 @pytest.mark.faults
@@ -245,16 +245,16 @@ def test_owners_of_folders_above_the_store(place):
     """Each must be this user's or root's, sticky or not; a group counts unless it is the user's own."""
     store = JsonlStore(str(place / "deep" / "store"))
     os.chmod(place, 0o775)
-    check_store_custody(store)
+    check_store_files(store)
     os.chown(place, 0, STRANGERS)
     with pytest.raises(Untrusted, match=f"written by the group gid {STRANGERS}"):
-        check_store_custody(store)
-    check_store_custody(JsonlStore(store.folder.path, trusted_owners=[f"gid:{STRANGERS}"]))
+        check_store_files(store)
+    check_store_files(JsonlStore(store.folder.path, trusted_owners=[f"gid:{STRANGERS}"]))
     os.chown(place, STRANGER, 0)
     os.chmod(place, 0o1755)
     with pytest.raises(Untrusted, match=f"owned by uid {STRANGER}"):
-        check_store_custody(store)
-    check_store_custody(JsonlStore(store.folder.path, trusted_owners=[f"uid:{STRANGER}"]))
+        check_store_files(store)
+    check_store_files(JsonlStore(store.folder.path, trusted_owners=[f"uid:{STRANGER}"]))
 
 
 def test_a_link_on_the_way_to_the_store(place, tmp_path):
@@ -262,12 +262,12 @@ def test_a_link_on_the_way_to_the_store(place, tmp_path):
     (tmp_path / "real").mkdir()
     os.symlink(tmp_path / "real", place / "link")
     store = JsonlStore(str(place / "link" / "store"))
-    check_store_custody(store)
+    check_store_files(store)
     for folder in (place, tmp_path / "real"):
         os.chmod(folder, 0o777)
         assert str(folder) in [exposure.path for exposure in store.custody()]
         with pytest.raises(Untrusted):
-            check_store_custody(store)
+            check_store_files(store)
         os.chmod(folder, 0o700)
 
 
@@ -320,10 +320,10 @@ def test_another_user_does_not_run_what_root_wrote(open_folder):
 
 def test_the_words_of_trusted_owners():
     """Names and ids of users and groups; a word that names nothing is one clear line."""
-    assert Trust.of(["root", "uid:1000", "7", "gid:12", "group:root", "group:9"]) == Trust(
+    assert TrustedOwners.of(["root", "uid:1000", "7", "gid:12", "group:root", "group:9"]) == TrustedOwners(
         frozenset({0, 1000, 7}), frozenset({12, 0, 9})
     )
-    assert Trust.of(["everyone"]).everyone
+    assert TrustedOwners.of(["everyone"]).everyone
     for word in (
         "nobody-has-this-name",
         "group:nobody-has-this-name",
@@ -334,16 +334,16 @@ def test_the_words_of_trusted_owners():
         "a:b",
     ):
         with pytest.raises(UsageError, match="trusted_owners: ") as mistaken:
-            Trust.of([word])
+            TrustedOwners.of([word])
         assert mistaken.value.hint
     with pytest.raises(UsageError, match="must be a list"):
-        Trust.of("ada")
+        TrustedOwners.of("ada")
 
 
 def test_owners_are_looked_up_when_they_are_needed(tmp_path):
     """The configuration is read only where a file is not private."""
     asked = []
-    custody = Custody(lambda: asked.append("asked") or ("root",))
+    custody = OwnershipChecks(lambda: asked.append("asked") or ("root",))
     (tmp_path / "file").touch(0o600)
     assert custody.exposure("file", os.stat(tmp_path / "file")) is None
     assert asked == []

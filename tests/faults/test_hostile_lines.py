@@ -17,8 +17,8 @@ from tests.faults.processes import run
 from tests.faults.samples import bytes_of, lines_of, put, read, small_log
 from wakelog.errors import UsageError
 from wakelog.log.codec import NESTING_MAX
-from wakelog.log.entry import Custom, Message, Unknown
-from wakelog.log.lines import Reader
+from wakelog.log.entry import Custom, Message, UnknownBody
+from wakelog.log.lines import EntryReader
 
 MEMORY_MB = 256
 DEEP = 100_000
@@ -216,7 +216,7 @@ def test_values_come_out_as_they_went_in(quick_folder):
     """Law 10: what is odd but correct JSON is a correct value, and every line keeps its bytes."""
     lines = [custom("a", "123456789012345678901"), line("b", text="\u2028\x85"), b"\xef\xbb\xbf" + line("c")]
     lines += [line("d") + b"\r", b'{"type":"hologram","id":"e","n":1.50}', custom("f", '{"k":1,"k":2}')]
-    reader = Reader()
+    reader = EntryReader()
     entries = reader.feed_all(lines_of(b"\n".join(lines) + b"\n"))
     assert [entry.raw for entry in entries] == lines
     assert reader.damage == []
@@ -225,7 +225,7 @@ def test_values_come_out_as_they_went_in(quick_folder):
     assert values["a"].data == 123456789012345678901
     assert isinstance(values["b"], Message)
     assert values["b"].message.content == "\u2028\x85"
-    assert isinstance(values["e"], Unknown)
+    assert isinstance(values["e"], UnknownBody)
     assert values["f"].data == {"k": 2}
 
 

@@ -18,7 +18,7 @@ from wakelog.clock import SystemClock
 from wakelog.errors import Conflict, LeaseLost
 from wakelog.log.content import Prompt
 from wakelog.log.entry import Activity, Message
-from wakelog.ports import Lease
+from wakelog.ports.stores import Lease
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 

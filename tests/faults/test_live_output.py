@@ -9,15 +9,15 @@ from tests.faults.figures import Figure, store_name
 from tests.faults.live_output import PRINTED, REPLIES, begin, wake_here
 from tests.kernel.watching import Watched, until
 from wakelog.decide import wording as words
-from wakelog.decide.clip import CLIP_BYTES
-from wakelog.decide.decisions import Rest
+from wakelog.decide.decisions import Idle
 from wakelog.decide.policy import Policy
+from wakelog.decide.wording import CLIP_BYTES
 from wakelog.errors import UsageError
 from wakelog.journals import read_journals
 from wakelog.log.content import Reply, ToolResult
 from wakelog.log.entry import Message, Partial
 from wakelog.reading import read_log
-from wakelog.runtime.user_actions import cancel
+from wakelog.runtime.user_actions import request_cancel
 from wakelog.stores import open_store
 
 # Redaction holds back the last bytes of a stream: they could be the beginning of a secret.
@@ -60,7 +60,7 @@ def _judge(store, status):
     assert set(whole) == {ord('"')}
     (result,) = _said(store, ToolResult)
     assert (result.status, result.truncated, result.blob) == (status, True, part.blob)
-    assert result.text.endswith(words.SHOWN.format(shown=part.text))
+    assert result.text.endswith(words.OUTPUT_SO_FAR.format(shown=part.text))
     assert store.journals("s") == {}
 
 
@@ -78,7 +78,7 @@ def test_a_worker_that_is_killed(url, store, tmp_path, record):
         worker.kill()
     (shown,) = read_journals(store, session.name).partials
     assert len(shown.content[0].text.encode()) <= CLIP_BYTES
-    assert wake_here(store).decision == Rest()
+    assert wake_here(store).decision == Idle()
     _judge(store, "unknown")
     assert [reply.text for reply in _said(store, Reply)] == [reply["text"] for reply in REPLIES]
     record(figure(url))
@@ -104,11 +104,11 @@ def test_a_turn_that_is_cancelled(url, store, tmp_path, record):
     session = begin(store, tmp_path)
     with Watched(url, tmp_path, module="tests.faults.live_output") as worker:
         until(lambda: _shown(store) >= PRINTED - HELD_BACK)
-        cancel(session)
+        request_cancel(session)
         assert worker.end() == (0, {"left": "cancelled"})
     _judge(store, "interrupted")
     session.say("Go on.")
-    assert wake_here(store).decision == Rest()
+    assert wake_here(store).decision == Idle()
     assert [reply.text for reply in _said(store, Reply)] == [reply["text"] for reply in REPLIES]
     record(figure(url))
 

@@ -18,7 +18,7 @@ from tests.kernel.holder import LOST, SESSION, TALK
 from tests.kernel.judging import judge
 from tests.kernel.outside import held
 from tests.kernel.watching import Watched, in_group, until
-from wakelog.decide.decisions import Rest
+from wakelog.decide.decisions import Idle
 from wakelog.log.content import ToolResult
 from wakelog.log.entry import Activity, Message
 from wakelog.reading import read_log
@@ -241,7 +241,7 @@ def test_the_tool_is_stopped_before_another_can_take_the_lease(shared_scene, pos
     assert "could not be renewed" in scene.notices or "did not answer" in scene.notices
     # The second worker goes on. What became of the tool is unknown, and it is not run again.
     before = _read(scene.place.path("group"))
-    assert scene.place.wake().decision == Rest()
+    assert scene.place.wake().decision == Idle()
     assert _read(scene.place.path("group")) == before
     assert scene.workers() == ["attached", "attached", "left"]
     assert scene.statuses() == ["unknown"]

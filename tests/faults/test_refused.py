@@ -14,7 +14,7 @@ from tests.faults.figures import Figure
 from tests.faults.processes import run
 from tests.faults.samples import NAME, bytes_of, log_path, put, small_log
 from wakelog.errors import StoreError, WakelogError
-from wakelog.log.names import PART_MAX_BYTES
+from wakelog.log.session_names import PART_MAX_BYTES
 from wakelog.reading import read_active, read_log
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
@@ -114,7 +114,7 @@ def test_names_that_are_no_names(place, name, record):
 
 def test_control_names_that_are_not_checked(place, monkeypatch, record):
     """The test above can fail: without the check of names, a file outside of the store is read."""
-    monkeypatch.setattr("wakelog.stores.files.checked_name", lambda name: name)
+    monkeypatch.setattr("wakelog.stores.jsonl.folder.checked_name", lambda name: name)
     monkeypatch.setattr(JsonlStore, "name", lambda _, name: name)
     lines = list(store_of(place).load("../outside/secret"))
     assert lines

@@ -14,19 +14,19 @@ import pytest
 from tests.faults.fake_time import FakeTimeLoop, FakeUptime, run_in
 from tests.faults.figures import Figure
 from tests.kernel.plays import Play
-from wakelog.agent import Agent
-from wakelog.decide import lease_term
+from wakelog.app.agent import Agent
+from wakelog.decide import timing
 from wakelog.errors import Conflict, LeaseLost, StoreError, Unavailable
 from wakelog.log.content import ToolResult
 from wakelog.log.entry import Activity, Message
 from wakelog.reading import read_log
-from wakelog.runtime.lease_keeper import LeaseKeeper
-from wakelog.runtime.live import live_world
+from wakelog.runtime.lease import LeaseRenewer
+from wakelog.runtime.live import live_runtime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
+from wakelog.stores.locking import earliest_stop
 from wakelog.stores.memory import MemoryStore
-from wakelog.stores.time_limit import earliest_stop
-from wakelog.tools import tool
+from wakelog.tools.function_tool import tool
 
 LEASE_S = 12.0
 GRACE_S = 2.0
@@ -93,7 +93,7 @@ class Run:
         session = Session.create(self.store, session_id="s", model="play", provider="scripted")
         Agent(model="scripted:play", tools=[self.tool()]).enter(session)
         session.say("Go.")
-        world = live_world(self.store, tools=[self.tool()], provider=Play(replies), holder="first", lease_s=LEASE_S)
+        world = live_runtime(self.store, tools=[self.tool()], provider=Play(replies), holder="first", lease_s=LEASE_S)
         world = msgspec.structs.replace(world, uptime=self.uptime)
         run_in(self.loop, self._both(world))
         return self
@@ -180,7 +180,7 @@ def test_every_long_pattern_of_renewals(rest, record):
 
 def test_the_term_is_counted_from_before_the_request():
     """A renewal that took long to succeed ends, here, when the store may think it still runs; never the other way."""
-    term = lease_term.LeaseTerm(ttl_s=30, sent=100.0)
+    term = timing.LeaseTerm(ttl_s=30, sent=100.0)
     assert term.due == 110.0
     assert term.stop_at == 122.5
     assert term.renewed(sent=105.0).stop_at == 127.5
@@ -232,7 +232,7 @@ async def _die_at_the_first_error(keeper):
 
 def test_control_renewing_that_dies_silently(monkeypatch, record):
     """With the old way one failed renewal lets a second worker in while the tool runs; the rig sees that."""
-    monkeypatch.setattr(LeaseKeeper, "keep", _die_at_the_first_error)
+    monkeypatch.setattr(LeaseRenewer, "keep", _die_at_the_first_error)
     run = Run(("ok", "refused"), "ok").go()
     assert run.store.applied == ["ok", "refused"]
     with pytest.raises(AssertionError):
@@ -243,7 +243,7 @@ def test_control_renewing_that_dies_silently(monkeypatch, record):
 
 def test_control_no_time_left_for_stopping(monkeypatch, record):
     """Without a margin the tool is still being stopped when the second worker comes; the rig sees that."""
-    monkeypatch.setattr(lease_term, "STOPPING_SHARE", 0.0)
+    monkeypatch.setattr(timing, "STOPPING_SHARE", 0.0)
     run = Run((), "refused").go()
     with pytest.raises(AssertionError):
         check(run, [])

@@ -13,19 +13,19 @@ import pytest
 from tests.faults.fake_time import FakeTimeLoop, FakeUptime, run_in
 from tests.faults.figures import Figure
 from tests.kernel.plays import Play
-from wakelog.agent import Agent
-from wakelog.channels.held import Held
+from wakelog.app.agent import Agent
+from wakelog.channels.in_process import MemoryChannel
 from wakelog.decide.policy import Policy
 from wakelog.errors import Conflict, Damaged, LeaseLost, NoAccess, StoreError, Unavailable, WakelogError
-from wakelog.log.deltas import delta_of
-from wakelog.ports import Lease
-from wakelog.runtime.live import live_world
+from wakelog.log.content import decode_delta
+from wakelog.ports.stores import Lease
+from wakelog.runtime.live import live_runtime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 from wakelog.stores.retrying import RETRY_S, RetryingStore, with_retries
 from wakelog.testing.builders import FixedClock
-from wakelog.tools import tool
+from wakelog.tools.function_tool import tool
 
 ANSWER = "A reply in many pieces, each of which is displayed once."
 REPLIES = {
@@ -71,7 +71,7 @@ class FaultyStore(MemoryStore):
         raise Unavailable("the server is away", hint="try again")
 
     def _journal(self, session, reply_id, piece, **more):
-        self.timeline.append(("journaled", getattr(delta_of(piece), "text", "")))
+        self.timeline.append(("journaled", getattr(decode_delta(piece), "text", "")))
         super().journal(session, reply_id, piece, **more)
 
     def append(self, *given, **named):
@@ -106,7 +106,7 @@ class FaultyStore(MemoryStore):
         return self._call(super().name, *given, **named)
 
 
-class Shown(Held):
+class Shown(MemoryChannel):
     """A channel that notes what is displayed in the same timeline as what is journaled."""
 
     def __init__(self, store):
@@ -139,7 +139,7 @@ class Run:
         session = Session.create(self.store, session_id="s", model="play", provider="scripted", clock=clock)
         Agent(model="scripted:play", tools=[pay], policy=Policy(redact=False)).enter(session)
         session.say("Go.")
-        world = live_world(
+        world = live_runtime(
             self.store,
             tools=[pay],
             channels=[Shown(self.store)],

@@ -14,14 +14,14 @@ import pytest
 from tests.faults.figures import Figure
 from tests.faults.processes import INTERPRETER, PATIENCE_S, environment
 from tests.faults.runaways import COMET, RUNAWAYS, SESSION, Rig, begin_session, go_on, shell_call, store_of
-from wakelog.hooks.command import CommandHook
+from wakelog.hooks.builtin import CommandHook
 from wakelog.log.content import ToolResult
 from wakelog.log.entry import Message
-from wakelog.ports import RunInfo
+from wakelog.ports.runtime import HookContext
 from wakelog.processes import supervisor
 from wakelog.reading import read_log
-from wakelog.runtime.live import live_world
-from wakelog.runtime.user_actions import cancel
+from wakelog.runtime.live import live_runtime
+from wakelog.runtime.user_actions import request_cancel
 from wakelog.runtime.wake import wake
 from wakelog.tools.mcp import guard
 
@@ -126,7 +126,7 @@ def test_a_cancel_of_the_turn_ends_every_process(rig, record):
     session = begin_session(rig)
     with subprocess.Popen([INTERPRETER, "-m", "tests.faults.runaways", rig.folder], env=environment()) as worker:
         assert rig.wait_until_away()
-        cancel(session)
+        request_cancel(session)
         assert worker.wait(PATIENCE_S) == 0
     assert rig.is_gone()
     assert [result.status for result in _results(rig)] == ["interrupted"]
@@ -178,9 +178,9 @@ def test_what_survives_a_cancel_is_told_in_the_log(rig, tmp_path, monkeypatch):
     session = begin_session(rig)
 
     async def main():
-        waking = asyncio.create_task(wake(live_world(store_of(rig.folder)), SESSION))
+        waking = asyncio.create_task(wake(live_runtime(store_of(rig.folder)), SESSION))
         assert await asyncio.to_thread(rig.wait_until_away)
-        cancel(session)
+        request_cancel(session)
         await waking
 
     asyncio.run(main())
@@ -213,7 +213,7 @@ def _supervisors(number, above=None):
     """The outer and the inner process of the supervisor above a process, and below another or this one."""
     found = [number]
     while found[-1] != (above or os.getpid()):
-        found.append(supervisor.look(found[-1]).parent)
+        found.append(supervisor.read_process(found[-1]).parent)
     return found[-2], found[-3]
 
 
@@ -230,7 +230,7 @@ def _kill_together(numbers):
     for number in numbers:
         os.kill(number, signal.SIGSTOP)
     for number in numbers:
-        while (process := supervisor.look(number)) is not None and process.runs:
+        while (process := supervisor.read_process(number)) is not None and process.runs:
             os.sched_yield()
     for number in numbers:
         os.kill(number, signal.SIGKILL)
@@ -324,7 +324,7 @@ def test_the_names_of_processes_are_redacted(rig):
     begin_session(rig)
 
     async def main():
-        waking = asyncio.create_task(wake(live_world(store_of(rig.folder)), SESSION))
+        waking = asyncio.create_task(wake(live_runtime(store_of(rig.folder)), SESSION))
         assert await asyncio.to_thread(rig.wait_until_away)
         with open(os.path.join(rig.folder, "done"), "w", encoding="ascii") as file:
             file.write("\n")
@@ -352,7 +352,7 @@ def test_a_cancel_ends_every_process_of_a_hook(rig, record):
     hook = CommandHook("own", ["/bin/sh", "-c", rig.command], PATIENCE_S)
 
     async def main():
-        task = asyncio.create_task(hook.before_run(RunInfo("s", "u", "crab", "me", rig.folder, "Hi.", 0)))
+        task = asyncio.create_task(hook.before_run(HookContext("s", "u", "crab", "me", rig.folder, "Hi.", 0)))
         assert await asyncio.to_thread(rig.wait_until_away)
         task.cancel()
         await asyncio.wait([task])

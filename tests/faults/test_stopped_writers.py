@@ -20,11 +20,11 @@ from tests.faults.lock_holders import MODULE
 from tests.faults.processes import PATIENCE_S, Child, environment
 from tests.stores.faults.logs import body
 from wakelog.errors import StoreBusy
-from wakelog.ports import Append, Sealed
+from wakelog.ports.stores import AppendRequest, SealedLine
 from wakelog.session import Session
-from wakelog.stores import lock_holders, open_store
+from wakelog.stores import open_store, process_identity
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.stores.locking import LockWait, Waiting
+from wakelog.stores.locking import LockWait, LockWaitNotice
 
 LIMIT_S = "2"
 KINDS = ("files", "sqlite", "postgresql")
@@ -197,16 +197,16 @@ def test_the_rig_can_fail(url):
 
 def test_a_holder_that_runs_is_waited_for(url):
     """Issue 15.5: a healthy holder is waited for, and the caller is told once; the append is not refused."""
-    told: list[Waiting] = []
+    told: list[LockWaitNotice] = []
     with Child("append_lock", url, "s", module=MODULE) as holder:
         assert holder.hear() == f"held {holder.pid}"
 
-        def tell(waiting: Waiting) -> None:
+        def tell(waiting: LockWaitNotice) -> None:
             told.append(waiting)
             holder.tell("go")
 
         store = open_store(url, lock_wait=LockWait(PATIENCE_S, tell))
-        assert isinstance(store.append("s", body("m1"), after=1), Sealed)
+        assert isinstance(store.append("s", body("m1"), after=1), SealedLine)
         store.close()
     assert len(told) == 1
     assert told[0].holder is not None
@@ -277,11 +277,11 @@ def test_one_stuck_session_does_not_fail_a_group(folder_url):
     """Issue 15.5: appends to other sessions in the same group are kept, and no lock of theirs is held meanwhile."""
     with stopped("append_lock", folder_url):
         seen: list[bool] = []
-        appends = [Append(session, body("m1"), 1) for session in ("s", "other")]
+        appends = [AppendRequest(session, body("m1"), 1) for session in ("s", "other")]
         store = open_store(folder_url, lock_wait=LockWait(2.0, lambda _: seen.append(is_free(folder_url))))
         stuck, kept = store.append_all(appends)
         assert isinstance(stuck, StoreBusy)
-        assert isinstance(kept, Sealed)
+        assert isinstance(kept, SealedLine)
         assert seen == [True]
 
 
@@ -344,7 +344,7 @@ def threads_and_files() -> tuple[int, int]:
 
 def test_without_proc_the_holder_is_not_named(folder_url, monkeypatch, tmp_path):
     """Issue 15.5: the same error, without the holder."""
-    monkeypatch.setattr(lock_holders, "_LOCKS", str(tmp_path / "none"))
+    monkeypatch.setattr(process_identity, "_LOCKS", str(tmp_path / "none"))
     with stopped("append_lock", folder_url):
         with pytest.raises(StoreBusy, match="another process holds the append lock of agent_user_1") as found:
             open_store(folder_url, lock_wait=LockWait(0.1)).append("s", body("m1"), after=1)

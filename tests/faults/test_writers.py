@@ -18,7 +18,7 @@ from tests.faults.figures import Figure
 from tests.faults.processes import Child, together
 from tests.faults.samples import NAME, proof_of, read, small_log
 from wakelog.log.entry import NODE_TYPES, Head, Queued
-from wakelog.log.lines import Reader
+from wakelog.log.lines import EntryReader
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 
@@ -128,7 +128,7 @@ def test_more_sessions_than_open_files_in_many_threads(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(speak, range(8)))
     for name in names:
-        entries = Reader().feed_all(store.load(name))
+        entries = EntryReader().feed_all(store.load(name))
         texts = [entry.value.message.text for entry in entries[1:]]
         assert len(texts) == len(set(texts)) == 12
         assert all(text.startswith(f"{name} ") for text in texts), "an entry went into another session's file"
@@ -157,7 +157,7 @@ def test_a_thread_that_waited_for_a_closed_log_opens_it_anew(tmp_path):
                 Session(store, other).say("in between")
         assert said.result(60).seq == 1
     for number, name in enumerate(names):
-        texts = [entry.value.message.text for entry in Reader().feed_all(store.load(name))[1:]]
+        texts = [entry.value.message.text for entry in EntryReader().feed_all(store.load(name))[1:]]
         assert texts == ["in between" if number else "at last"]
 
 

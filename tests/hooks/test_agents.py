@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from wakelog.decide.policy import HookTerms
+from wakelog.decide.policy import HookSettings
 from wakelog.errors import Damaged
 from wakelog.hooks import open_hook
-from wakelog.ports import RunInfo
+from wakelog.ports.runtime import HookContext
 
 
 def said(agent, *known):
-    hook = open_hook(HookTerms(name="agents", options={"agents": list(known)}), {}, None)
-    return asyncio.run(hook.before_run(RunInfo("s", "u", agent, "me", "", "Hi.", 0)))
+    hook = open_hook(HookSettings(name="agents", options={"agents": list(known)}), {}, None)
+    return asyncio.run(hook.before_run(HookContext("s", "u", agent, "me", "", "Hi.", 0)))
 
 
 def test_the_others():

@@ -2,16 +2,16 @@
 
 import asyncio
 
-from wakelog.hooks.environment import Environment
-from wakelog.ports import RunInfo
+from wakelog.hooks.builtin import EnvironmentHook
+from wakelog.ports.runtime import HookContext
 
 
 def occasion(cwd):
-    return RunInfo("s", "u1", "crab", "user", str(cwd), "Hi.", 1_767_225_600_000)
+    return HookContext("s", "u1", "crab", "user", str(cwd), "Hi.", 1_767_225_600_000)
 
 
 def said(cwd):
-    return asyncio.run(Environment().before_run(occasion(cwd)))
+    return asyncio.run(EnvironmentHook().before_run(occasion(cwd)))
 
 
 def test_outside_of_git(tmp_path):

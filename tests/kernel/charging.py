@@ -14,16 +14,16 @@ import sys
 
 from tests.kernel.killing import die
 from tests.kernel.outside import Outside
-from wakelog.agent import Agent
+from wakelog.app.agent import Agent
 from wakelog.log.content import Prompt
 from wakelog.log.entry import Message
-from wakelog.ports import Invocation, Outcome
+from wakelog.ports.runtime import ToolInvocation, ToolOutcome
 from wakelog.providers.scripted import ScriptedProvider
-from wakelog.runtime.live import live_world
+from wakelog.runtime.live import live_runtime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.tools import tool
+from wakelog.tools.function_tool import tool
 
 SESSION = "s"
 REPLIES = [{"text": "I charge you.", "toolCalls": [{"name": "charge", "input": {"euros": 9}}]}, {"text": "Thank you."}]
@@ -59,7 +59,7 @@ def charging(side, word, dies):
     """The tool."""
 
     @tool(replay=word)
-    async def charge(euros: int, call: Invocation) -> str:
+    async def charge(euros: int, call: ToolInvocation) -> str:
         """Charges."""
         before = side.found(call)
         if before is not None:
@@ -74,9 +74,9 @@ def charging(side, word, dies):
     if word == "receipt":
 
         @charge.receipt
-        async def receipt(call: Invocation):
+        async def receipt(call: ToolInvocation):
             before = side.found(call)
-            return "not begun" if before is None else Outcome(before)
+            return "not begun" if before is None else ToolOutcome(before)
 
     return charge
 
@@ -91,7 +91,7 @@ def main(folder, word, dies=""):
         session.append(Message(id="u1", message=Prompt(content="Charge me.")))
     channel = Outside(os.path.join(folder, "outside")).channel()
     provider = ScriptedProvider(REPLIES)
-    world = live_world(store, tools=[charge], channels=[channel], provider=lambda _, __: provider)
+    world = live_runtime(store, tools=[charge], channels=[channel], provider=lambda _, __: provider)
     asyncio.run(wake(world, SESSION))
 
 

@@ -17,13 +17,12 @@ import sys
 from tests.kernel.killing import die
 from tests.kernel.outside import Outside
 from tests.kernel.plays import Play
-from wakelog.agent import Agent
+from wakelog.app.agent import Agent
 from wakelog.decide.policy import Policy
 from wakelog.errors import LeaseLost
-from wakelog.log.content import Prompt
-from wakelog.log.deltas import TextDelta
+from wakelog.log.content import Prompt, TextDelta
 from wakelog.log.entry import Message
-from wakelog.runtime.live import live_world
+from wakelog.runtime.live import live_runtime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
@@ -74,7 +73,7 @@ class Place:
         """Everything this worker can reach."""
         provider = Halting(Play(self._replies), self)
         channels = [self.outside.channel()]
-        return live_world(self.store, tools=self.tools(), channels=channels, provider=provider, lease_s=self._lease_s)
+        return live_runtime(self.store, tools=self.tools(), channels=channels, provider=provider, lease_s=self._lease_s)
 
     def wake(self):
         """Lets the session go on, in this process."""

@@ -5,14 +5,14 @@ from collections import Counter
 
 from tests.kernel.outside import held
 from wakelog.decide import wording as words
-from wakelog.decide.decisions import Rest
+from wakelog.decide.decisions import Idle
 from wakelog.decide.table import decide
 from wakelog.log.content import Reply, ToolResult
 from wakelog.log.entry import Message, Sent
-from wakelog.log.proof import prove
-from wakelog.projections.pending import open_calls
+from wakelog.log.integrity import verify_seals
+from wakelog.projections.pending import open_tool_calls
 from wakelog.reading import read_log
-from wakelog.replaying.verifying import replay
+from wakelog.runtime.replay.verification import replay
 
 
 def judge(store, outside, acknowledged=(), *, channel="outbox", owed=("s",)):
@@ -22,10 +22,10 @@ def judge(store, outside, acknowledged=(), *, channel="outbox", owed=("s",)):
         log = read_log(store, stat.name)
         everything |= {entry.id for entry in log.entries}
         assert log.damage == (), log.damage
-        proof = prove(store.load(stat.name))
+        proof = verify_seals(store.load(stat.name))
         assert not proof.broken
         assert not proof.unsealed
-        assert isinstance(decide(log.tree, 1 << 45, frozenset({channel})).decision, Rest)
+        assert isinstance(decide(log.tree, 1 << 45, frozenset({channel})).decision, Idle)
         _each_call_has_one_result(log)
         if log.id in owed:
             _every_reply_was_delivered(log, outside, channel)
@@ -46,7 +46,7 @@ def _each_call_has_one_result(log):
             if isinstance(node.value, Message) and isinstance(node.value.message, ToolResult)
         )
         assert all(count == 1 for count in results.values()), results
-    assert open_calls(log.tree.branch()) == ()
+    assert open_tool_calls(log.tree.branch()) == ()
 
 
 def _every_reply_was_delivered(log, outside, channel):

@@ -10,16 +10,16 @@ import asyncio
 
 from tests.kernel.outside import Outside
 from tests.kernel.plays import Play
-from wakelog.agent import Agent
+from wakelog.app.agent import Agent
 from wakelog.decide.policy import Policy
 from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import Head, Message, Queued, Terminated
-from wakelog.runtime.live import live_world
-from wakelog.runtime.user_actions import questions, resolve
+from wakelog.runtime.live import live_runtime
+from wakelog.runtime.user_actions import open_questions, resolve_question
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.tools.subagent import SubAgentTool
+from wakelog.tools.subagent import SubagentTool
 
 SESSION = "s"
 # Has the shape of one, and opens nothing.
@@ -72,7 +72,7 @@ POLICY = Policy(approvals={"pay": "ask"}, compact_at=250, keep=60, faults_max=1_
 
 def agent(outside):
     """Who answers."""
-    tools = (*outside.tools(), SubAgentTool())
+    tools = (*outside.tools(), SubagentTool())
     return Agent(model="scripted:play", name="crab", system="Be brief.", tools=tools, policy=POLICY)
 
 
@@ -83,9 +83,9 @@ def drive(store, outside, rows=None, *, ends=True, raises=()):
     """
     session = Session.create(store, agent="crab", sender="user", session_id=SESSION, model="play", provider="scripted")
     agent(outside).enter(session)
-    tools = (*outside.tools(_Interrupter(store)), SubAgentTool())
+    tools = (*outside.tools(_Interrupter(store)), SubagentTool())
     provider = outside.fragile(PLAY, "Try.")
-    world = live_world(store, tools=tools, channels=[outside.channel(raises=raises)], provider=provider)
+    world = live_runtime(store, tools=tools, channels=[outside.channel(raises=raises)], provider=provider)
     _say(store, world, "u1", "Begin.", rows)
     _say(store, world, "u2", "Go on.", rows)
     _move(session, "h1", session.read().tree.children("u1")[0])
@@ -143,9 +143,9 @@ def _answered(store):
     waiting = False
     for stat in list(store.sessions()):
         session = Session(store, stat.name)
-        for question in questions(session):
+        for question in open_questions(session):
             word = "approve" if question.attention.reason == "approve" else "did not run"
-            resolve(session, question.attention.id, word)
+            resolve_question(session, question.attention.id, word)
             waiting = True
     return waiting
 

@@ -6,9 +6,9 @@ import asyncio
 import json
 import os
 
-from wakelog.log.deltas import Faulted, TextDelta
-from wakelog.ports import Invocation, Outcome
-from wakelog.tools import tool
+from wakelog.log.content import Faulted, TextDelta
+from wakelog.ports.runtime import ToolInvocation, ToolOutcome
+from wakelog.tools.function_tool import tool
 
 
 def _add(path, record):
@@ -56,20 +56,20 @@ class Outside:
         """One tool of each replay word. `steer` is called by `look`, as a person would interrupt."""
 
         @tool(replay="safe")
-        async def look(where: str, call: Invocation) -> str:
+        async def look(where: str, call: ToolInvocation) -> str:
             """Looks somewhere."""
             _add(self.path("ledger"), ("look", call.reply_id, call.tool_call_id))
             await asyncio.sleep(steer(where) if steer is not None else 0)
             return f"seen {where}"
 
         @tool(replay="never")
-        async def pay(amount: int, call: Invocation) -> str:
+        async def pay(amount: int, call: ToolInvocation) -> str:
             """Pays."""
             _add(self.path("ledger"), ("pay", call.reply_id, call.tool_call_id))
             return f"paid {amount}"
 
         @tool(replay="receipt")
-        async def book(seat: str, call: Invocation) -> str:
+        async def book(seat: str, call: ToolInvocation) -> str:
             """Books."""
             draft = self.path(f"draft-{call.reply_id}-{call.tool_call_id}-{call.attempt}")
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT, 0o600)
@@ -80,12 +80,12 @@ class Outside:
             return f"booked {seat}"
 
         @book.receipt
-        async def booked(call: Invocation):
+        async def booked(call: ToolInvocation):
             path = self.path(f"desk/{call.reply_id}-{call.tool_call_id}")
             if not os.path.exists(path):
                 return "not begun"
             with open(path, encoding="utf-8") as file:
-                return Outcome(f"booked {file.read()}")
+                return ToolOutcome(f"booked {file.read()}")
 
         return (look, pay, book)
 

@@ -16,18 +16,18 @@ import msgspec
 from tests.kernel.killing import in_child
 from tests.kernel.long_session import PLAY, SESSION, _Interrupter
 from tests.kernel.outside import Outside
-from wakelog.runtime.live import live_world
+from wakelog.runtime.live import live_runtime
 from wakelog.runtime.wake import wake
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.tools.subagent import SubAgentTool
+from wakelog.tools.subagent import SubagentTool
 
 
 def world_of(folder, holder):
     """Everything a worker can reach."""
     store, outside = JsonlStore(os.path.join(folder, "store")), Outside(os.path.join(folder, "outside"))
-    tools = (*outside.tools(_Interrupter(store)), SubAgentTool())
+    tools = (*outside.tools(_Interrupter(store)), SubagentTool())
     provider = outside.fragile(PLAY, "Try.")
-    return live_world(store, tools=tools, channels=[outside.channel()], provider=provider, holder=holder)
+    return live_runtime(store, tools=tools, channels=[outside.channel()], provider=provider, holder=holder)
 
 
 def step(folder, holder):

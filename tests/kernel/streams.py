@@ -17,12 +17,12 @@ from tests.kernel.judging import judge
 from tests.kernel.killing import KILLED, Deadly, in_child
 from tests.kernel.outside import Outside, held
 from tests.kernel.plays import Play
-from wakelog.agent import Agent
+from wakelog.app.agent import Agent
 from wakelog.decide.policy import Policy
 from wakelog.log.content import Prompt, Reply
 from wakelog.log.entry import Message, Partial
 from wakelog.reading import read_log
-from wakelog.runtime.live import live_world
+from wakelog.runtime.live import live_runtime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
@@ -52,7 +52,7 @@ def work(place, text, *, size=SIZE, chars=None):
     outside = Outside(os.path.join(place, "outside"))
     channel = outside.channel() if chars is None else Deadly(outside.channel(), chars)
     play = Play({"Go.": [{"text": text, "deltaChars": size}]}, can_resume=True)
-    world = live_world(JsonlStore(os.path.join(place, "store")), channels=[channel], provider=play)
+    world = live_runtime(JsonlStore(os.path.join(place, "store")), channels=[channel], provider=play)
     asyncio.run(wake(world, SESSION))
 
 

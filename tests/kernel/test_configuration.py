@@ -17,7 +17,7 @@ from tests.kernel.watching import Watched, until
 from wakelog.log.content import ToolResult
 from wakelog.log.entry import Message
 from wakelog.reading import read_log
-from wakelog.replaying.verifying import replay
+from wakelog.runtime.replay.verification import replay
 from wakelog.stores.jsonl import JsonlStore
 
 READS = {

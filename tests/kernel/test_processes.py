@@ -17,14 +17,14 @@ from tests.kernel.long_session import drive
 from tests.kernel.outside import Outside, held
 from tests.kernel.watching import Watched, in_group, left_in, until
 from wakelog.clock import SystemClock
-from wakelog.decide.decisions import Rest
+from wakelog.decide.decisions import Idle
 from wakelog.log.content import Prompt, Reply, ToolResult
-from wakelog.log.entry import Call, Cancelled, Message, Partial, Queued
+from wakelog.log.entry import Cancelled, Message, ModelCall, Partial, Queued
 from wakelog.providers.scripted import ScriptedProvider
 from wakelog.reading import read_log
-from wakelog.runtime.live import live_world
-from wakelog.runtime.user_actions import cancel
-from wakelog.runtime.wake import Report, wake
+from wakelog.runtime.live import live_runtime
+from wakelog.runtime.user_actions import request_cancel
+from wakelog.runtime.wake import WakeReport, wake
 from wakelog.stores.jsonl import JsonlStore
 
 
@@ -63,7 +63,7 @@ def test_a_cancel_reaches_the_holder_while_it_streams(tmp_path):
     session = place.begin("Talk.")
     with Watched(tmp_path, "talking", "gate") as holder:
         until(_talking(place))
-        asked = cancel(session)
+        asked = request_cancel(session)
         code, said = holder.end()
     assert (code, said["left"]) == (0, "cancelled")
     assert [value.queued_id for value in _values(place, Cancelled)] == [asked.id]
@@ -81,7 +81,7 @@ def test_a_cancel_ends_the_command_that_runs(tmp_path):
         until(lambda: os.path.exists(place.path("ready")))
         group, sleeper = _number(place, "group"), _number(place, "sleeper")
         assert {group, sleeper} <= set(in_group(group))
-        assert cancel(session) is not None
+        assert request_cancel(session) is not None
         code, said = holder.end()
     assert (code, said["left"]) == (0, "cancelled")
     assert left_in(group) == []
@@ -97,10 +97,10 @@ def test_a_cancelled_session_stays_usable(tmp_path):
     session = place.begin("Talk.")
     with Watched(tmp_path, "talking", "gate") as holder:
         until(_talking(place))
-        cancel(session)
+        request_cancel(session)
         assert holder.end()[0] == 0
     session.say("Hurry.")
-    assert place.wake().decision == Rest()
+    assert place.wake().decision == Idle()
     assert [reply.text for reply in _said(place, Reply)] == ["At once."]
     judge(place.store, place.outside)
 
@@ -113,11 +113,11 @@ def test_a_cancel_survives_a_crash(tmp_path, prompt, halts):
     with Watched(tmp_path, halts, "gate") as holder:
         until(_talking(place) if halts == "talking" else _paying(place))
         holder.stop()
-        asked = cancel(session)
+        asked = request_cancel(session)
         holder.kill()
-    calls = len(_values(place, Call))
-    assert place.wake().decision == Rest("cancelled")
-    assert len(_values(place, Call)) == calls == 1, "nobody is asked to go on with a turn that was cancelled"
+    calls = len(_values(place, ModelCall))
+    assert place.wake().decision == Idle("cancelled")
+    assert len(_values(place, ModelCall)) == calls == 1, "nobody is asked to go on with a turn that was cancelled"
     assert [value.queued_id for value in _values(place, Cancelled)] == [asked.id]
     assert [result.status for result in _said(place, ToolResult)] == (["interrupted"] if halts == "paid" else [])
     assert len(place.outside.ledger) == (1 if halts == "paid" else 0)
@@ -131,11 +131,11 @@ def test_a_command_does_not_outlive_a_holder_that_is_killed(tmp_path):
     with Watched(tmp_path) as holder:
         until(lambda: os.path.exists(place.path("ready")))
         holder.stop()
-        cancel(session)
+        request_cancel(session)
         holder.kill()
     until(lambda: not in_group(_number(place, "group")), "the command outlives its harness")
     os.unlink(place.path("ready"))
-    assert place.wake().decision == Rest("cancelled")
+    assert place.wake().decision == Idle("cancelled")
     assert not os.path.exists(place.path("ready"))
     judge(place.store, place.outside)
 
@@ -160,7 +160,7 @@ def test_a_steer_reaches_the_holder(tmp_path, prompt, halts, crash):
         _open_gate(place)
         if not crash:
             assert holder.end()[0] == 0
-    assert place.wake().decision == Rest()
+    assert place.wake().decision == Idle()
     assert [said.queued_id for said in _said(place, Prompt)] == [None, queued.id]
     replies = [reply.text for reply in _said(place, Reply)]
     # A reply that is cut gives way to the steer only once it is whole; a tool's result goes before the steer.
@@ -192,7 +192,7 @@ def test_a_stopped_worker_that_was_overtaken(tmp_path, prompt, halts, status):
     with Watched(tmp_path, halts, "stop", 0.4) as holder:
         holder.stopped()
         until(lambda: place.store.held(SESSION) is None, "the lease never ends")
-        assert place.wake().decision == Rest()
+        assert place.wake().decision == Idle()
         log = place.path(f"store/{place.store.name(SESSION)}.jsonl")
         with open(log, "rb") as file:
             before = file.read()
@@ -245,7 +245,7 @@ class _InTurns:
             rows += told["rows"]
             self.steps += 1
             if told["idle"]:
-                return Report(session_id, Rest(), tuple(rows))
+                return WakeReport(session_id, Idle(), tuple(rows))
 
 
 def test_no_history_lives_between_steps(tmp_path, monkeypatch):
@@ -289,7 +289,7 @@ def test_a_wait_counts_as_a_step(tmp_path):
     fault = {"error": {"kind": "overload", "retryable": True, "delayMs": 3_000_000}}
     provider, clock = ScriptedProvider([fault, {"text": "Now."}]), _Ahead()
     channels = [place.outside.channel()]
-    world = live_world(place.store, channels=channels, provider=lambda _, __: provider, clock=clock)
+    world = live_runtime(place.store, channels=channels, provider=lambda _, __: provider, clock=clock)
     world = msgspec.structs.replace(world, pause=clock.pause)
     rows = [asyncio.run(wake(world, SESSION, steps=2)).rows for _ in range(3)]
     assert rows == [("answer", "fault"), ("fault", "owed"), ("rest",)]

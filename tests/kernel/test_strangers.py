@@ -12,15 +12,15 @@ import pytest
 
 from tests.kernel.judging import judge
 from tests.kernel.outside import Outside
-from wakelog.agent import Agent
-from wakelog.decide.decisions import Rest
+from wakelog.app.agent import Agent
+from wakelog.decide.decisions import Idle
 from wakelog.forking import fork
 from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult
-from wakelog.log.entry import Call, Cancelled, Message, Origin, ToolStarted
-from wakelog.log.seal import seal_of
+from wakelog.log.entry import Cancelled, Message, ModelCall, Origin, ToolStarted
+from wakelog.log.seal import find_seal
 from wakelog.providers.scripted import ScriptedProvider
 from wakelog.reading import read_log
-from wakelog.runtime.live import live_world
+from wakelog.runtime.live import live_runtime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
@@ -65,7 +65,7 @@ class Here:
 
     def wake(self, session):
         """Lets it go on."""
-        world = live_world(
+        world = live_runtime(
             self.store, tools=self.outside.tools(), channels=[self.outside.channel()], provider=lambda _, __: self
         )
         return asyncio.run(wake(world, session.name))
@@ -126,7 +126,7 @@ def foreign_call_for_the_reply(here):
     """A reply whose `call` speaks of another place: it was not made for this reply."""
     session = here.session()
     session.append(_prompt("Do it all."))
-    session.append(Call(call_id="c1", reply_id="r1"), at=session.tree.root)
+    session.append(ModelCall(call_id="c1", reply_id="r1"), at=session.tree.root)
     session.append(Message(id="r1", message=_reply(call_id="c1").message))
     return session
 
@@ -171,14 +171,14 @@ def fork_that_was_settled(here):
 def fork_that_was_cut_off(here):
     """A fork writes its first line, then settles: here it was killed in between."""
     parent = _made_here(here)
-    origin = Origin(session="s", entry="r1", h=seal_of(parent.tree.nodes["r1"].raw))
+    origin = Origin(session="s", entry="r1", h=find_seal(parent.tree.nodes["r1"].raw))
     return _with_agent(here, Session.create(here.store, agent="crab", session_id="f", cwd=here.folder, parent=origin))
 
 
 def fork_of_a_call_that_was_begun(here):
     parent = _made_here(here)
     parent.append(ToolStarted(reply_id="r1", tool_call_id="t1", name="pay", replay="safe"), at="r1")
-    origin = Origin(session="s", entry="r1", h=seal_of(parent.tree.nodes["r1"].raw))
+    origin = Origin(session="s", entry="r1", h=find_seal(parent.tree.nodes["r1"].raw))
     return Session.create(here.store, agent="crab", session_id="f", cwd=here.folder, parent=origin)
 
 
@@ -187,7 +187,7 @@ def _made_here(here):
     session = here.session()
     session.append(_prompt("Do it all."))
     prompt = session.tree.head
-    session.append(Call(id="c1", call_id="c1", reply_id="r1"), at=prompt)
+    session.append(ModelCall(id="c1", call_id="c1", reply_id="r1"), at=prompt)
     session.append(Message(id="r1", message=_reply(call_id="c1").message))
     return session
 
@@ -235,11 +235,11 @@ def test_a_dangling_call_of_others_is_never_run(here, shape, entered):
     session = shape(here)
     if entered:
         here.enter(session)
-    assert isinstance(here.wake(session).decision, Rest)
+    assert isinstance(here.wake(session).decision, Idle)
     session = Session(here.store, session.name)
     _nothing_was_run(here)
     session.say("And now?")
-    assert here.wake(session).decision == Rest()
+    assert here.wake(session).decision == Idle()
     _nothing_was_run(here)
     results = _results(here, session.name)
     other = "unknown" if shape in RECORDED else "skipped"

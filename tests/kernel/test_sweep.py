@@ -12,8 +12,8 @@ import pytest
 from tests.faults.figures import Figure
 from tests.faults.processes import INTERPRETER, environment
 from tests.kernel.sweep import CALLS
-from wakelog.decide.open_tool_calls import CALL_ROWS
-from wakelog.decide.table import ROWS
+from wakelog.decide.open_tool_calls import TOOL_CALL_RULES
+from wakelog.decide.table import DECISION_RULES
 
 PARTS = 2
 CONTROL_STRIDE = 25
@@ -101,5 +101,5 @@ def test_a_worker_may_die_before_any_call(tmp_path, record):
     assert len(points) > 400
     rows = Counter(row for point in points for row in set(point["rows"]))
     print(f"planned {len(points)}, applied {len(points)}; wakes that took each row: {dict(rows.most_common())}")
-    missing = {row.name for row in (*ROWS, *CALL_ROWS)} - {"open calls", "damage"} - set(rows)
+    missing = {row.name for row in (*DECISION_RULES, *TOOL_CALL_RULES)} - {"open calls", "damage"} - set(rows)
     assert not missing, f"no wake took these rows: {missing}"

@@ -8,14 +8,13 @@ import contextlib
 
 from hypothesis import strategies as st
 
-from wakelog.decide.policy import Policy, policy_written
+from wakelog.decide.policy import Policy, stored_policy
 from wakelog.errors import SessionEnded
 from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult, Usage
 from wakelog.log.entry import (
     Activity,
     Attention,
     AttentionResolved,
-    Call,
     Cancelled,
     ContextEntry,
     Custom,
@@ -23,6 +22,7 @@ from wakelog.log.entry import (
     FaultReport,
     Label,
     Message,
+    ModelCall,
     ModelChange,
     Partial,
     Queued,
@@ -36,9 +36,9 @@ from wakelog.log.entry import (
     Terminated,
     ToolStarted,
 )
-from wakelog.projections.pending import open_calls
+from wakelog.projections.pending import open_tool_calls
 from wakelog.stores.memory import MemoryStore
-from wakelog.testing.builders import Story
+from wakelog.testing.builders import SessionBuilder
 
 _DECISIONS = ("approve", "deny", "ran", "did not run", "run again", "")
 
@@ -101,7 +101,7 @@ MIXED_STORIES = st.lists(
 
 def tell(steps, story=None):
     """The story that a list of steps tells, or how it goes on."""
-    story = story or Story(MemoryStore())
+    story = story or SessionBuilder(MemoryStore())
     for verb, detail in steps:
         # A session that was ended refuses the steps that follow.
         with contextlib.suppress(SessionEnded):
@@ -159,7 +159,7 @@ class _Teller:
         purpose = ("reply", "compaction", "rerun")[at % 3]
         queued = [entry.id for entry in self.tree.own() if isinstance(entry.value, Queued)]
         taken = queued[at % len(queued)] if queued and purpose == "compaction" else None
-        self.session.append(Call(call_id=f"d{at}", reply_id=f"r{at}", purpose=purpose, queued_id=taken))
+        self.session.append(ModelCall(call_id=f"d{at}", reply_id=f"r{at}", purpose=purpose, queued_id=taken))
 
     def _fold_failed(self, at):
         """A summary that was no use, where the fold would have stood."""
@@ -179,10 +179,10 @@ class _Teller:
             compact_at=(0, 5, 20)[at % 3],
             keep=1 + at,
         )
-        self.session.append(ContextEntry(policy=policy_written(policy), params={"t": at}))
+        self.session.append(ContextEntry(policy=stored_policy(policy), params={"t": at}))
 
     def _result(self, at):
-        waiting = open_calls(self.tree.branch())
+        waiting = open_tool_calls(self.tree.branch())
         if waiting:
             call = waiting[at % len(waiting)]
             self.session.append(
@@ -238,7 +238,7 @@ class _Teller:
                 decision=_DECISIONS[at % len(_DECISIONS)],
                 result="by hand" if at % 7 == 0 else None,
             ),
-            "call": Call(call_id=f"c{at}", reply_id=reply, channels=("terminal", "bot")[: at % 3]),
+            "call": ModelCall(call_id=f"c{at}", reply_id=reply, channels=("terminal", "bot")[: at % 3]),
             "sent": Sent(reply_id=reply, channel=("terminal", "bot")[at % 2]),
             "send_failed": SendFailed(reply_id=reply, channel=("terminal", "bot")[at % 2], attempt=1 + at % 3),
             "started": ToolStarted(

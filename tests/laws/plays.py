@@ -13,24 +13,29 @@ from random import Random
 import msgspec
 from hypothesis import strategies as st
 
-from wakelog.agent import Agent
-from wakelog.channels.held import Held
+from wakelog.app.agent import Agent
+from wakelog.channels.in_process import MemoryChannel
 from wakelog.decide.policy import Policy
 from wakelog.errors import NotFound, UsageError
 from wakelog.forking import fork
-from wakelog.log.content import Prompt, Text, ToolResult
-from wakelog.log.deltas import CallDelta, Faulted, Finished, TextDelta, ThinkingDelta
+from wakelog.log.content import Faulted, Finished, Prompt, Text, TextDelta, ThinkingDelta, ToolCallDelta, ToolResult
 from wakelog.log.entry import Message, Queued, Setting
-from wakelog.log.lines import Reader
-from wakelog.ports import Invocation, Outcome
-from wakelog.runtime.live import live_world
-from wakelog.runtime.user_actions import cancel, questions, request_compaction, rerun, resolve
+from wakelog.log.lines import EntryReader
+from wakelog.ports.runtime import ToolInvocation, ToolOutcome
+from wakelog.runtime.live import live_runtime
+from wakelog.runtime.user_actions import (
+    open_questions,
+    request_cancel,
+    request_compaction,
+    rerun_tool,
+    resolve_question,
+)
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
-from wakelog.testing.dying import CrashingStore, Died
-from wakelog.tools import tool
-from wakelog.tools.subagent import SubAgentTool
+from wakelog.testing.crashing_store import CrashingStore, SimulatedCrash
+from wakelog.tools.function_tool import tool
+from wakelog.tools.subagent import SubagentTool
 
 WAKES_MAX = 200
 WORDS = ("so", "a longer word or two", "é", "𝄞", "\n", "line\u2028break", '"quoted"', "\\", "…", " and ", "x" * 40)
@@ -113,7 +118,7 @@ class Whim:
             name = chance.choice(self._tools)
             if name == "agent":
                 given = {"prompt": f"child {number}"}
-            yield CallDelta(chance.choice(["t0", f"t{number}", ""]), name, given)
+            yield ToolCallDelta(chance.choice(["t0", f"t{number}", ""]), name, given)
 
 
 def _text(chance):
@@ -136,7 +141,7 @@ class Outside:
     def __init__(self):
         self.effects = Counter()
         self.receipts = {}
-        self.channel = Held("outbox")
+        self.channel = MemoryChannel("outbox")
         self.interrupt = lambda: None
         self.tools = self._tools()
 
@@ -152,17 +157,17 @@ class Outside:
             return f"{name} {n}" * (1 if n % 7 else 60)
 
         @tool(replay="safe")
-        async def look(n: int, call: Invocation) -> str:
+        async def look(n: int, call: ToolInvocation) -> str:
             """Looks."""
             return await effect("look", n, call)
 
         @tool(replay="never")
-        async def pay(n: int, call: Invocation) -> str:
+        async def pay(n: int, call: ToolInvocation) -> str:
             """Pays."""
             return await effect("pay", n, call)
 
         @tool(replay="receipt")
-        async def book(n: int, call: Invocation) -> str:
+        async def book(n: int, call: ToolInvocation) -> str:
             """Books."""
             key = (call.reply_id, call.tool_call_id)
             self.receipts[key] = f"booked {n}"
@@ -171,13 +176,13 @@ class Outside:
             return self.receipts[key]
 
         @book.receipt
-        async def booked(call: Invocation):
+        async def booked(call: ToolInvocation):
             if call.arguments.get("n", 0) % 5 == 0:
                 return "cannot say"
             told = self.receipts.get((call.reply_id, call.tool_call_id))
-            return "not begun" if told is None else Outcome(told)
+            return "not begun" if told is None else ToolOutcome(told)
 
-        return (look, pay, book, SubAgentTool())
+        return (look, pay, book, SubagentTool())
 
 
 def policy(chance):
@@ -197,7 +202,7 @@ def policy(chance):
     )
 
 
-class Moody(Held):
+class Moody(MemoryChannel):
     """A channel that by chance raises, or takes its time."""
 
     def __init__(self, name, seed, clock, rate):
@@ -277,7 +282,7 @@ class Play:
 
     def _cancel(self, number):
         self.opened().say(f"never mind {number}")
-        cancel(self.opened())
+        request_cancel(self.opened())
 
     def _fold(self, number):
         request_compaction(self.opened(), instructions="Be brief." if number % 2 else "")
@@ -305,7 +310,7 @@ class Play:
     def _rerun(self, number):
         results = [node.id for node in self.opened().read().tree.nodes.values() if _is_result(node)]
         if results:
-            rerun(self.opened(), results[number % len(results)])
+            rerun_tool(self.opened(), results[number % len(results)])
 
     def _interrupt(self, number):
         """Somebody will speak while the next tool runs."""
@@ -325,7 +330,7 @@ class Play:
 
     def world(self, store):
         channels = [self.outside.channel, *self.moody] if self._channels else []
-        world = live_world(
+        world = live_runtime(
             store, tools=self.outside.tools, channels=channels, provider=self.model, clock=self.clock, holder="w"
         )
         at_hand = {each.name: each for each in self.outside.tools}
@@ -338,7 +343,7 @@ class Play:
             store = CrashingStore(self.store, dies_at=dies_at, after=after)
             try:
                 report = asyncio.run(wake(self.world(store), self.session.name))
-            except Died:
+            except SimulatedCrash:
                 self.deaths += 1
                 self._outlive_leases()
                 continue
@@ -357,27 +362,27 @@ class Play:
         waiting = False
         for stat in list(self.store.sessions()):
             session = Session(self.store, stat.name, clock=self.clock)
-            for question in questions(session):
+            for question in open_questions(session):
                 if question.call is None:
                     continue
                 word = self.chance.choice([word for word in question.choices if word not in self.never_decided])
                 if word == "run again":
                     self.allowed[("pay", question.call.reply_id, question.call.call.id)] += 1
-                resolve(session, question.attention.id, word, result="by hand" if word == "result" else None)
+                resolve_question(session, question.attention.id, word, result="by hand" if word == "result" else None)
                 waiting = True
         return waiting
 
 
 async def watch(session, seq):
     """As `live.watch_for_cancel`, without sitting out the time between two looks. The dead see nothing."""
-    with contextlib.suppress(Died):
+    with contextlib.suppress(SimulatedCrash):
         return await _next_cancel(session, seq)
     return await asyncio.Future()
 
 
 async def _next_cancel(session, seq):
     while True:
-        for entry in Reader(next_seq=seq + 1).feed_all(session.store.load(session.name, after=seq)):
+        for entry in EntryReader(next_seq=seq + 1).feed_all(session.store.load(session.name, after=seq)):
             seq = max(seq, entry.seq)
             if isinstance(entry.value, Queued) and entry.value.mode == "cancel":
                 return entry.value

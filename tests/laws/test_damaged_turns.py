@@ -16,18 +16,18 @@ import pytest
 
 from tests.faults.figures import Figure
 from tests.laws.forgetful import Forgetful
-from wakelog.agent import Agent
+from wakelog.app.agent import Agent
 from wakelog.decide import damage
 from wakelog.decide.policy import Policy
 from wakelog.errors import WakelogError
-from wakelog.runtime.live import live_world
-from wakelog.runtime.user_actions import questions, resolve
+from wakelog.runtime.live import live_runtime
+from wakelog.runtime.user_actions import open_questions, resolve_question
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.memory import MemoryStore
-from wakelog.testing.dying import CrashingStore, Died
-from wakelog.tools import tool
+from wakelog.testing.crashing_store import CrashingStore, SimulatedCrash
+from wakelog.tools.function_tool import tool
 
 SEEDS = 500
 SHARES = 5
@@ -68,8 +68,10 @@ class Machine:
     def work(self, *, dies):
         """One worker, until the session rests or the worker dies."""
         self.dying = CrashingStore(self.store, dies_at=self.chance.randrange(4, 40)) if dies else None
-        world = live_world(self.dying or self.store, tools=self.tools, provider=lambda _, __: Forgetful(), lease_s=0.0)
-        with contextlib.suppress(Died, WakelogError):
+        world = live_runtime(
+            self.dying or self.store, tools=self.tools, provider=lambda _, __: Forgetful(), lease_s=0.0
+        )
+        with contextlib.suppress(SimulatedCrash, WakelogError):
             return asyncio.run(wake(world, self.name))
         return None
 
@@ -80,9 +82,9 @@ class Machine:
     def answer(self):
         """A person who knows the ledger answers what is asked."""
         session = Session(self.store, self.name)
-        for asked in questions(session):
-            lost = asked.attention.reason == damage.DAMAGE
-            resolve(session, asked.attention.id, self.chance.choice(("unknown", "ran") if lost else ("ran",)))
+        for asked in open_questions(session):
+            lost = asked.attention.reason == damage.DAMAGE_REASON
+            resolve_question(session, asked.attention.id, self.chance.choice(("unknown", "ran") if lost else ("ran",)))
 
     def damaged(self):
         """The log with one to three lines overwritten, removed or flipped; its end stays."""

@@ -15,15 +15,14 @@ from hypothesis import strategies as st
 from tests.faults.figures import Figure
 from tests.runtime.rigs import Rig, asks
 from wakelog import large_content
-from wakelog.decide import assemble, clip
-from wakelog.decide.decisions import Rest
+from wakelog.decide import assembly, wording
+from wakelog.decide.decisions import Idle
 from wakelog.decide.wording import PARTS_LEFT_OUT
 from wakelog.errors import UsageError
 from wakelog.log import codec
-from wakelog.log.content import Text, ToolCall
-from wakelog.log.deltas import CallDelta, Finished, TextDelta, ThinkingDelta, piece_of
-from wakelog.log.entry import Call, Partial, ToolStarted
-from wakelog.replaying.verifying import replay
+from wakelog.log.content import Finished, Text, TextDelta, ThinkingDelta, ToolCall, ToolCallDelta, encode_delta
+from wakelog.log.entry import ModelCall, Partial, ToolStarted
+from wakelog.runtime.replay.verification import replay
 
 REPLIES = {
     "Talk.": [{"text": "Hello there.", "deltaChars": 5}],
@@ -36,7 +35,7 @@ SHRUNK = {
     (codec, "BRACKETS_MAX"): 500,
     (large_content, "TEXT_KEPT_BYTES"): 256,
     (large_content, "_LONG_CHARS"): 1024,
-    (assemble, "_DRAFT_MAX_BYTES"): 12 * 1024,
+    (assembly, "_DRAFT_MAX_BYTES"): 12 * 1024,
 }
 
 
@@ -48,7 +47,7 @@ def _death(prompt, journal_of_tool):
         rig.session.say(prompt)
         assert rig.die(at, after=True)
         journals = list(rig.store.journals("s"))
-        subjects = rig.values(ToolStarted) if journal_of_tool else rig.values(Call)
+        subjects = rig.values(ToolStarted) if journal_of_tool else rig.values(ModelCall)
         if journals and journals[0] in [value.id if journal_of_tool else value.reply_id for value in subjects]:
             return at
     raise AssertionError("no death leaves such a journal")
@@ -91,7 +90,7 @@ class Cut:
 
     def wake(self):
         """Wakes it to rest, and replays it; gives the parts of what was sealed."""
-        assert self.rig.wake().decision == Rest()
+        assert self.rig.wake().decision == Idle()
         assert self.rig.store.journals("s") == {}
         again = asyncio.run(replay(self.rig.store, "s"))
         assert again.ok, (again.reason, again.parted)
@@ -123,8 +122,8 @@ JSON = st.recursive(
 VALID = st.one_of(
     st.builds(TextDelta, TEXTS, BOUND),
     st.builds(ThinkingDelta, TEXTS, st.none() | TEXTS, BOUND),
-    st.builds(CallDelta, st.sampled_from(["c", "c", "d", ""]), st.sampled_from(["pay", "look", ""]), JSON, BOUND),
-).map(piece_of)
+    st.builds(ToolCallDelta, st.sampled_from(["c", "c", "d", ""]), st.sampled_from(["pay", "look", ""]), JSON, BOUND),
+).map(encode_delta)
 STRANGE = st.one_of(
     st.binary(max_size=200).map(lambda raw: raw.replace(b"\n", b"")),
     st.sampled_from([0, 1, 250, 252, 253, 254, 255, 256, 300, 900, 5_000]).map(_nested),
@@ -160,7 +159,7 @@ EVERY = settings(
 def shrunk(monkeypatch):
     for (module, name), value in SHRUNK.items():
         monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(clip.KeptText.__init__, "__defaults__", (24 * 1024,))
+    monkeypatch.setattr(wording.ClippedText.__init__, "__defaults__", (24 * 1024,))
 
 
 @pytest.mark.parametrize("kind", ["tool", "replace", "resume"])
@@ -177,7 +176,7 @@ def test_any_journal(shrunk, record, kind, lines):
 @given(before=LINES, after=LINES)
 def test_any_journal_of_a_resumed_reply(shrunk, record, before, after):
     """The text before the second death is kept in front of what its journal adds."""
-    cut = Cut("resume", [piece_of(TextDelta("Once")), *before], cut="resume", faults_max=9)
+    cut = Cut("resume", [encode_delta(TextDelta("Once")), *before], cut="resume", faults_max=9)
     assert cut.rig.die(5, after=True)
     cut.add(after)
     first, *_ = cut.wake()
@@ -188,16 +187,16 @@ def test_any_journal_of_a_resumed_reply(shrunk, record, before, after):
 
 # ── the true limits ──────────────────────────────────────────────────────────────────────────────
 
-TEXT = piece_of(TextDelta("word "))
+TEXT = encode_delta(TextDelta("word "))
 LARGE = {
-    "quotation marks": [piece_of(TextDelta('"' * 9_500_000))],
-    "control characters": [piece_of(TextDelta("\x01" * 4_000_000))],
-    "half a million pieces": [piece_of(TextDelta("a\n"))] * 500_000,
-    "a long thought": [TEXT, piece_of(ThinkingDelta("x" * 20 * MIB))],
-    "a long signature": [TEXT, piece_of(ThinkingDelta("x", "y" * 20 * MIB))],
-    "a long call": [TEXT, piece_of(CallDelta("c", "pay", {"text": "x" * 20 * MIB}))],
-    "many calls": [TEXT, *[piece_of(CallDelta("c", "pay", {}))] * 130_000],
-    "many parts": [TEXT, piece_of(ThinkingDelta("a"))] * 150_000,
+    "quotation marks": [encode_delta(TextDelta('"' * 9_500_000))],
+    "control characters": [encode_delta(TextDelta("\x01" * 4_000_000))],
+    "half a million pieces": [encode_delta(TextDelta("a\n"))] * 500_000,
+    "a long thought": [TEXT, encode_delta(ThinkingDelta("x" * 20 * MIB))],
+    "a long signature": [TEXT, encode_delta(ThinkingDelta("x", "y" * 20 * MIB))],
+    "a long call": [TEXT, encode_delta(ToolCallDelta("c", "pay", {"text": "x" * 20 * MIB}))],
+    "many calls": [TEXT, *[encode_delta(ToolCallDelta("c", "pay", {}))] * 130_000],
+    "many parts": [TEXT, encode_delta(ThinkingDelta("a"))] * 150_000,
     "a call of too many lists": [TEXT, _wide(250_001)],
     "calls of too many lists": [TEXT, *[_wide(100_000)] * 3],
     "a call nested too deep": [TEXT, _nested(100_000)],

@@ -15,14 +15,14 @@ import pytest
 
 from tests.laws.plays import Play
 from wakelog.decide import open_tool_calls as calls
-from wakelog.decide.decisions import Await, Rest
+from wakelog.decide.decisions import Await, Idle
 from wakelog.errors import WakelogError
-from wakelog.log.proof import prove
+from wakelog.log.integrity import verify_seals
 from wakelog.reading import read_log
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
-from wakelog.testing.dying import CrashingStore, Died
+from wakelog.testing.crashing_store import CrashingStore, SimulatedCrash
 
 CASES = 1_000
 SHARES = 4
@@ -42,7 +42,7 @@ def _base(seed):
     if seed % 4:
         # The worst moment of all: the effect is there, and its process is gone.
         play.outside.interrupt = dying.life.end
-    with contextlib.suppress(Died):
+    with contextlib.suppress(SimulatedCrash):
         asyncio.run(wake(play.world(dying), play.session.name))
     return play
 
@@ -98,7 +98,7 @@ def _hurt(raw, how, chance):
 
 def _reports(store, name):
     """What reading and proving say is wrong; lines without a seal are told apart, as the next append seals them."""
-    log, proof = read_log(store, name), prove(store.load(name))
+    log, proof = read_log(store, name), verify_seals(store.load(name))
     return [*log.damage, *log.noted, *proof.broken], proof.unsealed
 
 
@@ -157,7 +157,7 @@ class _Case:
                 self.play.session = Session(self.play.store, stat.name, clock=self.play.clock)
                 self.play.now += 1e9
                 report = self.play.rest()
-                assert isinstance(report.decision, Rest | Await)
+                assert isinstance(report.decision, Idle | Await)
                 self.seen[type(report.decision).__name__] += 1
 
     @contextlib.contextmanager
@@ -226,14 +226,14 @@ def test_never_is_at_most_once(share):
     assert not seen["no reason given"]
     assert seen["paid"] > each / 2, seen
     assert seen["reported"] > each / 2, seen
-    assert seen["Rest"] > each / 2, seen
+    assert seen["Idle"] > each / 2, seen
 
 
 def test_without_its_rows_the_table_would_run_tools_twice(monkeypatch):
     """The control: with the rows of law 6 gone from the table, the same cases find tools that ran twice."""
     # What the others begin with is made with all rows, whoever comes first.
     _bases()
-    kept = [row for row in calls.CALL_ROWS if row.name not in ("call unknown", "call not ours", "call copied")]
+    kept = [row for row in calls.TOOL_CALL_RULES if row.name not in ("call unknown", "call not ours", "call copied")]
     monkeypatch.setattr(calls, "CALL_ROWS", tuple(kept))
     most, seen = _most_runs(0, 60)
     assert most > 1, seen

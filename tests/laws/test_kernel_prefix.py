@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.laws.plays import SEEDS, Play
-from wakelog.log.codec import canonical
+from wakelog.log.codec import canonical_json
 from wakelog.log.content import ToolCall
-from wakelog.log.entry import Call, Compaction, ContextEntry, ModelChange, Setting
+from wakelog.log.entry import Compaction, ContextEntry, ModelCall, ModelChange, Setting
 from wakelog.reading import read_log
-from wakelog.runtime.model_request import context_at, request_of
+from wakelog.runtime.model_request import build_request, context_of_call
 
 VERBS = ("say", "say", "say", "say", "queue", "cancel", "fold", "agent", "setting", "head", "rerun", "interrupt")
 ACTIONS = st.lists(st.tuples(st.sampled_from(VERBS), st.integers(0, 999)), min_size=2, max_size=9)
@@ -27,18 +27,20 @@ def _played(seed, actions):
     for verb, number in actions:
         play.act(verb, number)
     log = read_log(play.store, play.session.name)
-    calls = [entry.value for entry in log.entries if isinstance(entry.value, Call) and entry.value.purpose != "rerun"]
+    calls = [
+        entry.value for entry in log.entries if isinstance(entry.value, ModelCall) and entry.value.purpose != "rerun"
+    ]
     assert len(calls) == len(play.model.requests)
     return play, log, list(zip(calls, play.model.requests, strict=True))
 
 
 def _bytes(request):
-    return b"".join(canonical(part) for message in request.messages for part in message.content)
+    return b"".join(canonical_json(part) for message in request.messages for part in message.content)
 
 
 def _start(log, call):
     """The first message of a window; a summary stands before it and is in every window."""
-    ids = context_at(log.tree, call)[0].entry_ids
+    ids = context_of_call(log.tree, call)[0].entry_ids
     return next((entry for entry in ids if not isinstance(log.tree.nodes[entry].value, Compaction)), None)
 
 
@@ -120,9 +122,9 @@ def test_each_request_can_be_rebuilt():
     def check(seed, actions):
         play, log, made = _played(seed, actions)
         for call, request in made:
-            context, answers = context_at(log.tree, call)
+            context, answers = context_of_call(log.tree, call)
             assert context.digest == call.context_digest
-            again = request_of(
+            again = build_request(
                 context, play.store.blobs, answers=answers, prefill=request.prefill, purpose=call.purpose
             )
             assert again == request

@@ -11,21 +11,21 @@ from collections import Counter
 from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.laws.plays import ACTIONS, KILLS, SEEDS, Moody, Play
-from wakelog.decide.decisions import Rest
+from wakelog.decide.decisions import Idle
 from wakelog.log.content import Reply, ToolResult
-from wakelog.log.entry import Call, Message, SendFailed, Sent
-from wakelog.log.proof import prove
-from wakelog.projections.pending import open_calls
-from wakelog.projections.state import branch_state
+from wakelog.log.entry import Message, ModelCall, SendFailed, Sent
+from wakelog.log.integrity import verify_seals
+from wakelog.projections.branch_state import branch_state
+from wakelog.projections.pending import open_tool_calls
 from wakelog.reading import read_log
-from wakelog.replaying.verifying import replay
+from wakelog.runtime.replay.verification import replay
 
 
 def _judge(play):
     for stat in list(play.store.sessions()):
         log = read_log(play.store, stat.name)
         assert log.damage == ()
-        proof = prove(play.store.load(stat.name))
+        proof = verify_seals(play.store.load(stat.name))
         assert (proof.broken, proof.unsealed) == ((), 0)
         assert play.store.journals(stat.name) == {}
         _each_call_has_one_result(log)
@@ -43,7 +43,7 @@ def _each_call_has_one_result(log):
         said = [node.value.message for node in nodes if isinstance(node.value, Message)]
         results = Counter((it.reply_id, it.tool_call_id) for it in said if isinstance(it, ToolResult))
         assert all(count == 1 for count in results.values()), results
-    assert open_calls(log.tree.branch()) == ()
+    assert open_tool_calls(log.tree.branch()) == ()
 
 
 def _replies_were_delivered(log, channel):
@@ -70,7 +70,7 @@ def test_whatever_happens_it_rests_and_can_be_replayed():
     def check(seed, actions, kills):
         play = Play(seed, kills=kills)
         for verb, number in actions:
-            assert isinstance(play.act(verb, number).decision, Rest)
+            assert isinstance(play.act(verb, number).decision, Idle)
         seen.update(play.rows)
         seen["deaths"] += play.deaths
         _judge(play)
@@ -98,10 +98,10 @@ def test_channels_that_raise_by_chance_lose_nothing():
         play = Play(seed, kills=kills)
         play.moody = tuple(Moody(name, seed, play.clock, 0.3) for name in ("email", "phone"))
         for verb, number in actions:
-            assert isinstance(play.act(verb, number).decision, Rest)
+            assert isinstance(play.act(verb, number).decision, Idle)
         for channel in play.moody:
             channel.rate = 0
-        assert isinstance(play.rest().decision, Rest)
+        assert isinstance(play.rest().decision, Idle)
         seen.update(play.rows)
         seen["deaths"] += play.deaths
         _judge(play)
@@ -124,5 +124,5 @@ def _made_again(log):
     values = [entry.value for entry in log.entries]
     sent = Counter((value.reply_id, value.channel) for value in values if isinstance(value, Sent))
     assert set(sent.values()) <= {1}
-    calls = Counter(value.reply_id for value in values if isinstance(value, Call) and value.purpose == "reply")
+    calls = Counter(value.reply_id for value in values if isinstance(value, ModelCall) and value.purpose == "reply")
     return sum(count - 1 for count in calls.values())

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.laws.logs import DAMAGE, MIXED_STORIES, STORIES, bytes_of, damaged, store_of, tell
-from wakelog.decide.decisions import Rest
+from wakelog.decide.decisions import Idle
 from wakelog.decide.table import decide
 from wakelog.errors import WakelogError
 from wakelog.log.content import Prompt
@@ -112,4 +112,4 @@ def test_what_was_said_on_another_branch_is_not_said_again_behind_a_fold(rules):
         whole, tail = (read(story.store, story.session.id) for read in (read_log, read_active))
         assert tail.tree.partial
         for read in (whole, tail):
-            assert decide(read.tree, START_MS, rules=rules).decision == Rest()
+            assert decide(read.tree, START_MS, rules=rules).decision == Idle()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, store_of, tell
 from wakelog.errors import WakelogError
 from wakelog.forking import fork
-from wakelog.log.id_table import NONE
+from wakelog.log.ids import NO_NUMBER
 from wakelog.reading import read_log
 from wakelog.scanning import holes_before, path_entries, scan_log
 
@@ -38,7 +38,7 @@ def _branch_of_tree(store, session):
 
 def _branch_of_scan(store, session):
     scan = scan_log(store, session)
-    if scan.outline.head == NONE:
+    if scan.outline.head == NO_NUMBER:
         return None
     path = scan.outline.path(scan.outline.head)
     entries = list(path_entries(store, scan, path))

@@ -7,13 +7,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.laws.logs import DAMAGE, MIXED_STORIES, STORIES, bytes_of, damaged, store_of, tell
-from wakelog import sorting
+from wakelog import overviews
 from wakelog.errors import WakelogError
 from wakelog.forking import fork
 from wakelog.overviews import read_overview
 from wakelog.projections.overview import overview
 from wakelog.reading import read_log
-from wakelog.testing.builders import Story
+from wakelog.testing.builders import SessionBuilder
 
 QUIET = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -21,7 +21,7 @@ QUIET = settings(max_examples=200, deadline=None, suppress_health_check=list(Hea
 @pytest.fixture(autouse=True)
 def _short_runs(monkeypatch):
     """So that entries that are out of order are merged from several runs."""
-    monkeypatch.setattr(sorting, "RUN_ENTRIES", 5)
+    monkeypatch.setattr(overviews, "RUN_ENTRIES", 5)
 
 
 def _from_tree(store, session):
@@ -94,6 +94,6 @@ def test_a_streamed_overview_of_a_fork():
 
 def _forked(story, at):
     nodes = list(story.session.read().tree.nodes)
-    child = Story(story.store)
+    child = SessionBuilder(story.store)
     child.session = fork(story.session, nodes[at % len(nodes)])
     return child

@@ -3,10 +3,10 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wakelog.log.codec import canonical
+from wakelog.log.codec import canonical_json
 from wakelog.log.content import ToolCall
 from wakelog.projections.context import build_context
-from wakelog.testing.builders import Story
+from wakelog.testing.builders import SessionBuilder
 
 TURNS = st.lists(st.tuples(st.integers(1, 200), st.integers(0, 3)), min_size=1, max_size=25)
 PLANS = st.sampled_from(["full", "window:4", "window:7", "window:20", "budget:60", "budget:300", "budget:2000"])
@@ -14,7 +14,7 @@ PLANS = st.sampled_from(["full", "window:4", "window:7", "window:20", "budget:60
 
 def _requests(turns, plan):
     """The context at every moment the model would be called: after each prompt and each set of results."""
-    story = Story()
+    story = SessionBuilder()
     for size, calls in turns:
         story.user("p" * size)
         yield build_context(story.session.branch(), plan)
@@ -28,7 +28,7 @@ def _requests(turns, plan):
 
 
 def _bytes(context):
-    return b"".join(canonical(part) for message in context.messages for part in message.content)
+    return b"".join(canonical_json(part) for message in context.messages for part in message.content)
 
 
 @settings(max_examples=60, deadline=None)

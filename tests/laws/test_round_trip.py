@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.exchange.copies import copy_of, exported
 from tests.laws.values import IDS, JSON, ODD_JSON, values_of
+from tests.transfer.copies import copy_of, exported
 from wakelog.forking import fork
-from wakelog.log.codec import Undecodable, amended, canonical, decode, encode, plain
-from wakelog.log.entry import ANNOTATION_TYPES, NODE_TYPES, Annotation, Node, Unknown
-from wakelog.log.lines import Reader, split
-from wakelog.log.seal import Chain, seq_of, unsealed
+from wakelog.log.codec import Undecodable, canonical_json, decode, edit_line, encode, to_plain
+from wakelog.log.entry import ANNOTATION_TYPES, NODE_TYPES, Annotation, Node, UnknownBody
+from wakelog.log.lines import EntryReader, split_lines
+from wakelog.log.seal import SealChain, find_seq, unseal
 from wakelog.reading import read_log
 from wakelog.session import Session as OpenSession
 from wakelog.stores.memory import MemoryStore
@@ -29,9 +29,9 @@ def test_every_type_round_trips(cls):
     def roundtrip(value, seq):
         line = encode(value)
         assert decode(line) == value
-        sealed = Chain().seal(line, seq)
-        assert unsealed(sealed) == line
-        assert seq_of(sealed) == seq
+        sealed = SealChain().seal(line, seq)
+        assert unseal(sealed) == line
+        assert find_seq(sealed) == seq
         assert decode(sealed) == msgspec.structs.replace(value, v=1, seq=seq)
 
     roundtrip()
@@ -41,9 +41,9 @@ def test_every_type_round_trips(cls):
 def test_unknown_types_keep_their_bytes(extra, entry_id):
     """LOG-8: a type nobody knows is an `Unknown`, and its bytes are the ones that were there."""
     line = msgspec.json.encode({**extra, "type": "from_the_future", "id": entry_id, "parentId": None})
-    reader = Reader()
-    (entry,) = reader.feed_all(split([line + b"\n"]))
-    assert isinstance(entry.value, Unknown)
+    reader = EntryReader()
+    (entry,) = reader.feed_all(split_lines([line + b"\n"]))
+    assert isinstance(entry.value, UnknownBody)
     assert (entry.raw, entry.type, entry.id) == (line, "from_the_future", entry_id)
     assert reader.damage == []
 
@@ -53,7 +53,7 @@ def test_unknown_keys_keep_their_bytes(extra):
     """LOG-8: keys nobody knows do not disturb the value and stay in the bytes."""
     known = {"type": "label", "id": "l1", "parentId": "m1", "targetId": "m1", "label": "here"}
     line = msgspec.json.encode({**extra, **known, **{key + "z": value for key, value in extra.items()}})
-    (entry,) = Reader().feed_all(split([line]))
+    (entry,) = EntryReader().feed_all(split_lines([line]))
     assert entry.value.label == "here"
     assert entry.raw == line
 
@@ -89,17 +89,17 @@ def test_valid_json_survives_wherever_it_stands(place, odd):
     if place.startswith("malformed"):
         # What is wrong with it is said, and is not that it is no JSON.
         assert [(hurt.kind, "not JSON" in hurt.reason) for hurt in damage] == [("unreadable", False)]
-        assert isinstance(entry.value, Unknown)
+        assert isinstance(entry.value, UnknownBody)
     else:
         assert damage == []
-        assert isinstance(entry.value, Unknown) == (place == "unknown type")
-        assert msgspec.json.decode(msgspec.json.encode(plain(entry.value)))
-        assert msgspec.json.decode(canonical(entry.value))
+        assert isinstance(entry.value, UnknownBody) == (place == "unknown type")
+        assert msgspec.json.decode(msgspec.json.encode(to_plain(entry.value)))
+        assert msgspec.json.decode(canonical_json(entry.value))
 
 
 def read_line(line):
-    reader = Reader()
-    (entry,) = reader.feed_all(split([line + b"\n"]))
+    reader = EntryReader()
+    (entry,) = reader.feed_all(split_lines([line + b"\n"]))
     return entry, reader.damage
 
 
@@ -118,22 +118,22 @@ def test_valid_json_leaves_byte_for_byte(place, odd):
     if not place.startswith("malformed") and log.tree.head == "odd":
         forked = read_log(store, fork(OpenSession(store, "s")).name)
         hung = line.replace(b'"parentId":"s"', b'"parentId":"%b"' % forked.id.encode())
-        assert hung in [unsealed(kept) for kept in copy_of(store, forked.name).lines]
+        assert hung in [unseal(kept) for kept in copy_of(store, forked.name).lines]
 
 
 @given(odd=ODD_JSON)
 def test_a_changed_line_keeps_every_other_value_byte_for_byte(odd):
     """Law 10: an export that must change a key writes the others as they stood, in their order."""
     line = b'{ "v":1, "x" :%b,"parentId":"a","\\ud800":%b,"type":"x","id":"z"}' % (odd, odd)
-    changed = amended(line, {"parentId": "b", "new": [1]}, without=("v",))
+    changed = edit_line(line, {"parentId": "b", "new": [1]}, without=("v",))
     assert changed == b'{"x":%b,"parentId":"b","\\ud800":%b,"type":"x","id":"z","new":[1]}' % (odd, odd)
 
 
 def test_a_changed_key_that_stands_twice_is_changed_twice():
     """The last of two equal keys counts, so neither may keep the old value."""
-    assert amended(b'{"a":1,"b":2,"\\u0061":3}', {"a": 9}) == b'{"a":9,"b":2,"\\u0061":9}'
-    assert amended(b"{}", {"a": "x"}) == b'{"a":"x"}'
-    assert amended(b'{"a":{"b":[1,{"a":2}]},"c":"}"}', {}, without=("c",)) == b'{"a":{"b":[1,{"a":2}]}}'
+    assert edit_line(b'{"a":1,"b":2,"\\u0061":3}', {"a": 9}) == b'{"a":9,"b":2,"\\u0061":9}'
+    assert edit_line(b"{}", {"a": "x"}) == b'{"a":"x"}'
+    assert edit_line(b'{"a":{"b":[1,{"a":2}]},"c":"}"}', {}, without=("c",)) == b'{"a":{"b":[1,{"a":2}]}}'
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ import asyncio
 import os
 import sys
 
-from wakelog.agent import Agent
+from wakelog.app.agent import Agent
 from wakelog.errors import UsageError
 from wakelog.forking import fork
 from wakelog.log.content import Reply
 from wakelog.log.entry import Failed, Message
 from wakelog.stores.memory import MemoryStore
-from wakelog.tools import tool
+from wakelog.tools.function_tool import tool
 
 SMALL = {
     "ANTHROPIC_API_KEY": ("anthropic:claude-haiku-4-5",),

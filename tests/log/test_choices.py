@@ -8,18 +8,18 @@ import pytest
 from wakelog.log.codec import decode, encode
 from wakelog.log.entry import (
     Activity,
-    Call,
     CarriedState,
     Compaction,
+    ModelCall,
     Origin,
     Queued,
     Resumed,
-    Session,
+    SessionHeader,
     ToolStarted,
 )
 
 WRITTEN = {
-    "call": (Call(id="c", reply_id="r"), {"purpose": "reply", "strategy": "full"}),
+    "call": (ModelCall(id="c", reply_id="r"), {"purpose": "reply", "strategy": "full"}),
     "resumed": (Resumed(id="c", reply_id="r"), {"strategy": "replace"}),
     "tool_started": (ToolStarted(id="c", reply_id="r", tool_call_id="t"), {"replay": "never", "attempt": 1}),
     "queued": (Queued(id="c"), {"mode": "followUp"}),
@@ -41,7 +41,7 @@ def test_a_choice_is_written_where_it_is_the_default(tag):
 
 def test_the_kind_of_an_origin_is_written():
     """LOG-17: a session header says what kind of beginning it has."""
-    header = Session(id="s", version=1, parent=Origin(session="p", entry="e"))
+    header = SessionHeader(id="s", version=1, parent=Origin(session="p", entry="e"))
     assert json.loads(encode(header))["parent"]["kind"] == "fork"
     assert "kind" not in json.loads(encode(header, rules=1))["parent"]
 

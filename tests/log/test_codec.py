@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from wakelog.errors import UsageError
-from wakelog.log.codec import UPCASTERS, Undecodable, canonical, decode, encode, id_of
+from wakelog.log.codec import UPCASTERS, Undecodable, canonical_json, decode, encode, id_of
 from wakelog.log.content import Prompt, Text
-from wakelog.log.entry import FORMAT_VERSION, Custom, Label, Message, Session, Setting, Unknown
+from wakelog.log.entry import FORMAT_VERSION, Custom, Label, Message, SessionHeader, Setting, UnknownBody
 
 PROMPT = b'{"type":"message","id":"m1","message":{"role":"user","content":"hi"}}'
 
@@ -133,7 +133,7 @@ def test_lines_of_today_are_not_lifted():
     """LOG-7: a step is for older lines only."""
     line = b'{"v":2,"type":"label","id":"m1","targetId":"x"}'
     assert decode(line, **FORMAT_2) == Label(id="m1", v=2, target_id="x")
-    assert decode(b'{"v":2,"type":"session","id":"s","version":2}', **FORMAT_2) == Session(id="s", v=2, version=2)
+    assert decode(b'{"v":2,"type":"session","id":"s","version":2}', **FORMAT_2) == SessionHeader(id="s", v=2, version=2)
 
 
 def test_every_step_between_formats_is_there():
@@ -175,12 +175,14 @@ def test_numbers_that_are_too_large(number, shown):
     value = decode(b'{"type":"setting","id":"x","key":"k","value":[%b,%b]}' % (b"9" * 4300, number)).value
     assert value[0] == int("9" * 4300)
     assert value[-1] == shown
-    assert msgspec.json.decode(canonical(value[-1])) == shown
+    assert msgspec.json.decode(canonical_json(value[-1])) == shown
 
 
 def test_unknown_types():
     """LOG-8: an unknown type is an `Unknown`, not an error."""
-    assert decode(b'{"type":"hologram","id":"z","parentId":"m1"}') == Unknown(type="hologram", id="z", parent_id="m1")
+    assert decode(b'{"type":"hologram","id":"z","parentId":"m1"}') == UnknownBody(
+        type="hologram", id="z", parent_id="m1"
+    )
 
 
 @pytest.mark.parametrize(
@@ -199,8 +201,10 @@ def test_what_cannot_be_written(body):
 
 def test_canonical():
     """VIEW-9: equal values give equal bytes, whatever order they were made in."""
-    assert canonical({"b": 1, "a": {"d": [1.0, "é"], "c": None}}) == '{"a":{"c":null,"d":[1.0,"é"]},"b":1}'.encode()
-    assert canonical({"a": 1, "b": 2}) == canonical({"b": 2, "a": 1})
+    assert (
+        canonical_json({"b": 1, "a": {"d": [1.0, "é"], "c": None}}) == '{"a":{"c":null,"d":[1.0,"é"]},"b":1}'.encode()
+    )
+    assert canonical_json({"a": 1, "b": 2}) == canonical_json({"b": 2, "a": 1})
 
 
 def test_both_brackets_count_towards_the_depth():
@@ -225,5 +229,5 @@ def test_id_of():
 
 def test_the_decoder_reads_what_msgspec_reads():
     """The session line is a struct of its own; its version is checked on the way in."""
-    assert decode(b'{"type":"session","id":"s","version":1}') == Session(id="s", version=1)
-    assert msgspec.json.decode(encode(Session(id="s", version=1))) == {"type": "session", "id": "s", "version": 1}
+    assert decode(b'{"type":"session","id":"s","version":1}') == SessionHeader(id="s", version=1)
+    assert msgspec.json.decode(encode(SessionHeader(id="s", version=1))) == {"type": "session", "id": "s", "version": 1}

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakelog.log import lines
-from wakelog.log.lines import Reader, glued_records, lines_after, split
+from wakelog.log.lines import EntryReader, joined_records, lines_after, split_lines
 
 ENTRY = b'{"v":1,"seq":%d,"type":"label","id":"l%d","parentId":"s","targetId":"s","label":"%b"}'
 
@@ -21,7 +21,7 @@ def test_split_loses_nothing(raw, cuts):
     for cut in cuts:
         blocks.append(raw[at : at + cut])
         at += cut
-    found = list(split([*blocks, raw[at:]]))
+    found = list(split_lines([*blocks, raw[at:]]))
     assert b"".join(line.bytes for line in found) == raw
     assert all(raw[line.offset : line.offset + len(line.raw)] == line.raw for line in found)
     assert all(b"\n" not in line.raw for line in found)
@@ -32,16 +32,16 @@ def test_split_loses_nothing(raw, cuts):
 def test_only_lf_ends_a_line(odd):
     """LOG-2: what `splitlines` would break stays in one piece."""
     line = entry(1, odd.encode() if odd > "\x1f" else b"\\u%04x" % ord(odd))
-    assert [found.raw for found in split([line + b"\n"])] == [line]
-    assert len(Reader().feed_all(split([line + b"\n"]))) == 1
+    assert [found.raw for found in split_lines([line + b"\n"])] == [line]
+    assert len(EntryReader().feed_all(split_lines([line + b"\n"]))) == 1
 
 
 def test_long_lines_are_stepped_over(monkeypatch):
     """LOG-9: a line over the limit is one report, in slices, and its neighbours are read."""
     monkeypatch.setattr(lines, "LINE_MAX_BYTES", 1000)
     raw = entry(0) + b"\n" + b"x" * 5000 + b"\n" + entry(1) + b"\n" + b"y" * 3000
-    reader = Reader()
-    found = reader.feed_all(split([raw[at : at + 700] for at in range(0, len(raw), 700)]))
+    reader = EntryReader()
+    found = reader.feed_all(split_lines([raw[at : at + 700] for at in range(0, len(raw), 700)]))
     assert [entry.seq for entry in found] == [0, 1]
     assert [(hurt.kind, hurt.line, hurt.size) for hurt in reader.damage] == [
         ("too long", 2, 5000),
@@ -52,8 +52,8 @@ def test_long_lines_are_stepped_over(monkeypatch):
 def test_glued_records():
     """LOG-9: complete records on one line are all read, at their own offsets."""
     raw = entry(1) + entry(2) + entry(3)
-    reader = Reader()
-    found = reader.feed_all(split([raw + b"\n"]))
+    reader = EntryReader()
+    found = reader.feed_all(split_lines([raw + b"\n"]))
     assert [item.seq for item in found] == [1, 2, 3]
     assert all(raw[item.offset :].startswith(item.raw) for item in found)
     assert [(hurt.kind, hurt.reason) for hurt in reader.damage] == [("glued", "3 records on one line")]
@@ -62,8 +62,8 @@ def test_glued_records():
 @pytest.mark.parametrize("fragment", [entry(1)[:38], b"\x00" * 500, b'{"a":{"b":[{"', b"garbage", b'{"}{"'])
 def test_a_record_behind_a_fragment(fragment):
     """LOG-9: a fragment does not swallow the next good entry."""
-    reader = Reader()
-    (found,) = reader.feed_all(split([fragment + entry(1) + b"\n"]))
+    reader = EntryReader()
+    (found,) = reader.feed_all(split_lines([fragment + entry(1) + b"\n"]))
     assert (found.seq, found.offset) == (1, len(fragment))
     assert [(hurt.kind, hurt.size) for hurt in reader.damage] == [("unreadable", len(fragment))]
 
@@ -71,26 +71,26 @@ def test_a_record_behind_a_fragment(fragment):
 def test_nested_objects_are_no_records():
     """LOG-9: what is inside a broken record is not mistaken for one."""
     inner = b'{"type":"label","id":"evil","targetId":"s"}'
-    found, fragment = glued_records(b'{"type":"message","message":{"x":' + inner + b"}")
+    found, fragment = joined_records(b'{"type":"message","message":{"x":' + inner + b"}")
     assert (found, fragment) == ([], b'{"type":"message","message":{"x":' + inner + b"}")
     escaped = b'{"text":"{\\"type\\":\\"label\\",\\"id\\":\\"evil\\"}"'
-    assert glued_records(escaped) == ([], escaped)
+    assert joined_records(escaped) == ([], escaped)
 
 
 def test_the_search_is_bounded():
     """Rule 3: a hostile line of a million possible beginnings is given up on, not hung on."""
-    found, _ = glued_records(b'{"' * 1_000_000)
+    found, _ = joined_records(b'{"' * 1_000_000)
     assert found == []
 
 
 def test_torn_is_the_last_line_only():
     """LOG-9: a cut last line is torn; the same bytes with an LF behind them are an unreadable line."""
-    reader = Reader()
-    reader.feed_all(split([entry(0) + b"\n" + entry(1)[:30]]))
+    reader = EntryReader()
+    reader.feed_all(split_lines([entry(0) + b"\n" + entry(1)[:30]]))
     assert [hurt.kind for hurt in reader.damage] == ["torn"]
     assert (reader.torn.offset, reader.torn.raw, reader.next_seq) == (len(entry(0)) + 1, entry(1)[:30], 1)
-    reader = Reader()
-    reader.feed_all(split([entry(0) + b"\n" + entry(1)[:30] + b"\n"]))
+    reader = EntryReader()
+    reader.feed_all(split_lines([entry(0) + b"\n" + entry(1)[:30] + b"\n"]))
     assert [hurt.kind for hurt in reader.damage] == ["unreadable"]
     assert (reader.torn, reader.next_seq) == (None, 2)
 
@@ -98,7 +98,7 @@ def test_torn_is_the_last_line_only():
 def test_lines_after_counts():
     """Lines that tell no seq are counted; damage behind the place asked for is given too."""
     raw = [entry(0), b'{"type":"label","id":"f","targetId":"s"}', b"garbage", entry(2), b"more garbage", entry(3)]
-    whole = list(split([b"\n".join(raw) + b"\n"]))
+    whole = list(split_lines([b"\n".join(raw) + b"\n"]))
     assert [line.raw for line in lines_after(whole, 1)] == raw[2:]
     assert [line.raw for line in lines_after(whole, 2)] == raw[4:]
     assert [line.raw for line in lines_after(whole, -1)] == raw

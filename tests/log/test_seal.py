@@ -5,21 +5,20 @@ import hashlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakelog.log.end import End
-from wakelog.log.lines import split
-from wakelog.log.proof import prove
-from wakelog.log.seal import Chain, seal_of, seq_of, unsealed
+from wakelog.log.integrity import LogEnd, verify_seals
+from wakelog.log.lines import split_lines
+from wakelog.log.seal import SealChain, find_seal, find_seq, unseal
 
 BODIES = st.lists(st.from_regex(rb'\{"type":"x","id":"[a-z]{1,8}"\}', fullmatch=True), min_size=1, max_size=8)
 
 
 def sealed(bodies):
-    chain = Chain()
+    chain = SealChain()
     return [chain.seal(body, seq) for seq, body in enumerate(bodies)]
 
 
 def proof_of(lines):
-    return prove(split([b"".join(line + b"\n" for line in lines)]))
+    return verify_seals(split_lines([b"".join(line + b"\n" for line in lines)]))
 
 
 def test_the_seal_is_what_the_document_says():
@@ -27,14 +26,14 @@ def test_the_seal_is_what_the_document_says():
     first, second = sealed([b'{"type":"x","id":"a"}', b'{"type":"x","id":"b"}'])
     h = hashlib.sha256(b'{"v":1,"seq":0,"type":"x","id":"a"').hexdigest()
     assert first == b'{"v":1,"seq":0,"type":"x","id":"a","h":"' + h.encode() + b'"}'
-    assert seal_of(second) == hashlib.sha256(h.encode() + b'{"v":1,"seq":1,"type":"x","id":"b"').hexdigest()
+    assert find_seal(second) == hashlib.sha256(h.encode() + b'{"v":1,"seq":1,"type":"x","id":"b"').hexdigest()
 
 
 @given(BODIES)
 def test_sealing_encodes_nothing_again(bodies):
     """Law 10: the body's bytes stand in the line as they were."""
     for seq, (body, line) in enumerate(zip(bodies, sealed(bodies), strict=True)):
-        assert (unsealed(line), seq_of(line)) == (body, seq)
+        assert (unseal(line), find_seq(line)) == (body, seq)
     assert proof_of(sealed(bodies)).broken == ()
 
 
@@ -45,19 +44,19 @@ def test_any_changed_byte_is_found(bodies, data):
     raw = bytearray(b"".join(line + b"\n" for line in lines))
     at = data.draw(st.integers(0, len(raw) - 2))
     raw[at] ^= data.draw(st.integers(1, 255))
-    proof = prove(split([bytes(raw)]))
+    proof = verify_seals(split_lines([bytes(raw)]))
     assert proof.broken or proof.unsealed or proof.head != proof_of(lines).head
 
 
 def test_unsealed_lines_are_covered_by_the_next_seal():
     """DESIGN 3: a foreign beginning, a torn fragment and a hand-added line are all bound in."""
-    end = End()
+    end = LogEnd()
     raw = b'{"type":"session","id":"s"}\nby hand\n'
-    for line in split([raw]):
+    for line in split_lines([raw]):
         end.take(line)
     raw += end.seal(b'{"type":"x","id":"a"}')
-    assert prove(split([raw])).broken == ()
-    assert prove(split([raw.replace(b"by hand", b"by hanD")])).broken == ((3, 36),)
+    assert verify_seals(split_lines([raw])).broken == ()
+    assert verify_seals(split_lines([raw.replace(b"by hand", b"by hanD")])).broken == ((3, 36),)
 
 
 def test_one_fault_one_report():

@@ -7,7 +7,7 @@ from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, store_of, tell
 from wakelog.errors import NotFound
 from wakelog.log.entry import Annotation
 from wakelog.reading import read_log
-from wakelog.testing.builders import Story
+from wakelog.testing.builders import SessionBuilder
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
@@ -55,7 +55,7 @@ def test_appending_changes_no_old_branch(steps):
 
 def test_fork_copies_nothing():
     """TREE-2: two branches share their entries, not copies of them."""
-    story = Story()
+    story = SessionBuilder()
     first = story.user("A")
     story.reply("a")
     story.user("B", at=first.id)
@@ -66,7 +66,7 @@ def test_fork_copies_nothing():
 
 
 def test_asking_for_nothing():
-    story = Story()
+    story = SessionBuilder()
     with pytest.raises(NotFound):
         story.session.read().tree.branch("nobody")
     assert story.session.read().tree.entry("nobody") is None

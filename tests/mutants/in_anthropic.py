@@ -2,9 +2,9 @@
 
 from tests.mutants.mutant import Mutant
 
-TO_WIRE = "tests/providers/anthropic/test_to_wire.py"
-STREAMING = "tests/providers/anthropic/test_streaming.py"
-FAULTS = "tests/providers/anthropic/test_faults.py"
+TO_WIRE = "tests/providers/anthropic/test_messages_request.py"
+STREAMING = "tests/providers/anthropic/test_messages.py"
+FAULTS = "tests/providers/anthropic/test_messages_faults.py"
 REQUESTS = "tests/providers/anthropic/test_requests.py"
 PREFIX = "tests/providers/anthropic/test_prefix.py::test_a_long_session_keeps_its_prefix"
 
@@ -12,7 +12,7 @@ IN_ANTHROPIC = (
     Mutant(
         "thoughts go to another model",
         "RUN-8",
-        "providers/anthropic/to_wire.py::_is_own",
+        "providers/anthropic/messages_request.py::_is_own",
         'params.thinking == "keep" and said.provider == PROVIDER and said.model == request.model',
         'params.thinking == "keep" and said.provider == PROVIDER',
         (f"{TO_WIRE}::test_thoughts_of_others_stay_here", f"{REQUESTS}::test_any_parts_make_a_request"),
@@ -20,7 +20,7 @@ IN_ANTHROPIC = (
     Mutant(
         "thoughts never go back",
         "RUN-8",
-        "providers/anthropic/to_wire.py::_is_own",
+        "providers/anthropic/messages_request.py::_is_own",
         'params.thinking == "keep"',
         'params.thinking == "lost"',
         (f"{TO_WIRE}::test_thoughts_go_back_byte_for_byte", PREFIX),
@@ -28,7 +28,7 @@ IN_ANTHROPIC = (
     Mutant(
         "a thought is tidied on its way back",
         "RUN-8",
-        "providers/anthropic/blocks.py::_thought",
+        "providers/anthropic/messages_request.py::_reasoning_blocks",
         "part.thinking",
         "part.thinking.strip()",
         (f"{TO_WIRE}::test_thoughts_go_back_byte_for_byte",),
@@ -36,15 +36,15 @@ IN_ANTHROPIC = (
     Mutant(
         "a message ends in a thought",
         "RUN-8",
-        "providers/anthropic/blocks.py::said_by_model",
-        "blocks and is_thought(blocks[-1])",
+        "providers/anthropic/messages_request.py::reply_blocks",
+        "blocks and is_reasoning(blocks[-1])",
         "False",
         (f"{TO_WIRE}::test_a_thought_that_nothing_follows", f"{REQUESTS}::test_any_parts_make_a_request"),
     ),
     Mutant(
         "text without words is sent",
         "RUN-8",
-        "providers/anthropic/blocks.py::text_blocks",
+        "providers/anthropic/messages_request.py::text_blocks",
         "text.strip()",
         "text",
         (f"{TO_WIRE}::test_nothing_empty_is_sent", f"{REQUESTS}::test_any_parts_make_a_request"),
@@ -52,7 +52,7 @@ IN_ANTHROPIC = (
     Mutant(
         "a call without a result is left alone",
         "law 7, RUN-8",
-        "providers/anthropic/conversation.py::_answers",
+        "providers/anthropic/messages_request.py::_result_blocks",
         "[*blocks, *(missing_result(wire_id) for left in waiting.values() for wire_id in left)]",
         "blocks",
         (f"{TO_WIRE}::test_a_call_without_a_result_is_said_to_have_none", f"{REQUESTS}::test_any_log_makes_a_request"),
@@ -60,7 +60,7 @@ IN_ANTHROPIC = (
     Mutant(
         "ids of calls come twice",
         "RUN-8",
-        "providers/anthropic/conversation.py::_Ids.of",
+        "providers/anthropic/messages_request.py::_WireIds.of",
         "free in self._taken",
         "False",
         (f"{TO_WIRE}::test_ids_are_made_fit", f"{REQUESTS}::test_any_log_makes_a_request"),
@@ -68,15 +68,15 @@ IN_ANTHROPIC = (
     Mutant(
         "what is injected is marked",
         "law 8",
-        "providers/anthropic/to_wire.py::to_wire",
-        "_with_tail(_marked(stable), request.injected)",
-        "_marked(_with_tail(stable, request.injected))",
+        "providers/anthropic/messages_request.py::request_body",
+        "_with_injected(_with_cache_marks(stable), request.injected)",
+        "_with_cache_marks(_with_injected(stable, request.injected))",
         (f"{TO_WIRE}::test_marks", PREFIX),
     ),
     Mutant(
         "what is injected comes before what was said",
         "law 8",
-        "providers/anthropic/to_wire.py::_with_tail",
+        "providers/anthropic/messages_request.py::_with_injected",
         '[*last["content"], *tail]',
         '[*tail, *last["content"]]',
         (f"{TO_WIRE}::test_marks", PREFIX),
@@ -84,7 +84,7 @@ IN_ANTHROPIC = (
     Mutant(
         "only the end is marked",
         "law 8",
-        "providers/anthropic/to_wire.py",
+        "providers/anthropic/messages_request.py",
         "_MARKED_MESSAGES = 2",
         "_MARKED_MESSAGES = 1",
         (f"{TO_WIRE}::test_the_mark_before_is_where_the_last_request_ended", PREFIX),
@@ -92,7 +92,7 @@ IN_ANTHROPIC = (
     Mutant(
         "a fold may call tools",
         "RUN-8",
-        "providers/anthropic/to_wire.py::_tools",
+        "providers/anthropic/messages_request.py::_tool_settings",
         'request.purpose == "compaction"',
         'request.purpose == "never"',
         (f"{TO_WIRE}::test_a_fold_may_call_nothing",),
@@ -100,7 +100,7 @@ IN_ANTHROPIC = (
     Mutant(
         "counts of tokens are added up",
         "RUN-8",
-        "providers/anthropic/from_wire.py::Incoming._count",
+        "providers/anthropic/messages.py::MessagesParser._count",
         "self._counts[ours] = count",
         "self._counts[ours] = self._counts.get(ours, 0) + count",
         (f"{STREAMING}::test_counts_are_totals", f"{STREAMING}::test_replies"),
@@ -108,7 +108,7 @@ IN_ANTHROPIC = (
     Mutant(
         "an unsigned thought is signed by the next",
         "RUN-8",
-        "providers/anthropic/from_wire.py::_Thought.end",
+        "providers/anthropic/messages.py::_ThinkingBlock.end",
         '[ThinkingDelta(bound={"type": "thinking"})] if self._is_thought else []',
         "[]",
         (f"{STREAMING}::test_an_unsigned_thought_is_not_signed_by_the_next",),
@@ -116,7 +116,7 @@ IN_ANTHROPIC = (
     Mutant(
         "half a call is passed over",
         "RUN-8",
-        "providers/anthropic/from_wire.py::Incoming._finished",
+        "providers/anthropic/messages.py::MessagesParser._finished",
         'half and stop in ("stop", "tools")',
         "False",
         (f"{STREAMING}::test_half_a_call_is_no_call",),
@@ -124,7 +124,7 @@ IN_ANTHROPIC = (
     Mutant(
         "a call is made before it is whole",
         "law 6, RUN-8",
-        "providers/anthropic/from_wire.py::_Call.end",
+        "providers/anthropic/messages.py::_ToolUseBlock.end",
         "except ValueError: return []",
         "except ValueError: given = {}",
         (f"{STREAMING}::test_half_a_call_is_no_call",),
@@ -132,7 +132,7 @@ IN_ANTHROPIC = (
     Mutant(
         "a cut reply is a reply",
         "RUN-8",
-        "providers/anthropic/from_wire.py::Incoming.end",
+        "providers/anthropic/messages.py::MessagesParser.end",
         "self._finished() if self._stop is not None and not self._blocks else fault(why)",
         "self._finished()",
         (f"{STREAMING}::test_a_stream_that_ends_early",),
@@ -140,15 +140,15 @@ IN_ANTHROPIC = (
     Mutant(
         "strangers end a reply",
         "law 10, RUN-8",
-        "providers/anthropic/from_wire.py::Incoming.read",
-        'case {"type": str(other)} if other not in _KNOWN: pass',
+        "providers/anthropic/messages.py::MessagesParser.read",
+        'case {"type": str(other)} if other not in _KNOWN_EVENTS: pass',
         'case {"type": "ping"}: pass',
         (f"{STREAMING}::test_strangers_are_stepped_over",),
     ),
     Mutant(
         "an overflow is any refusal",
         "RUN-8",
-        "providers/anthropic/faults.py::_kind",
+        "providers/anthropic/messages.py::_fault_kind",
         'return "context_overflow"',
         'return "bad_request"',
         (f"{FAULTS}::test_failures",),
@@ -156,7 +156,7 @@ IN_ANTHROPIC = (
     Mutant(
         "the wait that a server asks for is not heard",
         "RUN-8",
-        "providers/anthropic/faults.py::refused",
+        "providers/anthropic/messages.py::fault_of_response",
         "fault(..., headers=headers)",
         "fault(...)",
         (f"{FAULTS}::test_failures",),

@@ -57,7 +57,7 @@ IN_BLOBS = (
     Mutant(
         "a damaged blob counts as put",
         "law 4, LOG-12",
-        "stores/jsonl/blob_files.py::_holds",
+        "stores/jsonl/blob_files.py::_has_content",
         "if content[at:at + len(block)] != block: return False",
         "",
         (f"{SUITE}::test_putting_again_repairs",),
@@ -81,7 +81,7 @@ IN_BLOBS = (
     Mutant(
         "a digest may be a path",
         "law 13",
-        "log/digest.py::is_digest",
+        "log/ids.py::is_digest",
         "_DIGEST.fullmatch(text) is not None",
         'text.startswith("sha256:")',
         (f"{SUITE}::test_digests_outside_the_grammar",),
@@ -89,9 +89,9 @@ IN_BLOBS = (
     Mutant(
         "memory keeps no time",
         "LOG-12, law 12",
-        "stores/memory_blobs.py::MemoryBlobs.put",
-        "self._kept[digest] = _Kept(bytes(content), self._now())",
-        "self._kept.setdefault(digest, _Kept(bytes(content), self._now()))",
+        "stores/memory.py::MemoryBlobs.put",
+        "self._kept[digest] = _StoredContent(bytes(content), self._now())",
+        "self._kept.setdefault(digest, _StoredContent(bytes(content), self._now()))",
         (f"{MEMORY}::test_putting_again_makes_young", f"{MEMORY}::test_putting_again_repairs"),
     ),
     Mutant(
@@ -105,7 +105,7 @@ IN_BLOBS = (
     Mutant(
         "a collector reads only what it understands",
         "law 9, LOG-12",
-        "transfer/garbage.py::_digests",
+        "transfer/garbage.py::_digests_of_log",
         "digests_in(raw)",
         'digests_in(raw) if raw.endswith(b"}") else set()',
         (f"{COLLECTING}::test_every_byte_of_a_log_counts",),
@@ -113,7 +113,7 @@ IN_BLOBS = (
     Mutant(
         "a collector loses names between slices",
         "law 9, LOG-12",
-        "transfer/garbage.py::_digests",
+        "transfer/garbage.py::_digests_of_log",
         'before = b"" if line.ended else raw[1 - DIGEST_CHARS :]',
         "",
         (f"{COLLECTING}::test_a_name_across_the_slices_of_a_line_that_is_too_long",),
@@ -126,16 +126,16 @@ IN_BLOBS = (
         "False",
         (
             f"{SUITE}::test_every_flipped_bit_is_noticed",
-            "tests/cli/test_check.py::test_a_lost_blob_is_found_and_explained",
+            "tests/cli/commands/test_verify.py::test_a_lost_blob_is_found_and_explained",
         ),
     ),
     Mutant(
         "a blob that an unknown type names is not checked",
         "LOG-16, law 10",
-        "log/references.py::references",
+        "log/references.py::blob_references",
         "unknown | known",
         "known",
-        ("tests/test_auditing.py::test_what_every_entry_loses",),
+        ("tests/app/test_integrity.py::test_what_every_entry_loses",),
     ),
     Mutant(
         "an image stays in its line",
@@ -164,17 +164,17 @@ IN_BLOBS = (
     Mutant(
         "a replayed tool shows nothing",
         "law 11, LOG-12",
-        "replaying/answers.py::Answers.outcome",
-        "Outcome(..., media=media)",
-        "Outcome(...)",
+        "runtime/replay/recorded_runtime.py::RecordedAnswers.outcome",
+        "ToolOutcome(..., media=media)",
+        "ToolOutcome(...)",
         (f"{LARGE}::test_what_a_tool_shows",),
     ),
     Mutant(
         "a model that takes no media is sent some",
         "RUN-8",
-        "providers/door.py::HttpProvider._prepared",
-        'all_in_words(request) if params.media == "note" else request',
+        "providers/http_provider.py::HttpProvider._prepared",
+        'request_without_media(request) if params.media == "note" else request',
         "request",
-        ("tests/providers/test_media.py::test_a_model_that_takes_no_media",),
+        ("tests/providers/test_requests.py::test_a_model_that_takes_no_media",),
     ),
 )

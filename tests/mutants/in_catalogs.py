@@ -6,15 +6,15 @@ FILES = "tests/stores/catalog/test_catalogs.py::TestOfFiles"
 SQLITE = "tests/stores/catalog/test_catalogs.py::TestOfSqlite"
 POSTGRES = "tests/stores/catalog/test_catalogs.py::TestOfPostgres"
 OWN = "tests/stores/catalog/test_own_catalogs.py"
-LISTING = "tests/cli/test_listing.py"
-STREAMED = "tests/stores/catalog/test_streamed.py"
+LISTING = "tests/cli/commands/test_ls.py"
+STREAMED = "tests/stores/catalog/test_summary.py"
 OVERVIEWS = "tests/laws/test_overviews.py"
 
 IN_CATALOGS = (
     Mutant(
         "a page of hits begins with the last one shown",
         "ST-5",
-        "stores/catalog/hits.py::Hits._ranked",
+        "stores/catalog/full_text.py::FtsSearch._ranked",
         "(hit := self._found(row)).place > after",
         "(hit := self._found(row)).place >= after",
         (f"{FILES}::test_pages_of_hits_are_the_list",),
@@ -22,7 +22,7 @@ IN_CATALOGS = (
     Mutant(
         "of equal hits those met first are shown",
         "ST-5",
-        "stores/catalog/hits.py::Hits._ranked",
+        "stores/catalog/full_text.py::FtsSearch._ranked",
         "found[limit - 1].place.rank < rows[-1][0]",
         "found[limit - 1].place.rank <= rows[-1][0]",
         (f"{FILES}::test_equally_good_hits_stand_in_an_order_of_their_own",),
@@ -46,7 +46,7 @@ IN_CATALOGS = (
     Mutant(
         "a cursor is taken for any search",
         "ST-5",
-        "stores/catalog/index.py::_hit_place",
+        "stores/catalog/index.py::_hit_position",
         "place.query != mark",
         "place.query == -1",
         (f"{FILES}::test_pages_of_hits_are_the_list",),
@@ -54,7 +54,7 @@ IN_CATALOGS = (
     Mutant(
         "a folder is every path that begins like it",
         "ST-5",
-        "stores/catalog/query.py::bound",
+        "stores/catalog/query.py::values_to_bind",
         'field.value.rstrip("/") + "/"',
         'field.value.rstrip("/")',
         (f"{FILES}::test_fields",),
@@ -62,7 +62,7 @@ IN_CATALOGS = (
     Mutant(
         "what is to be left out is asked for",
         "ST-5",
-        "stores/catalog/hits.py::Hits.__init__",
+        "stores/catalog/full_text.py::FtsSearch.__init__",
         "f\" AND {'NOT ' if field.without else ''}{_CONDITIONS[field.name]}\"",
         'f" AND {_CONDITIONS[field.name]}"',
         (f"{FILES}::test_fields",),
@@ -71,14 +71,14 @@ IN_CATALOGS = (
         "a day that no calendar has is understood",
         "ST-5",
         "stores/catalog/query.py::_since_ms",
-        "moment_ms is None or (day_ms is not None and iso(day_ms)[:10] != value)",
+        "moment_ms is None or (day_ms is not None and iso_timestamp(day_ms)[:10] != value)",
         "moment_ms is None",
         ("tests/stores/catalog/test_query.py::test_a_query_that_cannot_be_understood_says_why",),
     ),
     Mutant(
         "a query reaches FTS5 without quotes",
         "law 13",
-        "stores/catalog/matching.py::_quoted",
+        "stores/catalog/full_text.py::_quoted_term",
         "f'\"{text}\"*' if term.prefix else f'\"{text}\"'",
         "text",
         (
@@ -89,7 +89,7 @@ IN_CATALOGS = (
     Mutant(
         "NUL reaches the database",
         "law 13",
-        "stores/catalog/query.py::as_text",
+        "stores/catalog/query.py::storable_text",
         r'typed.encode("utf-8", "replace").decode().replace("\0", " ")',
         'typed.encode("utf-8", "replace").decode()',
         (f"{POSTGRES}::test_hostile_queries_are_harmless",),
@@ -97,7 +97,7 @@ IN_CATALOGS = (
     Mutant(
         "an excerpt is as long as its words",
         "ST-5",
-        "stores/catalog/excerpts.py::tidy",
+        "stores/catalog/full_text.py::tidy_snippet",
         "len(excerpt) <= EXCERPT_MAX_CHARS",
         "excerpt",
         (f"{FILES}::test_excerpts",),
@@ -105,7 +105,7 @@ IN_CATALOGS = (
     Mutant(
         "words are told by their place alone",
         "law 2",
-        "stores/catalog/indexing.py::_worded",
+        "stores/catalog/indexing.py::_searchable_entries",
         "binascii.crc32(words.text.encode(), about)",
         "about",
         ("tests/stores/catalog/test_indexing.py::test_a_log_that_was_changed_is_read_whole",),
@@ -113,7 +113,7 @@ IN_CATALOGS = (
     Mutant(
         "who waits for a parent is forgotten when a refresh ends early",
         "law 2",
-        "stores/catalog/indexing.py::Indexing._flush",
+        "stores/catalog/indexing.py::Indexer._flush",
         "self._tables.write(batch)",
         "batch.outdated = []\nself._tables.write(batch)",
         (f"{SQLITE}::test_a_fork_whose_parent_comes_later",),
@@ -145,7 +145,7 @@ IN_CATALOGS = (
     Mutant(
         "in PostgreSQL an older row replaces a newer one",
         "law 2",
-        "stores/postgres/catalog.py::_sorted_out",
+        "stores/postgres/catalog.py::_rows_to_write",
         "{name: one for name, one in kept.items() if name not in known or not known[name].is_ahead_of(one.due)}",
         "{name: one for name, one in kept.items()}",
         (f"{OWN}::test_the_older_never_replaces_the_newer[in_postgres]",),
@@ -185,7 +185,7 @@ IN_CATALOGS = (
     Mutant(
         "PostgreSQL takes words that stand apart for a phrase",
         "ST-5, law 12",
-        "stores/postgres/hits.py",
+        "stores/postgres/full_text.py",
         '"...strpos(e.folded, %s) > 0"',
         '"...strpos(e.folded, %s) >= 0"',
         (f"{POSTGRES}::test_words_are_the_same_in_every_store",),
@@ -193,15 +193,15 @@ IN_CATALOGS = (
     Mutant(
         "PostgreSQL forgets that a text has more words than fit",
         "ST-5, law 12",
-        "stores/postgres/vectors.py::vector",
-        "written.append(_quoted(MORE))",
+        "stores/postgres/full_text.py::build_tsvector",
+        "written.append(_quoted_word(TRUNCATED))",
         "",
         (f"{POSTGRES}::test_long_texts_are_taken_in",),
     ),
     Mutant(
         "PostgreSQL is given words that are too long",
         "ST-5",
-        "stores/postgres/vectors.py::_cut",
+        "stores/postgres/full_text.py::_clip_word",
         "len(word) * 4 <= _WORD_MAX_BYTES",
         "word",
         (f"{POSTGRES}::test_long_texts_are_taken_in",),
@@ -209,15 +209,15 @@ IN_CATALOGS = (
     Mutant(
         "the password of a store is shown",
         "law 13",
-        "cli/places.py::shown_url",
-        r're.sub(_HIDDEN, r"\1…", named)',
+        "app/stores.py::url_for_display",
+        're.sub(_SECRET_PARAMETERS, r"\\1…", named)',
         "url",
         (f"{LISTING}::test_no_password_is_shown",),
     ),
     Mutant(
         "`ls --after` begins anew",
         "ST-4",
-        "cli/listing.py::ls",
+        "cli/commands/ls.py::ls",
         "place.catalog.rows(limit=limit, after=after, **filters)",
         "place.catalog.rows(limit=limit, **filters)",
         (f"{LISTING}::test_ls_page_by_page",),
@@ -225,7 +225,7 @@ IN_CATALOGS = (
     Mutant(
         "one log that cannot be summarised ends the list",
         "law 9",
-        "stores/catalog/indexing.py::Indexing._index",
+        "stores/catalog/indexing.py::Indexer._index",
         "except NoSummary as error: self._keep_bare_row(due, error)",
         "",
         (f"{FILES}::test_a_log_that_cannot_be_summarised_costs_its_own_row[False]",),
@@ -234,14 +234,14 @@ IN_CATALOGS = (
         "a damaged log is held as a whole",
         "ST-5",
         "stores/catalog/summary.py::LogSummarizer._condense",
-        "if full >= _SEGMENTS_MAX * self._segment: raise Rewritten",
+        "if full >= _SEGMENTS_MAX * self._segment: raise NeedsFullRead",
         "",
         (f"{STREAMED}::test_segments_are_given_up_where_they_cannot_be_made",),
     ),
     Mutant(
         "calls count from the last fold on, whatever it kept",
         "law 2",
-        "projections/overview_fold.py::TalkFold._kept_by",
+        "projections/overview_stream.py::ConversationBuilder._kept_by",
         "found if is_kept else number",
         "number",
         (f"{OVERVIEWS}::test_a_streamed_overview_is_that_of_the_tree",),
@@ -249,7 +249,7 @@ IN_CATALOGS = (
     Mutant(
         "what was open before a fold is forgotten in a stream",
         "law 2",
-        "projections/overview_fold.py::BranchFold.add",
+        "projections/overview_stream.py::BranchStateBuilder.add",
         "self.talk.start != start",
         "self.talk.start != start and False",
         (f"{OVERVIEWS}::test_a_streamed_overview_is_that_of_the_tree",),
@@ -257,7 +257,7 @@ IN_CATALOGS = (
     Mutant(
         "entries out of order are folded as they stand",
         "law 2",
-        "projections/overview_fold.py::FirstFold.add",
+        "projections/overview_stream.py::FirstPass.add",
         "self.is_ordered = self.is_ordered and entry.seq > self._last_seq",
         "",
         (f"{OVERVIEWS}::test_a_streamed_overview_is_that_of_the_tree",),
@@ -265,7 +265,7 @@ IN_CATALOGS = (
     Mutant(
         "a streamed log is marked while work is under way",
         "law 2",
-        "stores/catalog/streamed.py::StreamSummarizer._bookmark",
+        "stores/catalog/summary.py::StreamSummarizer._bookmark",
         "not self._is_orderly or not read.is_quiet or self._reading.scanning.is_torn",
         "not self._is_orderly or self._reading.scanning.is_torn",
         (f"{STREAMED}::test_work_under_way_is_not_lost_behind_a_streamed_bookmark[a tool call]",),
@@ -281,17 +281,17 @@ IN_CATALOGS = (
     Mutant(
         "the latest session is one that was put away",
         "ST-5",
-        "stores/catalog/rows.py::_End.add",
+        "stores/catalog/rows.py::_LogEnd.add",
         "self.archived = archived",
         "pass",
-        ("tests/cli/test_latest.py::test_a_large_log_that_was_put_away_is_left_out[archive]",),
+        ("tests/app/test_stores_latest.py::test_a_large_log_that_was_put_away_is_left_out[archive]",),
     ),
     Mutant(
         "a large log is not among the latest until it is indexed",
         "ST-5",
-        "cli/places.py::Place.recent",
+        "app/stores.py::StoreLocation.recent",
         "list(catalog.left_out())",
         "[]",
-        ("tests/cli/test_latest.py::test_a_large_log_that_is_the_latest_is_found",),
+        ("tests/app/test_stores_latest.py::test_a_large_log_that_is_the_latest_is_found",),
     ),
 )

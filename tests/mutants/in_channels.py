@@ -2,15 +2,15 @@
 
 from tests.mutants.mutant import Mutant
 
-HELD = "tests/channels/test_held.py::TestHeld"
-CALLBACK = "tests/channels/test_callback.py"
+HELD = "tests/channels/test_in_process_memory.py::TestHeld"
+CALLBACK = "tests/channels/test_in_process_callback.py"
 TERMINAL = "tests/channels/test_terminal.py"
 
 IN_CHANNELS = (
     Mutant(
         "a repeat is shown twice",
         "RUN-9",
-        "channels/offsets.py::Shown.fresh",
+        "channels/offsets.py::ShownText.fresh",
         "text[size - offset :]",
         "text",
         (
@@ -22,7 +22,7 @@ IN_CHANNELS = (
     Mutant(
         "a gap in a reply goes unnoticed",
         "law 11",
-        "channels/offsets.py::Shown.fresh",
+        "channels/offsets.py::ShownText.fresh",
         "not 0 <= offset <= size",
         "offset < 0",
         (f"{HELD}::test_a_gap_is_refused", f"{TERMINAL}::TestTerminal::test_a_gap_is_refused"),
@@ -30,7 +30,7 @@ IN_CHANNELS = (
     Mutant(
         "a reply contradicts itself",
         "law 11",
-        "channels/offsets.py::Shown._compare",
+        "channels/offsets.py::ShownText._compare",
         "there != repeated",
         "len(there) != len(repeated)",
         (f"{HELD}::test_a_contradiction_is_refused",),
@@ -38,7 +38,7 @@ IN_CHANNELS = (
     Mutant(
         "a replaced reply keeps its old offsets",
         "RUN-8",
-        "channels/offsets.py::Shown.reset",
+        "channels/offsets.py::ShownText.reset",
         "self._sizes.pop(reply_id, None)",
         "",
         (f"{HELD}::test_reset_starts_from_nothing", f"{TERMINAL}::TestTerminal::test_reset_starts_from_nothing"),
@@ -102,7 +102,7 @@ IN_CHANNELS = (
     Mutant(
         "an async function is not waited for",
         "RUN-9",
-        "channels/callback.py::CallbackChannel._call",
+        "channels/in_process.py::CallbackChannel._call",
         "await answer",
         "answer.close()",
         (f"{CALLBACK}::test_an_async_function_is_waited_for",),
@@ -110,7 +110,7 @@ IN_CHANNELS = (
     Mutant(
         "what the function refused counts as given",
         "RUN-9",
-        "channels/callback.py::CallbackChannel.delta",
+        "channels/in_process.py::CallbackChannel.delta",
         "if fresh: ...",
         "if fresh:\n    self._shown.add(reply_id, fresh)\n    ...",
         (f"{CALLBACK}::test_what_failed_is_given_again",),

@@ -2,18 +2,18 @@
 
 from tests.mutants.mutant import Mutant
 
-BLOCKS = "tests/cli/chat/test_blocks.py"
-TALK = "tests/cli/chat/test_talk.py"
+BLOCKS = "tests/cli/chat/test_block_splitter.py"
+TALK = "tests/cli/chat/test_transcript.py"
 DRAWING = "tests/cli/chat/test_drawing.py"
-CHAT = "tests/cli/chat/test_chat.py"
-GOING_ON = "tests/cli/chat/test_going_on.py"
-PICKING = "tests/cli/chat/test_picking.py"
+CHAT = "tests/cli/chat/test_app.py"
+GOING_ON = "tests/cli/chat/test_recovery.py"
+PICKING = "tests/cli/chat/test_picker.py"
 
 IN_CHAT = (
     Mutant(
         "a block leaves before its line has ended",
         "RUN-13",
-        "cli/chat/blocks.py::Splitter.feed",
+        "cli/chat/items.py::BlockSplitter.feed",
         "if not others: return []",
         "if not others: return self.finish()",
         (
@@ -24,7 +24,7 @@ IN_CHAT = (
     Mutant(
         "a fence ends at a blank line",
         "RUN-13",
-        "cli/chat/blocks.py::Splitter._take",
+        "cli/chat/items.py::BlockSplitter._take",
         "self._fence is not None",
         "self._fence is not None and line.strip()",
         (f"{BLOCKS}::test_blocks",),
@@ -32,7 +32,7 @@ IN_CHAT = (
     Mutant(
         "what was streamed is shown again with the reply",
         "law 5",
-        "cli/chat/replies.py::Answer.catch_up",
+        "cli/chat/items.py::ReplyAssembler.catch_up",
         "dict(self._seen)",
         "dict.fromkeys(self._seen, 0)",
         (
@@ -43,7 +43,7 @@ IN_CHAT = (
     Mutant(
         "pieces that come early are lost",
         "law 5",
-        "cli/chat/talk.py::ChatState.piece",
+        "cli/chat/transcript.py::ChatTranscript.piece",
         "self._early.setdefault(journal, []).append(delta)",
         "pass",
         (f"{TALK}::test_pieces_that_come_before_their_call_wait_for_it",),
@@ -51,7 +51,7 @@ IN_CHAT = (
     Mutant(
         "a reply that starts over goes on in silence",
         "law 5",
-        "cli/chat/talk.py::ChatState._resumed",
+        "cli/chat/transcript.py::ChatTranscript._resumed",
         "[*answer.finish(), ...]",
         "[*answer.finish()]",
         (f"{TALK}::test_a_cut_reply_that_begins_again",),
@@ -59,15 +59,15 @@ IN_CHAT = (
     Mutant(
         "a journal that begins again is read from where it was",
         "law 5",
-        "cli/journal_pieces.py::JournalPieces.take",
+        "app/journal_stream.py::JournalCursor.take",
         "self.had.pop(reply_id, None)",
         "pass",
-        ("tests/cli/chat/test_watching.py::test_a_journal_that_begins_again_is_read_again",),
+        ("tests/cli/chat/test_watcher.py::test_a_journal_that_begins_again_is_read_again",),
     ),
     Mutant(
         "what rich made of a block is trusted",
         "law 13",
-        "cli/chat/markdown.py::_line",
+        "cli/chat/markdown.py::_draw_line",
         "visible(segment.text)",
         "segment.text",
         (f"{DRAWING}::test_nothing_stored_reaches_a_terminal_raw",),
@@ -83,15 +83,15 @@ IN_CHAT = (
     Mutant(
         "what is pasted is shown as it is",
         "law 13",
-        "cli/chat/typed.py::Visible.apply_transformation",
+        "cli/chat/graphemes.py::VisibleInput.apply_transformation",
         "visible(line) == line and self._stand_ins.put(line) == line",
         "self._stand_ins.put(line) == line",
-        ("tests/cli/chat/test_typed.py::test_signs",),
+        ("tests/cli/chat/test_visible_input.py::test_signs",),
     ),
     Mutant(
         "half a change is shown before it is approved",
         "RUN-12",
-        "cli/chat/diffs.py::_compared",
+        "cli/chat/drawing.py::_compare_lines",
         'not line.startswith("?")',
         'line.startswith("+")',
         (f"{DRAWING}::test_a_diff_holds_everything",),
@@ -99,7 +99,7 @@ IN_CHAT = (
     Mutant(
         "a message that begins with the letter of an answer is one",
         "RUN-12",
-        "cli/chat/asking.py::_meant",
+        "cli/chat/questions.py::_parse_answer",
         "text.strip().lower()",
         "text.strip().lower()[:1]",
         (f"{CHAT}::test_a_message_is_no_answer",),
@@ -115,18 +115,18 @@ IN_CHAT = (
     Mutant(
         "a low terminal shows nothing",
         "RUN-13",
-        "cli/chat/screen.py::_Area._height",
+        "cli/chat/screen.py::_LineArea._height",
         "Dimension(min=1, preferred=self._count, max=self._count)",
         "Dimension.exact(self._count)",
-        ("tests/cli/chat/test_looks.py::test_low",),
+        ("tests/cli/chat/test_terminal_variants.py::test_low",),
     ),
     Mutant(
         "a sub-agent is looked at for ever",
         "RUN-13",
-        "cli/chat/watching.py::Watch.news",
+        "cli/chat/runner.py::ChatWatcher.news",
         "self._children.pop(child, None)",
         "pass",
-        ("tests/cli/chat/test_watching.py::test_a_sub_agent_that_has_come_back_is_looked_at_no_more",),
+        ("tests/cli/chat/test_watcher.py::test_a_sub_agent_that_has_come_back_is_looked_at_no_more",),
     ),
     Mutant(
         "what was typed before a question answers it",
@@ -142,20 +142,20 @@ IN_CHAT = (
         "cli/chat/screen.py::Screen.is_untouched",
         "self._ahead or self.input.text or ...",
         "self.input.text or ...",
-        ("tests/cli/chat/test_ahead.py::test_nobody_approves_what_they_have_not_seen",),
+        ("tests/cli/chat/test_typeahead.py::test_nobody_approves_what_they_have_not_seen",),
     ),
     Mutant(
         "the history keeps keys",
         "law 14",
-        "cli/chat/history.py::TypedHistory.store_string",
-        "redact(storable(string)).text",
-        "storable(string)",
-        ("tests/cli/chat/test_history.py::test_secrets_stay_out",),
+        "cli/chat/screen.py::InputHistory.store_string",
+        "redact(valid_utf8(string)).text",
+        "valid_utf8(string)",
+        ("tests/cli/chat/test_input_history.py::test_secrets_stay_out",),
     ),
     Mutant(
         "a steer waits like everything else",
         "RUN-7",
-        "cli/chat/room.py::ChatApp._say",
+        "cli/chat/app.py::ChatApp._say",
         '"steer" if steer else "followUp"',
         '"followUp"',
         (f"{CHAT}::test_queued_and_steered_while_busy",),
@@ -163,7 +163,7 @@ IN_CHAT = (
     Mutant(
         "a killed chat is shown and left",
         "law 5",
-        "cli/chat/room.py::ChatApp.enter",
+        "cli/chat/app.py::ChatApp.enter",
         "self.runner.want(session.name)",
         "",
         (f"{GOING_ON}::test_a_killed_chat_goes_on",),
@@ -171,7 +171,7 @@ IN_CHAT = (
     Mutant(
         "all rows are looked at for one window",
         "RUN-13",
-        "cli/chat/picking.py::Picking._look_on",
+        "cli/chat/session_list.py::SessionList._look_on",
         "self._looked < len(self._rows) and len(self._fitting) < wanted",
         "self._looked < len(self._rows)",
         (f"{PICKING}::test_ten_thousand_are_looked_at_no_further_than_one_sees",),
@@ -179,7 +179,7 @@ IN_CHAT = (
     Mutant(
         "rows that come in take a choice away",
         "RUN-13",
-        "cli/chat/picking.py::Picking.take",
+        "cli/chat/session_list.py::SessionList.take",
         "self.row.name if self.row is not None and self._has_moved else None",
         "None",
         (f"{PICKING}::test_a_choice_stays_when_others_come_in",),
@@ -187,7 +187,7 @@ IN_CHAT = (
     Mutant(
         "Enter before all is read opens what is half read",
         "RUN-13",
-        "cli/chat/picking.py::Picking.due",
+        "cli/chat/session_list.py::SessionList.due",
         "self._is_wanted and self.read.is_over",
         "self._is_wanted",
         (f"{PICKING}::test_enter_before_there_is_anything_to_see_waits_for_all",),
@@ -195,61 +195,61 @@ IN_CHAT = (
     Mutant(
         "the list waits for the catalog",
         "RUN-13",
-        "cli/chat/picker.py::_Picker._read",
-        "await behind(read)",
+        "cli/chat/picker.py::_PickerApp._read",
+        "await run_in_daemon_thread(read)",
         "read()",
         (f"{PICKING}::test_the_list_opens_before_anything_is_read[files]",),
     ),
     Mutant(
         "a narrowed frame is taken away by the rows it was drawn in",
         "RUN-13",
-        "cli/chat/reflow.py::Reflowing._blank",
-        "rows + rows_added(screen, self._cursor, output.get_size().columns)",
+        "cli/chat/terminal.py::ReflowRenderer._blank",
+        "rows + count_added_rows(screen, self._cursor, output.get_size().columns)",
         "rows",
-        ("tests/cli/chat/test_reflow.py::test_narrowed_while_tools_run",),
+        ("tests/cli/chat/test_terminal_reflow.py::test_narrowed_while_tools_run",),
     ),
     Mutant(
         "a line that has become shorter is broken as if it had not",
         "RUN-13",
-        "cli/chat/reflow.py::keeps_what_was_longer",
+        "cli/chat/terminal.py::rewraps_erased_ends",
         'bool(environment.get("TMUX"))',
         "False",
-        ("tests/cli/chat/test_reflow.py::test_narrowed_while_an_answer_comes",),
+        ("tests/cli/chat/test_terminal_reflow.py::test_narrowed_while_an_answer_comes",),
     ),
     Mutant(
         "a character that joins others is taken for a sign",
         "RUN-13",
-        "cli/draw.py",
+        "cli/ui/terminal.py",
         r'"...\u2010-\u2027..."',
         r'"...\u0300-\u036f\u2010-\u2027..."',
         (
-            "tests/cli/test_draw.py::test_plain_characters_are_what_the_tables_say",
-            "tests/cli/test_draw.py::test_a_mark_belongs_to_its_letter",
+            "tests/cli/ui/test_terminal.py::test_plain_characters_are_what_the_tables_say",
+            "tests/cli/ui/test_terminal.py::test_a_mark_belongs_to_its_letter",
         ),
     ),
     Mutant(
         "a flag is cut in two",
         "RUN-13",
-        "cli/draw.py::signs",
-        "iter(text) if _is_plain(text) else iter(_tables().iter_graphemes(text))",
+        "cli/ui/terminal.py::graphemes",
+        "iter(text) if _is_plain(text) else iter(_wcwidth().iter_graphemes(text))",
         "iter(text)",
         (
-            "tests/cli/test_draw.py::test_a_sign_of_many_characters_is_one_and_two_columns_wide",
+            "tests/cli/ui/test_terminal.py::test_a_sign_of_many_characters_is_one_and_two_columns_wide",
             f"{DRAWING}::test_the_end_of_a_thought_is_cut_between_signs",
         ),
     ),
     Mutant(
         "a joiner hides anywhere",
         "law 13",
-        "cli/safe.py::hostile",
+        "cli/ui/safe_text.py::hostile_characters",
         r'f"(?!{joined})[{signs}]|(?<=[\ufe00-\ufe0f])[\ufe0e\ufe0f]|^[\ufe0e\ufe0f]"',
         r'f"(?!\u200d)[{signs}]|(?<=[\ufe00-\ufe0f])[\ufe0e\ufe0f]|^[\ufe0e\ufe0f]"',
-        ("tests/cli/test_safe.py::test_signs",),
+        ("tests/cli/ui/test_safe_text.py::test_signs",),
     ),
     Mutant(
         "a decision leaves no trace",
         "RUN-12",
-        "cli/chat/talk.py::ChatState._tool_entry",
+        "cli/chat/transcript.py::ChatTranscript._tool_entry",
         "[self._decided(session, decision)]",
         "[]",
         (f"{TALK}::test_a_decision_is_shown_with_what_it_is_about",),
@@ -257,17 +257,17 @@ IN_CHAT = (
     Mutant(
         "of what was typed ahead only the first line is said",
         "RUN-13",
-        "cli/chat/room.py::ChatApp._say_all",
+        "cli/chat/app.py::ChatApp._say_all",
         "while self.view.unsaid: ...",
         "if self.view.unsaid: ...",
-        ("tests/cli/chat/test_ahead.py::test_a_model_that_takes_its_time_hears_all_of_it",),
+        ("tests/cli/chat/test_typeahead.py::test_a_model_that_takes_its_time_hears_all_of_it",),
     ),
     Mutant(
         "what was typed behind a choice is said before the session is there",
         "RUN-13",
         "cli/chat/screen.py::Screen.run",
-        "[*pressed(ahead), *get_typeahead(self.app.input), *pressed(typed)]",
-        "[*pressed(ahead), *pressed(typed)]",
-        ("tests/cli/chat/test_ahead.py::test_what_follows_the_choice_of_a_session_is_said_in_it",),
+        "[*parse_keys(ahead), *get_typeahead(self.app.input), *parse_keys(typed)]",
+        "[*parse_keys(ahead), *parse_keys(typed)]",
+        ("tests/cli/chat/test_typeahead.py::test_what_follows_the_choice_of_a_session_is_said_in_it",),
     ),
 )

@@ -2,13 +2,13 @@
 
 from tests.mutants.mutant import Mutant
 
-SAFE = "tests/cli/test_safe.py"
-KEYS = "tests/cli/test_kept_keys.py"
-WAKE = "tests/cli/test_wake.py"
-TERMS = "tests/cli/test_terms.py"
-NAMES = "tests/cli/test_names.py"
-LISTING = "tests/cli/test_listing.py"
-CHECK = "tests/cli/test_check.py"
+SAFE = "tests/cli/ui/test_safe_text.py"
+KEYS = "tests/app/test_models_key_cache.py"
+WAKE = "tests/cli/commands/test_wake.py"
+TERMS = "tests/app/test_settings.py"
+NAMES = "tests/app/test_entry_names.py"
+LISTING = "tests/cli/commands/test_ls.py"
+CHECK = "tests/cli/commands/test_verify.py"
 TOLD = "tests/cli/test_damage_told.py"
 ACCESS = "tests/cli/test_access.py"
 
@@ -18,33 +18,33 @@ IN_CLI = (
     Mutant(
         "a document counts the messages of every branch",
         "VIEW-8",
-        "cli/export.py::_document",
+        "app/export.py::document_content",
         "scan.outline.count_messages(path)",
         "card.messages",
-        ("tests/cli/test_read.py::test_show_counts_what_it_shows",),
+        ("tests/cli/commands/test_show.py::test_show_counts_what_it_shows",),
     ),
     Mutant(
         "a result that comes late is told apart from its call",
         "VIEW-3",
-        "exchange/branch_rows.py::_BranchStretches.rows",
+        "transfer/export.py::_BranchStretches.rows",
         "late.results | results_in(nodes)",
         "results_in(nodes)",
-        ("tests/exchange/test_branch_rows.py::test_what_comes_late_is_told_with_its_link",),
+        ("tests/transfer/test_export_rows.py::test_what_comes_late_is_told_with_its_link",),
     ),
     Mutant(
         "an annotation that comes late is not told",
         "VIEW-3",
-        "exchange/branch_rows.py::_BranchStretches.rows",
+        "transfer/export.py::_BranchStretches.rows",
         "(*annotations, *late.annotations)",
         "tuple(annotations)",
-        ("tests/exchange/test_branch_rows.py::test_what_comes_late_is_told_with_its_link",),
+        ("tests/transfer/test_export_rows.py::test_what_comes_late_is_told_with_its_link",),
     ),
     Mutant(
         "a journal is shown though its reply is in the log",
         "VIEW-10",
-        "decide/journals.py::partial_of",
-        "journal in tree.nodes or (subject is not None and _is_told(tree, subject))",
-        "subject is not None and _is_told(tree, subject)",
+        "decide/assembly.py::partial_from_journal",
+        "journal in tree.nodes or (subject is not None and _is_in_log(tree, subject))",
+        "subject is not None and _is_in_log(tree, subject)",
         (f"{JOURNALS}::test_a_journal_whose_reply_is_in_the_log_is_not_shown[files]",),
     ),
     Mutant(
@@ -58,7 +58,7 @@ IN_CLI = (
     Mutant(
         "a search sees only the index",
         "VIEW-10",
-        "cli/listing.py::search",
+        "cli/commands/ls.py::search",
         "_in_journals(place, wanted, limit) if after is None else []",
         "[]",
         (f"{JOURNALS}::test_an_interrupted_reply_is_found[files]",),
@@ -66,7 +66,7 @@ IN_CLI = (
     Mutant(
         "text that streams is printed as it is",
         "law 13, VIEW-10",
-        "cli/following.py::_Following._put_text",
+        "cli/ui/session_text.py::_Follower._put_text",
         "visible_lines(text)",
         r'text.split("\n")',
         (f"{JOURNALS}::test_following_an_interrupted_reply_says_how_to_continue[files]",),
@@ -74,7 +74,7 @@ IN_CLI = (
     Mutant(
         "a reply is printed again when it is complete",
         "VIEW-10",
-        "cli/following.py::_Following._was_told",
+        "cli/ui/session_text.py::_Follower._was_told",
         "printed is not None and printed.is_all_of(reply.text)",
         "False",
         (f"{JOURNALS}::test_text_is_followed_as_it_streams[files-words0]",),
@@ -82,7 +82,7 @@ IN_CLI = (
     Mutant(
         "escape sequences reach the terminal",
         "law 13",
-        "cli/safe.py",
+        "cli/ui/safe_text.py",
         "(0x00, 0x1F)",
         "(0x00, 0x1A)",
         (f"{SAFE}::test_hostile_text_becomes_visible", f"{SAFE}::test_signs"),
@@ -90,7 +90,7 @@ IN_CLI = (
     Mutant(
         "text turns round",
         "law 13",
-        "cli/safe.py",
+        "cli/ui/safe_text.py",
         "(0x2028, 0x202E)",
         "(0x2028, 0x2029)",
         (f"{SAFE}::test_hostile_text_becomes_visible",),
@@ -98,7 +98,7 @@ IN_CLI = (
     Mutant(
         "JSON carries raw controls",
         "law 13",
-        "cli/safe.py::_escape",
+        "cli/ui/safe_text.py::_escape",
         'units = found[0].encode("utf-16-be", "surrogatepass")',
         'return found[0]\nunits = found[0].encode("utf-16-be", "surrogatepass")',
         (f"{SAFE}::test_json_keeps_the_value_and_tames_the_bytes",),
@@ -106,7 +106,7 @@ IN_CLI = (
     Mutant(
         "a program prints a key for every call",
         "LOG-13",
-        "cli/kept_keys.py::KeyCache.get",
+        "app/models.py::KeyCache.get",
         "not self.has(words)",
         "True",
         (f"{KEYS}::test_a_program_is_run_once",),
@@ -114,15 +114,15 @@ IN_CLI = (
     Mutant(
         "a key that was refused is used again",
         "LOG-13",
-        "cli/kept_keys.py::KeyCommandProvider._watched",
-        "KEPT.forget(self._words)",
+        "app/models.py::KeyCommandProvider._watched",
+        "KEY_CACHE.forget(self._words)",
         "",
         (f"{KEYS}::test_one_that_was_kept_and_is_refused_is_asked_for_anew",),
     ),
     Mutant(
         "all are woken, however many there are",
         "RUN-16",
-        "cli/together.py::BatchWake.__init__",
+        "app/runner.py::BatchWake.__init__",
         "asyncio.Semaphore(jobs)",
         "asyncio.Semaphore(99)",
         (f"{WAKE}::test_all_but_no_more_than_so_many",),
@@ -130,7 +130,7 @@ IN_CLI = (
     Mutant(
         "a sub-agent is woken beside its sender",
         "TREE-6",
-        "cli/together.py::BatchWake._one",
+        "app/runner.py::BatchWake._one",
         "sender is not None",
         "False",
         (f"{WAKE}::test_all_wakes_parents_before_their_sub_agents",),
@@ -138,7 +138,7 @@ IN_CLI = (
     Mutant(
         "Ctrl-C makes room for the next ones",
         "RUN-12",
-        "cli/together.py::BatchWake._interrupt",
+        "app/runner.py::BatchWake._interrupt",
         "self._over = True",
         "",
         (f"{WAKE}::test_all_interrupted",),
@@ -146,7 +146,7 @@ IN_CLI = (
     Mutant(
         "what was found says whether instructions are read",
         "LOG-14",
-        "cli/terms.py::_changed",
+        "app/settings.py::_apply_overrides",
         "policy.instructions",
         "record.sources",
         (f"{TERMS}::test_an_instruction_file_that_comes_later",),
@@ -154,7 +154,7 @@ IN_CLI = (
     Mutant(
         "another model costs what the first one did",
         "RUN-19",
-        "cli/terms.py::_for_model",
+        "app/settings.py::_adapt_to_model",
         "msgspec.structs.replace(policy_in_force(record), price=exact)",
         "policy_in_force(record)",
         (f"{TERMS}::test_another_model_has_its_own_price",),
@@ -162,7 +162,7 @@ IN_CLI = (
     Mutant(
         "another agent goes as deep as it says itself",
         "TREE-6",
-        "runtime/live.py::_other_agent_settings",
+        "runtime/subagents.py::_other_agent_settings",
         "msgspec.structs.replace(..., children=depth)",
         "msgspec.structs.replace(...)",
         ("tests/runtime/test_live.py::test_another_agent_has_its_own_context_and_no_more_depth",),
@@ -170,15 +170,15 @@ IN_CLI = (
     Mutant(
         "all that a fork inherits is shown as its parent's",
         "TREE-4",
-        "cli/names.py::inherited_names",
-        "sessions -= isinstance(node.value, Session)",
+        "app/entry_names.py::inherited_names",
+        "sessions -= isinstance(node.value, SessionHeader)",
         "sessions = 1",
         (f"{NAMES}::test_each_session_has_its_sign",),
     ),
     Mutant(
         "two entries are shown by one name",
         "law 9",
-        "cli/names.py::inherited_names",
+        "app/entry_names.py::inherited_names",
         "{node: name for name, node in ids.items()}",
         '{node.id: f"^{node.seq}" for node in nodes}',
         (f"{NAMES}::test_a_parent_that_counts_wrongly",),
@@ -186,7 +186,7 @@ IN_CLI = (
     Mutant(
         "a hit is shown by a number that means another entry",
         "ST-5",
-        "stores/catalog/indexing.py::_worded",
+        "stores/catalog/indexing.py::_searchable_entries",
         "entry.seq if entry.seq > last_seq else None",
         "entry.seq",
         (f"{LISTING}::test_a_number_that_two_entries_have_means_the_first",),
@@ -194,7 +194,7 @@ IN_CLI = (
     Mutant(
         "people are to type a cursor",
         "ST-4",
-        "cli/listing.py::ls",
+        "cli/commands/ls.py::ls",
         "more and asked.json",
         "more",
         (f"{LISTING}::test_people_are_told_a_number_and_programs_a_cursor",),
@@ -202,7 +202,7 @@ IN_CLI = (
     Mutant(
         "the tree of runs is silent about damage",
         "law 9",
-        "cli/trees.py::_show_runs",
+        "cli/commands/tree.py::_show_runs",
         "room.note_harm(found, as_json=asked.json)",
         "0",
         (f"{TOLD}::test_reading_a_damaged_session_says_where_and_why",),
@@ -210,7 +210,7 @@ IN_CLI = (
     Mutant(
         "a copy is silent about damage",
         "law 9",
-        "transfer/logs.py::LogCopy._read",
+        "transfer/copying.py::LogCopy._read",
         "reader.feed(line)",
         "",
         (
@@ -221,7 +221,7 @@ IN_CLI = (
     Mutant(
         "attention is silent about damage",
         "law 9",
-        "cli/deciding.py::_list_one",
+        "cli/commands/attention.py::_list_session_questions",
         "opened.damage",
         "()",
         (f"{TOLD}::test_reading_a_damaged_session_says_where_and_why",),
@@ -229,7 +229,7 @@ IN_CLI = (
     Mutant(
         "a lost blob is no matter of verify",
         "LOG-16, law 9",
-        "cli/check.py::_judge",
+        "app/integrity.py::verdict_of",
         "scan.damage or proof.broken or proof.unsealed or blobs.losses or anchored is False",
         "scan.damage or proof.broken or proof.unsealed or anchored is False",
         (f"{CHECK}::test_a_lost_blob_is_found_and_explained",),
@@ -237,7 +237,7 @@ IN_CLI = (
     Mutant(
         "a digest of another log is taken for a cut",
         "law 9",
-        "cli/anchors.py::find_anchor",
+        "app/integrity.py::find_digest",
         "_other_log(address, kept)",
         "None",
         (
@@ -248,7 +248,7 @@ IN_CLI = (
     Mutant(
         "any text is taken for a digest",
         "LOG-16",
-        "cli/anchors.py::find_anchor",
+        "app/integrity.py::find_digest",
         "not _DIGEST.fullmatch(kept)",
         "False",
         (f"{CHECK}::test_what_is_no_digest_is_a_usage_error",),
@@ -256,7 +256,7 @@ IN_CLI = (
     Mutant(
         "a damaged session leaves the store healthy",
         "LOG-16, law 9",
-        "cli/store_checks.py::StoreReport.is_bad",
+        "app/store_checks.py::StoreReport.is_bad",
         "bool(self.damaged or self.lost or self.inaccessible)",
         "False",
         (
@@ -268,7 +268,7 @@ IN_CLI = (
     Mutant(
         "a log that may not be read is called damaged",
         "LOG-16",
-        "stores/catalog/indexing.py::Indexing._unread",
+        "stores/catalog/indexing.py::Indexer._unread",
         "isinstance(error, NoAccess)",
         "False",
         (f"{ACCESS}::test_lists_go_on_with_the_other_sessions",),
@@ -276,7 +276,7 @@ IN_CLI = (
     Mutant(
         "a file in a closed folder is not there",
         "LOG-16",
-        "cli/addresses.py::_at_path",
+        "app/addresses.py::_at_path",
         "except PermissionError as error: ...",
         "except ZeroDivisionError as error: ...",
         (f"{ACCESS}::test_a_log_in_a_folder_that_may_not_be_searched",),

@@ -11,7 +11,7 @@ IN_DAMAGE = (
     Mutant(
         "a lost reply is asked for again in silence",
         "law 6",
-        "decide/damage.py::judge_damage",
+        "decide/damage.py::decide_damage",
         "snapshot.rules < 2",
         "snapshot.rules < 3",
         (f"{CASE}[whole-130-lost-reply-with-a-started-tool]", TURNS),
@@ -19,7 +19,7 @@ IN_DAMAGE = (
     Mutant(
         "waking takes a changed line for what was written",
         "law 6",
-        "log/lines.py::Reader._passes",
+        "log/lines.py::EntryReader._passes",
         "_decodes(line.raw)",
         "not _decodes(line.raw)",
         (f"{TOLD}::test_the_model_is_told_which_tools_a_lost_reply_had_started",),
@@ -27,7 +27,7 @@ IN_DAMAGE = (
     Mutant(
         "lines that were removed leave no hole",
         "law 6",
-        "log/lines.py::Reader._passes",
+        "log/lines.py::EntryReader._passes",
         'state == "unproven"',
         'state == "none"',
         (f"{TOLD}::test_reply_and_beginning_removed",),
@@ -35,8 +35,8 @@ IN_DAMAGE = (
     Mutant(
         "the tail is trusted without its seals",
         "law 6",
-        "log/tail.py::_matches",
-        "is_sealed_behind(raw, h_of(before), between) or (seal_of(raw) is None and seal_of(before) is None)",
+        "log/tail.py::_seal_matches",
+        "has_valid_seal(raw, sealed_hash(before), between) or (find_seal(raw) is None and find_seal(before) is None)",
         "True",
         (f"{TOLD}::test_the_model_is_told_which_tools_a_lost_reply_had_started",),
     ),
@@ -51,7 +51,7 @@ IN_DAMAGE = (
     Mutant(
         "damage is told again with every turn",
         "law 9",
-        "projections/losses.py::_told",
+        "projections/losses.py::_reported_refs",
         "branch.nodes",
         "branch.nodes[-1:]",
         (f"{TOLD}::test_each_damage_is_raised_once",),
@@ -59,7 +59,7 @@ IN_DAMAGE = (
     Mutant(
         "nobody is asked about damage",
         "RUN-13",
-        "decide/damage.py::judge_damage",
+        "decide/damage.py::decide_damage",
         'snapshot.policy.unknown == "tell"',
         'snapshot.policy.unknown in ("tell", "ask")',
         (f"{TOLD}::test_a_person_decides_first",),
@@ -110,10 +110,10 @@ IN_DAMAGE = (
     Mutant(
         "a copy keeps a parent that is not in it",
         "LOG-9, law 9",
-        "log/salvage.py::CleanCopy._keep_node",
+        "log/clean_copy.py::CleanCopy._keep_node",
         "self._id_of(parent)",
         "entry.value.parent_id",
-        ("tests/log/test_salvage.py::test_the_copy_proves_itself",),
+        ("tests/log/test_clean_copy.py::test_the_copy_proves_itself",),
     ),
     Mutant(
         "a fork's export forgets what its parent lost",
@@ -142,7 +142,7 @@ IN_DAMAGE = (
     Mutant(
         "an old log is replayed under today's rules",
         "law 11",
-        "replaying/answers.py::Answers.world",
+        "runtime/replay/recorded_runtime.py::RecordedAnswers.world",
         "attached.rules",
         "2",
         ("tests/test_golden_rules.py::test_it_replays_byte_for_byte",),

@@ -8,7 +8,7 @@ FILES = "tests/stores/jsonl/test_store.py::TestJsonlStore"
 MEMORY = "tests/stores/test_memory.py::TestMemoryStore"
 POSTGRES = "tests/stores/postgres/test_store.py::TestPostgresStore"
 GROUPS = "tests/stores/test_group_commit.py"
-KERNEL = "tests/stores/jsonl/test_kernel_syncs.py"
+KERNEL = "tests/stores/jsonl/test_kernel_sync.py"
 
 IN_DATABASES = (
     Mutant(
@@ -62,7 +62,7 @@ IN_DATABASES = (
     Mutant(
         "SQLite takes a lease that stands",
         "law 6",
-        "stores/database/row_store.py::_void",
+        "stores/database/row_store.py::_fence_of_dead_holder",
         "not lease.process.is_gone",
         "False",
         (f"{SUITE}::test_one_holder_at_a_time",),
@@ -71,7 +71,7 @@ IN_DATABASES = (
         "SQLite takes in another program's database",
         "law 13",
         "stores/sqlite/file.py::SqliteFile._check_ours",
-        "tables and ours != _APPLICATION_ID",
+        "tables and ours != APPLICATION_ID",
         "False",
         (f"{SQLITE}::test_another_programs_database_is_left_alone",),
     ),
@@ -79,7 +79,7 @@ IN_DATABASES = (
         "SQLite writes into a newer schema",
         "law 10",
         "stores/sqlite/file.py::SqliteFile._check_ours",
-        '_version(connection) > newest("sqlite")',
+        'schema_version(connection) > newest("sqlite")',
         "False",
         (f"{SQLITE}::test_a_newer_schema_is_left_alone",),
     ),
@@ -94,7 +94,7 @@ IN_DATABASES = (
     Mutant(
         "the database is told the wrong bytes of a row",
         "law 12, ST-6",
-        "stores/database/rows.py::rows_of",
+        "stores/database/tables.py::split_rows",
         "Row(line.bytes)",
         "Row(line.raw)",
         (f"{SUITE}::test_a_log_is_adopted_as_it_is",),
@@ -103,7 +103,7 @@ IN_DATABASES = (
         "an id stands for two contents",
         "LOG-10",
         "stores/database/row_store.py::RowStore._refused",
-        "unsealed(raw) != append.body",
+        "unseal(raw) != append.body",
         "False",
         (f"{SQLITE}::test_an_id_that_stands_in_the_log_already",),
     ),
@@ -134,7 +134,7 @@ IN_DATABASES = (
     Mutant(
         "a failed sync of many is nobody's business",
         "law 4",
-        "stores/jsonl/kernel_syncs.py::fdatasync",
+        "stores/jsonl/file_sync.py::fdatasync",
         "return error",
         "return None",
         ("tests/stores/jsonl/test_store.py::test_syncs_of_many_logs_fail_one_by_one",),
@@ -142,15 +142,15 @@ IN_DATABASES = (
     Mutant(
         "a sync that the kernel says has failed is nobody's business",
         "law 4",
-        "stores/jsonl/kernel_syncs.py::KernelSyncs._wait",
-        "_failure(-event.result) if event.result < 0 else None",
+        "stores/jsonl/file_sync.py::KernelSync._wait",
+        "_os_error(-event.result) if event.result < 0 else None",
         "None",
         (f"{KERNEL}::test_each_file_has_its_own_answer", f"{KERNEL}::test_a_failed_sync_is_in_doubt_and_no_other"),
     ),
     Mutant(
         "syncs that the kernel never answered for are taken for done",
         "law 4",
-        "stores/jsonl/kernel_syncs.py::KernelSyncs._sync_some",
+        "stores/jsonl/file_sync.py::KernelSync._sync_some",
         "[error] * len(descriptors)",
         "[None] * len(descriptors)",
         (f"{KERNEL}::test_a_kernel_that_refuses",),
@@ -158,7 +158,7 @@ IN_DATABASES = (
     Mutant(
         "what the kernel does not take is not synced",
         "law 4",
-        "stores/jsonl/kernel_syncs.py::KernelSyncs._hand_over",
+        "stores/jsonl/file_sync.py::KernelSync._hand_over",
         "failures[at] = fdatasync(descriptors[at])",
         "",
         (f"{KERNEL}::test_what_cannot_be_synced_says_so_for_itself", f"{KERNEL}::test_a_kernel_that_refuses"),
@@ -166,18 +166,18 @@ IN_DATABASES = (
     Mutant(
         "a file system that was not synced is nobody's business",
         "law 4",
-        "stores/jsonl/syncing.py::FilesystemSync._syncfs",
+        "stores/jsonl/file_sync.py::FilesystemSync._syncfs",
         "OSError(number, os.strerror(number))",
         "None",
-        ("tests/stores/jsonl/test_syncing.py::test_a_file_system_that_fails",),
+        ("tests/stores/jsonl/test_file_sync.py::test_a_file_system_that_fails",),
     ),
     Mutant(
         "a file system that keeps its failures to itself is trusted",
         "law 4",
-        "stores/jsonl/syncing.py::FilesystemSync.__init__",
-        'not hasattr(self._libc, "syncfs") or _linux() < _SYNCFS_TELLS',
+        "stores/jsonl/file_sync.py::FilesystemSync.__init__",
+        'not hasattr(self._libc, "syncfs") or _linux_version() < _SYNCFS_REPORTS_ERRORS',
         'not hasattr(self._libc, "syncfs")',
-        ("tests/stores/jsonl/test_syncing.py::test_a_system_that_does_not_tell",),
+        ("tests/stores/jsonl/test_file_sync.py::test_a_system_that_does_not_tell",),
     ),
     Mutant(
         "a torn tail that grew is read in two",
@@ -214,17 +214,17 @@ IN_DATABASES = (
     Mutant(
         "PostgreSQL lets a stale fence in",
         "law 6",
-        "stores/postgres/adding.py",
-        'ADD = committing("...%(size)s AND (%(fence)s::bigint IS NULL OR fence = %(fence)s)...")',
-        'ADD = committing("...%(size)s...")',
+        "stores/postgres/appends.py",
+        'APPEND = with_commit_mode("...%(size)s AND (%(fence)s::bigint IS NULL OR fence = %(fence)s)...")',
+        'APPEND = with_commit_mode("...%(size)s...")',
         (f"{POSTGRES}::test_an_expired_holder_is_overtaken",),
     ),
     Mutant(
         "PostgreSQL appends anywhere",
         "law 3, LOG-10",
-        "stores/postgres/adding.py",
-        'ADD = committing("...%(session)s AND size = %(size)s...")',
-        'ADD = committing("...%(session)s...")',
+        "stores/postgres/appends.py",
+        'APPEND = with_commit_mode("...%(session)s AND size = %(size)s...")',
+        'APPEND = with_commit_mode("...%(session)s...")',
         (f"{POSTGRES}::test_damage_is_given_back_as_it_is",),
     ),
 )

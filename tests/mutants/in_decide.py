@@ -4,8 +4,8 @@ from tests.mutants.mutant import Mutant
 
 CALLS = "tests/decide/test_open_tool_calls.py"
 FOLDS = "tests/decide/test_compaction.py"
-FAULTS = "tests/decide/test_faults.py"
-ASSEMBLE = "tests/decide/test_assemble.py"
+FAULTS = "tests/decide/test_retries.py"
+ASSEMBLE = "tests/decide/test_assembly.py"
 DECIDE = "tests/decide/test_decide.py::test_case"
 DELIVERING = "tests/runtime/test_delivery.py"
 DAMAGE = "tests/laws/test_kernel_damage.py::test_never_is_at_most_once"
@@ -15,8 +15,8 @@ IN_DECIDE = (
     Mutant(
         "other work goes by the clock while a channel is waited for",
         "law 11, RUN-23",
-        "decide/delivery.py::ready_send",
-        "_time_of_the_log(snapshot)",
+        "decide/retries.py::next_delivery",
+        "_last_entry_ms(snapshot)",
         "snapshot.now_ms",
         (f"{DELIVERING}::test_a_call_that_is_written_late",),
     ),
@@ -31,7 +31,7 @@ IN_DECIDE = (
     Mutant(
         "sends are tried for ever",
         "RUN-23",
-        "decide/delivery.py::_is_left",
+        "decide/retries.py::_may_try",
         "each.attempt >= SENDS_MAX",
         "each.attempt >= SENDS_MAX + 1",
         (f"{DELIVERING}::test_a_channel_that_always_raises_leaves_the_reply_undelivered", DECIDE),
@@ -39,7 +39,7 @@ IN_DECIDE = (
     Mutant(
         "a channel that is down is tried as often for each reply",
         "RUN-23",
-        "decide/delivery.py::_is_left",
+        "decide/retries.py::_may_try",
         "any(each.channel == debt.channel and each.attempt >= SENDS_MAX for each in failures.values())",
         "failed.attempt >= SENDS_MAX",
         (f"{DELIVERING}::test_a_channel_that_is_down_is_tried_once_for_each_further_reply",),
@@ -47,7 +47,7 @@ IN_DECIDE = (
     Mutant(
         "a new worker inherits the failures of the last",
         "RUN-9, RUN-23",
-        "projections/state.py::OpenWork.activity",
+        "projections/branch_state.py::OpenWork.activity",
         "self.send_failed.clear()",
         "pass",
         (f"{DELIVERING}::test_a_channel_that_raises_a_few_times", DECIDE),
@@ -55,7 +55,7 @@ IN_DECIDE = (
     Mutant(
         "a fold forgets the failures to send",
         "RUN-23",
-        "projections/state.py::carried_branch",
+        "projections/branch_state.py::initial_branch_state",
         "BranchState(..., send_failed=fold.send_failed if own else ())",
         "BranchState(...)",
         (DECIDE,),
@@ -72,15 +72,15 @@ IN_DECIDE = (
         "damage behind a call is ignored",
         "law 6",
         "decide/open_tool_calls.py::_unknown",
-        "call.doubtful or _may_have_begun(snapshot, reply)",
+        "call.doubtful or _start_may_be_lost(snapshot, reply)",
         "False",
         (f"{CALLS}::test_a_beginning_that_was_lost_still_counts",),
     ),
     Mutant(
         "only what is unreadable counts as damage",
         "law 6",
-        "decide/open_tool_calls.py::_may_have_begun",
-        "since.offset < snapshot.branch.last_loss_offset or not holds_from(snapshot.tree.own(), since.id)",
+        "decide/open_tool_calls.py::_start_may_be_lost",
+        "since.offset < snapshot.branch.last_loss_offset or not is_intact_from(snapshot.tree.own(), since.id)",
         "since.offset < snapshot.branch.last_loss_offset",
         (f"{CALLS}::test_a_beginning_that_was_lost_still_counts", DAMAGE),
     ),
@@ -88,14 +88,14 @@ IN_DECIDE = (
         "an approval outlives the damage behind it",
         "law 6, RUN-13",
         "decide/open_tool_calls.py::_decided",
-        "unknown(call, snapshot.policy) if _may_have_begun(snapshot, entry) else Run((call,))",
-        "Run((call,))",
+        "decide_unknown(call, snapshot.policy) if _start_may_be_lost(snapshot, entry) else RunTools((call,))",
+        "RunTools((call,))",
         (f"{CALLS}::test_a_decision_is_not_used_twice",),
     ),
     Mutant(
         "a changed line proves as much as a whole one",
         "law 6",
-        "log/proof.py::_follows",
+        "log/integrity.py::_follows",
         "is_right or ...",
         "True or ...",
         (f"{CALLS}::test_a_beginning_that_was_lost_still_counts",),
@@ -103,7 +103,7 @@ IN_DECIDE = (
     Mutant(
         "a decision is used again after the tool has begun",
         "law 6, RUN-13",
-        "projections/pending.py::_open_call",
+        "projections/pending.py::_open_tool_call",
         "waits = decided = None",
         "pass",
         (f"{CALLS}::test_a_beginning_uses_up_the_decision_that_allowed_it",),
@@ -112,7 +112,7 @@ IN_DECIDE = (
         "receipts are not asked",
         "RUN-6",
         "decide/open_tool_calls.py::_receipt",
-        'Inquire(call) if call.started and call.replay == "receipt" else None',
+        'CheckReceipt(call) if call.started and call.replay == "receipt" else None',
         "None",
         (
             f"{CALLS}::test_the_word_of_the_last_beginning_counts",
@@ -123,7 +123,7 @@ IN_DECIDE = (
         "a result on another branch is fetched again",
         "law 6, RUN-5",
         "decide/open_tool_calls.py::_result_elsewhere",
-        "return Settle(call, msgspec.structs.replace(result, status=result.settled, copied_from=node.id))",
+        "return SettleToolCall(call, msgspec.structs.replace(result, status=result.settled, copied_from=node.id))",
         "pass",
         (f"{DECIDE}[whole-25-result-on-other-branch]",),
     ),
@@ -138,7 +138,7 @@ IN_DECIDE = (
     Mutant(
         "one call that waits keeps the others waiting",
         "RUN-13",
-        "decide/open_tool_calls.py::judge_open_calls",
+        "decide/open_tool_calls.py::decide_open_tool_calls",
         "if runs: ...",
         "if runs and not waits: ...",
         (f"{CALLS}::test_whatever_can_move_moves",),
@@ -148,13 +148,13 @@ IN_DECIDE = (
         "RUN-13",
         "decide/open_tool_calls.py::_decided",
         '_settle(call, "denied", words.DENIED_BY_PERSON)',
-        "Run((call,))",
+        "RunTools((call,))",
         (f"{CALLS}::test_decisions_become_the_one_result", f"{PEOPLE}::test_approved_is_run_and_denied_is_not"),
     ),
     Mutant(
         "a cancelled turn is resumed",
         "RUN-12",
-        "projections/state.py::_step_message",
+        "projections/branch_state.py::_apply_message",
         '"cancelled" if state.ends_in == "cancelled" else "result"',
         '"result"',
         (
@@ -165,7 +165,7 @@ IN_DECIDE = (
     Mutant(
         "a cancelled turn's tools still run",
         "RUN-12",
-        "decide/open_tool_calls.py::_not_ours",
+        "decide/open_tool_calls.py::_not_own",
         "any(isinstance(node.value, Cancelled) for node in after)",
         "False",
         (f"{CALLS}::test_what_it_had_put_out_is_told",),
@@ -173,7 +173,7 @@ IN_DECIDE = (
     Mutant(
         "an old cancel ends the next turn",
         "RUN-12",
-        "projections/state.py::OpenWork.message",
+        "projections/branch_state.py::OpenWork.message",
         "self.forget_cancels()",
         "",
         (f"{PEOPLE}::test_a_cancel_that_came_too_late_is_forgotten",),
@@ -181,15 +181,15 @@ IN_DECIDE = (
     Mutant(
         "what another branch took up is said again",
         "law 2, RUN-11",
-        "projections/state.py::_of_rules_1",
-        "said = tuple(queued.id for queued in branch.queue if queued.id in taken_up(tree))",
+        "projections/session_state.py::_under_rules_1",
+        "said = tuple(queued.id for queued in branch.queue if queued.id in taken_message_ids(tree))",
         "said: tuple[str, ...] = ()",
         ("tests/laws/test_kernel_tail.py::test_what_was_said_on_another_branch_is_not_said_again_behind_a_fold",),
     ),
     Mutant(
         "a rerun asks nobody",
         "RUN-18",
-        "decide/open_tool_calls.py::_new",
+        "decide/open_tool_calls.py::_not_started",
         'agreed == "ask" or call.rerun',
         'agreed == "ask"',
         (f"{PEOPLE}::test_a_rerun_that_dies_anywhere_runs_nothing_unasked",),
@@ -197,7 +197,7 @@ IN_DECIDE = (
     Mutant(
         "a rerun moves the head before it asks",
         "RUN-18",
-        "runtime/user_actions.py::rerun",
+        "runtime/user_actions.py::rerun_tool",
         "session.append(Message(id=reply_id, message=said), at=parent, fork=True)",
         "session.append(Message(id=reply_id, message=said), at=parent, fork=True)\nsession.move_head(reply_id)",
         (f"{PEOPLE}::test_a_rerun_that_dies_anywhere_runs_nothing_unasked",),
@@ -205,7 +205,7 @@ IN_DECIDE = (
     Mutant(
         "anything can be decided about anything",
         "RUN-13",
-        "runtime/user_actions.py::resolve",
+        "runtime/user_actions.py::resolve_question",
         "decision not in question.choices",
         "False",
         (f"{PEOPLE}::test_only_what_was_asked_can_be_decided",),
@@ -213,7 +213,7 @@ IN_DECIDE = (
     Mutant(
         "faults are not counted",
         "RUN-12",
-        "decide/faults.py::too_many_faults",
+        "decide/retries.py::too_many_faults",
         "faults < snapshot.policy.faults_max",
         "True",
         (f"{FAULTS}::test_faults_in_a_row_are_counted_and_bounded",),
@@ -221,15 +221,15 @@ IN_DECIDE = (
     Mutant(
         "half a thought is built upon",
         "RUN-8",
-        "decide/faults.py::way_to_mend",
-        "last is not None and _text(last.content) and all(map(_is_whole_text, last.content))",
-        "last is not None and _text(last.content)",
+        "decide/retries.py::recovery_strategy",
+        "last is not None and _content_text(last.content) and all(map(_is_whole_text, last.content))",
+        "last is not None and _content_text(last.content)",
         (f"{FAULTS}::test_only_plain_words_are_resumed",),
     ),
     Mutant(
         "a clock that jumps makes a session wait",
         "RUN-12",
-        "decide/faults.py::retry_at_ms",
+        "decide/retries.py::retry_at_ms",
         "failed_ms + delay_ms if failed_ms <= now_ms else now_ms",
         "failed_ms + delay_ms",
         (f"{FAULTS}::test_when_to_try_again",),
@@ -248,16 +248,16 @@ IN_DECIDE = (
     Mutant(
         "a useless summary is asked for again and again",
         "RUN-16",
-        "decide/compaction.py::compaction_is_hopeless",
-        "vain or len(calls) >= TRIES_MAX",
+        "decide/compaction.py::is_compaction_exhausted",
+        "vain or len(calls) >= COMPACTION_TRIES_MAX",
         "False",
         (f"{FOLDS}::test_a_call_that_was_killed_counts_as_a_try",),
     ),
     Mutant(
         "a summary as long as what it replaces is a fold",
         "RUN-16",
-        "decide/compaction.py::shrinks",
-        "estimate_tokens((Text(text=summary),)) < stretch(context, first_kept).tokens",
+        "decide/compaction.py::is_shorter",
+        "estimate_tokens((Text(text=summary),)) < replaced_part(context, first_kept).tokens",
         "True",
         (f"{FOLDS}::test_a_summary_must_be_shorter_than_what_it_stands_for",),
     ),
@@ -272,7 +272,7 @@ IN_DECIDE = (
     Mutant(
         "the same call id twice in one reply",
         "law 7",
-        "decide/assemble.py::Draft._free_id",
+        "decide/assembly.py::ReplyDraft._free_id",
         "free in self._ids",
         "False",
         (f"{ASSEMBLE}::test_calls_get_ids_of_their_own",),
@@ -280,7 +280,7 @@ IN_DECIDE = (
     Mutant(
         "how a text was cut makes other parts",
         "law 11, RUN-8",
-        "decide/assemble.py::Draft.take",
+        "decide/assembly.py::ReplyDraft.take",
         "bound is None or self._thoughts",
         "not bound and bound",
         (f"{ASSEMBLE}::test_where_it_is_looked_at_or_taken_apart_makes_no_difference",),
@@ -288,7 +288,7 @@ IN_DECIDE = (
     Mutant(
         "words are put behind a part that a provider has closed",
         "VIEW-5",
-        "decide/assemble.py::_add_words",
+        "decide/assembly.py::_add_text",
         "isinstance(before, Text) and before.bound is None",
         "isinstance(before, Text)",
         (f"{ASSEMBLE}::test_what_is_bound_ends_a_part",),
@@ -305,14 +305,14 @@ IN_DECIDE = (
         "values of assignments stay in what is written",
         "law 14",
         "redaction/redactor.py::_finder",
-        'SHAPES if rule == "keys" else (*EXACT, *SHAPES, *ASSIGNMENTS)',
-        "SHAPES",
+        'KEY_SHAPES if rule == "keys" else (*CONTEXT_SHAPES, *KEY_SHAPES, *ASSIGNMENTS)',
+        "KEY_SHAPES",
         ("tests/test_assignments.py::test_what_a_tool_puts_out",),
     ),
     Mutant(
         "an assignment in the input of a call is redacted",
         "law 14",
-        "redaction/entries.py::Sieve.take",
+        "redaction/entries.py::DeltaRedactor.take",
         'redact_value(..., "keys")',
         "redact_value(..., self._rule)",
         ("tests/test_assignments.py::test_a_call_that_assigns_a_value_is_run",),
@@ -320,7 +320,7 @@ IN_DECIDE = (
     Mutant(
         "a stored true finds assignments too",
         "law 11",
-        "decide/policy.py::redact_word",
+        "decide/policy.py::redact_mode",
         '{True: "keys", False: "off"}',
         '{True: "assignments", False: "off"}',
         ("tests/test_assignments.py::test_a_log_from_before_replays",),
@@ -377,8 +377,8 @@ IN_DECIDE = (
         "placeholders are taken for secrets",
         "law 14",
         "redaction/assignment_values.py::is_secret_value",
-        'len(core) < LEAST[kind] or not core.isprintable() or " " in core or _STANDS_IN.match(core)',
-        'len(core) < LEAST[kind] or not core.isprintable() or " " in core',
+        'len(core) < MIN_CHARS[kind] or not core.isprintable() or " " in core or _PLACEHOLDER.match(core)',
+        'len(core) < MIN_CHARS[kind] or not core.isprintable() or " " in core',
         ("tests/redaction/test_assignments.py::test_what_is_no_secret_stays",),
     ),
     Mutant(
@@ -392,7 +392,7 @@ IN_DECIDE = (
     Mutant(
         "live output may hold an assignment",
         "law 14",
-        "runtime/tool_run.py::_shown",
+        "runtime/tool_run.py::_output_writer",
         "step.redact",
         '"keys"',
         ("tests/test_assignments.py::test_what_a_tool_puts_out",),
@@ -400,9 +400,9 @@ IN_DECIDE = (
     Mutant(
         "an untrusted project may weaken the redaction",
         "law 14",
-        "config/trust.py::may_say",
-        "_FOUND[redact_word(value)] >= _FOUND[before.redact]",
-        "redact_word(value) in _FOUND",
+        "config/trust.py::is_allowed",
+        "_REDACTION_LEVEL[redact_mode(value)] >= _REDACTION_LEVEL[before.redact]",
+        "redact_mode(value) in _REDACTION_LEVEL",
         ("tests/config/test_trust.py::test_what_an_untrusted_project_may_not_say",),
     ),
     Mutant(
@@ -416,7 +416,7 @@ IN_DECIDE = (
     Mutant(
         "what a model says is looked through too late",
         "law 14, LOG-13",
-        "runtime/model_call.py::_Answer._stream",
+        "runtime/model_call.py::_ModelCallRun._stream",
         "sieve.take(delta) if self.step.redacts else (delta,)",
         "(delta,)",
         ("tests/runtime/test_redacting.py::test_a_reply",),
@@ -424,7 +424,7 @@ IN_DECIDE = (
     Mutant(
         "a signature outlives its words",
         "law 14",
-        "redaction/entries.py::Sieve.take",
+        "redaction/entries.py::DeltaRedactor.take",
         "(None, None) if is_void else (signature, bound)",
         "(signature, bound)",
         ("tests/redaction/test_entries.py::test_a_key_that_comes_in_pieces",),
@@ -456,7 +456,7 @@ IN_DECIDE = (
     Mutant(
         "a tool is asked about an intent that lost its secret",
         "law 6, law 14",
-        "runtime/tool_run.py::inquire",
+        "runtime/tool_run.py::check_receipt",
         "step.rules >= 2",
         "False",
         ("tests/test_secrets.py::test_an_intent_that_lost_its_secret_proves_nothing",),
@@ -464,9 +464,9 @@ IN_DECIDE = (
     Mutant(
         "reasoning that is not kept is journaled",
         "LOG-18",
-        "runtime/model_call.py::_Answer._heard",
-        "listen(..., reasoning=self.step.reasoning)",
-        "listen(...)",
+        "runtime/model_call.py::_ModelCallRun._heard",
+        "limited_stream(..., reasoning=self.step.reasoning)",
+        "limited_stream(...)",
         ("tests/runtime/test_reasoning.py::test_a_reply",),
     ),
     Mutant(
@@ -480,7 +480,7 @@ IN_DECIDE = (
     Mutant(
         "a provider's signed reasoning is left out",
         "LOG-18",
-        "runtime/model_call.py::_Answer.get",
+        "runtime/model_call.py::_ModelCallRun.get",
         "check_reasoning(provider.name, needs_back=needs_back, reasoning=reasoning, params=context.params)",
         "",
         ("tests/runtime/test_reasoning.py::test_a_provider_that_needs_it_back_says_so",),
@@ -488,39 +488,39 @@ IN_DECIDE = (
     Mutant(
         "a seal outlives the text it covers",
         "LOG-18, VIEW-5",
-        "decide/reasoning.py::ReasoningFilter._summary",
+        "runtime/model_request.py::ReasoningFilter._summary",
         "not lacks_text",
         "True",
-        ("tests/decide/test_reasoning.py::test_a_seal_over_what_is_left_out_goes",),
+        ("tests/runtime/test_reasoning_filter.py::test_a_seal_over_what_is_left_out_goes",),
     ),
     Mutant(
         "the blob of a result keeps what the log does not",
         "law 14, LOG-13",
-        "runtime/tool_run.py::_keep",
-        "step.without_secrets(storable(outcome.text))",
-        "storable(outcome.text)",
+        "runtime/tool_run.py::_write_result",
+        "step.without_secrets(valid_utf8(outcome.text))",
+        "valid_utf8(outcome.text)",
         ("tests/runtime/test_redacting.py::test_what_a_tool_puts_out",),
     ),
     Mutant(
         "hooks are asked at every request",
         "VIEW-7",
-        "runtime/live.py::Injection.texts",
+        "runtime/live.py::HookRunner.texts",
         "turn != occasion.turn_id or not turn",
         "True",
-        ("tests/runtime/test_injecting.py::test_a_turn_is_told_once_and_the_next_one_anew",),
+        ("tests/runtime/test_hooks.py::test_a_turn_is_told_once_and_the_next_one_anew",),
     ),
     Mutant(
         "an instruction file leads out of its repository",
         "LOG-14",
-        "instructions.py::_read",
+        "runtime/context_entry.py::_read_file",
         "root is not None and not _is_inside(path, root)",
         "False",
-        ("tests/test_instructions.py::test_a_file_that_leads_elsewhere_is_left_out",),
+        ("tests/runtime/test_context_entry.py::test_a_file_that_leads_elsewhere_is_left_out",),
     ),
     Mutant(
         "what overflows is asked again as it is",
         "RUN-16",
-        "decide/table.py::_answer",
+        "decide/table.py::_model_call_or_compaction",
         "overflow_limit(snapshot)",
         "0",
         ("tests/runtime/test_compaction.py::test_what_is_too_long_for_the_provider_is_folded",),
@@ -533,15 +533,15 @@ IN_DECIDE = (
         "True",
         (
             "tests/decide/test_policy.py::test_a_policy_comes_back_as_it_was_agreed",
-            "tests/test_agent.py::test_a_turn_ends_as_it_would_have_whatever_becomes_of_the_agent",
+            "tests/app/test_agent.py::test_a_turn_ends_as_it_would_have_whatever_becomes_of_the_agent",
         ),
     ),
     Mutant(
         "an agent is written down at every run",
         "RUN-19",
-        "agent.py::_same",
-        "canonical(one.bare) == canonical(other.bare)",
+        "app/agent.py::_is_same_entry",
+        "canonical_json(one.bare) == canonical_json(other.bare)",
         "False",
-        ("tests/test_agent.py::test_entering_again_writes_nothing",),
+        ("tests/app/test_agent.py::test_entering_again_writes_nothing",),
     ),
 )

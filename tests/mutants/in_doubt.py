@@ -9,8 +9,8 @@ IN_DOUBT = (
     Mutant(
         "a failed sync of a log leaves no mark",
         "law 4",
-        "stores/jsonl/open_logs.py::OpenLog.fail",
-        "mark(self.lock, self.synced)",
+        "stores/jsonl/log_locks.py::OpenLog.fail",
+        "mark_doubt(self.lock, self.synced)",
         "",
         (f"{DOUBT}::test_the_retry_by_id", f"{DOUBT}::test_another_process_writes_the_bytes_again"),
     ),
@@ -33,7 +33,7 @@ IN_DOUBT = (
     Mutant(
         "the bytes in doubt are written again and not synced",
         "law 4",
-        "stores/doubt.py::write_again",
+        "stores/files.py::rewrite_in_doubt",
         "os.fsync(descriptor)",
         "",
         (f"{DOUBT}::test_another_process_writes_the_bytes_again",),
@@ -41,7 +41,7 @@ IN_DOUBT = (
     Mutant(
         "a rewrite is not compared with the device",
         "law 4",
-        "stores/doubt.py::write_again",
+        "stores/files.py::rewrite_in_doubt",
         "_check_device(descriptor, start, end)",
         "",
         (f"{DOUBT}::test_a_device_that_returns_other_bytes_refuses_the_append",),
@@ -49,7 +49,7 @@ IN_DOUBT = (
     Mutant(
         "a rewrite leaves the old pages in the cache",
         "law 4",
-        "stores/doubt.py::_rewrite",
+        "stores/files.py::_rewrite_block",
         "os.posix_fadvise(descriptor, place, count, os.POSIX_FADV_DONTNEED)",
         "",
         (f"{POWER}[files-once-same]",),
@@ -57,8 +57,8 @@ IN_DOUBT = (
     Mutant(
         "a mark that cannot be written is forgotten",
         "law 4",
-        "stores/doubt.py::mark",
-        "_UNMARKED[_identity(lock)] = start",
+        "stores/files.py::mark_doubt",
+        "_UNMARKED_DOUBTS[_file_id(lock)] = start",
         "pass",
         (f"{DOUBT}::test_a_mark_that_cannot_be_written",),
     ),
@@ -74,7 +74,7 @@ IN_DOUBT = (
         "a failed commit of SQLite leaves no mark",
         "law 4, ST-6",
         "stores/sqlite/file.py::SqliteFile.give_turn",
-        "wal.doubt(self._lock, _code(error))",
+        "wal.mark_if_in_doubt(self._lock, result_code(error))",
         "",
         (f"{DOUBT}::test_a_write_ahead_log_is_written_again",),
     ),

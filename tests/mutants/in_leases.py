@@ -11,7 +11,7 @@ IN_LEASES = (
     Mutant(
         "one failed renewal ends renewing",
         "law 6",
-        "runtime/lease_keeper.py::LeaseKeeper.renew",
+        "runtime/lease.py::LeaseRenewer.renew",
         "except Exception as error: ...",
         "except ZeroDivisionError as error: ...",
         (EVERY_PATTERN,),
@@ -19,7 +19,7 @@ IN_LEASES = (
     Mutant(
         "a failed renewal is not reported",
         "law 6",
-        "runtime/lease_keeper.py::LeaseKeeper._report",
+        "runtime/lease.py::LeaseRenewer._report",
         "self._term.tries == 1",
         "self._term.tries == -1",
         (f"{RENEWALS}::test_a_failed_renewal_is_reported",),
@@ -27,7 +27,7 @@ IN_LEASES = (
     Mutant(
         "a run goes on when its lease cannot be renewed",
         "law 6",
-        "runtime/lease_keeper.py::LeaseKeeper._lose",
+        "runtime/lease.py::LeaseRenewer._lose",
         "self._runner.cancel()",
         "pass",
         (EVERY_PATTERN,),
@@ -35,7 +35,7 @@ IN_LEASES = (
     Mutant(
         "no time is left to stop a tool before the lease is over",
         "law 6",
-        "decide/lease_term.py",
+        "decide/timing.py",
         "STOPPING_SHARE = 0.25",
         "STOPPING_SHARE = 0.0",
         (EVERY_PATTERN,),
@@ -43,15 +43,15 @@ IN_LEASES = (
     Mutant(
         "tools of a lost lease are stopped one after the other",
         "law 6",
-        "runtime/tool_run.py::run",
+        "runtime/tool_run.py::run_tools",
         "await cancel_all_and_wait(running)",
-        "for task in running: await stopped(task)",
+        "for task in running: await cancel_and_wait(task)",
         (f"{RENEWALS}::test_several_tools_are_stopped_at_the_same_time",),
     ),
     Mutant(
         "the term of a lease is counted from the answer",
         "law 6",
-        "runtime/lease_keeper.py::LeaseKeeper.renew",
+        "runtime/lease.py::LeaseRenewer.renew",
         "self._term.renewed(sent)",
         "self._term.renewed(self._uptime.now())",
         (EVERY_PATTERN,),
@@ -91,7 +91,7 @@ IN_LEASES = (
     Mutant(
         "a server that does not answer blocks a run beyond its lease",
         "law 6",
-        "stores/postgres/pool.py::_limited",
+        "stores/postgres/connections.py::_with_time_limit",
         "not ready and is_time_up()",
         "not ready and not is_time_up",
         (f"{OUTAGES}::test_the_tool_is_stopped_before_another_can_take_the_lease",),
@@ -99,9 +99,9 @@ IN_LEASES = (
     Mutant(
         "a server that is away ends the run",
         "law 4",
-        "stores/postgres/errors.py::refused",
-        "StoreError if _WRONG.search(text) else Unavailable",
-        "StoreError if _WRONG.search(text) else StoreError",
+        "stores/postgres/errors.py::connection_error",
+        "StoreError if _PERMANENT_TEXTS.search(text) else Unavailable",
+        "StoreError if _PERMANENT_TEXTS.search(text) else StoreError",
         (f"{OUTAGES}::test_the_server_goes_away_while_a_reply_is_streamed",),
     ),
 )

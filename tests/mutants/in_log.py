@@ -6,7 +6,7 @@ IN_LOG = (
     Mutant(
         "no LF behind a torn tail",
         "LOG-9, law 1",
-        "log/end.py::End.seal",
+        "log/integrity.py::LogEnd.seal",
         r'b"\n" if self.ragged else b""',
         'b""',
         (
@@ -17,7 +17,7 @@ IN_LOG = (
     Mutant(
         "blanks at the end taken for a torn append",
         "LOG-9",
-        "log/end.py::End.take",
+        "log/integrity.py::LogEnd.take",
         'reader.torn.raw if reader.torn else b""',
         'line.raw if self.ragged else b""',
         ("tests/faults/test_cut.py::test_loose_bytes_at_the_end_never_stop_an_append",),
@@ -25,7 +25,7 @@ IN_LOG = (
     Mutant(
         "any place is the right place",
         "LOG-10, law 3",
-        "log/end.py::check_place",
+        "log/integrity.py::can_append_after",
         "end.seq == after and len(end.torn) == behind",
         "end.seq >= after",
         (
@@ -36,7 +36,7 @@ IN_LOG = (
     Mutant(
         "the same seq twice",
         "LOG-3, law 3",
-        "log/end.py::End.advance",
+        "log/integrity.py::LogEnd.advance",
         "self.seq += 1",
         "self.seq += 1 if self.seq < 2 else 0",
         (
@@ -47,7 +47,7 @@ IN_LOG = (
     Mutant(
         "an entry is appended as often as it is tried",
         "LOG-10, law 4",
-        "log/end.py::already_there",
+        "log/integrity.py::find_appended",
         "id_of(body)",
         '"nobody"',
         (
@@ -58,7 +58,7 @@ IN_LOG = (
     Mutant(
         "lines split at U+2028 too",
         "LOG-9, law 10",
-        "log/lines.py::split",
+        "log/lines.py::split_lines",
         "rest + block if rest else block",
         r'(rest + block).replace("\u2028".encode(), b"\n")',
         ("tests/log/test_lines.py::test_only_lf_ends_a_line",),
@@ -66,7 +66,7 @@ IN_LOG = (
     Mutant(
         "a long line is held in memory",
         "LOG-11",
-        "log/lines.py::split",
+        "log/lines.py::split_lines",
         "len(rest) > LINE_MAX_BYTES",
         "len(rest) > 10 * LINE_MAX_BYTES",
         ("tests/faults/test_hostile_lines.py::test_a_huge_line_stays_within_its_memory[100 MB-True]",),
@@ -74,7 +74,7 @@ IN_LOG = (
     Mutant(
         "an unreadable line is passed over in silence",
         "LOG-11, law 9",
-        "log/lines.py::Reader._pieces",
+        "log/lines.py::EntryReader._pieces",
         "self.damage.append(...)",
         "pass",
         (
@@ -85,8 +85,8 @@ IN_LOG = (
     Mutant(
         "glued records are one bad line",
         "LOG-9",
-        "log/lines.py::Reader._pieces",
-        "glued_records(line.raw)",
+        "log/lines.py::EntryReader._pieces",
+        "joined_records(line.raw)",
         "[], line.raw",
         (
             "tests/log/test_lines.py::test_glued_records",
@@ -96,7 +96,7 @@ IN_LOG = (
     Mutant(
         "a nested object is a record",
         "LOG-9, law 6",
-        "log/lines.py::glued_records",
+        "log/lines.py::joined_records",
         "value is not None and not _may_be_nested(raw, at, end)",
         "value is not None",
         ("tests/faults/test_flip.py::test_an_object_inside_a_cut_line_is_no_record",),
@@ -104,7 +104,7 @@ IN_LOG = (
     Mutant(
         "noted damage stays news",
         "LOG-9",
-        "log/lines.py::Reader._entry",
+        "log/lines.py::EntryReader._entry",
         'value.reason == "torn"',
         'value.reason == "never"',
         ("tests/test_session.py::test_torn_tails_are_noted",),
@@ -112,7 +112,7 @@ IN_LOG = (
     Mutant(
         "a damaged line gives up its seq",
         "LOG-3, law 3",
-        "log/lines.py::Reader._count_unreadable",
+        "log/lines.py::EntryReader._count_unreadable",
         "acknowledged and seq is not None",
         "not acknowledged and seq is not None",
         ("tests/faults/test_flip.py::test_a_damaged_last_line_keeps_its_place",),
@@ -120,7 +120,7 @@ IN_LOG = (
     Mutant(
         "what was read is encoded again",
         "LOG-8, law 10",
-        "log/lines.py::Reader._entry",
+        "log/lines.py::EntryReader._entry",
         "Entry(raw, value, seq, offset, number)",
         "Entry(msgspec.json.encode(value), value, seq, offset, number)",
         (
@@ -169,7 +169,7 @@ IN_LOG = (
     Mutant(
         "a version below the first is read",
         "LOG-7",
-        "log/codec.py::_version",
+        "log/codec.py::_format_version",
         "min(versions) < _FIRST_VERSION",
         "min(versions) < -99",
         ("tests/log/test_codec.py::test_formats_below_the_first_are_refused",),
@@ -177,7 +177,7 @@ IN_LOG = (
     Mutant(
         "a number too large for a double makes a line unreadable",
         "law 10, LOG-8",
-        "log/codec.py::_mended",
+        "log/codec.py::_repaired",
         "_OUT_OF_RANGE in str(error)",
         "False",
         ("tests/laws/test_round_trip.py::test_valid_json_survives_wherever_it_stands",),
@@ -185,7 +185,7 @@ IN_LOG = (
     Mutant(
         "a lone surrogate makes an unknown type unreadable",
         "law 10, LOG-8",
-        "log/mending.py::_with_whole_characters",
+        "log/codec.py::_without_lone_surrogates",
         "found[1]",
         "not found",
         ("tests/laws/test_round_trip.py::test_valid_json_survives_wherever_it_stands",),
@@ -193,7 +193,7 @@ IN_LOG = (
     Mutant(
         "a changed key that stands twice keeps its old value",
         "law 10",
-        "log/codec.py::amended",
+        "log/codec.py::edit_line",
         "written.get",
         "written.pop",
         ("tests/laws/test_round_trip.py::test_a_changed_key_that_stands_twice_is_changed_twice",),
@@ -209,7 +209,7 @@ IN_LOG = (
     Mutant(
         "nesting as deep as the stack allows",
         "LOG-11",
-        "log/codec.py::_excess",
+        "log/codec.py::_exceeded_limit",
         "depth > NESTING_MAX",
         "depth > NESTING_MAX * 1_000",
         ("tests/faults/test_hostile_lines.py::test_nothing_is_written_that_could_not_be_read_back",),
@@ -228,7 +228,7 @@ IN_LOG = (
     Mutant(
         "a seal that forgets the line before it",
         "law 1, LOG-1",
-        "log/seal.py::Chain._go_on_from",
+        "log/seal.py::SealChain._go_on_from",
         "hashlib.sha256(h.encode())",
         "hashlib.sha256()",
         (
@@ -239,7 +239,7 @@ IN_LOG = (
     Mutant(
         "a seal over half of the line",
         "law 1, LOG-1",
-        "log/seal.py::Chain.seal",
+        "log/seal.py::SealChain.seal",
         "self._hash.update(head)",
         "self._hash.update(head[: len(head) // 2])",
         (
@@ -250,7 +250,7 @@ IN_LOG = (
     Mutant(
         "a last line without a seal is fine",
         "law 9",
-        "log/proof.py::prove",
+        "log/integrity.py::verify_seals",
         "loose if chain.h else 0",
         "0",
         ("tests/log/test_seal.py::test_a_last_line_without_a_seal",),
@@ -258,7 +258,7 @@ IN_LOG = (
     Mutant(
         "one break is reported for ever after",
         "law 9",
-        "log/seal.py::Chain.accept",
+        "log/seal.py::SealChain.accept",
         "self._go_on_from(h)",
         "self._go_on_from(self._hash.hexdigest())",
         ("tests/log/test_seal.py::test_one_fault_one_report",),

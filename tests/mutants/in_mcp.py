@@ -2,20 +2,20 @@
 
 from tests.mutants.mutant import Mutant
 
-DECLARING = "tests/tools/mcp/test_declaring.py"
+DECLARING = "tests/tools/mcp/test_conversion_declarations.py"
 GUARD = "tests/tools/mcp/test_guard.py"
-HTTP = "tests/tools/mcp/test_http.py"
+HTTP = "tests/tools/mcp/test_transport_http.py"
 LIVING = "tests/tools/mcp/test_living.py"
 SERVER = "tests/tools/mcp/test_server.py"
-SERVERS = "tests/tools/mcp/test_servers.py"
-TELLING = "tests/tools/mcp/test_telling.py"
+SERVERS = "tests/tools/mcp/test_pool.py"
+TELLING = "tests/tools/mcp/test_conversion_results.py"
 WAKING = "tests/tools/mcp/test_waking.py"
 
 IN_MCP = (
     Mutant(
         "a stranger's hints are believed",
         "law 6",
-        "tools/mcp/declaring.py::replay_of",
+        "tools/mcp/conversion.py::replay_of",
         "server.trusted and says_so",
         "says_so",
         (f"{DECLARING}::test_hints_count_from_those_who_are_trusted",),
@@ -23,7 +23,7 @@ IN_MCP = (
     Mutant(
         "a stranger's tool is safe if the log says so",
         "law 6",
-        "tools/mcp/tool.py::McpTool.__init__",
+        "tools/mcp/pool.py::McpTool.__init__",
         '"safe" if ... else "never"',
         'declared.get("replay", "never")',
         (f"{SERVERS}::test_a_log_cannot_make_an_untrusted_tool_safe",),
@@ -31,7 +31,7 @@ IN_MCP = (
     Mutant(
         "a tool that only reads is not run again",
         "RUN-6",
-        "tools/mcp/declaring.py::replay_of",
+        "tools/mcp/conversion.py::replay_of",
         'hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True',
         'hints.get("readOnlyHint") is True and hints.get("idempotentHint") is True',
         (f"{WAKING}::test_a_kill_while_a_tool_runs",),
@@ -39,7 +39,7 @@ IN_MCP = (
     Mutant(
         "a declared tool does not say where it is from",
         "law 2, RUN-19",
-        "tools/mcp/declaring.py::_declared",
+        "tools/mcp/conversion.py::_declaration",
         '{"from": {"mcp": {**server.value, "tool": tool.name}}, **...}',
         "{**...}",
         (f"{SERVERS}::test_tools_run_from_what_was_declared_alone",),
@@ -47,7 +47,7 @@ IN_MCP = (
     Mutant(
         "a listing is told in the order of the server",
         "law 8",
-        "tools/mcp/declaring.py::declare",
+        "tools/mcp/conversion.py::declare_tools",
         "sorted(listed, key=lambda one: one.name)",
         "listed",
         (f"{DECLARING}::test_the_order_of_a_listing_means_nothing",),
@@ -55,7 +55,7 @@ IN_MCP = (
     Mutant(
         "two readings of one name",
         "law 13",
-        "tools/mcp/declaring.py::tool_name",
+        "tools/mcp/conversion.py::tool_name",
         'f"{server}__".find("__") == len(server)',
         "True",
         (f"{DECLARING}::test_servers_whose_names_run_into_those_of_tools",),
@@ -71,17 +71,17 @@ IN_MCP = (
     Mutant(
         "a server sees the whole environment",
         "LOG-13",
-        "tools/mcp/transport.py::_process",
-        "{name: _variable(name) for name in server.env}",
+        "tools/mcp/transport.py::_process_parameters",
+        "{name: _environment_variable(name) for name in server.env}",
         "dict(os.environ)",
         (f"{SERVERS}::test_the_environment_of_a_server",),
     ),
     Mutant(
         "the errors of a server go to the terminal",
         "law 13",
-        "tools/mcp/transport.py::reached",
-        "stdio_client(_process(server), pen)",
-        "stdio_client(_process(server))",
+        "tools/mcp/transport.py::open_streams",
+        "stdio_client(_process_parameters(server), pen)",
+        "stdio_client(_process_parameters(server))",
         (f"{SERVERS}::test_its_errors_stay_off_the_terminal",),
     ),
     Mutant(
@@ -103,7 +103,7 @@ IN_MCP = (
     Mutant(
         "a dead server stays dead",
         "RUN-7",
-        "tools/mcp/servers.py::Servers._connection",
+        "tools/mcp/pool.py::ServerPool._connection",
         "found is None or found.is_over",
         "found is None",
         (f"{SERVERS}::test_a_death_is_an_error_and_the_next_call_starts_it_anew",),
@@ -111,7 +111,7 @@ IN_MCP = (
     Mutant(
         "an end is not heard",
         "RUN-7",
-        "tools/mcp/transport.py::_Heard.__anext__",
+        "tools/mcp/transport.py::_ObservedStream.__anext__",
         "self._over()",
         "",
         (f"{SERVERS}::test_a_death_is_an_error_and_the_next_call_starts_it_anew",),
@@ -136,30 +136,30 @@ IN_MCP = (
         "a server that forgot us is not asked again",
         "RUN-7",
         "tools/mcp/connection.py::Connection._failed",
-        "return Stale()",
+        "return StaleConnection()",
         "",
         (f"{HTTP}::test_a_server_that_was_restarted_between_two_calls",),
     ),
     Mutant(
         "a server is forgotten while its tools are listed",
         "RUN-7",
-        "tools/mcp/servers.py::Servers._asked",
-        "except Stale: continue",
-        "except Stale: raise",
+        "tools/mcp/pool.py::ServerPool._asked",
+        "except StaleConnection: continue",
+        "except StaleConnection: raise",
         (f"{HTTP}::test_a_server_that_forgets_us_before_it_lists_its_tools",),
     ),
     Mutant(
         "an answer that was lost counts as one",
         "law 6",
         "tools/mcp/connection.py::Connection._failed",
-        "error.message.startswith(_LOST)",
+        "error.message.startswith(_LOST_ANSWER_PREFIXES)",
         "False",
         (f"{HTTP}::test_an_answer_that_is_none",),
     ),
     Mutant(
         "who leaves twice leaves servers behind",
         "RUN-7",
-        "tools/mcp/servers.py::_to_the_end",
+        "tools/mcp/pool.py::_wait_despite_cancellation",
         "cancelled = error",
         "raise error",
         (f"{SERVERS}::test_servers_end_although_somebody_is_in_a_hurry",),
@@ -175,7 +175,7 @@ IN_MCP = (
     Mutant(
         "a tool of a server goes by any name",
         "law 13",
-        "tools/mcp/declaring.py::source_of",
+        "tools/mcp/conversion.py::parse_source",
         'declared.get("name") != tool_name(source.server.name, source.tool)',
         "False",
         (f"{DECLARING}::test_a_tool_that_goes_by_another_name",),
@@ -183,8 +183,8 @@ IN_MCP = (
     Mutant(
         "an answer has no bound",
         "RUN-7",
-        "tools/mcp/transport.py::_http.look",
-        "response.stream = _Bounded(response)",
+        "tools/mcp/transport.py::_http_client.look",
+        "response.stream = _BoundedBody(response)",
         "pass",
         (f"{HTTP}::test_secrets_come_from_variables", f"{HTTP}::test_an_answer_that_is_none"),
     ),
@@ -223,15 +223,15 @@ IN_MCP = (
     Mutant(
         "a server outlives its wake",
         "RUN-7",
-        "tools/mcp/servers.py::Servers.__aexit__",
-        "await _to_the_end(...)",
+        "tools/mcp/pool.py::ServerPool.__aexit__",
+        "await _wait_despite_cancellation(...)",
         "",
         (f"{SERVERS}::test_servers_end_with_their_context",),
     ),
     Mutant(
         "servers end with the first who leaves",
         "RUN-7",
-        "tools/mcp/servers.py::Servers.__aexit__",
+        "tools/mcp/pool.py::ServerPool.__aexit__",
         "if self._inside: return",
         "",
         (
@@ -242,18 +242,18 @@ IN_MCP = (
     Mutant(
         "a chat starts its servers in each turn",
         "RUN-7",
-        "cli/chat/running.py::Runner.run",
+        "cli/chat/runner.py::SessionRunner.run",
         "async with self.servers: ...",
         "if True: ...",
-        ("tests/cli/chat/test_serving.py::test_a_server_is_started_once_and_begun_anew_when_it_was_killed",),
+        ("tests/cli/chat/test_mcp_servers.py::test_a_server_is_started_once_and_begun_anew_when_it_was_killed",),
     ),
     Mutant(
         "a run has other servers than its listing",
         "RUN-7",
-        "cli/driving.py::drive",
-        "Run(..., one_loop.servers)",
-        "Run(...)",
-        ("tests/cli/test_serving.py::test_a_run_starts_a_server_once",),
+        "cli/ui/session_run.py::run_session",
+        "SessionRun(..., one_loop.servers)",
+        "SessionRun(...)",
+        ("tests/app/test_event_loop.py::test_a_run_starts_a_server_once",),
     ),
     Mutant(
         "one that never greets is waited for by nobody",
@@ -266,10 +266,10 @@ IN_MCP = (
     Mutant(
         "a server that was missing is forgotten",
         "law 2",
-        "agent.py::Agent._environment",
-        "{**absence(self.absent, redacts=self.policy.redacts), **...}",
+        "app/agent.py::Agent._environment",
+        "{**absent_servers_item(self.absent, redacts=self.policy.redacts), **...}",
         "{**...}",
-        ("tests/cli/test_serving.py::test_a_server_that_was_broken_is_asked_again_by_the_next_run",),
+        ("tests/app/test_event_loop.py::test_a_server_that_was_broken_is_asked_again_by_the_next_run",),
     ),
     Mutant(
         "a malformed tool costs all of its server",
@@ -282,16 +282,16 @@ IN_MCP = (
     Mutant(
         "a program that prints a key holds up the loop",
         "RUN-12",
-        "cli/kept_keys.py::KeyCommandProvider._in_time",
-        "await behind(self._open)",
+        "app/models.py::KeyCommandProvider._in_time",
+        "await run_in_daemon_thread(self._open)",
         "self._open()",
-        ("tests/cli/test_kept_keys.py::test_everybody_else_goes_on_while_a_program_prints_a_key_anew",),
+        ("tests/app/test_models_key_cache.py::test_everybody_else_goes_on_while_a_program_prints_a_key_anew",),
     ),
     Mutant(
         "a picture is lost in silence",
         "RUN-7",
-        "tools/mcp/telling.py::_told",
-        "f\"[{kind}: {part.get('mimeType')}, {_size(part.get('data'))}{end}]\"",
+        "tools/mcp/conversion.py::_part_text",
+        "f\"[{kind}: {part.get('mimeType')}, {_decoded_size(part.get('data'))}{end}]\"",
         '""',
         (f"{TELLING}::test_what_is_no_text_is_named",),
     ),

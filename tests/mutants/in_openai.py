@@ -5,14 +5,14 @@ from tests.mutants.mutant import Mutant
 RESPONSES = "tests/providers/openai/test_responses.py"
 CHAT = "tests/providers/openai/test_chat.py"
 REQUESTS = "tests/providers/openai/test_requests.py"
-FAULTS = "tests/providers/openai/test_faults.py"
+FAULTS = "tests/providers/openai/test_api.py"
 LIVING = "tests/providers/openai/test_living.py"
 
 IN_OPENAI = (
     Mutant(
         "reasoning of another model goes back",
         "VIEW-5",
-        "providers/openai/pairing.py::is_own",
+        "providers/openai/conversation.py::is_own",
         "said.provider == provider and said.model == request.model",
         "said.provider == provider",
         (f"{REQUESTS}::test_requests_are_valid", f"{RESPONSES}::test_another_model_gets_no_ids_and_no_reasoning"),
@@ -20,7 +20,7 @@ IN_OPENAI = (
     Mutant(
         "a call without a result is left without one",
         "law 7",
-        "providers/openai/pairing.py::_exchange",
+        "providers/openai/conversation.py::_pair_reply",
         "(*results, *((each, unknown) for left in waiting.values() for each in left))",
         "tuple(results)",
         (f"{REQUESTS}::test_requests_are_valid", f"{REQUESTS}::test_every_call_goes_out_with_a_result"),
@@ -28,7 +28,7 @@ IN_OPENAI = (
     Mutant(
         "ids of calls repeat in a request",
         "law 7",
-        "providers/openai/pairing.py::_free",
+        "providers/openai/conversation.py::_unique_id",
         "free in taken",
         "False",
         (f"{REQUESTS}::test_ids_that_repeat_are_told_apart", f"{REQUESTS}::test_requests_are_valid"),
@@ -36,15 +36,15 @@ IN_OPENAI = (
     Mutant(
         "what is injected comes first",
         "law 8",
-        "providers/openai/responses_request.py::to_wire",
-        "[*history(request, params), *_injected(request.injected)]",
-        "[*_injected(request.injected), *history(request, params)]",
+        "providers/openai/responses_request.py::request_body",
+        "[*history_items(request, params), *_injected_item(request.injected)]",
+        "[*_injected_item(request.injected), *history_items(request, params)]",
         (f"{LIVING}::test_a_long_session_keeps_its_prefix", f"{REQUESTS}::test_a_request_begins_with_the_one_before"),
     ),
     Mutant(
         "what is injected comes first in a chat",
         "law 8",
-        "providers/openai/chat_request.py::_with_tail",
+        "providers/openai/chat_request.py::_with_injected",
         '[*messages, {"role": "user", "content": tail}]',
         '[{"role": "user", "content": tail}, *messages]',
         (f"{LIVING}::test_a_long_session_keeps_its_prefix",),
@@ -52,7 +52,7 @@ IN_OPENAI = (
     Mutant(
         "reasoning goes out without what it led to",
         "law 7",
-        "providers/openai/responses_request.py::_as_it_came",
+        "providers/openai/responses_request.py::_unchanged_items",
         "parts and isinstance(parts[-1][0], Thinking)",
         "False",
         (f"{REQUESTS}::test_reasoning_at_the_end_leads_nowhere", f"{REQUESTS}::test_requests_are_valid"),
@@ -60,7 +60,7 @@ IN_OPENAI = (
     Mutant(
         "ids go back though their reasoning does not",
         "law 7",
-        "providers/openai/responses_request.py::goes_back",
+        "providers/openai/responses_request.py::can_be_sent_back",
         "bound.id is None or bound.after not in thoughts",
         "bound.id is None",
         (f"{RESPONSES}::test_a_thought_that_was_taken_out_unties_its_reply",),
@@ -68,15 +68,15 @@ IN_OPENAI = (
     Mutant(
         "the parts of a summary run together",
         "VIEW-5",
-        "providers/openai/responses_request.py::_texts",
-        "size + len(GAP)",
+        "providers/openai/responses_request.py::_split_texts",
+        "size + len(SUMMARY_SEPARATOR)",
         "size",
         (f"{RESPONSES}::test_a_reply_agrees_with_the_sdk_and_goes_back_as_it_came",),
     ),
     Mutant(
         "the input of a call is spelled anew",
         "VIEW-5",
-        "providers/openai/spelling.py::spelled",
+        "providers/openai/conversation.py::format_input",
         "None if spaced else _COMPACT",
         "_COMPACT",
         (
@@ -87,7 +87,7 @@ IN_OPENAI = (
     Mutant(
         "calls at one index are one call",
         "law 6",
-        "providers/openai/chat_reply.py::ChatReader._add",
+        "providers/openai/chat.py::ChatParser._add",
         "call is None or call.is_other(piece)",
         "call is None",
         (f"{CHAT}::test_calls_are_told_apart",),
@@ -95,7 +95,7 @@ IN_OPENAI = (
     Mutant(
         "half a call is a call",
         "law 6",
-        "providers/openai/chat_reply.py::ChatReader._called",
+        "providers/openai/chat.py::ChatParser._called",
         "except ValueError: return None",
         "except ValueError: given = {}",
         (f"{CHAT}::test_half_a_call",),
@@ -103,7 +103,7 @@ IN_OPENAI = (
     Mutant(
         "a stream that just ends is a reply",
         "RUN-12",
-        "providers/openai/chat_reply.py::ChatReader.end",
+        "providers/openai/chat.py::ChatParser.end",
         "self._reason is None",
         "False",
         (f"{CHAT}::test_a_stream_that_is_cut", f"{LIVING}::test_a_fault_is_in_the_log_and_wake_goes_on"),
@@ -111,7 +111,7 @@ IN_OPENAI = (
     Mutant(
         "an empty account is asked again and again",
         "RUN-12",
-        "providers/openai/faults.py",
+        "providers/openai/api.py",
         '{"insufficient_quota": "quota", **...}',
         "{**...}",
         (f"{FAULTS}::test_the_word_for_a_refusal", f"{LIVING}::test_a_fault_that_waiting_does_not_cure"),

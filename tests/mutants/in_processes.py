@@ -13,9 +13,9 @@ IN_PROCESSES = (
     Mutant(
         "shown before journalled",
         "law 5, RUN-8",
-        "runtime/model_call.py::_Answer._pass_on",
-        "self._write_piece(piece_of(delta))\n...\nif isinstance(delta, TextDelta): ...",
-        "...\nif isinstance(delta, TextDelta): ...\nself._write_piece(piece_of(delta))",
+        "runtime/model_call.py::_ModelCallRun._pass_on",
+        "self._write_piece(encode_delta(delta))\n...\nif isinstance(delta, TextDelta): ...",
+        "...\nif isinstance(delta, TextDelta): ...\nself._write_piece(encode_delta(delta))",
         (
             f"{STREAMING}::test_killed_at_any_delta[0]",
             f"{STREAMING}::test_killed_at_a_delta_and_begun_again",
@@ -24,7 +24,7 @@ IN_PROCESSES = (
     Mutant(
         "a resumed journal forgets what came before",
         "law 5, RUN-8",
-        "decide/journals.py::_prior",
+        "decide/assembly.py::_resumed_text",
         'Prompt(content=partials[-1].content).text if resumes and partials else ""',
         '""',
         (
@@ -35,7 +35,7 @@ IN_PROCESSES = (
     Mutant(
         "no clean restart",
         "RUN-8",
-        "runtime/model_call.py::_Answer._begin.begin",
+        "runtime/model_call.py::_ModelCallRun._begin.begin",
         "attempt > 1",
         "attempt < 1",
         (
@@ -46,7 +46,7 @@ IN_PROCESSES = (
     Mutant(
         "a resumed reply is taken back first",
         "RUN-8",
-        "runtime/model_call.py::_Answer._begin.begin",
+        "runtime/model_call.py::_ModelCallRun._begin.begin",
         "await channel.delta(self.reply_id, 0, self.prior)",
         "await channel.reset(self.reply_id)\nawait channel.delta(self.reply_id, 0, self.prior)",
         (f"{STREAMING}::test_resumed_after_every_delta",),
@@ -54,7 +54,7 @@ IN_PROCESSES = (
     Mutant(
         "resume is not kept to",
         "RUN-8",
-        "decide/faults.py::way_to_mend",
+        "decide/retries.py::recovery_strategy",
         '"resume" if resumable and snapshot.policy.cut == "resume" else "replace"',
         '"replace"',
         (f"{STREAMING}::test_resumed_after_every_delta",),
@@ -62,7 +62,7 @@ IN_PROCESSES = (
     Mutant(
         "foreign calls are run",
         "law 6, RUN-6",
-        "decide/open_tool_calls.py::_not_ours",
+        "decide/open_tool_calls.py::_not_own",
         "not call.ours",
         "call.begun and not call.ours",
         (
@@ -74,7 +74,7 @@ IN_PROCESSES = (
     Mutant(
         "a cancelled turn goes on",
         "law 6, RUN-12",
-        "decide/open_tool_calls.py::_not_ours",
+        "decide/open_tool_calls.py::_not_own",
         "any(isinstance(node.value, Cancelled) for node in after)",
         "not after",
         (f"{STRANGERS}[cancelled_turn-as it is]",),
@@ -82,7 +82,7 @@ IN_PROCESSES = (
     Mutant(
         "a call that was overtaken is run",
         "law 6",
-        "decide/open_tool_calls.py::_not_ours",
+        "decide/open_tool_calls.py::_not_own",
         "any(isinstance(node.value, Message) and isinstance(node.value.message, Prompt) for node in after)",
         "not call.call.name",
         (f"{STRANGERS}[later_prompt-as it is]",),
@@ -90,7 +90,7 @@ IN_PROCESSES = (
     Mutant(
         "any call annotation makes a reply ours",
         "law 6",
-        "projections/pending.py::_open_call",
+        "projections/pending.py::_open_tool_call",
         "parent == reply.value.parent_id",
         "parent is not None",
         (f"{STRANGERS}[foreign_call_for_the_reply-as it is]",),
@@ -99,7 +99,7 @@ IN_PROCESSES = (
         "results stand where they were written",
         "law 7",
         "projections/context.py::_groups",
-        "group = asking.get((_answered(node), call)) or asking.get((None, call)) or []",
+        "group = asking.get((_named_reply_id(node), call)) or asking.get((None, call)) or []",
         "groups.append(group := [])",
         (f"{STRANGERS}[later_prompt-as it is]",),
     ),
@@ -133,7 +133,7 @@ IN_PROCESSES = (
     Mutant(
         "replay knows no worker that left early",
         "law 11, RUN-14",
-        "replaying/answers.py::_RecordedClock.new_id",
+        "runtime/replay/recorded_runtime.py::_RecordedClock.new_id",
         "isinstance(entry.value, Activity)",
         "isinstance(entry.value, Attention)",
         (f"{PROCESSES}::test_no_history_lives_between_steps",),
@@ -141,8 +141,8 @@ IN_PROCESSES = (
     Mutant(
         "a cancel is forgotten by a crash",
         "RUN-12",
-        "decide/table.py::_cancel_asked",
-        "Cancel(asked[0]) if asked and under_way else None",
+        "decide/table.py::_cancel_requested",
+        "CancelTurn(asked[0]) if asked and under_way else None",
         "None",
         (
             f"{PROCESSES}::test_a_cancel_survives_a_crash[ChatState.-talking]",
@@ -152,7 +152,7 @@ IN_PROCESSES = (
     Mutant(
         "nothing is kept of a cancelled reply",
         "law 5, RUN-12",
-        "runtime/model_call.py::_Answer.get",
+        "runtime/model_call.py::_ModelCallRun.get",
         "self._keep_partial",
         "self._drop_journal",
         (f"{PROCESSES}::test_a_cancel_reaches_the_holder_while_it_streams",),
@@ -225,7 +225,7 @@ IN_PROCESSES = (
     Mutant(
         "the kernel does not end the first process of a command",
         "law 6",
-        "processes/supervisor.py::_become",
+        "processes/supervisor.py::_exec_command",
         "_prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)",
         "",
         (f"{RUNAWAYS}::test_the_worker_and_both_supervisors_are_killed_at_once",),
@@ -233,7 +233,7 @@ IN_PROCESSES = (
     Mutant(
         "nobody looks out for a cancel",
         "RUN-12",
-        "runtime/live.py::watch_for_cancel",
+        "runtime/live.py::wait_for_cancel",
         'entry.value.mode == "cancel"',
         'entry.value.mode == "compact"',
         (f"{PROCESSES}::test_a_cancel_ends_the_command_that_runs",),
@@ -260,9 +260,9 @@ IN_PROCESSES = (
     Mutant(
         "a count lives in the process",
         "RUN-1, law 2",
-        "runtime/model_call.py::_Answer.get",
+        "runtime/model_call.py::_ModelCallRun.get",
         "state.answers",
-        'setattr(_Answer, "n", getattr(_Answer, "n", -1) + 1) or _Answer.n',
+        'setattr(_ModelCallRun, "n", getattr(_ModelCallRun, "n", -1) + 1) or _ModelCallRun.n',
         (
             f"{PROCESSES}::test_no_history_lives_between_steps",
             f"{EXERCISES}::test_beginner_kill_the_process_and_the_conversation_continues",
@@ -271,7 +271,7 @@ IN_PROCESSES = (
     Mutant(
         "the model is read from the environment",
         "RUN-19, law 2",
-        "runtime/model_call.py::_Answer.get",
+        "runtime/model_call.py::_ModelCallRun.get",
         'self.step.world.provider(context.provider or "", context.model or "")',
         'self.step.world.provider(*__import__("os").environ["WAKELOG_MODEL"].split(":", 1))',
         (f"{CONFIGURATION}::test_the_turn_ends_as_it_would_have[_killed_in_its_reply]",),
@@ -287,7 +287,7 @@ IN_PROCESSES = (
     Mutant(
         "the policy is the default",
         "RUN-19, law 2",
-        "decide/snapshot.py::look",
+        "decide/decisions.py::take_snapshot",
         "state.context",
         "None",
         (f"{CONFIGURATION}::test_the_turn_ends_as_it_would_have[_killed_in_its_tool]",),

@@ -9,7 +9,7 @@ IN_PROJECTIONS = (
     Mutant(
         "a fold keeps nothing",
         "VIEW-2, VIEW-4",
-        "projections/active.py::_first_kept",
+        "projections/context.py::_first_kept",
         "return at",
         "return compaction_at",
         (f"{CASE}[whole-26-fold-keeps]", f"{CASE}[whole-28-fold-twice]"),
@@ -17,7 +17,7 @@ IN_PROJECTIONS = (
     Mutant(
         "the first fold speaks, not the last",
         "VIEW-4",
-        "projections/active.py::_last_compaction",
+        "projections/context.py::_last_compaction",
         "range(len(nodes) - 1, -1, -1)",
         "range(len(nodes))",
         (f"{CASE}[whole-28-fold-twice]",),
@@ -25,7 +25,7 @@ IN_PROJECTIONS = (
     Mutant(
         "the summary gets a word of our own",
         "VIEW-2, law 8",
-        "projections/context.py::_items",
+        "projections/context.py::_context_items",
         "Text(text=part.compaction.summary)",
         'Text(text="Summary: " + part.compaction.summary)',
         (f"{CASE}[whole-26-fold-keeps]", "tests/test_golden.py::test_their_contexts_never_change"),
@@ -80,14 +80,14 @@ IN_PROJECTIONS = (
         "the request depends on how often it was made",
         "law 8",
         "projections/context.py::Context.digest",
-        "canonical(handed)",
-        "canonical(handed) + str(id(handed)).encode()",
+        "canonical_json(handed)",
+        "canonical_json(handed) + str(id(handed)).encode()",
         ("tests/test_golden.py::test_their_contexts_never_change",),
     ),
     Mutant(
         "a started tool counts as not begun",
         "law 6",
-        "projections/pending.py::_open_call",
+        "projections/pending.py::_open_tool_call",
         "started + 1",
         "started",
         (f"{CASE}[whole-10-started-call]", f"{CASE}[tail-11-started-safe]"),
@@ -95,7 +95,7 @@ IN_PROJECTIONS = (
     Mutant(
         "damage behind a call proves that it never began",
         "law 6",
-        "projections/pending.py::_open_call",
+        "projections/pending.py::_open_tool_call",
         "not inherited and reply.offset < branch.last_loss_offset",
         "False",
         (f"{CASE}[whole-54-damage-behind-a-call]",),
@@ -103,7 +103,7 @@ IN_PROJECTIONS = (
     Mutant(
         "provider ids tell calls apart",
         "law 7",
-        "projections/pending.py::_close",
+        "projections/pending.py::_close_tool_call",
         "call.id == result.tool_call_id and result.reply_id in (None, reply.id)",
         "call.id == result.tool_call_id",
         (f"{SHARP}::test_a_result_closes_the_call_of_its_own_reply",),
@@ -111,7 +111,7 @@ IN_PROJECTIONS = (
     Mutant(
         "one result closes every open call",
         "law 7",
-        "projections/pending.py::_close",
+        "projections/pending.py::_close_tool_call",
         "del asked[at]",
         "asked.clear()",
         (f"{CASE}[whole-13-one-of-two]",),
@@ -119,7 +119,7 @@ IN_PROJECTIONS = (
     Mutant(
         "a foreign reply's tools may run",
         "law 6",
-        "projections/pending.py::_open_call",
+        "projections/pending.py::_open_tool_call",
         "ours and not inherited",
         "True",
         (f"{CASE}[whole-15-foreign-call]",),
@@ -135,7 +135,7 @@ IN_PROJECTIONS = (
     Mutant(
         "the first title wins",
         "ST-4",
-        "projections/state.py::step_session",
+        "projections/session_state.py::apply_to_session",
         "title or None",
         "state.title or title",
         (f"{CASE}[whole-48-renamed-archived]",),
@@ -143,9 +143,9 @@ IN_PROJECTIONS = (
     Mutant(
         "a fold does not carry the queue",
         "law 2, VIEW-3",
-        "projections/state.py::carried_at",
+        "projections/session_state.py::carried_state_of",
         "msgspec.structs.replace(..., queue=queue)",
         "msgspec.structs.replace(..., queue=())",
-        ("tests/laws/test_fold_state.py::test_carried_state_equals_the_fold",),
+        ("tests/laws/test_carried_state.py::test_carried_state_equals_the_fold",),
     ),
 )

@@ -18,7 +18,7 @@ IN_RUNTIME = (
         "a session is taken up though its model cannot be asked",
         "RUN-2",
         "runtime/wake.py::wake",
-        "check_first(world, session, verdict)",
+        "check_first_decision(world, session, verdict)",
         "pass",
         (
             f"{CHECKING}::test_waking_without_a_key_writes_nothing",
@@ -28,8 +28,8 @@ IN_RUNTIME = (
     Mutant(
         "a session is begun though its model cannot be asked",
         "RUN-2",
-        "agent.py::Agent.run",
-        "check_askable(world.provider, *split_model(self.model), self.params)",
+        "app/agent.py::Agent.run",
+        "check_provider(world.provider, *split_model(self.model), self.params)",
         "pass",
         (f"{CHECKING}::test_running_without_a_key_makes_no_session",),
     ),
@@ -44,27 +44,26 @@ IN_RUNTIME = (
     Mutant(
         "a sub-agent is begun though its model cannot be asked",
         "RUN-2, TREE-6",
-        "runtime/live.py::obstacle",
-        "check_askable(...)",
+        "runtime/subagents.py::subagent_error",
+        "check_provider(...)",
         (
-            "bool(check_askable) "
-            'or (world.provider, subagent_task.provider or "", subagent_task.model, _params(subagent_task))'
+            'bool(check_provider) or (world.provider, subagent_task.provider or "", subagent_task.model, _new_child_params(subagent_task))'
         ),
         (f"{CHECKING}::test_a_sub_agent_without_a_key_is_not_begun",),
     ),
     Mutant(
         "the usage of a report is that of the whole session",
         "VIEW-8",
-        "runtime/wake.py::_spent",
-        "Reader(next_seq=after + 1).feed_all(session.store.load(session.name, after=after))",
-        "Reader(next_seq=0).feed_all(session.store.load(session.name, after=-1))",
+        "runtime/wake.py::_usage_after",
+        "EntryReader(next_seq=after + 1).feed_all(session.store.load(session.name, after=after))",
+        "EntryReader(next_seq=0).feed_all(session.store.load(session.name, after=-1))",
         (f"{CHECKING}::test_a_report_carries_the_error_and_the_usage_of_its_wake",),
     ),
     Mutant(
         "a reply that was cut before it was stopped is forgotten",
         "RUN-12",
-        "runtime/settling.py::cancel",
-        'step.said_of(cut.reply_id) if isinstance(cut, Call) else ""',
+        "runtime/actions.py::cancel_turn",
+        'step.said_of(cut.reply_id) if isinstance(cut, ModelCall) else ""',
         '""',
         ("tests/runtime/test_model_call.py::test_what_was_cut_and_then_stopped_stays_part_of_the_talk",),
     ),
@@ -79,12 +78,10 @@ IN_RUNTIME = (
     Mutant(
         "the effect comes before its beginning",
         "law 6",
-        "runtime/tool_run.py::_begin",
-        "started = step.write(_started(call, tool, intent), about=call.reply_id)",
+        "runtime/tool_run.py::_start",
+        "started = step.write(_tool_started_body(call, tool, intent), about=call.reply_id)",
         (
-            "early = await tool.run(_invocation(call, 1, intent))\n"
-            "started = step.write(_started(call, tool, intent), about=call.reply_id)\n"
-            'tool = type("Early", (), {"run": lambda self, call: asyncio.sleep(0, early)})()'
+            'early = await tool.run(_invocation(call, 1, intent))\nstarted = step.write(_tool_started_body(call, tool, intent), about=call.reply_id)\ntool = type("Early", (), {"run": lambda self, call: asyncio.sleep(0, early)})()'
         ),
         (
             f"{RUNNING}::test_begun_durably_then_done_then_kept",
@@ -94,23 +91,23 @@ IN_RUNTIME = (
     Mutant(
         "the result comes before the effect",
         "law 6",
-        "runtime/tool_run.py::_begin",
-        "return _Running(call, asyncio.create_task(_outcome(tool, given)), started)",
-        '_keep(step, call, Outcome("done"), started)\nawait _outcome(tool, given)\nreturn None',
+        "runtime/tool_run.py::_start",
+        "return _RunningTool(call, asyncio.create_task(_run_tool(tool, given)), started)",
+        '_write_result(step, call, ToolOutcome("done"), started)\nawait _run_tool(tool, given)\nreturn None',
         (f"{RUNNING}::test_begun_durably_then_done_then_kept",),
     ),
     Mutant(
         "live output is lost when a tool is stopped",
         "RUN-12",
-        "runtime/tool_run.py::_cancel",
-        "_keep_shown(step, ended)",
+        "runtime/tool_run.py::_cancel_running",
+        "_write_partial_output(step, ended)",
         "",
         (f"{RUNNING}::test_a_cancel_stops_what_runs_and_keeps_what_it_showed",),
     ),
     Mutant(
         "a blob is written behind the entry that names it",
         "LOG-12, law 4",
-        "runtime/tool_run.py::_keep",
+        "runtime/tool_run.py::_write_result",
         "now_ms = step.now_ms()",
         "step.world.store.blobs.remove(blob.digest, older_than_s=-1) if blob else None\nnow_ms = step.now_ms()",
         (f"{RUNNING}::test_output_is_clipped_once_and_for_ever",),
@@ -118,7 +115,7 @@ IN_RUNTIME = (
     Mutant(
         "output is not clipped",
         "VIEW-6",
-        "runtime/tool_run.py::_keep",
+        "runtime/tool_run.py::_write_result",
         "clip(whole, step.policy.clip)",
         "whole, False",
         (f"{RUNNING}::test_output_is_clipped_once_and_for_ever",),
@@ -126,7 +123,7 @@ IN_RUNTIME = (
     Mutant(
         "a tool nobody declared is run",
         "RUN-7",
-        "runtime/tool_run.py::_begin",
+        "runtime/tool_run.py::_start",
         "tool is None or call.call.name not in box.declared",
         "tool is None",
         ("tests/runtime/test_tool_run.py::test_a_tool_nobody_told_the_model_of",),
@@ -134,7 +131,7 @@ IN_RUNTIME = (
     Mutant(
         "a receipt that cannot say counts as not begun",
         "RUN-6",
-        "runtime/tool_run.py::inquire",
+        "runtime/tool_run.py::check_receipt",
         'answer == "not begun"',
         "True",
         (f"{RUNNING}::test_a_receipt_that_cannot_say_is_a_question",),
@@ -142,15 +139,15 @@ IN_RUNTIME = (
     Mutant(
         "a channel is told before the journal",
         "law 5, RUN-8",
-        "runtime/model_call.py::_Answer._pass_on",
-        "self._write_piece(piece_of(delta))\n...\nif isinstance(delta, TextDelta): ...",
-        "...\nif isinstance(delta, TextDelta): ...\nself._write_piece(piece_of(delta))",
+        "runtime/model_call.py::_ModelCallRun._pass_on",
+        "self._write_piece(encode_delta(delta))\n...\nif isinstance(delta, TextDelta): ...",
+        "...\nif isinstance(delta, TextDelta): ...\nself._write_piece(encode_delta(delta))",
         (f"{ASKING}::test_the_order_of_a_reply",),
     ),
     Mutant(
         "a journal is dropped before the reply is durable",
         "law 5, RUN-8",
-        "runtime/model_call.py::_Answer._keep_reply",
+        "runtime/model_call.py::_ModelCallRun._keep_reply",
         "self.step.write(...)\nself._drop_journal()",
         "self._drop_journal()\nself.step.write(...)",
         (f"{ASKING}::test_the_order_of_a_reply", f"{ASKING}::test_a_death_at_any_write_of_a_reply"),
@@ -158,7 +155,7 @@ IN_RUNTIME = (
     Mutant(
         "sent before the flush",
         "RUN-9",
-        "runtime/delivery.py::deliver.give",
+        "runtime/actions.py::deliver.give",
         "await channel.end(reply_id)",
         "step.write(Sent(reply_id=reply_id, channel=channel.name), about=reply_id)\nawait channel.end(reply_id)",
         (f"{ASKING}::test_a_reply_that_was_not_flushed_is_given_again", f"{ASKING}::test_the_order_of_a_reply"),
@@ -166,7 +163,7 @@ IN_RUNTIME = (
     Mutant(
         "what a channel raises ends the worker",
         "RUN-23",
-        "runtime/delivery.py::channel_fault",
+        "runtime/actions.py::call_channel",
         "if step.rules < 2: raise",
         "raise",
         (f"{DELIVERING}::test_a_channel_that_raises_once_gets_the_reply_later",),
@@ -174,7 +171,7 @@ IN_RUNTIME = (
     Mutant(
         "a channel that raised is told more of the reply",
         "RUN-23",
-        "runtime/model_call.py::_Answer._tell",
+        "runtime/model_call.py::_ModelCallRun._tell",
         "del self.channels[name]",
         "",
         (f"{DELIVERING}::test_a_channel_that_raised_in_mid_stream_is_left_alone_until_the_reply_is_whole",),
@@ -182,7 +179,7 @@ IN_RUNTIME = (
     Mutant(
         "a failure in mid-stream is not written",
         "RUN-23",
-        "runtime/model_call.py::_Answer.get",
+        "runtime/model_call.py::_ModelCallRun.get",
         "self._write_send_failures()",
         "",
         (f"{DELIVERING}::test_a_channel_that_raises_once_gets_the_reply_later",),
@@ -190,7 +187,7 @@ IN_RUNTIME = (
     Mutant(
         "failures are written in the order in which they happened",
         "RUN-14, RUN-23",
-        "runtime/model_call.py::_Answer._write_send_failures",
+        "runtime/model_call.py::_ModelCallRun._write_send_failures",
         "for name in self.owed:\n    if name in self.channel_faults:\n        ...",
         "for name in self.channel_faults:\n    if name in self.owed:\n        ...",
         (f"{DELIVERING}::test_both_channels_may_fail_in_any_order",),
@@ -198,15 +195,15 @@ IN_RUNTIME = (
     Mutant(
         "a reply is streamed to a channel that waits for an earlier one",
         "RUN-23",
-        "runtime/model_call.py::_Answer._in_reach",
-        "{name: channel for name, channel in channels.items() if not is_behind(self.step.state, name)}",
+        "runtime/model_call.py::_ModelCallRun._in_reach",
+        "{name: channel for name, channel in channels.items() if not has_waiting_retry(self.step.state, name)}",
         "{name: channel for name, channel in channels.items()}",
         (f"{DELIVERING}::test_a_back_off_does_not_hold_up_the_turn",),
     ),
     Mutant(
         "a channel that missed a new beginning keeps the old words",
         "RUN-8, RUN-23",
-        "runtime/delivery.py::deliver.give",
+        "runtime/actions.py::deliver.give",
         "if resets: await channel.reset(reply_id)",
         "",
         (f"{DELIVERING}::test_a_reply_that_was_begun_anew_without_the_channel",),
@@ -214,9 +211,9 @@ IN_RUNTIME = (
     Mutant(
         "the text of a channel's error is cut before it is redacted",
         "LOG-13",
-        "runtime/delivery.py::_report",
-        "step.without_secrets(storable(str(error)))",
-        "storable(str(error))",
+        "runtime/actions.py::_fault_report",
+        "step.without_secrets(valid_utf8(str(error)))",
+        "valid_utf8(str(error))",
         (f"{DELIVERING}::test_the_text_of_an_error_is_redacted_and_cut",),
     ),
     Mutant(
@@ -230,25 +227,25 @@ IN_RUNTIME = (
     Mutant(
         "the next wake does not try again",
         "RUN-9, RUN-23",
-        "runtime/wake.py::_seen",
-        "decided(world, session, new_worker=True)",
-        "decided(world, session)",
+        "runtime/wake.py::_decide_as_new_worker",
+        "decide_now(world, session, new_worker=True)",
+        "decide_now(world, session)",
         (f"{DELIVERING}::test_a_channel_that_raises_a_few_times", f"{DELIVERING}::test_every_store"),
     ),
     Mutant(
         "nothing is sent while a sub-agent waits for a person",
         "RUN-23",
-        "runtime/wake.py::step",
-        "or_retry(msgspec.structs.replace(verdict, decision=Await()))",
+        "runtime/wake.py::take_step",
+        "or_retry_delivery(msgspec.structs.replace(verdict, decision=Await()))",
         "msgspec.structs.replace(verdict, decision=Await())",
         (f"{DELIVERING}::test_a_sender_sends_again_while_its_sub_agent_waits_for_a_person",),
     ),
     Mutant(
         "the call stands behind the request",
         "RUN-3",
-        "runtime/model_call.py::_Answer.get",
-        "self._write_call()\nasked = await unless_cancelled(self.step, self._stream(reply))",
-        "asked = await unless_cancelled(self.step, self._stream(reply))\nself._write_call()",
+        "runtime/model_call.py::_ModelCallRun.get",
+        "self._write_call()\nasked = await run_until_cancelled(self.step, self._stream(reply))",
+        "asked = await run_until_cancelled(self.step, self._stream(reply))\nself._write_call()",
         (f"{ASKING}::test_the_order_of_a_reply",),
     ),
     Mutant(
@@ -262,15 +259,15 @@ IN_RUNTIME = (
     Mutant(
         "a journal is sealed as often as it is found",
         "RUN-8",
-        "decide/journals.py::partial_of",
-        "journal in tree.nodes or (subject is not None and _is_told(tree, subject))",
+        "decide/assembly.py::partial_from_journal",
+        "journal in tree.nodes or (subject is not None and _is_in_log(tree, subject))",
         "journal in tree.nodes",
         (f"{ASKING}::test_a_partial_is_sealed_once",),
     ),
     Mutant(
         "journals are left lying",
         "RUN-10",
-        "runtime/journal_recovery.py::recover_journals",
+        "runtime/wake.py::recover_journals",
         "session.store.drop(session.name, journal)",
         "",
         (f"{RUNNING}::test_what_a_killed_tool_had_shown_is_told",),
@@ -308,7 +305,7 @@ IN_RUNTIME = (
     Mutant(
         "an empty summary is a fold",
         "RUN-16",
-        "runtime/compaction.py::_Fold._trouble",
+        "runtime/compaction.py::_SummaryRequest._trouble",
         "if not self._said: ...",
         "",
         (f"{FOLDING}::test_a_summary_that_is_no_use_changes_nothing_and_ends",),
@@ -316,7 +313,7 @@ IN_RUNTIME = (
     Mutant(
         "a request is rebuilt from what came later",
         "VIEW-9",
-        "runtime/model_request.py::seen_by",
+        "runtime/model_request.py::branch_at_call",
         "call.seq or 0",
         "0",
         (f"{PREFIX}::test_each_request_can_be_rebuilt",),
@@ -324,7 +321,7 @@ IN_RUNTIME = (
     Mutant(
         "the digest is of another request",
         "VIEW-9",
-        "runtime/model_request.py::context_at",
+        "runtime/model_request.py::context_of_call",
         "build_context(branch, call.strategy)",
         "build_context(branch)",
         (f"{PREFIX}::test_each_request_can_be_rebuilt",),
@@ -332,7 +329,7 @@ IN_RUNTIME = (
     Mutant(
         "the summary of a call is told with its own words",
         "VIEW-9",
-        "runtime/model_request.py::context_at",
+        "runtime/model_request.py::context_of_call",
         "msgspec.structs.replace(context, injected=call.injected)",
         "context",
         (f"{REQUESTS}::test_every_call_of_the_long_session_is_rebuilt",),
@@ -356,7 +353,7 @@ IN_RUNTIME = (
     Mutant(
         "a child is made before it is named",
         "TREE-6",
-        "runtime/subagents.py::spawn",
+        "runtime/tool_run.py::write_spawned",
         "child = step.world.clock.new_id()",
         (
             "child = step.world.clock.new_id()\n"
@@ -367,7 +364,7 @@ IN_RUNTIME = (
     Mutant(
         "a child is told its task again",
         "TREE-6",
-        "runtime/live.py::_brief",
+        "runtime/subagents.py::_write_settings_and_prompt",
         "not any(isinstance(node.value, Message) and isinstance(node.value.message, Prompt) for node in nodes)",
         "True",
         (f"{LIVE}::test_a_child_that_waits_lets_its_parent_wait",),
@@ -375,7 +372,7 @@ IN_RUNTIME = (
     Mutant(
         "sub-agents go as deep as they like",
         "TREE-6",
-        "runtime/live.py::_child_settings",
+        "runtime/subagents.py::_child_settings",
         "depth - 1 if isinstance(depth, int) else 0",
         "depth",
         (f"{LIVE}::test_a_child_is_a_session_whose_last_reply_is_the_result",),
@@ -383,7 +380,7 @@ IN_RUNTIME = (
     Mutant(
         "a cancelled parent leaves its child at work",
         "RUN-12",
-        "runtime/settling.py::settle",
+        "runtime/actions.py::settle_tool_call",
         "decision.call.child is not None",
         "False",
         (f"{LIVE}::test_a_cancelled_parent_calls_its_child_back",),
@@ -399,31 +396,31 @@ IN_RUNTIME = (
     Mutant(
         "parts of a journal that fit into no line are written all the same",
         "RUN-10",
-        "decide/assemble.py::as_entry_content",
-        "fits_as_content(content)",
+        "decide/assembly.py::fit_entry_content",
+        "fits_entry(content)",
         "content",
         (f"{JOURNALS}::test_large_journals[a call nested a little too deep-replace]",),
     ),
     Mutant(
         "a piece nested too deep ends the wake",
         "RUN-10",
-        "decide/assemble.py::_JournalDraft.take",
-        "is_excessive(piece)",
+        "decide/assembly.py::_JournalDraft.take",
+        "exceeds_json_limits(piece)",
         "False",
         (f"{JOURNALS}::test_what_is_left_out_is_said[a call nested too deep]",),
     ),
     Mutant(
         "a clipped text is resumed",
         "RUN-8",
-        "decide/faults.py::_is_whole_text",
+        "decide/retries.py::_is_whole_text",
         "isinstance(part, Text) and part.blob is None",
         "isinstance(part, Text)",
-        ("tests/decide/test_faults.py::test_a_clipped_text_is_not_resumed",),
+        ("tests/decide/test_retries.py::test_a_clipped_text_is_not_resumed",),
     ),
     Mutant(
         "a reply nested too deep is listened to",
         "RUN-3",
-        "runtime/model_stream.py::_Room.take",
+        "runtime/model_request.py::_EntryCapacity.take",
         "TOO_NESTED if is_too_deep or self._brackets < 0 else None",
         "None",
         ("tests/runtime/test_model_stream.py::test_a_reply_that_no_line_can_hold_is_stopped[deep]",),
@@ -432,7 +429,7 @@ IN_RUNTIME = (
         "a fault's message is kept whole",
         "RUN-3",
         "runtime/step.py::Step.fault_message",
-        "clip(storable(message))[0] if self.rules >= 2 else message",
+        "clip(valid_utf8(message))[0] if self.rules >= 2 else message",
         "message",
         ("tests/runtime/test_model_call.py::test_the_message_of_a_fault_is_clipped",),
     ),

@@ -2,10 +2,10 @@
 
 from tests.mutants.mutant import Mutant
 
-QUEUE = "tests/test_queue.py"
-ENDING = "tests/test_ending.py"
+QUEUE = "tests/projections/test_queue.py"
+ENDING = "tests/test_session_end.py"
 UPTIME = "tests/projections/test_uptime.py"
-DORMANT = "tests/projections/test_dormant.py"
+DORMANT = "tests/projections/test_session_state.py"
 MOVED = f"{QUEUE}::test_it_is_taken_up_at_the_new_head_once[memory]"
 READ_PAST = f"{QUEUE}::test_an_older_compaction_is_read_past_once"
 SUITE = "tests/stores/test_memory.py::TestMemoryStore"
@@ -38,7 +38,7 @@ IN_STATE = (
     Mutant(
         "rules 1 find the queue of rules 2",
         "RUN-22, law 11",
-        "decide/snapshot.py::look",
+        "decide/decisions.py::take_snapshot",
         "queue_at_head(tree, open_work.queue, rules)",
         "queue_at_head(tree, open_work.queue)",
         (f"{QUEUE}::test_rules_1_take_up_on_their_own_branch_only",),
@@ -94,7 +94,7 @@ IN_STATE = (
     Mutant(
         "a dead worker is up until the next one comes",
         "ST-3",
-        "projections/uptime.py::_after",
+        "projections/usage.py::_after_activity",
         (
             'if activity.event == "left" and found.attached_at is not None:\n'
             "    return Uptime(found.ended_ms + elapsed_ms(found.attached_at, activity.timestamp))\n"
@@ -109,15 +109,15 @@ IN_STATE = (
     Mutant(
         "what people write counts as work",
         "ST-3",
-        "projections/uptime.py::UptimeFold.add",
-        "self.found.attached_at is not None and _is_a_workers(value, self._reruns)",
+        "projections/usage.py::UptimeCounter.add",
+        "self.found.attached_at is not None and _is_written_by_worker(value, self._reruns)",
         "self.found.attached_at is not None",
         (f"{UPTIME}::test_a_worker_that_did_nothing_counts_nothing",),
     ),
     Mutant(
         "sums of rules 1 are believed",
         "ST-3",
-        "projections/uptime.py::_carried_by",
+        "projections/usage.py::_carried_uptime",
         "case Compaction(state=CarriedState() as state) if state.rules >= 2: ...",
         "case Compaction(state=CarriedState() as state): ...",
         (f"{UPTIME}::test_sums_of_older_compactions_are_computed_anew",),
@@ -125,15 +125,15 @@ IN_STATE = (
     Mutant(
         "a fork asks to be run",
         "RUN-15",
-        "projections/state.py::_is_dormant_after",
-        'case Session(parent=Origin(kind="fork")): return True',
+        "projections/session_state.py::_is_dormant_after",
+        'case SessionHeader(parent=Origin(kind="fork")): return True',
         "",
         (f"{DORMANT}::test_it_is_dormant_until_somebody_asks[forked]",),
     ),
     Mutant(
         "a moved head asks to be run",
         "RUN-15",
-        "projections/state.py::_is_dormant_after",
+        "projections/session_state.py::_is_dormant_after",
         "reason is None",
         "False",
         (f"{DORMANT}::test_it_is_dormant_until_somebody_asks[moved]",),
@@ -141,17 +141,17 @@ IN_STATE = (
     Mutant(
         "a retry does not ask to be run",
         "RUN-15",
-        "runtime/user_actions.py::retry",
+        "runtime/user_actions.py::retry_turn",
         'session.move_head(place, reason="retry")',
         "session.move_head(place)",
-        ("tests/cli/test_ending.py::test_a_retry_is_a_request_to_run",),
+        ("tests/cli/commands/test_end.py::test_a_retry_is_a_request_to_run",),
     ),
     Mutant(
         "what is dormant is woken with the rest",
         "RUN-15",
-        "cli/together.py::BatchWake._woken",
+        "app/runner.py::BatchWake._woken",
         "is_dormant(session.tree)",
         "False",
-        ("tests/cli/test_ending.py::test_what_fails_or_waits_in_a_fork_is_left_alone",),
+        ("tests/cli/commands/test_end.py::test_what_fails_or_waits_in_a_fork_is_left_alone",),
     ),
 )

@@ -2,17 +2,17 @@
 
 from tests.mutants.mutant import Mutant
 
-CHANGES = "tests/tools/test_changes.py"
+CHANGES = "tests/tools/test_file_changes.py"
 FILES = "tests/tools/test_files.py"
 FUNCTION = "tests/tools/test_function_tool.py"
-CLIP = "tests/decide/test_clip.py"
-SHELL = "tests/tools/test_shell.py"
+CLIP = "tests/decide/test_clipping.py"
+SHELL = "tests/tools/test_commands_shell.py"
 
 IN_TOOLS = (
     Mutant(
         "a file is changed in place",
         "RUN-6",
-        "tools/changes.py::_replace",
+        "tools/file_changes.py::_replace_file",
         "os.replace(fresh, path)",
         (
             'with open(path, "wb") as file:\n'
@@ -26,7 +26,7 @@ IN_TOOLS = (
     Mutant(
         "a receipt is never sure",
         "RUN-6",
-        "tools/changes.py::_receipt",
+        "tools/file_changes.py::_receipt",
         '"not begun" if now == intent.before else "cannot say"',
         '"not begun"',
         (f"{CHANGES}::test_a_file_answers_for_the_call",),
@@ -58,7 +58,7 @@ IN_TOOLS = (
     Mutant(
         "a node leads out of the working directory",
         "law 13",
-        "tools/places.py::WorkingDirectory.find",
+        "tools/files.py::WorkingDirectory.find",
         "found = os.path.realpath(...)",
         "found = os.path.abspath(...)",
         (f"{FILES}::test_no_way_leads_out",),
@@ -66,7 +66,7 @@ IN_TOOLS = (
     Mutant(
         "what is left out is not counted",
         "VIEW-6",
-        "decide/clip.py::clip",
+        "decide/wording.py::clip",
         "len(whole) - len(head) - len(tail)",
         "len(whole) - len(head)",
         (f"{CLIP}::test_every_byte_is_kept_or_counted",),
@@ -74,7 +74,7 @@ IN_TOOLS = (
     Mutant(
         "a stopped command runs on",
         "RUN-12",
-        "processes/command.py::_Running.end",
+        "processes/command.py::_RunningCommand.end",
         "self._cut_lifeline()\nawait self._gone.wait()",
         "return",
         (f"{SHELL}::test_cancelling_ends_the_group_before_it_returns",),

@@ -17,7 +17,7 @@ class Mutant(NamedTuple):
     """One bug. `breaks` are the laws and requirement rows it offends; `red` the tests that must fail with it.
 
     `place` is a file below `src/wakelog` and the innermost function or class around the change, as in
-    `log/end.py::End.seal`; the file alone stands for its module level. `old` and `new` are described in `locate.py`.
+    `log/integrity.py::LogEnd.seal`; the file alone stands for its module level. `locate.py` describes `old` and `new`.
     """
 
     name: str

@@ -9,8 +9,8 @@ from tests.mutants.in_cli import IN_CLI
 from tests.mutants.in_damage import IN_DAMAGE
 from tests.mutants.in_databases import IN_DATABASES
 from tests.mutants.in_decide import IN_DECIDE
-from tests.mutants.in_doors import IN_DOORS
 from tests.mutants.in_doubt import IN_DOUBT
+from tests.mutants.in_http_provider import IN_DOORS
 from tests.mutants.in_leases import IN_LEASES
 from tests.mutants.in_log import IN_LOG
 from tests.mutants.in_mcp import IN_MCP
@@ -18,7 +18,7 @@ from tests.mutants.in_openai import IN_OPENAI
 from tests.mutants.in_processes import IN_PROCESSES
 from tests.mutants.in_projections import IN_PROJECTIONS
 from tests.mutants.in_providers import IN_PROVIDERS
-from tests.mutants.in_replaying import IN_REPLAYING
+from tests.mutants.in_replay import IN_REPLAYING
 from tests.mutants.in_runtime import IN_RUNTIME
 from tests.mutants.in_session import IN_SESSION
 from tests.mutants.in_state import IN_STATE

@@ -62,7 +62,9 @@ def test_every_row_is_broken_by_one():
 
 def test_a_mutant_that_does_not_apply_fails_loudly():
     """A piece that is not there is an error, and no death."""
-    stray = Mutant("stray", "law 1", "log/end.py::End.seal", "nothing", "0", ("tests/log/test_end.py::test_places",))
+    stray = Mutant(
+        "stray", "law 1", "log/integrity.py::End.seal", "nothing", "0", ("tests/log/test_integrity.py::test_places",)
+    )
     with pytest.raises(LookupError, match=r"stray: log/end\.py: not found in End\.seal: nothing"):
         changed(stray, text_of(SOURCE, "wakelog", stray.file))
     assert not judge(stray).is_dead
@@ -73,10 +75,10 @@ def test_a_harmless_mutant_survives():
     harmless = Mutant(
         "harmless",
         "law 1",
-        "log/end.py::End.__init__",
+        "log/integrity.py::End.__init__",
         "self.seq = -1",
         "self.seq = 0 - 1",
-        ("tests/log/test_end.py::test_places",),
+        ("tests/log/test_integrity.py::test_places",),
     )
     assert not judge(harmless).is_dead
     assert green_without(harmless.red) == []
@@ -84,7 +86,7 @@ def test_a_harmless_mutant_survives():
 
 def test_a_test_that_is_not_there_is_not_red():
     """A run that collected nothing proves nothing."""
-    missing = ("tests/log/test_end.py::test_that_nobody_wrote",)
+    missing = ("tests/log/test_integrity.py::test_that_nobody_wrote",)
     assert not judge(MUTANTS[0]._replace(red=missing)).is_dead
     assert outcome({"tests/a.py::test_b[1]": "green", "tests/a.py::test_b[2]": "red"}, "tests/a.py::test_b") == "red"
     assert outcome({"tests/a.py::test_bc": "red"}, "tests/a.py::test_b") == "missing"

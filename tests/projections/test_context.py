@@ -7,7 +7,7 @@ from wakelog.errors import UsageError
 from wakelog.log.content import BlobRef, Image, Prompt, Text, Thinking, ToolCall
 from wakelog.log.entry import ContextEntry, Message
 from wakelog.projections.context import Strategy, build_context, estimate_tokens, parse_strategy
-from wakelog.testing.builders import Story
+from wakelog.testing.builders import SessionBuilder
 
 
 def texts(story, plan="full"):
@@ -15,7 +15,7 @@ def texts(story, plan="full"):
 
 
 def talk(turns):
-    story = Story()
+    story = SessionBuilder()
     for turn in range(turns):
         story.user(f"p{turn}")
         story.reply(f"r{turn}")
@@ -48,7 +48,7 @@ def test_a_window_drops_in_strides():
 
 def test_a_budget_drops_in_strides():
     """VIEW-1: a budget counts tokens, not messages."""
-    story = Story()
+    story = SessionBuilder()
     for _ in range(10):
         story.user("x" * 40)
     assert [build_context(story.session.branch(), f"budget:{size}").tokens for size in (1000, 100, 60, 20)] == [
@@ -60,7 +60,7 @@ def test_a_budget_drops_in_strides():
 
 
 def test_the_summary_counts_towards_the_budget():
-    story = Story()
+    story = SessionBuilder()
     story.user("old")
     story.session.compact("s" * 80)
     for _ in range(10):
@@ -72,7 +72,7 @@ def test_the_summary_counts_towards_the_budget():
 
 def test_parts_nobody_knows_stay_out():
     """VIEW-2: an unknown part is in the log, not in the request."""
-    story = Story()
+    story = SessionBuilder()
     line = {"type": "message", "message": {"role": "user", "content": [{"type": "unknown", "part": 1}]}}
     story.session.append(msgspec.convert(line, Message))
     story.user("hi")
@@ -81,7 +81,7 @@ def test_parts_nobody_knows_stay_out():
 
 def test_what_is_in_force():
     """DESIGN 3: system, tools and parameters come from the last context entry of the branch."""
-    story = Story()
+    story = SessionBuilder()
     blob = BlobRef(digest="sha256:1", bytes=3)
     first = story.session.append(ContextEntry(system=blob, params={"temperature": 0}))
     story.user("hi")

@@ -5,11 +5,11 @@ import pytest
 from wakelog.log.content import Reply, Text, Usage
 from wakelog.log.entry import Attention, Cancelled, Failed, Message, Queued, SendFailed, Sent, Terminated
 from wakelog.projections.overview import overview
-from wakelog.testing.builders import Story
+from wakelog.testing.builders import SessionBuilder
 
 
 def state(*bodies, **given):
-    story = Story()
+    story = SessionBuilder()
     story.user("go")
     story.reply("done")
     for body in bodies:
@@ -36,7 +36,7 @@ def test_state_words(bodies, given, word):
 
 
 def test_a_session_that_owes_an_answer():
-    story = Story()
+    story = SessionBuilder()
     assert overview(story.session.tree).state == "rest"
     story.user("go")
     assert overview(story.session.tree).state == "owes"
@@ -44,7 +44,7 @@ def test_a_session_that_owes_an_answer():
 
 def test_a_reply_that_a_channel_does_not_have():
     """RUN-23: all that is left to do is to send; a session with other work owes that first."""
-    story = Story()
+    story = SessionBuilder()
     story.user("go")
     call = story.call("r1", channels=["bot", "terminal"])
     story.session.append(Message(id="r1", message=Reply(content=(Text(text="done"),), call_id=call.value.call_id)))
@@ -63,7 +63,7 @@ def test_a_reply_that_a_channel_does_not_have():
 
 def test_the_card():
     """ST-4: title and archive state are the latest said; usage and counts are those of all branches."""
-    story = Story()
+    story = SessionBuilder()
     first = story.user("one")
     story.reply("a", usage=Usage(input_tokens=5, cost_micros=1))
     story.reply("b", at=first.id, usage=Usage(input_tokens=7, cost_micros=2))

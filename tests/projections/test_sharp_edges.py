@@ -6,19 +6,19 @@ They were written against planted bugs (`tests/mutants`) that broader tests let 
 from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import Custom, Queued
 from wakelog.projections.context import build_context
-from wakelog.projections.pending import open_calls, pending
+from wakelog.projections.pending import open_tool_calls, pending
 from wakelog.reading import read_active, read_log
-from wakelog.testing.builders import Story
+from wakelog.testing.builders import SessionBuilder
 
 
-def texts(story: Story, strategy: str = "full") -> list[str]:
+def texts(story: SessionBuilder, strategy: str = "full") -> list[str]:
     messages = build_context(story.session.branch(), strategy).messages
     return [part.text for message in messages for part in message.content if isinstance(part, Text)]
 
 
 def test_a_custom_entry_with_words_stays_out():
     """VIEW-2: it is the declaration that counts, not that there is something to show."""
-    story = Story()
+    story = SessionBuilder()
     story.user("hi")
     story.session.append(Custom(custom_type="x", content=(Text(text="aside"),)))
     assert texts(story) == ["hi"]
@@ -28,17 +28,17 @@ def test_a_custom_entry_with_words_stays_out():
 
 def test_a_result_closes_the_call_of_its_own_reply():
     """Law 7, RUN-7: two replies ask with the same provider id; the older one is answered first."""
-    story = Story()
+    story = SessionBuilder()
     story.user("go")
     first = story.reply(calls=[("t1", "sh", {})])
     second = story.reply(calls=[("t1", "sh", {})])
     story.result(first, "t1")
-    assert [call.reply_id for call in open_calls(story.session.branch())] == [second.id]
+    assert [call.reply_id for call in open_tool_calls(story.session.branch())] == [second.id]
 
 
 def test_the_summary_is_paid_from_the_budget():
     """VIEW-1: 20 tokens of summary and messages of 10: a budget of 50 has room for three."""
-    story = Story()
+    story = SessionBuilder()
     story.user("old")
     story.session.compact("s" * 80)
     for _ in range(10):
@@ -49,7 +49,7 @@ def test_the_summary_is_paid_from_the_budget():
 
 def test_a_window_of_four_drops_two_at_a_time():
     """Law 8: the start stays where it is for two messages, so that the prefix does."""
-    story = Story()
+    story = SessionBuilder()
     starts = []
     for number in range(9):
         story.user(f"p{number}")
@@ -59,7 +59,7 @@ def test_a_window_of_four_drops_two_at_a_time():
 
 def test_what_is_open_on_another_branch_is_not_open_here():
     """DESIGN 3: a queued message about a node the tail never read belongs to that node's branches only."""
-    story = Story()
+    story = SessionBuilder()
     first = story.user("a")
     story.user("b")
     elsewhere = story.user("another way", at=first.id)

@@ -9,15 +9,15 @@ from wakelog.log.entry import (
     Custom,
     Failed,
     FaultReport,
+    InstructionSource,
     Message,
     ModelChange,
     Partial,
     Queued,
     Setting,
-    Source,
 )
 from wakelog.projections.transcript import transcript
-from wakelog.testing.builders import Story
+from wakelog.testing.builders import SessionBuilder
 
 
 def rows(story):
@@ -26,7 +26,7 @@ def rows(story):
 
 def test_calls_hold_their_results():
     """A tool call and its result are one row; results that answer nothing shown are rows of their own."""
-    story = Story()
+    story = SessionBuilder()
     story.user("go")
     reply = story.reply("looking", calls=[("t1", "bash", {"command": "ls"}), ("t2", "read", {})])
     story.result(reply, "t2", "two", status="error")
@@ -41,7 +41,7 @@ def test_calls_hold_their_results():
 
 
 def test_every_kind_of_row():
-    story = Story()
+    story = SessionBuilder()
     for body in (
         Message(message=Reply(content=(Thinking(thinking="hm"), Text(text="so"), Image(mime_type="image/png")))),
         Message(message=Note(content="noted", custom_type="x")),
@@ -72,7 +72,7 @@ def test_every_kind_of_row():
 
 def test_labels():
     """The last label of an entry stands on its first row; an empty one takes it away."""
-    story = Story()
+    story = SessionBuilder()
     first, second = story.user("one"), story.user("two")
     for entry, text in ((first, "a"), (first, "b"), (second, "c"), (second, "")):
         story.session.label(entry.id, text)
@@ -81,7 +81,7 @@ def test_labels():
 
 def test_what_is_not_over_yet():
     """A call says how far it has come; a reply that was cut shows its words; what waits in the queue stands last."""
-    story = Story()
+    story = SessionBuilder()
     asked = story.user("go")
     reply = story.reply("", calls=[("t1", "bash", {}), ("t2", "bash", {}), ("t3", "bash", {}), ("t4", "bash", {})])
     story.started(reply, "t1")
@@ -105,10 +105,10 @@ def test_what_is_not_over_yet():
 
 
 def test_a_context_says_what_it_brings():
-    story = Story()
+    story = SessionBuilder()
     blob = BlobRef(digest="sha256:" + "0" * 64, bytes=3)
     story.session.append(ContextEntry())
     story.session.append(
-        ContextEntry(sources=(Source(path="A.md"),), system=blob, tools=blob, policy={"approval": "ask"})
+        ContextEntry(sources=(InstructionSource(path="A.md"),), system=blob, tools=blob, policy={"approval": "ask"})
     )
     assert [row.text for row in rows(story)[1:]] == ["no tools", "A.md, instructions, tools, approval ask"]

@@ -3,12 +3,12 @@
 import pytest
 
 from wakelog.log.content import Prompt, Reply, ToolResult
-from wakelog.log.entry import Activity, Call, Custom, Message, Partial, Queued, Sent, ToolStarted
+from wakelog.log.entry import Activity, Custom, Message, ModelCall, Partial, Queued, Sent, ToolStarted
 from wakelog.projections.overview import overview
-from wakelog.projections.state import session_state
+from wakelog.projections.session_state import session_state
 from wakelog.reading import read_active
 from wakelog.session import Session
-from wakelog.testing.builders import Story
+from wakelog.testing.builders import SessionBuilder
 
 
 def at(seconds, day=1):
@@ -16,7 +16,7 @@ def at(seconds, day=1):
 
 
 def told(*bodies, rules=2):
-    story = Story()
+    story = SessionBuilder()
     story.session.rules = rules
     for body in bodies:
         story.session.append(body)
@@ -36,7 +36,7 @@ def left(seconds, day=1):
 
 
 WORK = [
-    Call(reply_id="r", timestamp=at(30)),
+    ModelCall(reply_id="r", timestamp=at(30)),
     Message(message=Reply(call_id="c"), timestamp=at(30)),
     ToolStarted(reply_id="r", tool_call_id="t", timestamp=at(30)),
     Message(message=ToolResult(tool_call_id="t"), timestamp=at(30)),
@@ -48,7 +48,7 @@ NOT_WORK = [
     Message(message=Reply(), timestamp=at(50)),
     Queued(mode="cancel", timestamp=at(50)),
     Custom(custom_type="x", timestamp=at(50)),
-    Call(reply_id="again", purpose="rerun", timestamp=at(50)),
+    ModelCall(reply_id="again", purpose="rerun", timestamp=at(50)),
 ]
 
 
@@ -66,7 +66,7 @@ def test_a_worker_that_did_nothing_counts_nothing():
 
 def test_a_rerun_is_not_a_worker():
     """A person who has a tool run again writes a call and a reply that names it."""
-    again = (Call(id="c9", reply_id="r9", purpose="rerun"), Message(id="r9", message=Reply(call_id="c9")))
+    again = (ModelCall(id="c9", reply_id="r9", purpose="rerun"), Message(id="r9", message=Reply(call_id="c9")))
     assert seconds(came(0), WORK[0], *again, came(0, day=2), left(10, day=2)) == 40
 
 

@@ -5,8 +5,8 @@ from hypothesis import HealthCheck, given, settings
 from tests.laws.logs import STORIES, tell
 from wakelog.forking import fork
 from wakelog.log.content import Usage
-from wakelog.projections.usage import Spent, usage, usage_by_branch
-from wakelog.testing.builders import Story
+from wakelog.projections.usage import UsageTotal, usage, usage_by_branch
+from wakelog.testing.builders import SessionBuilder
 
 
 def spent(tokens, cost=0):
@@ -25,7 +25,7 @@ def test_any_cover_of_the_tree_costs_the_same(steps):
 
 def test_branches_and_what_was_thrown_away():
     """What a branch cost, and what of it no other branch holds."""
-    story = Story()
+    story = SessionBuilder()
     prompt = story.user("go")
     shared = story.reply("shared", usage=spent(10, 1))
     story.reply("left", usage=spent(20, 2))
@@ -33,22 +33,22 @@ def test_branches_and_what_was_thrown_away():
     left, right = usage_by_branch(story.session.read().tree)
     assert (left.spent.usage.input_tokens, left.alone.usage.input_tokens) == (30, 20)
     assert (right.spent.usage.cost_micros, right.alone.usage.cost_micros) == (5, 4)
-    assert usage(story.session.read().tree.branch(prompt.id).nodes) == Spent()
+    assert usage(story.session.read().tree.branch(prompt.id).nodes) == UsageTotal()
 
 
 def test_forked_sessions_share_their_past():
     """TREE-4: two sessions that share a call share its cost."""
-    story = Story()
+    story = SessionBuilder()
     story.user("go")
     story.reply("once", usage=spent(100, 7))
     child = fork(story.session)
     nodes = [*story.session.read().tree.nodes.values(), *child.read().tree.nodes.values()]
-    assert usage(nodes) == Spent(1, spent(100, 7))
+    assert usage(nodes) == UsageTotal(1, spent(100, 7))
 
 
 def test_an_unknown_price_is_unknown():
     """A sum of known and unknown is unknown, never too small."""
-    story = Story()
+    story = SessionBuilder()
     story.reply("a", usage=spent(1, 5))
     story.reply("b", usage=Usage(input_tokens=1))
     assert usage(story.session.read().entries).usage.cost_micros is None

@@ -2,9 +2,8 @@
 
 import asyncio
 
-from wakelog.log.content import Text, ToolCall
-from wakelog.log.deltas import CallDelta, TextDelta, ThinkingDelta
-from wakelog.ports import Request
+from wakelog.log.content import Text, TextDelta, ThinkingDelta, ToolCall, ToolCallDelta
+from wakelog.ports.runtime import ModelRequest
 from wakelog.projections.context import ContextMessage
 
 TOOLS = tuple(
@@ -35,7 +34,7 @@ def result(call, text, *, is_error=False):
 
 
 def request(*messages, **more):
-    return Request(model="m", messages=messages or (user("hi"),), **more)
+    return ModelRequest(model="m", messages=messages or (user("hi"),), **more)
 
 
 def deltas(provider, asked):
@@ -54,4 +53,4 @@ def thinking_of(answer):
 
 
 def calls_of(answer):
-    return [delta for delta in answer if isinstance(delta, CallDelta)]
+    return [delta for delta in answer if isinstance(delta, ToolCallDelta)]

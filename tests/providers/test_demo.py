@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from tests.providers.asking import TOOLS, assistant, calls_of, deltas, request, result, text_of, user
-from wakelog.log.deltas import Finished, TextDelta
-from wakelog.ports import Invocation
+from wakelog.log.content import Finished, TextDelta
+from wakelog.ports.runtime import ToolInvocation
 from wakelog.providers.demo import DemoProvider
-from wakelog.tools.builtin import builtin_tools
+from wakelog.tools import builtin_tools
 
 
 def ask(*messages, tools=TOOLS, **more):
@@ -192,6 +192,6 @@ def test_with_the_real_tools(tmp_path):
 
 async def really(tool, call):
     """Runs a call as the harness does: the intent first."""
-    asked = Invocation(reply_id="r1", tool_call_id=call.id, arguments=call.input)
+    asked = ToolInvocation(reply_id="r1", tool_call_id=call.id, arguments=call.input)
     intent = await tool.prepare(asked)
     return await tool.run(msgspec.structs.replace(asked, intent=intent))

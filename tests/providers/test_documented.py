@@ -12,8 +12,8 @@ import pytest
 
 from tests.providers.asking import deltas, request
 from wakelog.errors import UsageError
-from wakelog.log.deltas import Faulted, Finished
-from wakelog.providers.phrases import understood
+from wakelog.log.content import Faulted, Finished
+from wakelog.providers.demo import parse_prompt
 from wakelog.providers.scripted import DELTA_CHARS, ScriptedCall, ScriptedFault, ScriptedProvider, ScriptedReply
 
 TEXT = (Path(__file__).parents[2] / "docs" / "scripted.md").read_text()
@@ -69,10 +69,10 @@ def test_every_key_is_described():
 
 @pytest.mark.parametrize(("sentence", "tool", "given"), SENTENCES)
 def test_sentences_make_calls(sentence, tool, given):
-    ((wish,),) = understood(sentence)
+    ((wish,),) = parse_prompt(sentence)
     assert (wish.tool, wish.input) == (tool, given)
 
 
 def test_joined_sentences():
     (sentence,) = re.findall(r"joined: `(.*?)`", TEXT)
-    assert [len(step) for step in understood(sentence)] == [2, 1]
+    assert [len(step) for step in parse_prompt(sentence)] == [2, 1]

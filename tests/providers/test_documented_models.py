@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 
 from wakelog.log.content import Usage
-from wakelog.providers import _PROVIDERS, _SPELLINGS
-from wakelog.providers.faults import KINDS, fault
-from wakelog.providers.params import Params
+from wakelog.providers import _MODEL_FORMS, _PROVIDERS
+from wakelog.providers.faults import KIND_TEXTS, fault
+from wakelog.providers.requests import Params
 
 TEXT = (Path(__file__).parents[2] / "docs" / "providers.md").read_text()
 
@@ -27,7 +27,7 @@ def names(shape):
 def test_every_provider_is_named():
     """RUN-8: what can be asked for is what is written there."""
     spelled = [row[0].strip("`") for row in rows("")]
-    assert ", ".join(spelled) == _SPELLINGS
+    assert ", ".join(spelled) == _MODEL_FORMS
     assert [name.partition(":")[0] for name in spelled] == list(_PROVIDERS)
 
 
@@ -38,7 +38,7 @@ def test_every_param_is_described():
 def test_every_fault_word_is_described():
     """RUN-8: kind, meaning and retry word."""
     told = [(row[0].strip("`"), row[1], row[2] == "yes") for row in rows("When it goes wrong")]
-    assert told == [(kind, words, fault(kind).retryable) for kind, words in KINDS.items()]
+    assert told == [(kind, words, fault(kind).retryable) for kind, words in KIND_TEXTS.items()]
 
 
 def test_usage_is_described():

@@ -4,11 +4,11 @@ import pytest
 
 from tests.loopback import Answer, Loopback
 from tests.providers.asking import deltas, request
-from tests.providers.doors import RIGS
+from tests.providers.wire_formats import RIGS
 from wakelog.errors import UsageError
-from wakelog.log.deltas import Finished
-from wakelog.providers.door import HttpProvider
-from wakelog.providers.endpoints import Server, check_trusted, server_of
+from wakelog.log.content import Finished
+from wakelog.providers.endpoints import Server, check_trusted, resolve_server
+from wakelog.providers.http_provider import HttpProvider
 
 OWN = "https://api.example.com/v1"
 
@@ -99,7 +99,7 @@ def test_the_owner_wants_a_key(rig):
     regional = owner.address.replace("https://", "https://eu.")
     for endpoint in (None, owner.address, regional):
         with pytest.raises(UsageError) as error:
-            server_of(owner, endpoint, {})
+            resolve_server(owner, endpoint, {})
         assert (owner.keys[0] in error.value.hint, "--model demo" in error.value.hint) == (True, True)
 
 
@@ -124,7 +124,7 @@ def test_what_is_no_address(rig, url):
     """One line, whether a log says it or the environment."""
     for environ, endpoint in [({}, url), ({rig.way.owner.base_url: url}, None)]:
         with pytest.raises(UsageError, match="is no address") as error:
-            server_of(rig.way.owner, endpoint, environ)
+            resolve_server(rig.way.owner, endpoint, environ)
         assert error.value.message.isprintable()
 
 
@@ -133,5 +133,5 @@ def test_what_no_header_can_carry(rig, value):
     """It is named by its variable, and never shown."""
     for variable in (*rig.way.owner.keys, *rig.way.owner.headers):
         with pytest.raises(UsageError, match=variable) as error:
-            server_of(rig.way.owner, "http://127.0.0.1", {variable: value})
+            resolve_server(rig.way.owner, "http://127.0.0.1", {variable: value})
         assert value not in error.value.message

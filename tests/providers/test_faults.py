@@ -2,7 +2,15 @@
 
 import pytest
 
-from wakelog.providers.faults import KINDS, RETRYABLE, asked_delay_ms, fault, kind_of, named, no_stream
+from wakelog.providers.faults import (
+    KIND_TEXTS,
+    RETRYABLE,
+    fault,
+    fault_of_content_type,
+    kind_of_status,
+    retry_delay_ms,
+    with_server_name,
+)
 
 AT, LATER = "Mon, 16 Nov 2026 05:00:00 GMT", "Mon, 16 Nov 2026 05:00:09 GMT"
 
@@ -30,11 +38,11 @@ AT, LATER = "Mon, 16 Nov 2026 05:00:00 GMT", "Mon, 16 Nov 2026 05:00:09 GMT"
 )
 def test_when_to_ask_again(headers, delay_ms):
     """RUN-8: every form; a date is measured by the server's clock; no time at all leaves the wait to us."""
-    assert asked_delay_ms(headers) == delay_ms
+    assert retry_delay_ms(headers) == delay_ms
     assert fault("rate_limited", headers=headers).delay_ms == delay_ms
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KIND_TEXTS)
 def test_the_word_decides(kind):
     """RUN-8: a server that says not to ask again is believed, one that says to is not: the same would be refused."""
     assert fault(kind).retryable == (kind in RETRYABLE)
@@ -48,7 +56,7 @@ def test_the_word_decides(kind):
     [(304, "server"), (400, "bad_request"), (408, "timeout"), (409, "server"), (418, "bad_request"), (520, "server")],
 )
 def test_what_a_status_alone_says(status, kind):
-    assert kind_of(status) == kind
+    assert kind_of_status(status) == kind
 
 
 def test_half_a_key_is_not_told():
@@ -77,15 +85,15 @@ def test_half_a_key_is_not_told():
 )
 def test_what_a_server_says_of_a_key(said, quoted):
     """LOG-13: plain words alone, up to where a key could stand, however much of it is masked."""
-    assert fault("auth", said, status=401).message == f"{KINDS['auth']} (401)" + (f": {quoted}" if quoted else "")
+    assert fault("auth", said, status=401).message == f"{KIND_TEXTS['auth']} (401)" + (f": {quoted}" if quoted else "")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KIND_TEXTS)
 def test_whose_fault_it_is(kind):
     """A server is named where somebody has to look for it; all else of the line stays, and so does the retry word."""
     before = fault(kind, "it said so", status=400)
     assert before.message.partition(": ")[2] == "it said so", "what others said is what stands behind the colon"
-    after = named(before, host="{x}:1", refusal="says no")
+    after = with_server_name(before, host="{x}:1", refusal="says no")
     assert ("{x}:1" in after.message) == (kind in ("connection", "timeout", "auth"))
     assert after.message.endswith(" (400): it said so")
     assert (after.kind, after.retryable, after.delay_ms) == (before.kind, before.retryable, before.delay_ms)
@@ -93,4 +101,4 @@ def test_whose_fault_it_is(kind):
 
 @pytest.mark.parametrize("kind", [None, "", "text/event-stream", "text/event-stream; charset=utf-8", "\x1b[31m"])
 def test_what_may_be_a_stream(kind):
-    assert no_stream(kind) is None
+    assert fault_of_content_type(kind) is None

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from tests.providers.asking import assistant, calls_of, deltas, request, text_of, thinking_of, user
 from wakelog.errors import UsageError
-from wakelog.log.content import Usage
-from wakelog.log.deltas import CallDelta, Faulted, Finished, TextDelta, ThinkingDelta
+from wakelog.log.content import Faulted, Finished, TextDelta, ThinkingDelta, ToolCallDelta, Usage
 from wakelog.projections.context import estimate_tokens, message_tokens
-from wakelog.providers import playing
+from wakelog.providers import playback
 from wakelog.providers.scripted import ScriptedProvider
 
 
@@ -30,9 +29,9 @@ def test_the_order_of_deltas():
         ThinkingDelta("hm"),
         TextDelta("abcd"),
         TextDelta("ef"),
-        CallDelta("call_0_0", "read", {"path": "a"}),
-        CallDelta("call_0_1", "list", {}),
-        CallDelta("mine", "list", {}),
+        ToolCallDelta("call_0_0", "read", {"path": "a"}),
+        ToolCallDelta("call_0_1", "list", {}),
+        ToolCallDelta("mine", "list", {}),
     ]
     assert finished.stop_reason == "tools"
 
@@ -79,7 +78,7 @@ def test_delays_lie_between_deltas(monkeypatch):
         slept.append(seconds)
         await real(0)
 
-    monkeypatch.setattr(playing.asyncio, "sleep", sleep)
+    monkeypatch.setattr(playback.asyncio, "sleep", sleep)
     replies = [{"text": "abcdef", "deltaChars": 2, "delayMs": 250}, {"text": "abcd", "deltaChars": 2}]
     provider = ScriptedProvider(replies)
     deltas(provider, request())

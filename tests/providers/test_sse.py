@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai._streaming import SSEDecoder
 
-from wakelog.providers.openai.chat_reply import Chunk
-from wakelog.providers.sse import Events, decoded
+from wakelog.providers.event_stream import EventParser, decode_event
+from wakelog.providers.openai.chat import Chunk
 
 LINES = st.one_of(
     st.sampled_from(["", "", "data", "data:", "data: ", ": ping", "event: x", "id: 1", "retry: 3", "data:  two"]),
@@ -24,14 +24,14 @@ def test_as_the_sdk_decodes(lines, cuts):
     stream = "".join(text + end for text, end in lines).encode() + b"\n"
     places = sorted({0, len(stream), *(cut % len(stream) for cut in cuts)})
     chunks = [stream[a:b] for a, b in pairwise(places)]
-    events = Events()
+    events = EventParser()
     ours = [event.decode() for chunk in chunks for event in events.feed(chunk)]
     judged = [sse.data for sse in SSEDecoder().iter_bytes(iter([stream]))]
     assert ours == [text for text in judged if text]
 
 
 def test_an_event_that_was_not_ended_was_not_sent():
-    events = Events()
+    events = EventParser()
     assert list(events.feed(b"data: one\n\ndata: tw")) == [b"one"]
     assert list(events.feed(b"o\n")) == []
     assert list(events.feed(b"\n")) == [b"two"]
@@ -46,7 +46,7 @@ def test_an_event_that_was_not_ended_was_not_sent():
     ],
 )
 def test_half_a_surrogate_pair_can_be_stored(text, read):
-    chunk = decoded(b'{"choices":[{"delta":{"content":' + text + b"}}]}", Chunk)
+    chunk = decode_event(b'{"choices":[{"delta":{"content":' + text + b"}}]}", Chunk)
     assert chunk.choices[0].delta.content == read
     assert read.encode()
 
@@ -54,4 +54,4 @@ def test_half_a_surrogate_pair_can_be_stored(text, read):
 @pytest.mark.parametrize("bad", [b"", b"{", b"[]", b"3", b"[" * 100_000, b'{"id":' * 100_000, b"\xff", b'{"id": 3}'])
 def test_what_makes_no_sense(bad):
     with pytest.raises(ValueError):
-        decoded(bad, Chunk)
+        decode_event(bad, Chunk)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from bench.false_hits import LIMIT, counted
 from tests.redaction.assignments_made import KINDS, NONE, made
-from wakelog.redaction.redactor import Redactor, reach_of, redact, redact_value
+from wakelog.redaction.redactor import Redactor, held_chars_max, redact, redact_value
 from wakelog.redaction.shapes import LOOK_BEHIND
 
-REACH = reach_of("assignments")
+REACH = held_chars_max("assignments")
 MARKS = ("[redacted: assignment]", "[redacted: aws-secret-key]", "[redacted: url-password]", "[redacted: npm-token]")
 AROUND = (
     "{}",

@@ -5,13 +5,24 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.decide.test_assemble import SPOKEN
+from tests.decide.test_assembly import SPOKEN
 from tests.redaction.secrets_made import MADE, Chance
-from wakelog.decide.assemble import assemble
-from wakelog.decide.redacted import holds_mark
+from wakelog.decide.assembly import assemble_parts
+from wakelog.decide.open_tool_calls import has_redaction_mark
 from wakelog.log.codec import encode
-from wakelog.log.content import Image, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult
-from wakelog.log.deltas import CallDelta, TextDelta, ThinkingDelta
+from wakelog.log.content import (
+    Image,
+    Note,
+    Prompt,
+    Reply,
+    Text,
+    TextDelta,
+    Thinking,
+    ThinkingDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolResult,
+)
 from wakelog.log.entry import (
     Activity,
     Attention,
@@ -33,7 +44,7 @@ from wakelog.log.entry import (
     Terminated,
     ToolStarted,
 )
-from wakelog.redaction.entries import EXEMPT, Sieve, cleared
+from wakelog.redaction.entries import EXEMPT, DeltaRedactor, redact_entry
 
 WORD, MAKE = next(made for made in MADE if made[0] == "github-token")
 KEY = MAKE(Chance(1))
@@ -81,12 +92,12 @@ BODIES = [
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body.type)
 def test_no_entry_holds_a_secret(body):
     """Law 14: wherever an entry can say something, a key is replaced by its mark, and nothing else is touched."""
-    clean = cleared(body)
+    clean = redact_entry(body)
     assert KEY not in encode(clean).decode()
     assert MARK in encode(clean).decode()
-    assert cleared(clean) is clean
+    assert redact_entry(clean) is clean
     harmless = msgspec.json.decode(encode(body).replace(KEY.encode(), b"it"), type=type(body))
-    assert cleared(harmless) is harmless
+    assert redact_entry(harmless) is harmless
 
 
 def test_what_is_exempt_names_something_or_is_computed():
@@ -100,11 +111,11 @@ def test_what_is_exempt_names_something_or_is_computed():
 def test_what_a_line_under_rules_1_did_not_redact_stays():
     """Law 11: replay of a line that an older version wrote does not redact more than that version did."""
     started = ToolStarted(reply_id="r", tool_call_id="t", intent={"key": KEY})
-    assert cleared(started, rules=1) is started
-    assert cleared(started).intent == {"key": MARK}
+    assert redact_entry(started, rules=1) is started
+    assert redact_entry(started).intent == {"key": MARK}
     # Workers under rules 1 recorded no queue in `activity`, and no `send_failed`.
     for body in (body for body in BODIES if not isinstance(body, Activity | SendFailed)):
-        assert cleared(body, rules=1) == cleared(body)
+        assert redact_entry(body, rules=1) == redact_entry(body)
 
 
 def test_parts_that_are_bound_do_not_outlive_a_hit():
@@ -126,7 +137,7 @@ def test_parts_that_are_bound_do_not_outlive_a_hit():
         ToolCall(id="2", name="write", input={"text": KEY}, bound=bound),
         ToolCall(id="3", name="write", input={}, bound={"id": KEY}),
     )
-    assert cleared(Prompt(content=(*parts, *clean))).content == (
+    assert redact_entry(Prompt(content=(*parts, *clean))).content == (
         Text(text=MARK),
         Text(text="fine"),
         Thinking(thinking=MARK),
@@ -138,13 +149,13 @@ def test_parts_that_are_bound_do_not_outlive_a_hit():
 
 def test_what_was_bound_to_other_words_is_let_go():
     """A signature holds for the words as they came: a signed thought with a hit is gone, a bound text is unbound."""
-    reply = cleared(BODIES[2]).message
+    reply = redact_entry(BODIES[2]).message
     assert reply.content[0] == Text(text=f"use {MARK} now")
-    assert cleared(BODIES[3]).message.content == (Thinking(thinking=f"use {MARK} now"),)
+    assert redact_entry(BODIES[3]).message.content == (Thinking(thinking=f"use {MARK} now"),)
 
 
 def sieved(deltas):
-    sieve = Sieve()
+    sieve = DeltaRedactor()
     return [safe for delta in deltas for safe in sieve.take(delta)] + sieve.end()
 
 
@@ -152,28 +163,28 @@ def sieved(deltas):
 def test_a_key_that_comes_in_pieces(cut):
     """Law 14: however it is cut over deltas, no piece of the key comes through, and the words around it do."""
     said = sieved([TextDelta(SAID[:cut]), TextDelta(SAID[cut:])])
-    assert assemble(said) == (Text(text=f"use {MARK} now"),)
+    assert assemble_parts(said) == (Text(text=f"use {MARK} now"),)
     thought = sieved([ThinkingDelta(SAID[:cut]), ThinkingDelta(SAID[cut:], "signed")])
-    assert assemble(thought) == (Thinking(thinking=f"use {MARK} now"),)
+    assert assemble_parts(thought) == (Thinking(thinking=f"use {MARK} now"),)
 
 
 def test_what_is_bound_to_a_piece_holds_no_key():
     """Law 14: a signature, or what a provider wants back, is journaled as well."""
-    said = sieved([TextDelta("hi", {"a": KEY}), ThinkingDelta("hm", KEY), CallDelta("t", "x", {}, {"a": KEY})])
-    assert said == [TextDelta("hi"), ThinkingDelta("hm"), CallDelta("t", "x", {}, None)]
+    said = sieved([TextDelta("hi", {"a": KEY}), ThinkingDelta("hm", KEY), ToolCallDelta("t", "x", {}, {"a": KEY})])
+    assert said == [TextDelta("hi"), ThinkingDelta("hm"), ToolCallDelta("t", "x", {}, None)]
 
 
 def test_a_call_that_holds_one_is_marked():
     """DESIGN 5: whoever decides sees by the mark that the call may not be run."""
-    (call,) = sieved([CallDelta("t", "curl", {"headers": {"x": SAID}}, {"id": "fc"})])
-    assert call == CallDelta("t", "curl", {"headers": {"x": f"use {MARK} now"}}, None)
-    assert holds_mark(call.input)
-    assert holds_mark([{MARK: 1}])
-    assert not holds_mark({"command": "echo '[redacted: ]' [redacted]", "n": 1, "x": None})
+    (call,) = sieved([ToolCallDelta("t", "curl", {"headers": {"x": SAID}}, {"id": "fc"})])
+    assert call == ToolCallDelta("t", "curl", {"headers": {"x": f"use {MARK} now"}}, None)
+    assert has_redaction_mark(call.input)
+    assert has_redaction_mark([{MARK: 1}])
+    assert not has_redaction_mark({"command": "echo '[redacted: ]' [redacted]", "n": 1, "x": None})
 
 
 @given(st.lists(SPOKEN, max_size=8))
 @example([TextDelta("0"), ThinkingDelta(""), TextDelta("", {"id": "m1"})])
 def test_what_holds_none_comes_through_as_it_was(deltas):
     """RUN-8: signatures, bound ids, calls and their order: the same parts, whatever was held back for a while."""
-    assert assemble(sieved(deltas)) == assemble(deltas)
+    assert assemble_parts(sieved(deltas)) == assemble_parts(deltas)

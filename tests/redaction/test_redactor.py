@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from tests.redaction.secrets_made import IN_PLACE, LETTERS, MADE, Chance
 from wakelog.log.content import Text
-from wakelog.redaction.assignments import ASSIGNMENTS, EXACT
-from wakelog.redaction.key_shapes import SHAPES
-from wakelog.redaction.redactor import Redactor, reach_of, redact, redact_value
+from wakelog.redaction.assignments import ASSIGNMENTS, CONTEXT_SHAPES
+from wakelog.redaction.key_shapes import KEY_SHAPES
+from wakelog.redaction.redactor import Redactor, held_chars_max, redact, redact_value
 from wakelog.redaction.scanner import Finder
 from wakelog.redaction.shapes import LOOK_BEHIND
 
 ROUNDS = 4
-REACH = reach_of("assignments")
-FINDER = Finder((*EXACT, *SHAPES, *ASSIGNMENTS))
+REACH = held_chars_max("assignments")
+FINDER = Finder((*CONTEXT_SHAPES, *KEY_SHAPES, *ASSIGNMENTS))
 # What keys stand in: text, code, JSON, YAML, shell, addresses, and text of any of these written as a string.
 FRAMES = (
     "{}",
@@ -56,7 +56,7 @@ FRAMES = (
     "line\n" * 40 + "{}\n" + "long_but_harmless_name_of_something\n" * 4,
 )
 LONG = "ordinary words → 日本, many enough to be searched for runs and clues. " * 3
-WORDS = sorted({shape.word for shape in SHAPES})
+WORDS = sorted({shape.word for shape in KEY_SHAPES})
 TEMPLATES = ("ghp_${TOKEN}", "Bearer {token}", "postgres://{user}:{password}@{host}/x", "https://$USER:$PASS@host")
 
 
@@ -92,7 +92,7 @@ def test_every_shape_is_made():
 def test_every_beginning_is_made(word):
     """A beginning that no planted key has would be a line of the table that nothing defends."""
     texts = [before + secret for before, secret, _ in made(word)]
-    for shape in SHAPES:
+    for shape in KEY_SHAPES:
         for start in shape.starts if shape.word == word else ():
             assert any(start in (text.lower() if shape.any_case else text) for text in texts), start
 
@@ -156,7 +156,7 @@ def test_one_beginning_may_stand_within_another():
 @pytest.mark.parametrize("word", WORDS)
 def test_what_is_too_short_is_no_key(word):
     """≤ 1 % false hits: the beginning alone, or a template in the place of the key, stays as it is."""
-    shape = next(shape for shape in SHAPES if shape.word == word)
+    shape = next(shape for shape in KEY_SHAPES if shape.word == word)
     for start in shape.starts:
         for text in (f"{start} and more", f"{start}${{TOKEN}}", f"{start}<your-key>", f"`{start}…`", start):
             assert redact(text) == redact(text).__class__(text)
@@ -166,8 +166,8 @@ def pieces():
     """Fragments that make keys, halves of keys and what lies between."""
     chance = Chance(7)
     keys = [make(chance) for _, make in MADE] + ["".join(make(chance)) for _, make in IN_PLACE]
-    begun = sorted({start[:size] for shape in SHAPES for start in shape.starts for size in (1, 2, len(start))})
-    marks = [shape.mark for shape in SHAPES]
+    begun = sorted({start[:size] for shape in KEY_SHAPES for start in shape.starts for size in (1, 2, len(start))})
+    marks = [shape.mark for shape in KEY_SHAPES]
     return st.one_of(
         st.sampled_from(keys),
         st.builds(lambda key, size: key[:size], st.sampled_from(keys), st.integers(0, 60)),

@@ -6,17 +6,17 @@ import msgspec
 
 from tests.kernel.plays import Play
 from tests.laws.plays import Outside, Ticking
-from wakelog.agent import Agent
-from wakelog.channels.held import Held
+from wakelog.app.agent import Agent
+from wakelog.channels.in_process import MemoryChannel
 from wakelog.decide.policy import Policy
 from wakelog.log.codec import decode
-from wakelog.log.deltas import delta_of
+from wakelog.log.content import decode_delta
 from wakelog.reading import read_log
-from wakelog.runtime.live import live_world
+from wakelog.runtime.live import live_runtime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
-from wakelog.testing.dying import CrashingStore, Died
+from wakelog.testing.crashing_store import CrashingStore, SimulatedCrash
 
 
 class Spied(MemoryStore):
@@ -49,10 +49,10 @@ class Spied(MemoryStore):
 
 
 def decode_piece(piece):
-    return getattr(delta_of(piece), "text", "")
+    return getattr(decode_delta(piece), "text", "")
 
 
-class Spying(Held):
+class Spying(MemoryChannel):
     """A channel that writes down what it was told."""
 
     def __init__(self, events):
@@ -106,7 +106,7 @@ class Rig:
         return [entry.value for entry in self.entries if isinstance(entry.value, kinds)]
 
     def world(self, store=None):
-        world = live_world(
+        world = live_runtime(
             store or self.store,
             tools=self.outside.tools,
             channels=[self.outside.channel],
@@ -136,7 +136,7 @@ class Rig:
         self.now += 1e9
         try:
             asyncio.run(wake(self.world(CrashingStore(self.store, dies_at=at, after=after)), "s"))
-        except Died:
+        except SimulatedCrash:
             self.now += 1e9
             return True
         return False

@@ -5,19 +5,18 @@ import asyncio
 import pytest
 
 from tests.runtime.rigs import Rig, asks
-from wakelog.agent import Agent
+from wakelog.app.agent import Agent
 from wakelog.decide.policy import Policy
 from wakelog.errors import NotFound, UsageError
-from wakelog.log.content import Prompt, Text
-from wakelog.log.deltas import TextDelta, piece_of
-from wakelog.log.entry import Call, FaultReport, Message, Spawned
-from wakelog.runtime.live import live_world
-from wakelog.runtime.manual_compaction import compact_now
-from wakelog.runtime.user_actions import questions, resolve
-from wakelog.runtime.wake import holding, step, wake
+from wakelog.log.content import Prompt, Text, TextDelta, encode_delta
+from wakelog.log.entry import FaultReport, Message, ModelCall, Spawned
+from wakelog.runtime.lease import hold_lease
+from wakelog.runtime.live import live_runtime
+from wakelog.runtime.user_actions import compact_now, open_questions, resolve_question
+from wakelog.runtime.wake import take_step, wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
-from wakelog.tools.subagent import SubagentProfile, SubAgentTool
+from wakelog.tools.subagent import SubagentProfile, SubagentTool
 
 KEYED = "anthropic:claude"
 
@@ -38,7 +37,7 @@ def _refused(store, session, **world):
     before = _logs(store)
     for _ in range(2):
         with pytest.raises(UsageError) as error:
-            asyncio.run(wake(live_world(store, **world), session.name))
+            asyncio.run(wake(live_runtime(store, **world), session.name))
     assert _logs(store) == before
     return error.value
 
@@ -59,8 +58,8 @@ def test_a_cut_reply_without_a_key_is_not_mended():
     session = Agent(model=KEYED).begin(store)
     session.say("Hello.")
     lease = session.acquire("killed", ttl_s=60)
-    session.append(Call(reply_id="r", model="claude", provider="anthropic"), lease=lease)
-    store.journal(session.name, "r", piece_of(TextDelta("Once upon")))
+    session.append(ModelCall(reply_id="r", model="claude", provider="anthropic"), lease=lease)
+    store.journal(session.name, "r", encode_delta(TextDelta("Once upon")))
     store.release(lease)
     _refused(store, session)
     assert list(store.journals(session.name)) == ["r"]
@@ -70,9 +69,9 @@ def test_a_cut_reply_without_a_key_is_not_mended():
 
 
 async def _one_step(store, session):
-    world = live_world(store)
-    async with holding(world, session) as lease:
-        await step(world, session, lease)
+    world = live_runtime(store)
+    async with hold_lease(world, session) as lease:
+        await take_step(world, session, lease)
 
 
 def test_a_session_that_names_no_model_says_so():
@@ -117,7 +116,7 @@ def test_what_needs_no_model_is_done_first():
     rig = _asked_about()
     before = len(rig.entries)
     with pytest.raises(UsageError, match="the script m cannot be read"):
-        asyncio.run(wake(live_world(rig.store, tools=rig.outside.tools), "s"))
+        asyncio.run(wake(live_runtime(rig.store, tools=rig.outside.tools), "s"))
     types = [entry.type for entry in rig.entries[before:]]
     assert types == ["activity", "message", "activity"]
     _refused(rig.store, rig.session)
@@ -127,8 +126,8 @@ def _asked_about(decision="deny"):
     """A session whose one call was decided by a person."""
     rig = Rig({"Go.": [asks(("pay", 1)), {"text": "Done."}]}, approvals={"pay": "ask"})
     rig.say("Go.")
-    (question,) = questions(rig.session)
-    resolve(rig.session, question.attention.id, decision)
+    (question,) = open_questions(rig.session)
+    resolve_question(rig.session, question.attention.id, decision)
     return rig
 
 
@@ -139,7 +138,7 @@ def test_a_fold_that_cannot_be_asked_for_is_not_asked_for():
     rig.say("Go.")
     before = _logs(rig.store)
     with pytest.raises(UsageError, match="the script m cannot be read"):
-        asyncio.run(compact_now(live_world(rig.store), "s"))
+        asyncio.run(compact_now(live_runtime(rig.store), "s"))
     assert _logs(rig.store) == before
 
 
@@ -148,7 +147,7 @@ def test_a_fold_that_cannot_be_asked_for_is_not_asked_for():
 
 def _sender(store, other):
     """A session of the demo model that hands its work to another agent."""
-    agent = Agent(model="demo", tools=(SubAgentTool({"other": other}),), policy=Policy(children=2))
+    agent = Agent(model="demo", tools=(SubagentTool({"other": other}),), policy=Policy(children=2))
     session = agent.begin(store)
     session.say('use agent with {"prompt": "Help.", "agent": "other"}')
     return session
@@ -159,7 +158,7 @@ def test_a_sub_agent_without_a_key_is_not_begun():
     store = MemoryStore()
     session = _sender(store, SubagentProfile(model=KEYED))
     with pytest.raises(UsageError, match="no key for Anthropic"):
-        asyncio.run(wake(live_world(store), session.name))
+        asyncio.run(wake(live_runtime(store), session.name))
     assert [stat.name for stat in store.sessions()] == [session.name]
     assert not any(isinstance(entry.value, Spawned) for entry in session.read().entries)
     _refused(store, session)
@@ -169,7 +168,7 @@ def test_a_sub_agent_that_waits_for_a_key_leaves_its_sender_as_it_is():
     """The child was begun where there was a key: its sender is not taken up in vain."""
     store = MemoryStore()
     session = _sender(store, SubagentProfile(model="demo"))
-    asyncio.run(wake(live_world(store), session.name, steps=1))
+    asyncio.run(wake(live_runtime(store), session.name, steps=1))
     (call,) = session.branch().tip.value.message.calls
     lease = session.acquire("killed", ttl_s=60)
     spawned = Spawned(child_session="child", reply_id=session.branch().tip.id, tool_call_id=call.id)
@@ -185,7 +184,7 @@ def test_tools_that_are_not_here_leave_the_session_as_it_is():
     rig = _asked_about("approve")
     before = _logs(rig.store)
     with pytest.raises(NotFound, match="'pay'"):
-        asyncio.run(wake(live_world(rig.store, provider=rig.provider), "s"))
+        asyncio.run(wake(live_runtime(rig.store, provider=rig.provider), "s"))
     assert _logs(rig.store) == before
 
 

@@ -4,11 +4,10 @@ import pytest
 
 from tests.kernel.plays import Play
 from tests.runtime.rigs import Rig, asks
-from wakelog.decide.decisions import Rest
-from wakelog.decide.wording import framed
-from wakelog.log.content import Reply
-from wakelog.log.deltas import Faulted
-from wakelog.log.entry import Call, Compaction, Failed, Message, Partial
+from wakelog.decide.decisions import Idle
+from wakelog.decide.wording import with_summary_prefix
+from wakelog.log.content import Faulted, Reply
+from wakelog.log.entry import Compaction, Failed, Message, ModelCall, Partial
 from wakelog.projections.context import build_context, message_tokens
 from wakelog.projections.usage import usage
 from wakelog.runtime.user_actions import request_compaction
@@ -24,12 +23,12 @@ def test_a_context_over_its_threshold_is_folded_first():
     """RUN-16: at the agent's own figure; the summary stands for the rest, framed once, and the state goes with it."""
     rig = _rig()
     for _ in range(4):
-        assert rig.say("Go.").decision == Rest()
+        assert rig.say("Go.").decision == Idle()
     folds = rig.values(Compaction)
     assert folds
-    assert all(fold.summary == framed("Short.") and fold.trigger == "threshold" for fold in folds)
+    assert all(fold.summary == with_summary_prefix("Short.") and fold.trigger == "threshold" for fold in folds)
     assert all(fold.tokens_after < fold.tokens_before and fold.state is not None for fold in folds)
-    assert build_context(rig.session.branch()).messages[0].content[0].text == framed("Short.")
+    assert build_context(rig.session.branch()).messages[0].content[0].text == with_summary_prefix("Short.")
 
 
 def test_figures_of_a_fold_are_those_of_the_context():
@@ -48,15 +47,15 @@ def test_a_summary_that_is_no_use_changes_nothing_and_ends(summary, kind):
     """RUN-16: an annotation says why; the model is asked all the same, with a smaller window that the call names."""
     rig = _rig(summary)
     for _ in range(4):
-        assert rig.say("Go.").decision == Rest()
+        assert rig.say("Go.").decision == Idle()
     assert rig.values(Compaction) == []
     assert {partial.error.kind for partial in rig.values(Partial)} == {kind}
     # What it cost was spent all the same.
     assert all(partial.usage for partial in rig.values(Partial))
-    assert usage(rig.entries).calls == len(rig.values(Call))
-    calls = [call for call in rig.values(Call) if call.purpose == "compaction"]
+    assert usage(rig.entries).calls == len(rig.values(ModelCall))
+    calls = [call for call in rig.values(ModelCall) if call.purpose == "compaction"]
     assert len(calls) <= 2 * 4
-    assert any(call.strategy == "budget:150" for call in rig.values(Call))
+    assert any(call.strategy == "budget:150" for call in rig.values(ModelCall))
 
 
 def test_a_worker_that_dies_in_every_fold_still_answers():
@@ -66,10 +65,10 @@ def test_a_worker_that_dies_in_every_fold_still_answers():
         rig.say("Go.")
     rig.session.say("Go.")
     deaths = 0
-    while "compaction" in {call.purpose for call in rig.values(Call)[-1:]} or deaths == 0:
+    while "compaction" in {call.purpose for call in rig.values(ModelCall)[-1:]} or deaths == 0:
         assert deaths < 5
         deaths += rig.die(2)
-    assert rig.wake().decision == Rest()
+    assert rig.wake().decision == Idle()
 
 
 def test_a_fold_never_parts_a_call_from_its_result():
@@ -79,7 +78,7 @@ def test_a_fold_never_parts_a_call_from_its_result():
         rig.say("Go.")
         rig.say("Go.")
         request_compaction(rig.session)
-        assert rig.wake().decision == Rest()
+        assert rig.wake().decision == Idle()
         _keeps_whole_groups(rig)
 
 
@@ -112,14 +111,14 @@ def test_what_is_too_long_for_the_provider_is_folded(tokens):
     rig = Rig(STORY)
     rig.provider = Narrow(STORY, tokens=tokens)
     for _ in range(8):
-        assert rig.say("Go.").decision == Rest()
+        assert rig.say("Go.").decision == Idle()
     assert len([value for value in rig.values(Message) if isinstance(value.message, Reply)]) == 8
     assert any(fault.error.kind == "context_overflow" for fault in rig.values(Failed))
-    assert rig.values(Compaction) or any(call.strategy.startswith("budget:") for call in rig.values(Call))
+    assert rig.values(Compaction) or any(call.strategy.startswith("budget:") for call in rig.values(ModelCall))
 
 
 def test_a_provider_that_finds_everything_too_long():
     """RUN-16: it ends, and is said to have failed."""
     rig = Rig(STORY)
     rig.provider = Narrow(STORY, tokens=0)
-    assert rig.say("Go.").decision == Rest("failed")
+    assert rig.say("Go.").decision == Idle("failed")

@@ -6,17 +6,17 @@ import contextlib
 import pytest
 
 from tests.laws.forgetful import WARNING, Forgetful
-from wakelog.agent import Agent
+from wakelog.app.agent import Agent
 from wakelog.decide.policy import Policy
 from wakelog.log.entry import Custom
 from wakelog.projections.losses import DAMAGE_NOTICE
-from wakelog.runtime.live import live_world
-from wakelog.runtime.user_actions import questions, resolve
+from wakelog.runtime.live import live_runtime
+from wakelog.runtime.user_actions import open_questions, resolve_question
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
-from wakelog.testing.dying import CrashingStore, Died
-from wakelog.tools import tool
+from wakelog.testing.crashing_store import CrashingStore, SimulatedCrash
+from wakelog.tools.function_tool import tool
 
 
 class Rig:
@@ -51,8 +51,8 @@ class Rig:
         self._life = None
 
     def wake(self, store=None):
-        world = live_world(store or self.store, tools=self.tools, provider=lambda _, __: self.model, lease_s=0.0)
-        with contextlib.suppress(Died):
+        world = live_runtime(store or self.store, tools=self.tools, provider=lambda _, __: self.model, lease_s=0.0)
+        with contextlib.suppress(SimulatedCrash):
             return asyncio.run(wake(world, self.name))
 
     def lines(self):
@@ -152,14 +152,14 @@ def test_a_person_decides_first():
     calls = len(rig.model.requests)
     rig.wake()
     assert len(rig.model.requests) == calls
-    (question,) = questions(Session(rig.store, rig.name))
+    (question,) = open_questions(Session(rig.store, rig.name))
     assert question.choices == ("ran", "did not run", "unknown", "result")
     rig.wake()
-    assert len(questions(Session(rig.store, rig.name))) == 1
-    resolve(Session(rig.store, rig.name), question.attention.id, "result", result="it is out, I looked")
+    assert len(open_questions(Session(rig.store, rig.name))) == 1
+    resolve_question(Session(rig.store, rig.name), question.attention.id, "result", result="it is out, I looked")
     rig.wake()
     assert "it is out, I looked" in rig.notices()[0].content[0].text
-    assert (rig.published, questions(Session(rig.store, rig.name))) == (1, [])
+    assert (rig.published, open_questions(Session(rig.store, rig.name))) == (1, [])
 
 
 def test_live_output_of_a_lost_replys_tool_does_not_stop_waking():

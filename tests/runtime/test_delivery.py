@@ -8,34 +8,33 @@ import pytest
 from tests.kernel.plays import Play
 from tests.laws.plays import Outside, Ticking
 from tests.runtime.rigs import Rig, asks
-from wakelog.agent import Agent
-from wakelog.channels.held import Held
-from wakelog.decide.decisions import Await, Rest
-from wakelog.decide.policy import SENDS_MAX, HookTerms, Policy
+from wakelog.app.agent import Agent
+from wakelog.channels.in_process import MemoryChannel
+from wakelog.decide.decisions import Await, Idle
+from wakelog.decide.policy import SENDS_MAX, HookSettings, Policy
 from wakelog.errors import StoreError
-from wakelog.log.content import Reply
-from wakelog.log.deltas import Faulted, Finished, TextDelta
-from wakelog.log.entry import Call, Compaction, Failed, Message, SendFailed, Sent, Spawned, ToolStarted
-from wakelog.log.times import parse_ms
+from wakelog.log.content import Faulted, Finished, Reply, TextDelta
+from wakelog.log.entry import Compaction, Failed, Message, ModelCall, SendFailed, Sent, Spawned, ToolStarted
+from wakelog.log.timestamps import parse_ms
 from wakelog.projections.overview import overview
-from wakelog.projections.state import carried_state
+from wakelog.projections.session_state import build_carried_state
 from wakelog.reading import read_log
-from wakelog.replaying.verifying import replay
-from wakelog.runtime.live import live_world
-from wakelog.runtime.user_actions import cancel
+from wakelog.runtime.live import live_runtime
+from wakelog.runtime.replay.verification import replay
+from wakelog.runtime.user_actions import request_cancel
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores import open_store
 from wakelog.stores.memory import MemoryStore
-from wakelog.testing.dying import Died
-from wakelog.tools.subagent import SubAgentTool
+from wakelog.testing.crashing_store import SimulatedCrash
+from wakelog.tools.subagent import SubagentTool
 
 HELLO = {"Hi.": [{"text": "Hello there.", "deltaChars": 5}]}
 TOOLS = {"Hi.": [asks(("look", 1)), {"text": "Done.", "deltaChars": 2}], "And?": [{"text": "More.", "deltaChars": 2}]}
 PLACES = ("begin", "delta", "end")
 
 
-class Flaky(Held):
+class Flaky(MemoryChannel):
     """A channel that raises at the `place` of a reply: so many `times`, then it works. It counts what it was asked."""
 
     def __init__(self, name="outbox", place="begin", times=0, *, error=None):
@@ -100,8 +99,8 @@ def test_a_channel_that_raises_once_gets_the_reply_later(place):
     rig = rigged(HELLO, channel)
     report = rig.say("Hi.")
     (reply,) = replies(rig)
-    assert (report.decision, report.text) == (Rest(), "Hello there.")
-    assert len(rig.values(Call)) == 1
+    assert (report.decision, report.text) == (Idle(), "Hello there.")
+    assert len(rig.values(ModelCall)) == 1
     (failed,) = rig.values(SendFailed)
     assert (failed.reply_id, failed.channel, failed.attempt, failed.parent_id) == (reply.id, "outbox", 1, reply.id)
     assert (failed.error.kind, failed.error.message) == ("ConnectionResetError", "connection reset by peer")
@@ -118,8 +117,8 @@ def test_a_channel_that_raises_a_few_times(place, times):
     rig = rigged(HELLO, channel)
     wakes = 1 + times // SENDS_MAX
     reports = [rig.say("Hi."), *(rig.wake() for _ in range(wakes - 1))]
-    assert [report.decision for report in reports] == [Rest()] * wakes
-    assert len(rig.values(Call)) == 1
+    assert [report.decision for report in reports] == [Idle()] * wakes
+    assert len(rig.values(ModelCall)) == 1
     assert [failed.attempt for failed in rig.values(SendFailed)] == [at % SENDS_MAX + 1 for at in range(times)]
     (reply,) = replies(rig)
     assert {failed.reply_id for failed in rig.values(SendFailed)} == {reply.id}
@@ -134,10 +133,10 @@ def test_a_channel_that_always_raises_leaves_the_reply_undelivered():
     """RUN-23: nothing is lost and nothing goes on for ever; the session says that a reply is undelivered."""
     rig = rigged(HELLO, Flaky(times=1_000))
     report = rig.say("Hi.")
-    assert (report.decision, report.text) == (Rest(), "Hello there.")
+    assert (report.decision, report.text) == (Idle(), "Hello there.")
     assert rig.wake().text == "Hello there."
     assert len(rig.values(SendFailed)) == 2 * SENDS_MAX
-    assert len(rig.values(Call)) == 1
+    assert len(rig.values(ModelCall)) == 1
     card = overview(rig.session.tree)
     assert (card.state, card.undelivered) == ("undelivered", 1)
 
@@ -155,7 +154,7 @@ def test_the_other_channel_gets_its_own(place):
     """RUN-23: of two channels one fails in mid-stream; the other hears every piece, and is sent the reply first."""
     sound, broken = Flaky("sound"), Flaky("broken", place=place, times=1)
     rig = rigged(HELLO, broken, sound)
-    assert rig.say("Hi.").decision == Rest()
+    assert rig.say("Hi.").decision == Idle()
     (reply,) = replies(rig)
     streamed = [where for where, _ in sound.asked]
     assert streamed.count("delta") == 5
@@ -192,7 +191,7 @@ def test_a_method_that_raises_before_it_is_awaited():
     channel = Flaky()
     rig = rigged(HELLO, channel)
     channel.delta = lambda reply_id, offset, text: 1 // 0
-    assert rig.say("Hi.").decision == Rest()
+    assert rig.say("Hi.").decision == Idle()
     assert {failed.error.kind for failed in rig.values(SendFailed)} == {"ZeroDivisionError"}
 
 
@@ -203,14 +202,16 @@ def test_a_store_that_fails_is_no_fault_of_the_channel(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         rig.say("Hi.")
     # A reply that stands before the last fold is read from the whole log.
-    rig.session.append(Compaction(summary="They talked.", state=carried_state(rig.session.tree, rig.session.tree.head)))
+    rig.session.append(
+        Compaction(summary="They talked.", state=build_carried_state(rig.session.tree, rig.session.tree.head))
+    )
     channel.asked.clear()
     with monkeypatch.context() as broken:
         broken.setattr(Session, "read", _gone)
         with pytest.raises(StoreError, match="disk is gone"):
             rig.wake()
     assert rig.values(SendFailed) == channel.asked == []
-    assert rig.wake().decision == Rest()
+    assert rig.wake().decision == Idle()
     assert len(rig.values(Sent)) == 1
 
 
@@ -236,7 +237,7 @@ def test_what_ends_the_worker_is_no_fault_of_the_channel(error):
     with pytest.raises(type(error)):
         rig.say("Hi.")
     assert rig.values(SendFailed) == []
-    assert rig.wake().decision == Rest()
+    assert rig.wake().decision == Idle()
     assert len(rig.values(Sent)) == 1
 
 
@@ -244,7 +245,7 @@ def test_what_ends_the_worker_is_no_fault_of_the_channel(error):
 
 
 def _order(rig):
-    return [value.type for value in rig.values(Call, SendFailed, Sent, ToolStarted)]
+    return [value.type for value in rig.values(ModelCall, SendFailed, Sent, ToolStarted)]
 
 
 def test_a_back_off_does_not_hold_up_the_turn():
@@ -282,9 +283,9 @@ def test_what_is_said_during_a_back_off_is_answered_before_it_has_passed():
 
     rig.world = lambda store=None: msgspec.structs.replace(world(store), pause=pause)
     assert rig.say("Hi.").text == "More."
-    assert len(rig.values(Call)) == 3
+    assert len(rig.values(ModelCall)) == 3
     assert len(rig.values(Sent)) == 3
-    calls = [value.type for value in rig.values(Call, Sent)]
+    calls = [value.type for value in rig.values(ModelCall, Sent)]
     assert calls == ["call", "call", "call", "sent", "sent", "sent"]
 
 
@@ -304,11 +305,11 @@ def test_a_cancel_during_a_back_off_ends_the_turn():
     world = rig.world
 
     async def pause(ms):
-        cancel(rig.session)
+        request_cancel(rig.session)
         await rig.clock.pause(ms)
 
     rig.world = lambda store=None: msgspec.structs.replace(world(store), pause=pause)
-    assert rig.say("Hi.").decision == Rest("cancelled")
+    assert rig.say("Hi.").decision == Idle("cancelled")
     assert len(rig.values(Sent)) == 1
 
 
@@ -343,7 +344,7 @@ def test_a_channel_that_is_down_is_tried_once_for_each_further_reply():
     first, second, third = (reply.id for reply in replies(rig))
     tried = [failed.reply_id for failed in rig.values(SendFailed)]
     assert tried == [first] * SENDS_MAX + [second] + [first] * SENDS_MAX + [second, third]
-    assert len(rig.values(Call)) == 3
+    assert len(rig.values(ModelCall)) == 3
 
 
 # ── calls that end otherwise ─────────────────────────────────────────────────────────────────────
@@ -378,7 +379,7 @@ class Faulty:
         if self.calls == 1:
             yield TextDelta("Perhaps")
             if self.dies:
-                raise Died
+                raise SimulatedCrash
             yield Faulted("overload", "busy", retryable=True, delay_ms=3_000)
             return
         yield TextDelta("Hello.")
@@ -407,14 +408,14 @@ def test_a_send_that_is_slow_while_the_model_is_waited_for():
 
     slow.begin = slowly
     assert rig.say("Hi.").text == "Done."
-    kinds = [value.type for value in rig.values(Failed, SendFailed, Sent, Call)]
+    kinds = [value.type for value in rig.values(Failed, SendFailed, Sent, ModelCall)]
     assert kinds == ["call", "send_failed", "call", "failed", "sent", "call", "sent"]
     assert asyncio.run(replay(rig.store, "s")).ok
 
 
 def test_a_call_that_is_written_late():
     """RUN-14: hooks may take longer than a back-off; what was decided before it had passed is replayed so."""
-    rig = rigged(TOOLS, Flaky(place="end", times=1), hooks=(HookTerms(name="slow"),))
+    rig = rigged(TOOLS, Flaky(place="end", times=1), hooks=(HookSettings(name="slow"),))
     world = rig.world
 
     async def slow(terms, occasion):
@@ -434,7 +435,7 @@ def test_a_reply_that_was_begun_anew_without_the_channel(place):
     rig = rigged(HELLO, channel)
     rig.provider = Faulty(dies=True)
     rig.session.say("Hi.")
-    with pytest.raises(Died):
+    with pytest.raises(SimulatedCrash):
         rig.wake()
     assert list(channel.replies.values()) == ["Perhap"]
     rig.now += 1e9
@@ -451,11 +452,11 @@ def test_a_sender_sends_again_while_its_sub_agent_waits_for_a_person():
         "Pay.": [asks(("pay", 1)), {"text": "Paid."}],
     }
     store, clock, outside, channel = MemoryStore(), Ticking(), Outside(), Flaky(times=2)
-    tools = (*outside.tools, SubAgentTool())
+    tools = (*outside.tools, SubagentTool())
     agent = Agent(model="scripted:m", tools=tools, policy=Policy(approvals={"pay": "ask"}))
     session = Session.create(store, clock=clock, model="m", provider="scripted", session_id="s")
     agent.enter(session)
-    world = live_world(store, tools=tools, channels=[channel], provider=Play(talk), clock=clock, holder="w")
+    world = live_runtime(store, tools=tools, channels=[channel], provider=Play(talk), clock=clock, holder="w")
     world = msgspec.structs.replace(world, pause=clock.pause)
     session.say("Hi.")
     assert isinstance(asyncio.run(wake(world, "s")).decision, Await)
@@ -479,7 +480,7 @@ def test_a_death_at_any_write_between(place, at):
     rig = rigged(TOOLS, channel)
     rig.session.say("Hi.")
     rig.die(at)
-    assert rig.wake().decision == Rest()
+    assert rig.wake().decision == Idle()
     first, second = replies(rig)
     assert [sent.reply_id for sent in rig.values(Sent)] == [first.id, second.id]
     assert channel.replies == {first.id: "On it.", second.id: "Done."}
@@ -491,14 +492,14 @@ def test_every_store(store):
     """RUN-23 on every store: undelivered after one wake, delivered by the next, asked once, replayed exactly."""
     clock, channel, provider = Ticking(), Flaky(place="delta", times=SENDS_MAX), Play(HELLO)
     session = Agent(model="scripted:m").begin(store, sender="ann")
-    world = live_world(store, channels=[channel], provider=provider, clock=clock, holder="w")
+    world = live_runtime(store, channels=[channel], provider=provider, clock=clock, holder="w")
     world = msgspec.structs.replace(world, pause=clock.pause)
     session.say("Hi.")
-    assert asyncio.run(wake(world, session.name)).decision == Rest()
+    assert asyncio.run(wake(world, session.name)).decision == Idle()
     assert overview(read_log(store, session.name).tree).state == "undelivered"
     assert asyncio.run(wake(world, session.name)).rows == ("owed", "rest")
     values = [entry.value for entry in read_log(store, session.name).entries]
-    assert sum(isinstance(value, Call) for value in values) == 1
+    assert sum(isinstance(value, ModelCall) for value in values) == 1
     assert [value.attempt for value in values if isinstance(value, SendFailed)] == [1, 2, 3]
     assert list(channel.replies.values()) == ["Hello there."]
     assert asyncio.run(replay(store, session.name)).ok

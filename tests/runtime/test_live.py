@@ -6,21 +6,22 @@ import pytest
 
 from tests.runtime.rigs import Rig
 from wakelog.decide import wording as words
-from wakelog.decide.decisions import Await, Rest
-from wakelog.decide.policy import Policy, policy_in_force, policy_written
+from wakelog.decide.decisions import Await, Idle
+from wakelog.decide.policy import Policy, policy_in_force, stored_policy
 from wakelog.errors import Conflict
-from wakelog.log.codec import canonical
+from wakelog.log.codec import canonical_json
 from wakelog.log.content import Reply, ToolResult
 from wakelog.log.entry import ContextEntry, Message, Queued, Spawned
-from wakelog.projections.state import branch_state
+from wakelog.projections.branch_state import branch_state
 from wakelog.reading import read_log
-from wakelog.runtime.live import live_world, recall, send, stuck, watch_for_cancel
+from wakelog.runtime.interface import SubagentTask
+from wakelog.runtime.live import live_runtime, wait_for_cancel
 from wakelog.runtime.model_request import declared_tools
-from wakelog.runtime.user_actions import cancel, questions, resolve
-from wakelog.runtime.world import SubagentTask
+from wakelog.runtime.subagents import cancel_subagent, is_subagent_blocked, run_subagent
+from wakelog.runtime.user_actions import open_questions, request_cancel, resolve_question
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
-from wakelog.tools.subagent import SubagentProfile, SubAgentTool
+from wakelog.tools.subagent import SubagentProfile, SubagentTool
 
 
 def _hand_over(*prompts):
@@ -90,7 +91,7 @@ def test_a_death_anywhere_makes_no_second_child(at, after):
     rig = Rig({"Go.": [_hand_over("Pay."), {"text": "Done."}], "Pay.": FAMILY["Pay."]})
     rig.session.say("Go.")
     rig.die(at, after=after)
-    assert rig.wake().decision == Rest()
+    assert rig.wake().decision == Idle()
     assert len(_children(rig)) == 1
     assert len(list(rig.store.sessions())) == 2
     assert all(count == 1 for count in rig.outside.effects.values())
@@ -102,14 +103,14 @@ def test_a_child_that_waits_lets_its_parent_wait():
     rig = Rig({**FAMILY, "Go.": [_hand_over("Pay."), {"text": "Done."}]}, approvals={"pay": "ask"})
     assert isinstance(rig.say("Go.").decision, Await)
     child = Session(rig.store, _children(rig)[0], clock=rig.clock)
-    assert stuck(rig.world(), child.id)
+    assert is_subagent_blocked(rig.world(), child.id)
     before = len(rig.entries)
     assert isinstance(rig.wake().decision, Await)
     assert len(rig.entries) == before
-    (question,) = questions(child)
-    resolve(child, question.attention.id, "approve")
-    assert not stuck(rig.world(), child.id)
-    assert rig.wake().decision == Rest()
+    (question,) = open_questions(child)
+    resolve_question(child, question.attention.id, "approve")
+    assert not is_subagent_blocked(rig.world(), child.id)
+    assert rig.wake().decision == Idle()
     assert [result.text for result in _results(rig)] == ["Paid."]
 
 
@@ -117,21 +118,21 @@ def test_a_cancelled_parent_calls_its_child_back():
     """RUN-12: the child's turn ends too, and its tool is not run."""
     rig = Rig({**FAMILY, "Go.": [_hand_over("Pay."), {"text": "Done."}]}, approvals={"pay": "ask"})
     rig.say("Go.")
-    cancel(rig.session)
-    assert rig.wake().decision == Rest("cancelled")
+    request_cancel(rig.session)
+    assert rig.wake().decision == Idle("cancelled")
     child = Session(rig.store, _children(rig)[0], clock=rig.clock)
     assert branch_state(child.branch()).ends_in == "cancelled"
     assert rig.outside.effects == {}
     # It had been sent out: what it did until then is done.
     assert [result.status for result in _results(rig)] == ["interrupted"]
-    asyncio.run(recall(rig.world(), "never-was"))
+    asyncio.run(cancel_subagent(rig.world(), "never-was"))
 
 
 def test_what_a_child_can_come_to():
     """RUN-7: a failure and a silence are errors that say so; a child without a task is not made."""
     for prompt, text in [
         ("Ask to fail.", words.CHILD_FAILED.format(message="out of order")),
-        ("Ask silent.", words.CHILD_SILENT),
+        ("Ask silent.", words.CHILD_WITHOUT_REPLY),
         ("Empty.", words.NO_PROMPT),
     ]:
         rig = Rig(FAMILY)
@@ -146,7 +147,7 @@ def test_children_may_not_go_deeper_than_agreed():
     assert len(list(rig.store.sessions())) == 3
     last = read_log(rig.store, max(stat.name for stat in rig.store.sessions()))
     said = [entry.value.message.text for entry in last.entries if type(entry.value) is Message]
-    assert words.NO_DEEPER in said
+    assert words.TOO_DEEP in said
 
 
 def test_a_child_in_other_hands_is_left_alone():
@@ -154,9 +155,9 @@ def test_a_child_in_other_hands_is_left_alone():
     rig = Rig({**FAMILY, "Go.": [_hand_over("Pay."), {"text": "Done."}]}, approvals={"pay": "ask"})
     rig.say("Go.")
     child = Session(rig.store, _children(rig)[0], clock=rig.clock)
-    resolve(child, questions(child)[0].attention.id, "approve")
+    resolve_question(child, open_questions(child)[0].attention.id, "approve")
     child.acquire("another", ttl_s=60)
-    assert stuck(rig.world(), child.id)
+    assert is_subagent_blocked(rig.world(), child.id)
     assert isinstance(rig.wake().decision, Await)
     with pytest.raises(Conflict):
         child.acquire("me", ttl_s=60)
@@ -170,7 +171,7 @@ def test_cancels_are_seen_whoever_writes_them():
     seen = session.last_seq
 
     async def watched():
-        watching = asyncio.ensure_future(watch_for_cancel(session, seen))
+        watching = asyncio.ensure_future(wait_for_cancel(session, seen))
         await asyncio.sleep(0)
         other = Session(store, session.id)
         other.append(Queued(mode="steer"))
@@ -186,7 +187,7 @@ def test_tools_handed_in_go_before_the_shipped_ones(tmp_path):
     rig = Rig(FAMILY)
     (mine,) = [each for each in rig.outside.tools if each.name == "look"]
     mine.name = "read"
-    at_hand = live_world(MemoryStore(), tools=[mine]).tools(str(tmp_path), [])
+    at_hand = live_runtime(MemoryStore(), tools=[mine]).tools(str(tmp_path), [])
     assert at_hand["read"] is mine
     assert {"write", "edit", "list", "grep", "shell", "agent"} <= set(at_hand)
 
@@ -194,21 +195,21 @@ def test_tools_handed_in_go_before_the_shipped_ones(tmp_path):
 def test_another_agent_has_its_own_context_and_no_more_depth():
     """TREE-6: its own tools, what its sender has of its servers, whom its sender can send, where its sender works."""
     store = MemoryStore()
-    sends = SubAgentTool({"other": SubagentProfile()}).declared()
+    sends = SubagentTool({"other": SubagentProfile()}).declared()
     theirs = [{"name": f"mcp__{name}__x", "from": {"mcp": {"name": name}}} for name in ("search", "secret")]
     sender = ContextEntry(
-        tools=store.blobs.put(canonical([sends, *theirs, {"name": "odd", "from": 7}]), "application/json"),
+        tools=store.blobs.put(canonical_json([sends, *theirs, {"name": "odd", "from": 7}]), "application/json"),
         environment={"cwd": "/repo", "approvalPolicy": "ask"},
         params={"endpoint": "http://here", "effort": "low"},
         policy={"children": 2},
     )
-    policy = policy_written(Policy(approval="deny", children=9))
+    policy = stored_policy(Policy(approval="deny", children=9))
     other = SubagentProfile(system="Be strict.", tools=({"name": "agent"},), servers=("search",), policy=policy)
     subagent_task = SubagentTask(
         child="c", prompt="Look.", parent="s", reply_id="r", tool_call_id="t", agent="other", sender="me", cwd="/repo",
         model="demo", provider="demo", context=sender, other=other,
     )  # fmt: skip
-    asyncio.run(send(live_world(store), subagent_task))
+    asyncio.run(run_subagent(live_runtime(store), subagent_task))
     made = branch_state(read_log(store, "c").tree.branch()).context
     assert declared_tools(store.blobs, made.tools) == [sends, theirs[0]]
     assert (store.blobs.get(made.system), made.params) == (b"Be strict.", {"endpoint": "http://here"})

@@ -5,14 +5,13 @@ import asyncio
 import pytest
 
 from tests.runtime.rigs import Rig
-from wakelog.decide.clip import CLIP_BYTES
-from wakelog.decide.decisions import Rest
-from wakelog.log.content import Prompt, Reply
-from wakelog.log.deltas import Finished, TextDelta
-from wakelog.log.entry import Call, Cancelled, Failed, Message, Partial, Queued, Resumed
+from wakelog.decide.decisions import Idle
+from wakelog.decide.wording import CLIP_BYTES
+from wakelog.log.content import Finished, Prompt, Reply, TextDelta
+from wakelog.log.entry import Cancelled, Failed, Message, ModelCall, Partial, Queued, Resumed
 from wakelog.projections.context import build_context
 from wakelog.runtime.wake import wake
-from wakelog.testing.dying import Died
+from wakelog.testing.crashing_store import SimulatedCrash
 
 HELLO = {"Hi.": [{"text": "Hello there.", "deltaChars": 5}]}
 
@@ -64,7 +63,7 @@ def test_a_reply_that_was_not_flushed_is_given_again():
     """RUN-9: sent only behind the flush; after a broken channel the same reply is delivered under the same id."""
     rig = Rig(HELLO)
     rig.outside.channel.breaks = True
-    assert rig.say("Hi.").decision == Rest()
+    assert rig.say("Hi.").decision == Idle()
     assert "sent" not in rig.kinds()
     rig.outside.channel.breaks = False
     assert rig.wake().rows == ("owed", "rest")
@@ -84,7 +83,7 @@ def test_a_death_at_any_write_of_a_reply(at, cut):
     rig.die(at)
     shown = dict(rig.outside.channel.replies)
     rig.events.clear()
-    assert rig.wake().decision == Rest()
+    assert rig.wake().decision == Idle()
     (reply,) = _replies(rig)
     assert reply.message.text == "Hello there."
     assert rig.outside.channel.replies == {reply.id: "Hello there."}
@@ -116,7 +115,7 @@ def test_a_fault_is_an_entry_and_is_tried_again():
         {"Hi.": [{"text": "Hello", "error": {"kind": "overload", "retryable": True, "delayMs": 50}}]}, faults_max=3
     )
     report = rig.say("Hi.")
-    assert report.decision == Rest("failed")
+    assert report.decision == Idle("failed")
     faults = rig.values(Failed)
     assert [fault.reason for fault in faults] == ["call", "call", "call", "faults"]
     assert [partial.content[0].text for partial in rig.values(Partial)] == ["Hello"] * 3
@@ -138,7 +137,7 @@ def test_a_stream_that_just_ends_is_a_fault():
                 yield
 
     rig.provider = Mute()
-    assert rig.say("Hi.").decision == Rest("failed")
+    assert rig.say("Hi.").decision == Idle("failed")
     assert rig.values(Failed)[0].error.kind == "cut"
 
 
@@ -148,13 +147,13 @@ def test_a_cancel_while_it_streams():
     rig.session.say("Hi.")
 
     rig.outside.channel.on_delta = lambda: rig.values(Queued) or rig.session.append(Queued(mode="cancel"))
-    assert rig.wake().decision == Rest("cancelled")
+    assert rig.wake().decision == Idle("cancelled")
     (partial,) = rig.values(Partial)
     assert ("a long story " * 20).startswith(partial.content[0].text)
     assert len(rig.values(Cancelled)) == 1
-    calls = len(rig.values(Call))
-    assert rig.wake().decision == Rest("cancelled")
-    assert len(rig.values(Call)) == calls
+    calls = len(rig.values(ModelCall))
+    assert rig.wake().decision == Idle("cancelled")
+    assert len(rig.values(ModelCall)) == calls
 
 
 def _model_sees(rig):
@@ -183,7 +182,7 @@ def test_what_was_cut_and_then_stopped_stays_part_of_the_talk():
     rig.session.say("Hi.")
     rig.die(6)
     rig.session.append(Queued(mode="cancel"))
-    assert rig.wake().decision == Rest("cancelled")
+    assert rig.wake().decision == Idle("cancelled")
     (partial,) = rig.values(Partial)
     assert _model_sees(rig) == [("user", "Hi."), ("assistant", partial.content[0].text)]
 
@@ -215,7 +214,7 @@ def test_whoever_stops_listening_hangs_up():
     rig.session.say("Hi.")
 
     async def wake_up():
-        with pytest.raises(Died) as error:
+        with pytest.raises(SimulatedCrash) as error:
             await wake(rig.world(), "s")
         return error, talking.is_open
 
@@ -223,14 +222,14 @@ def test_whoever_stops_listening_hangs_up():
 
 
 def _break():
-    raise Died
+    raise SimulatedCrash
 
 
 def test_the_message_of_a_fault_is_clipped():
     """RUN-12: a provider may answer with a page of any length, and with halves of characters."""
     page = "<html>" + "x" * 20_000_000 + "\ud800"
     rig = Rig({"Hi.": [{"error": {"kind": "server", "message": page}}]})
-    assert rig.say("Hi.").decision == Rest("failed")
+    assert rig.say("Hi.").decision == Idle("failed")
     (failed,) = rig.values(Failed)
     assert failed.error.message.startswith("<html>")
     assert len(failed.error.message.encode()) <= CLIP_BYTES

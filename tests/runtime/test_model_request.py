@@ -9,10 +9,10 @@ from tests.kernel.outside import Outside
 from wakelog.errors import Damaged
 from wakelog.forking import fork
 from wakelog.log.content import Image, Prompt, Text
-from wakelog.log.entry import Call
+from wakelog.log.entry import ModelCall
 from wakelog.projections.context import build_context
 from wakelog.reading import read_log
-from wakelog.runtime.model_request import context_at, declared_tools, request_of, text_of
+from wakelog.runtime.model_request import blob_text, build_request, context_of_call, declared_tools
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 
@@ -27,7 +27,7 @@ def store(tmp_path_factory):
 
 def _calls(store, name):
     log = read_log(store, name)
-    return log.tree, [entry.value for entry in log.entries if isinstance(entry.value, Call)]
+    return log.tree, [entry.value for entry in log.entries if isinstance(entry.value, ModelCall)]
 
 
 def test_every_call_of_the_long_session_is_rebuilt(store):
@@ -36,7 +36,7 @@ def test_every_call_of_the_long_session_is_rebuilt(store):
     for stat in list(store.sessions()):
         tree, calls = _calls(store, stat.name)
         for call in calls:
-            context, _ = context_at(tree, call)
+            context, _ = context_of_call(tree, call)
             assert context.digest == call.context_digest, call
             seen += 1
     assert seen >= 10
@@ -45,22 +45,22 @@ def test_every_call_of_the_long_session_is_rebuilt(store):
 def test_later_entries_change_no_old_request(store):
     """VIEW-9: a fold, a fork and a change of model afterwards, and every call is what it was."""
     tree, calls = _calls(store, "s")
-    before = [context_at(tree, call) for call in calls]
+    before = [context_of_call(tree, call) for call in calls]
     session = Session(store, "s")
     session.compact("everything, in short")
     child = fork(session, calls[0].parent_id)
     child.say("another way")
     tree, again = _calls(store, "s")
-    assert [context_at(tree, call) for call in again] == before
+    assert [context_of_call(tree, call) for call in again] == before
     inherited = read_log(store, child.name).tree
-    assert context_at(inherited, calls[0])[0].digest == calls[0].context_digest
+    assert context_of_call(inherited, calls[0])[0].digest == calls[0].context_digest
 
 
 def test_a_request_holds_the_texts_of_its_blobs(store):
     """VIEW-9: system and tools as the adapter is handed them."""
     tree, calls = _calls(store, "s")
-    context, answers = context_at(tree, calls[0])
-    request = request_of(context, store.blobs, answers=answers)
+    context, answers = context_of_call(tree, calls[0])
+    request = build_request(context, store.blobs, answers=answers)
     assert request.system == "Be brief."
     assert [tool["name"] for tool in request.tools] == ["look", "pay", "book", "agent"]
     assert (request.answers, request.purpose) == (0, "reply")
@@ -72,7 +72,7 @@ def test_tools_that_cannot_be_read_are_damage():
     with pytest.raises(Damaged, match="cannot be read"):
         declared_tools(blobs, blobs.put(b"{"))
     assert declared_tools(blobs, None) == []
-    assert text_of(blobs, None) == ""
+    assert blob_text(blobs, None) == ""
 
 
 def test_pictures_are_handed_over_whole():
@@ -82,7 +82,7 @@ def test_pictures_are_handed_over_whole():
     blob = store.blobs.put(b"\x89PNG...", "image/png")
     session.say(Prompt(content=(Text(text="Look:"), Image(blob=blob), Image(mime_type="image/gif", data="R0lG"))))
     context = build_context(session.branch())
-    request = request_of(context, store.blobs)
+    request = build_request(context, store.blobs)
     (message,) = request.messages
     assert message.content[1] == Image(mime_type="image/png", data=base64.b64encode(b"\x89PNG...").decode())
     assert message.content[2].data == "R0lG"

@@ -3,12 +3,11 @@
 import pytest
 
 from tests.runtime.rigs import Rig
-from wakelog.decide.decisions import Rest
+from wakelog.decide.decisions import Idle
 from wakelog.log.codec import BRACKETS_MAX, LINE_MAX_BYTES, encode
-from wakelog.log.content import Reply, Text
-from wakelog.log.deltas import TextDelta, ThinkingDelta, piece_of
+from wakelog.log.content import Reply, Text, TextDelta, ThinkingDelta, encode_delta
 from wakelog.log.entry import Compaction, Failed, Message, Partial
-from wakelog.runtime import model_stream as listening
+from wakelog.runtime import model_request as listening
 
 LONG = {"Go.": [{"text": "word " * 60, "deltaChars": 10}], "On.": [{"text": "Done."}]}
 
@@ -17,11 +16,11 @@ def test_a_reply_that_does_not_end_is_stopped(monkeypatch):
     """RUN-12: the turn fails with what had come by then, and the session stays usable."""
     monkeypatch.setattr(listening, "REPLY_MAX_BYTES", 500)
     rig = Rig(LONG)
-    assert rig.say("Go.").decision == Rest("failed")
+    assert rig.say("Go.").decision == Idle("failed")
     assert [fault.error.kind for fault in rig.values(Failed)] == ["reply_too_long"]
     (kept,) = rig.values(Partial)
     assert 0 < len(kept.content[0].text) < 300
-    assert rig.say("On.").decision == Rest()
+    assert rig.say("On.").decision == Idle()
 
 
 def test_a_summary_that_does_not_end_is_stopped(monkeypatch):
@@ -29,7 +28,7 @@ def test_a_summary_that_does_not_end_is_stopped(monkeypatch):
     monkeypatch.setattr(listening, "REPLY_MAX_BYTES", 2_000)
     rig = Rig(LONG, summary="endless " * 400, compact_at=150, keep=30)
     for _ in range(3):
-        assert rig.say("Go.").decision == Rest()
+        assert rig.say("Go.").decision == Idle()
     assert {partial.error.kind for partial in rig.values(Partial)} == {"reply_too_long"}
     assert rig.values(Compaction) == []
 
@@ -37,7 +36,7 @@ def test_a_summary_that_does_not_end_is_stopped(monkeypatch):
 def test_a_reply_fits_into_its_entry():
     """LOG-9: whatever it is made of, the longest reply that is listened to can be written down."""
     text = "\0" * (listening.REPLY_MAX_BYTES // 6)
-    assert len(piece_of(TextDelta(text))) > listening.REPLY_MAX_BYTES
+    assert len(encode_delta(TextDelta(text))) > listening.REPLY_MAX_BYTES
     assert len(encode(Message(message=Reply(content=(Text(text=text),))))) < LINE_MAX_BYTES
 
 
@@ -53,17 +52,17 @@ def test_a_reply_that_no_line_can_hold_is_stopped(given):
     """RUN-12: a call nested too deep, or of too many lists, ends the turn; no later wake fails over it."""
     calls = [{"name": "look", "input": given}]
     rig = Rig({"Go.": [{"text": "I look", "toolCalls": calls}], "On.": [{"text": "Done."}]})
-    assert rig.say("Go.").decision == Rest("failed")
+    assert rig.say("Go.").decision == Idle("failed")
     assert [fault.error.kind for fault in rig.values(Failed)] == ["reply_too_nested"]
     assert [part.text for part in rig.values(Partial)[0].content] == ["I look"]
-    assert rig.say("On.").decision == Rest()
+    assert rig.say("On.").decision == Idle()
 
 
 def test_many_parts_are_counted():
     """LOG-9: each change between text and reasoning begins a part, and a line holds only so many."""
-    room = listening._Room("")
+    room = listening._EntryCapacity("")
     deltas = [TextDelta("a"), ThinkingDelta("b")]
     faults = (room.take(delta) for _ in range(BRACKETS_MAX) for delta in deltas)
     assert next(filter(None, faults)) in (listening.TOO_NESTED, listening.TOO_LONG)
-    plain = listening._Room("")
+    plain = listening._EntryCapacity("")
     assert not any(plain.take(deltas[0]) for _ in range(BRACKETS_MAX + 1))

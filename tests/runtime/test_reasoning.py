@@ -5,13 +5,12 @@ import asyncio
 import pytest
 
 from tests.runtime.rigs import Rig
-from wakelog.agent import Agent
+from wakelog.app.agent import Agent
 from wakelog.decide.policy import Policy
 from wakelog.errors import UsageError
-from wakelog.log.content import Reply, Text, Thinking
-from wakelog.log.deltas import Faulted, Finished, TextDelta, ThinkingDelta, delta_of
-from wakelog.log.entry import Call, Compaction, Message, Partial
-from wakelog.replaying.verifying import replay
+from wakelog.log.content import Faulted, Finished, Reply, Text, TextDelta, Thinking, ThinkingDelta, decode_delta
+from wakelog.log.entry import Compaction, Message, ModelCall, Partial
+from wakelog.runtime.replay.verification import replay
 from wakelog.stores.memory import MemoryStore
 
 THOUGHT = "The secret plan is to say hello."
@@ -58,7 +57,7 @@ def _journaled(rig, monkeypatch):
     kept = rig.store.journal
 
     def journal(session, reply_id, piece, **more):
-        thoughts.append(getattr(delta_of(piece), "thinking", ""))
+        thoughts.append(getattr(decode_delta(piece), "thinking", ""))
         kept(session, reply_id, piece, **more)
 
     monkeypatch.setattr(rig.store, "journal", journal)
@@ -101,7 +100,7 @@ def test_a_summary_that_was_no_use(reasoning):
     rig.say("Go.")
     rig.say("Go on.")
     assert rig.values(Compaction) == []
-    assert any(call.purpose == "compaction" for call in rig.values(Call))
+    assert any(call.purpose == "compaction" for call in rig.values(ModelCall))
     assert (THOUGHT.encode() in _everything(rig)) == (reasoning == "keep")
     assert asyncio.run(replay(rig.store, "s")).ok
 
@@ -113,7 +112,7 @@ def test_a_provider_that_needs_it_back_says_so(reasoning):
     rig = _rig(model, reasoning=reasoning)
     with pytest.raises(UsageError, match="thinker signs"):
         rig.say("Go.")
-    assert rig.values(Call) == []
+    assert rig.values(ModelCall) == []
     assert model.requests == []
 
 

@@ -6,14 +6,14 @@ import pytest
 
 from tests.redaction.test_entries import KEY, MARK
 from tests.runtime.rigs import Rig, asks
-from wakelog.agent import Agent
+from wakelog.app.agent import Agent
 from wakelog.log.content import BlobRef, ToolResult
 from wakelog.log.entry import Compaction, Message, Partial, ToolStarted
-from wakelog.ports import Outcome
-from wakelog.replaying.verifying import replay
+from wakelog.ports.runtime import ToolOutcome
+from wakelog.runtime.replay.verification import replay
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
-from wakelog.tools import tool
+from wakelog.tools.function_tool import tool
 
 REPLIES = {
     "Go.": [{"text": f"The key is {KEY}, so there.", "deltaChars": 3, "thinking": f"I must not say {KEY}."}],
@@ -74,7 +74,7 @@ def test_what_a_tool_puts_out(monkeypatch):
 
     async def leaking(tool, call):
         call.show(f"live {KEY} output ")
-        return Outcome(f"{KEY} " * 100)
+        return ToolOutcome(f"{KEY} " * 100)
 
     look = next(tool for tool in rig.outside.tools if tool.name == "look")
     monkeypatch.setattr(type(look), "run", leaking)

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from tests.runtime.rigs import Rig, asks
-from wakelog.decide.decisions import Rest
+from wakelog.decide.decisions import Idle
 from wakelog.errors import Conflict, LeaseLost
-from wakelog.log.entry import Call, Custom, Message, Queued
-from wakelog.log.times import iso
-from wakelog.runtime.step import Step, decided, elapsed_since
+from wakelog.log.entry import Custom, Message, ModelCall, Queued
+from wakelog.log.timestamps import iso_timestamp
+from wakelog.runtime.step import Step, decide_now, elapsed_since
 from wakelog.runtime.wake import wake
 
 HELLO = {"Hi.": [{"text": "Hello."}], "Stop.": [{"text": "Stopped."}]}
@@ -18,7 +18,7 @@ HELLO = {"Hi.": [{"text": "Hello."}], "Stop.": [{"text": "Stopped."}]}
 def _step(rig):
     session = rig.session
     lease = session.acquire("w", ttl_s=60)
-    return Step(rig.world(), session, lease, decided(rig.world(), session))
+    return Step(rig.world(), session, lease, decide_now(rig.world(), session))
 
 
 def test_the_first_entry_stands_behind_what_was_decided_on():
@@ -70,8 +70,8 @@ def test_what_somebody_says_meanwhile_is_decided_anew():
             return super().append(session, body, **more)
 
     rig.store.__class__ = Slow
-    assert rig.wake().decision == Rest("cancelled")
-    assert rig.values(Call) == []
+    assert rig.wake().decision == Idle("cancelled")
+    assert rig.values(ModelCall) == []
 
 
 def test_steps_can_be_counted_and_alternate_between_workers():
@@ -80,9 +80,9 @@ def test_steps_can_be_counted_and_alternate_between_workers():
     one.say("Hi.")
     many.session.say("Hi.")
     for _ in range(20):
-        if isinstance(many.wake(steps=1).decision, Rest):
+        if isinstance(many.wake(steps=1).decision, Idle):
             break
-    bodies = [[type(value) for value in rig.values(Message, Call)] for rig in (one, many)]
+    bodies = [[type(value) for value in rig.values(Message, ModelCall)] for rig in (one, many)]
     assert bodies[0] == bodies[1]
 
 
@@ -107,5 +107,5 @@ def test_two_workers_do_not_run_one_session():
 def test_elapsed_is_never_negative():
     """Clocks are for people: one that jumped back makes nothing last less than nothing."""
     rig = Rig(HELLO)
-    entry = rig.session.append(Custom(custom_type="x", timestamp=iso(5_000)))
+    entry = rig.session.append(Custom(custom_type="x", timestamp=iso_timestamp(5_000)))
     assert [elapsed_since(entry, now) for now in (4_000, 5_000, 7_500)] == [0, 0, 2_500]

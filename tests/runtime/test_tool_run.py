@@ -7,15 +7,15 @@ import pytest
 
 from tests.laws.plays import watch
 from tests.runtime.rigs import Rig, asks
-from wakelog.agent import Agent
+from wakelog.app.agent import Agent
 from wakelog.decide import wording as words
-from wakelog.decide.decisions import Rest
+from wakelog.decide.decisions import Idle
 from wakelog.decide.policy import Policy
 from wakelog.errors import LeaseLost, NotFound
 from wakelog.log.content import ToolResult
 from wakelog.log.entry import Attention, Cancelled, Message, Partial, Queued, ToolStarted
 from wakelog.projections.context import build_context
-from wakelog.runtime.user_actions import questions, resolve
+from wakelog.runtime.user_actions import open_questions, resolve_question
 from wakelog.runtime.wake import wake
 
 DONE = {"text": "Done."}
@@ -49,7 +49,7 @@ def test_a_death_behind_the_effect(name, runs, after):
     begun = _write_of(rig, "tool_started")
     assert rig.die(begun + 1, after=after)
     assert sum(rig.outside.effects.values()) == 1
-    assert rig.wake().decision == Rest()
+    assert rig.wake().decision == Idle()
     assert sum(rig.outside.effects.values()) == (1 if after else runs)
     (result,) = _results(rig)
     assert result.settled == ("unknown" if name == "pay" and not after else "ok")
@@ -77,7 +77,7 @@ def test_what_a_killed_tool_had_shown_is_told():
     assert rig.store.journals("s")
     rig.wake()
     (result,) = _results(rig)
-    assert result.text == words.UNKNOWN + words.SHOWN.format(shown="pay 0\npay 1\n")
+    assert result.text == words.UNKNOWN + words.OUTPUT_SO_FAR.format(shown="pay 0\npay 1\n")
     assert rig.store.journals("s") == {}
 
 
@@ -97,9 +97,9 @@ def test_a_receipt_that_cannot_say_is_a_question():
     rig.session.say("Go.")
     assert rig.die(_write_of(rig, "tool_started") + 1)
     rig.wake()
-    (question,) = questions(rig.session)
+    (question,) = open_questions(rig.session)
     assert question.attention.reason == "unknown"
-    resolve(rig.session, question.attention.id, "result", result="booked by hand")
+    resolve_question(rig.session, question.attention.id, "result", result="booked by hand")
     rig.wake()
     assert [result.text for result in _results(rig)] == ["booked by hand"]
     assert sum(rig.outside.effects.values()) == 1
@@ -154,7 +154,7 @@ def test_a_tool_nobody_declared():
 def test_nobody_is_asked_about_a_tool_that_there_is_not():
     """RUN-7: the model is told at once, whatever was agreed on about tools."""
     rig = _rig(("ghost", 1), approval="ask")
-    assert rig.say("Go.").decision == Rest()
+    assert rig.say("Go.").decision == Idle()
     assert [result.text for result in _results(rig)] == [words.NO_SUCH_TOOL.format(name="ghost")]
     assert rig.values(Attention) == []
 
@@ -176,7 +176,7 @@ def test_a_tool_that_is_not_at_hand_here():
     with pytest.raises(NotFound, match="not at hand"):
         asyncio.run(wake(world, "s"))
     assert rig.values(ToolStarted) == _results(rig) == []
-    assert rig.wake().decision == Rest()
+    assert rig.wake().decision == Idle()
 
 
 def test_what_a_tool_raises_is_an_error_it_had():
@@ -193,7 +193,7 @@ def test_a_cancel_stops_what_runs_and_keeps_what_it_showed():
 
     rig.session.say("Go.")
     world = msgspec.structs.replace(rig.world(), cancelled=watch)
-    assert asyncio.run(wake(world, "s")).decision == Rest("cancelled")
+    assert asyncio.run(wake(world, "s")).decision == Idle("cancelled")
     (result,) = _results(rig)
     assert result.status == "interrupted"
     assert "look 0" in result.text

@@ -3,14 +3,12 @@
 import pytest
 
 from tests.runtime.rigs import Rig, asks
-from wakelog.decide.decisions import Await, Rest
+from wakelog.decide.decisions import Await, Idle
 from wakelog.errors import Conflict, NotFound, UsageError
-from wakelog.log.content import Prompt
-from wakelog.log.deltas import Faulted
+from wakelog.log.content import Faulted, Prompt
 from wakelog.log.entry import (
     Attention,
     AttentionResolved,
-    Call,
     Cancelled,
     Compaction,
     Custom,
@@ -18,14 +16,23 @@ from wakelog.log.entry import (
     FaultReport,
     Head,
     Message,
+    ModelCall,
     ModelChange,
     Queued,
 )
+from wakelog.projections.branch_state import branch_state
 from wakelog.projections.overview import overview
-from wakelog.projections.state import branch_state
-from wakelog.runtime.user_actions import cancel, has_failed, questions, request_compaction, rerun, resolve, retry
+from wakelog.runtime.user_actions import (
+    has_failed_turn,
+    open_questions,
+    request_cancel,
+    request_compaction,
+    rerun_tool,
+    resolve_question,
+    retry_turn,
+)
 from wakelog.session import Session
-from wakelog.testing.dying import CrashingStore, Died
+from wakelog.testing.crashing_store import CrashingStore, SimulatedCrash
 
 PAY = {"Pay.": [asks(("pay", 1)), {"text": "Paid."}], "Go on.": [{"text": "Gone."}]}
 
@@ -43,37 +50,37 @@ def _asking(**agreed):
 def test_cancel_ends_the_turn_that_is_under_way():
     """RUN-12: an entry now, the end of the turn when somebody runs the session, and it stays usable."""
     rig = _asking()
-    assert cancel(rig.session).value.mode == "cancel"
-    assert rig.wake().decision == Rest("cancelled")
+    assert request_cancel(rig.session).value.mode == "cancel"
+    assert rig.wake().decision == Idle("cancelled")
     assert [value.reason for value in rig.values(Cancelled)] == ["asked by a person"]
     assert rig.outside.effects == {}
-    assert rig.say("Go on.").decision == Rest()
+    assert rig.say("Go on.").decision == Idle()
 
 
 def test_a_cancelled_turn_leaves_no_question_behind():
     """RUN-12: a call that was settled without its answer is nobody's to decide any more."""
     rig = _asking()
-    assert len(questions(rig.session)) == 1
-    cancel(rig.session)
+    assert len(open_questions(rig.session)) == 1
+    request_cancel(rig.session)
     rig.wake()
-    assert questions(rig.session) == []
+    assert open_questions(rig.session) == []
     assert overview(rig.session.read().tree).state == "rest"
 
 
 def test_there_is_nothing_to_cancel_at_rest():
     """RUN-12: nothing is written, and the next turn is not met by an old cancel."""
     rig = Rig(PAY)
-    assert cancel(rig.session) is None
+    assert request_cancel(rig.session) is None
     rig.say("Go on.")
-    assert cancel(rig.session) is None
+    assert request_cancel(rig.session) is None
     assert rig.values(Queued) == []
 
 
 def test_a_cancel_has_no_hold_on_the_next_turn():
     """RUN-12: it was meant for the turn in which it was said."""
     rig = _asking()
-    cancel(rig.session)
-    cancel(rig.session)
+    request_cancel(rig.session)
+    request_cancel(rig.session)
     rig.wake()
     rig.say("Go on.")
     assert len(rig.values(Cancelled)) == 1
@@ -84,7 +91,7 @@ def test_a_cancel_that_came_too_late_is_forgotten():
     rig = Rig(PAY)
     rig.say("Go on.")
     rig.session.append(Queued(mode="cancel"))
-    assert rig.say("Go on.").decision == Rest()
+    assert rig.say("Go on.").decision == Idle()
     assert rig.values(Cancelled) == []
 
 
@@ -107,12 +114,12 @@ def test_a_turn_that_failed_is_tried_again():
     """RUN-12: the failures stay where they are, on a branch that was left; what was said is answered after all."""
     rig = Rig({"Go on.": [{"text": "Gone."}]}, faults_max=2)
     works, rig.provider = rig.provider, Down()
-    assert rig.say("Go on.").decision == Rest("failed")
+    assert rig.say("Go on.").decision == Idle("failed")
     assert rig.values(Failed)[-1].error.message == "2 calls in a row came to nothing; the last: no route to the model"
     rig.provider = works
-    assert retry(rig.session).value.target_id == rig.values(Failed)[0].parent_id
+    assert retry_turn(rig.session).value.target_id == rig.values(Failed)[0].parent_id
     report = rig.wake()
-    assert (report.decision, report.text) == (Rest(), "Gone.")
+    assert (report.decision, report.text) == (Idle(), "Gone.")
     assert len(rig.values(Failed)) == 3
 
 
@@ -122,9 +129,9 @@ def test_each_try_has_its_own_patience():
     rig.provider = Down()
     rig.say("Go on.")
     for tries in (2, 3):
-        retry(rig.session)
-        assert rig.wake().decision == Rest("failed")
-        assert sum(isinstance(entry.value, Call) for entry in rig.session.read().entries) == 3 * tries
+        retry_turn(rig.session)
+        assert rig.wake().decision == Idle("failed")
+        assert sum(isinstance(entry.value, ModelCall) for entry in rig.session.read().entries) == 3 * tries
         assert rig.values(Failed)[-1].error.message.startswith("3 calls in a row")
 
 
@@ -134,14 +141,14 @@ def test_what_was_agreed_on_since_holds_for_the_next_try():
     works, rig.provider = rig.provider, Down()
     rig.say("Go on.")
     rig.session.append(ModelChange(model="better", provider="scripted"))
-    assert has_failed(rig.session)
+    assert has_failed_turn(rig.session)
     rig.provider = works
-    retry(rig.session)
-    assert not has_failed(rig.session)
+    retry_turn(rig.session)
+    assert not has_failed_turn(rig.session)
     assert rig.wake().text == "Gone."
     assert branch_state(rig.session.branch()).answered_model == "better"
     with pytest.raises(Conflict, match="did not fail"):
-        retry(rig.session)
+        retry_turn(rig.session)
 
 
 @pytest.mark.parametrize("came", [Custom(custom_type="note"), Compaction(summary="They talked.")], ids=["note", "fold"])
@@ -152,8 +159,8 @@ def test_whatever_came_behind_the_failures_they_are_gone_back_before(came):
     rig.say("Go on.")
     rig.session.fold(came) if isinstance(came, Compaction) else rig.session.append(came)
     rig.provider = works
-    assert has_failed(rig.session)
-    assert retry(rig.session).value.target_id == rig.values(Failed)[0].parent_id
+    assert has_failed_turn(rig.session)
+    assert retry_turn(rig.session).value.target_id == rig.values(Failed)[0].parent_id
     assert rig.wake().text == "Gone."
 
 
@@ -165,7 +172,7 @@ def test_settings_between_the_failures_of_one_turn():
     rig.session.append(Failed(reason="call", error=FaultReport(kind="overload", retryable=True)))
     rig.session.append(ModelChange(model="better", provider="scripted"))
     rig.session.append(Failed(reason="faults", error=FaultReport(kind="faults")))
-    retry(rig.session)
+    retry_turn(rig.session)
     assert [node.id for node in rig.session.branch().nodes][-2] == said.id
     assert rig.wake().text == "Gone."
 
@@ -175,7 +182,7 @@ def test_only_a_turn_that_failed_can_be_tried_again():
     rig = Rig(PAY)
     rig.say("Go on.")
     with pytest.raises(Conflict, match="did not fail"):
-        retry(rig.session)
+        retry_turn(rig.session)
     assert rig.values(Head) == []
 
 
@@ -184,7 +191,7 @@ def test_only_a_turn_that_failed_can_be_tried_again():
 
 def test_questions_say_what_is_asked_about_which_call():
     """RUN-13: listed with the call and with what may be decided."""
-    (question,) = questions(_asking().session)
+    (question,) = open_questions(_asking().session)
     assert question.attention.reason == "approve"
     assert question.call.call.name == "pay"
     assert question.choices == ("approve", "deny")
@@ -194,20 +201,20 @@ def test_a_question_that_is_not_about_a_call_can_be_put_away():
     """RUN-13: an extension may ask too."""
     rig = Rig(PAY)
     asked = rig.session.append(Attention(reason="look here"))
-    (question,) = questions(rig.session)
+    (question,) = open_questions(rig.session)
     assert question.call is None
-    resolve(rig.session, asked.id, "ran")
-    assert questions(rig.session) == []
+    resolve_question(rig.session, asked.id, "ran")
+    assert open_questions(rig.session) == []
 
 
 def test_approved_is_run_and_denied_is_not():
     """RUN-13: the decision is in the log and becomes what happens, once."""
     for word, paid in [("approve", 1), ("deny", 0)]:
         rig = _asking()
-        resolve(rig.session, questions(rig.session)[0].attention.id, word)
-        assert rig.wake().decision == Rest()
+        resolve_question(rig.session, open_questions(rig.session)[0].attention.id, word)
+        assert rig.wake().decision == Idle()
         assert sum(rig.outside.effects.values()) == paid
-        assert rig.wake().decision == Rest()
+        assert rig.wake().decision == Idle()
         assert sum(rig.outside.effects.values()) == paid
 
 
@@ -215,9 +222,9 @@ def test_approved_is_run_and_denied_is_not():
 def test_only_what_was_asked_can_be_decided(word):
     """RUN-13: an approval is not an answer to another question, and the error says what is."""
     rig = _asking()
-    attention = questions(rig.session)[0].attention.id
+    attention = open_questions(rig.session)[0].attention.id
     with pytest.raises(UsageError) as error:
-        resolve(rig.session, attention, word)
+        resolve_question(rig.session, attention, word)
     assert "approve" in error.value.hint
     assert rig.values(AttentionResolved) == []
 
@@ -228,19 +235,19 @@ def test_a_result_goes_with_the_decision_result_and_with_no_other():
     asked = rig.session.append(Attention(reason="unknown"))
     for decision, result in [("result", None), ("ran", "text")]:
         with pytest.raises(UsageError):
-            resolve(rig.session, asked.id, decision, result=result)
-    assert resolve(rig.session, asked.id, "result", result="").value.result[0].text == ""
+            resolve_question(rig.session, asked.id, decision, result=result)
+    assert resolve_question(rig.session, asked.id, "result", result="").value.result[0].text == ""
 
 
 def test_a_question_is_decided_once():
     """RUN-13: two people who answer at the same time are told."""
     rig = _asking()
-    attention = questions(rig.session)[0].attention.id
-    resolve(rig.session, attention, "deny")
+    attention = open_questions(rig.session)[0].attention.id
+    resolve_question(rig.session, attention, "deny")
     with pytest.raises(NotFound):
-        resolve(rig.session, attention, "approve")
+        resolve_question(rig.session, attention, "approve")
     with pytest.raises(NotFound):
-        resolve(rig.session, "nothing", "approve")
+        resolve_question(rig.session, "nothing", "approve")
 
 
 # ── folds ────────────────────────────────────────────────────────────────────────────────────────
@@ -255,9 +262,9 @@ def test_a_fold_is_asked_for_once_and_with_words_of_ones_own():
     rig.say("Go on.")
     request_compaction(rig.session, instructions="Be kind.")
     rig.wake()
-    (call,) = [value for value in rig.values(Call) if value.purpose == "compaction"]
+    (call,) = [value for value in rig.values(ModelCall) if value.purpose == "compaction"]
     assert b"Be kind." in rig.store.blobs.get(call.injected[0])
-    assert rig.wake().decision == Rest()
+    assert rig.wake().decision == Idle()
     with pytest.raises(UsageError, match="nothing to fold"):
         request_compaction(rig.session, keep="nowhere")
 
@@ -280,13 +287,13 @@ def _is_result(entry):
 def test_a_rerun_asks_then_runs_once_more_on_a_branch_of_its_own():
     """RUN-18: a fork before the result, a new call, approval asked; the old branch stays."""
     rig, result, reply = _paid()
-    asked = rerun(rig.session, result.id)
-    (question,) = questions(rig.session)
+    asked = rerun_tool(rig.session, result.id)
+    (question,) = open_questions(rig.session)
     assert question.attention.id == asked.id
     assert isinstance(rig.wake().decision, Await)
     assert sum(rig.outside.effects.values()) == 1
-    resolve(rig.session, asked.id, "approve")
-    assert rig.wake().decision == Rest()
+    resolve_question(rig.session, asked.id, "approve")
+    assert rig.wake().decision == Idle()
     assert sum(rig.outside.effects.values()) == 2
     assert len(rig.outside.effects) == 2
     tree = rig.session.read().tree
@@ -297,7 +304,7 @@ def test_a_rerun_asks_then_runs_once_more_on_a_branch_of_its_own():
 def test_a_rerun_can_name_the_reply():
     """RUN-18: where it asked for one tool."""
     rig, _, reply = _paid()
-    assert rerun(rig.session, reply.id).value.reason == "approve"
+    assert rerun_tool(rig.session, reply.id).value.reason == "approve"
 
 
 @pytest.mark.meddled
@@ -310,12 +317,12 @@ def test_what_cannot_be_run_again():
     reply = nodes[rig.session.read().tree.children(prompt.id)[0]]
     for entry in (prompt.id, reply.id):
         with pytest.raises(UsageError, match="not the result"):
-            rerun(rig.session, entry)
+            rerun_tool(rig.session, entry)
     with pytest.raises(NotFound):
-        rerun(rig.session, "nowhere")
+        rerun_tool(rig.session, "nowhere")
     rig.session.acquire("somebody", ttl_s=60)
     with pytest.raises(Conflict, match="is being run"):
-        rerun(rig.session, reply.id)
+        rerun_tool(rig.session, reply.id)
 
 
 def _says(node, kind):
@@ -331,8 +338,8 @@ def test_a_rerun_that_dies_anywhere_runs_nothing_unasked(write, after, head_at_t
     if head_at_the_fork:
         rig.session.append(Head(target_id=rig.session.tree.parent(reply.id)))
     try:
-        rerun(Session(CrashingStore(rig.store, dies_at=write, after=after), "s", clock=rig.clock), result.id)
-    except Died:
+        rerun_tool(Session(CrashingStore(rig.store, dies_at=write, after=after), "s", clock=rig.clock), result.id)
+    except SimulatedCrash:
         assert write < 4
     else:
         assert write == 4
@@ -343,4 +350,4 @@ def test_a_rerun_that_dies_anywhere_runs_nothing_unasked(write, after, head_at_t
     if not head_at_the_fork or is_found:
         rig.wake()
         assert dict(rig.outside.effects) == before
-        assert len(questions(rig.session)) == is_found
+        assert len(open_questions(rig.session)) == is_found

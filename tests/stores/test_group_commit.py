@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from wakelog.errors import Conflict, NotFound, StoreError, UsageError
-from wakelog.log.seal import seq_of, unsealed
-from wakelog.ports import Sealed
+from wakelog.log.seal import find_seq, unseal
+from wakelog.ports.stores import SealedLine
 from wakelog.stores.group_commit import GroupCommit
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.memory import MemoryStore
@@ -51,7 +51,7 @@ def test_every_task_gets_its_own_entry(store):
         after = 0
         for step in range(5):
             sealed = await group.append(f"s{number}", body(f"m{number}-{step}"), after=after)
-            assert unsealed(sealed.line.raw) == body(f"m{number}-{step}")
+            assert unseal(sealed.line.raw) == body(f"m{number}-{step}")
             after = sealed.seq
 
     async def run():
@@ -60,7 +60,7 @@ def test_every_task_gets_its_own_entry(store):
 
     asyncio.run(run())
     for number in range(64):
-        assert [seq_of(line.raw) for line in store.load(f"s{number}")] == [0, 1, 2, 3, 4, 5]
+        assert [find_seq(line.raw) for line in store.load(f"s{number}")] == [0, 1, 2, 3, 4, 5]
 
 
 def test_one_session_keeps_its_order(store):
@@ -149,8 +149,8 @@ def test_a_cancelled_task_is_not_appended_for():
             await asyncio.sleep(0)
             left.cancel()
             store.open.release(2)
-            assert isinstance(await first, Sealed)
-            assert isinstance(await stays, Sealed)
+            assert isinstance(await first, SealedLine)
+            assert isinstance(await stays, SealedLine)
 
     asyncio.run(run())
     assert store.groups == [["a"], ["c"]]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wakelog.log.end import End
+from wakelog.log.integrity import LogEnd
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.store_suite import StoreSuite
 
@@ -27,7 +27,7 @@ class MemoryRig:
     def hurt(self, session, old, new):
         log = self.store._log(session)
         log.data[:] = log.data.replace(old, new)
-        log.end = End()
+        log.end = LogEnd()
 
 
 class TestMemoryStore(StoreSuite):

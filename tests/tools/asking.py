@@ -4,11 +4,11 @@ import asyncio
 
 import msgspec
 
-from wakelog.ports import Invocation
+from wakelog.ports.runtime import ToolInvocation
 
 
 def invocation(show=lambda text: None, **arguments):
-    return Invocation("reply-1", "call-1", arguments, show=show)
+    return ToolInvocation("reply-1", "call-1", arguments, show=show)
 
 
 async def begun(tool, call):

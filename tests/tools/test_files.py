@@ -5,8 +5,9 @@ import os
 import pytest
 
 from tests.tools.asking import ask, refusal
-from wakelog.tools import builtin_tools, by_name
+from wakelog.tools import builtin_tools
 from wakelog.tools.files import LIST_ENTRIES, READ_BYTES
+from wakelog.tools.function_tool import by_name
 
 
 @pytest.fixture

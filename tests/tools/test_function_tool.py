@@ -8,8 +8,8 @@ import pytest
 
 from tests.tools.asking import ask, begun, invocation, perform, refusal
 from wakelog.errors import StoreError, UsageError
-from wakelog.ports import Invocation, Outcome
-from wakelog.tools import by_name, tool
+from wakelog.ports.runtime import ToolInvocation, ToolOutcome
+from wakelog.tools.function_tool import by_name, tool
 
 
 @tool
@@ -21,7 +21,7 @@ def add(a: int, b: int = 1) -> int:
 def test_a_plain_function_becomes_a_careful_tool():
     """Law 6: without a word about replay, a tool is never run twice."""
     assert (add.name, add.description, add.replay) == ("add", "Adds.", "never")
-    assert ask(add, a=1) == Outcome("2")
+    assert ask(add, a=1) == ToolOutcome("2")
     assert add(1, b=3) == 4
 
 
@@ -31,7 +31,7 @@ def test_a_plain_function_becomes_a_careful_tool():
         ("plain", "plain"),
         ({"b": 1, "a": [None, True]}, '{"a":[null,true],"b":1}'),
         (None, "null"),
-        (Outcome("told", is_error=True), Outcome("told", is_error=True)),
+        (ToolOutcome("told", is_error=True), ToolOutcome("told", is_error=True)),
         ("odd \udc80", "odd \\udc80"),
     ],
 )
@@ -43,7 +43,7 @@ def test_what_is_returned(value, text, waits):
     def quick():
         return value
 
-    assert ask(tool(slow if waits else quick)) == (text if isinstance(text, Outcome) else Outcome(text))
+    assert ask(tool(slow if waits else quick)) == (text if isinstance(text, ToolOutcome) else ToolOutcome(text))
 
 
 def test_what_cannot_be_written_is_told():
@@ -95,14 +95,14 @@ def test_a_wrapped_async_function_is_awaited():
     def outer():
         return inner()
 
-    assert ask(tool(outer)) == Outcome("from inside")
+    assert ask(tool(outer)) == ToolOutcome("from inside")
 
 
 def test_the_invocation_is_given_and_shows_from_the_loops_thread():
     threads, pieces = set(), []
 
     @tool
-    def talk(word: str, call: Invocation):
+    def talk(word: str, call: ToolInvocation):
         call.show(word)
         call.show("!")
         return call.tool_call_id
@@ -119,11 +119,11 @@ def test_the_invocation_is_given_and_shows_from_the_loops_thread():
 def test_a_watcher_that_fails_is_not_the_tools_failure(waits):
     """Law 5: what could not be kept was not shown, and the run ends with the watcher's own error."""
 
-    async def slow(call: Invocation):
+    async def slow(call: ToolInvocation):
         call.show("x")
         return "done"
 
-    def quick(call: Invocation):
+    def quick(call: ToolInvocation):
         call.show("x")
         return "done"
 
@@ -138,7 +138,7 @@ def test_cancelling_passes_and_an_abandoned_thread_shows_nothing_more():
     began, go_on, ended, pieces = threading.Event(), threading.Event(), threading.Event(), []
 
     @tool
-    def stubborn(call: Invocation):
+    def stubborn(call: ToolInvocation):
         began.set()
         go_on.wait(60)
         call.show("too late")
@@ -162,7 +162,7 @@ def test_cancelling_reaches_an_async_function():
     cleaned = []
 
     @tool
-    async def waiting(call: Invocation):
+    async def waiting(call: ToolInvocation):
         try:
             call.show("")
             await asyncio.Event().wait()
@@ -196,7 +196,7 @@ def receipt_tool(answer=None, prepare=None):
         charge.prepare(prepare)
 
     @charge.receipt
-    async def find(call: Invocation):
+    async def find(call: ToolInvocation):
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -214,7 +214,7 @@ def answered(made, **arguments):
 @pytest.mark.parametrize(
     ("answer", "heard"),
     [
-        (Outcome("charged"), Outcome("charged")),
+        (ToolOutcome("charged"), ToolOutcome("charged")),
         ("not begun", "not begun"),
         ("cannot say", "cannot say"),
         ("no such word", "cannot say"),

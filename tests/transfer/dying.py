@@ -9,12 +9,12 @@ import sys
 
 from tests.transfer.rigs import Between
 from wakelog.stores import open_store
-from wakelog.transfer import copy, logs
+from wakelog.transfer import copy, copying
 
 
 def main(source, target, when, at):
     """Copies everything, in short runs, until it dies."""
-    logs._RUN_BYTES = 2_000
+    copying._RUN_BYTES = 2_000
 
     def adopt(real, *given, **more):
         is_last = len(dying.seen) == int(at) + 1

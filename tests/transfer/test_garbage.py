@@ -11,8 +11,8 @@ from wakelog.errors import NotFound, StoreError
 from wakelog.forking import fork
 from wakelog.log.codec import LINE_MAX_BYTES
 from wakelog.log.content import Image, Prompt, Text
-from wakelog.log.digest import digest_of
-from wakelog.log.entry import Call, ContextEntry, Message
+from wakelog.log.entry import ContextEntry, Message, ModelCall
+from wakelog.log.ids import digest_of
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.memory import MemoryStore
@@ -54,7 +54,7 @@ def test_what_is_named_stays(place):
     refs = [place.old(b"%d" % number) for number in range(5)]
     place.session.append(Message(id="m1", message=Prompt(content=(Image(mime_type="image/png", blob=refs[0]),))))
     place.session.append(ContextEntry(system=refs[1], tools=refs[2]))
-    place.session.append(Call(call_id="c", reply_id="r", injected=(refs[3],)))
+    place.session.append(ModelCall(call_id="c", reply_id="r", injected=(refs[3],)))
     place.session.move_head("s")
     place.session.say("another branch")
     assert place.unnamed() == [refs[4].digest]

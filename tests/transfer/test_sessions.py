@@ -12,7 +12,7 @@ from wakelog.reading import read_log
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.memory import MemoryStore
-from wakelog.transfer import Lost, copy
+from wakelog.transfer import MissingItem, copy
 
 
 def session_in(store, name, **more):
@@ -58,7 +58,7 @@ def test_a_parent_that_is_gone(stores):
     source = holding(first("f", parent=b',"parent":{"session":"gone","entry":"e"}') + b"one\n")
     (done,) = copy(source, stores.new("jsonl"))
     assert done.status == "copied"
-    assert done.lost == (Lost("gone", "no session gone to read through"),)
+    assert done.lost == (MissingItem("gone", "no session gone to read through"),)
 
 
 def test_sub_agents_go_before_who_sent_them_out():

@@ -12,7 +12,7 @@ import io
 from wakelog.errors import UsageError
 
 
-class Shown:
+class ShownText:
     """The text of each reply that a channel has shown so far."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ Rule 3: notices of the channel itself are on lines of their own.
 from collections.abc import Callable
 from typing import BinaryIO, TextIO
 
-from wakelog.channels.offsets import Shown
+from wakelog.channels.offsets import ShownText
 
 STARTING_OVER = "(starting over)"
 # How many characters before a piece `clean` gets.
@@ -25,7 +25,7 @@ class TerminalChannel:
         self.name = name
         self._out = out
         self._clean = clean
-        self._shown = Shown()
+        self._shown = ShownText()
         # The reply whose line is unfinished, the end of that line, and a CR that may be the first half of a CRLF.
         self._open: str | None = None
         self._line = ""

@@ -3,8 +3,9 @@
 Rule 1: stdout is data, stderr is everything else; the `--json` shapes are stable (`docs/cli.md`).
 Rule 2: modules are imported on demand. Only this file and `stores/__init__` import modules by name. This file imports
 almost nothing, so that `--version` starts fast.
-Rule 3: every stored string passes through `safe` before it is written to a terminal.
-Reading order: group, options, failures, places, addresses, safe, output, draw, then the commands.
+Rule 3: every stored string passes through `ui.safe_text` before it is written to a terminal.
+Rule 4: modules of `commands` do not import each other; what they share is in `app` or `ui`.
+Reading order: main, ui.options, ui.errors, ui.output, ui.terminal, then a command.
 """
 
 import gc
@@ -17,49 +18,49 @@ from wakelog.version import VERSION
 # Every command: its module and its summary, in the order and under the headings of `--help`.
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Run": {
-        "chat": ("chat", "Talk with an agent on this terminal."),
-        "run": ("run", "Ask an agent once."),
-        "wake": ("wake", "Let a session go on from wherever it was left."),
-        "cancel": ("deciding", "End the turn that a session is in."),
-        "attention": ("deciding", "List what waits for a person, and decide it."),
-        "rerun": ("deciding", "Have a tool run again, on a branch of its own."),
-        "service": ("service", "Wake sessions on boot and by a timer."),
+        "chat": ("commands.chat", "Talk with an agent on this terminal."),
+        "run": ("commands.run", "Ask an agent once."),
+        "wake": ("commands.wake", "Let a session go on from wherever it was left."),
+        "cancel": ("commands.attention", "End the turn that a session is in."),
+        "attention": ("commands.attention", "List what waits for a person, and decide it."),
+        "rerun": ("commands.attention", "Have a tool run again, on a branch of its own."),
+        "service": ("commands.service", "Wake sessions on boot and by a timer."),
     },
     "Write": {
-        "new": ("write", "Begin a session."),
-        "append": ("write", "Say something at the head of a session."),
-        "compact": ("write", "Let a summary stand for what came before."),
-        "rename": ("marks", "Give a session a title."),
-        "label": ("marks", "Name an entry."),
-        "archive": ("marks", "Put a session away, or bring it back."),
-        "end": ("ending", "End a session for good."),
+        "new": ("commands.append", "Begin a session."),
+        "append": ("commands.append", "Say something at the head of a session."),
+        "compact": ("commands.append", "Let a summary stand for what came before."),
+        "rename": ("commands.rename", "Give a session a title."),
+        "label": ("commands.rename", "Name an entry."),
+        "archive": ("commands.rename", "Put a session away, or bring it back."),
+        "end": ("commands.rename", "End a session for good."),
     },
     "Branch": {
-        "tree": ("trees", "Draw every branch of a session."),
-        "head": ("branch", "Show or move the place where the next entry goes."),
-        "fork": ("branch", "Branch from an entry, here or into a new session."),
+        "tree": ("commands.tree", "Draw every branch of a session."),
+        "head": ("commands.fork", "Show or move the place where the next entry goes."),
+        "fork": ("commands.fork", "Branch from an entry, here or into a new session."),
     },
     "Read": {
-        "ls": ("listing", "List sessions, the newest first."),
-        "show": ("show", "Show what was said and done."),
-        "context": ("read", "Show what the model would see."),
-        "tail": ("tail", "Show the last entries, and follow."),
-        "search": ("listing", "Search the text of all sessions."),
-        "usage": ("read", "Add up tokens and cost, each call once."),
-        "export": ("export", "Write a session out as JSONL, Markdown or JSON."),
-        "copy": ("copy", "Copy sessions to another store."),
+        "ls": ("commands.ls", "List sessions, the newest first."),
+        "show": ("commands.show", "Show what was said and done."),
+        "context": ("commands.context", "Show what the model would see."),
+        "tail": ("commands.tail", "Show the last entries, and follow."),
+        "search": ("commands.ls", "Search the text of all sessions."),
+        "usage": ("commands.context", "Add up tokens and cost, each call once."),
+        "export": ("commands.export", "Write a session out as JSONL, Markdown or JSON."),
+        "copy": ("commands.copy", "Copy sessions to another store."),
     },
     "Check": {
-        "verify": ("check", "Prove that nobody touched a log."),
-        "replay": ("replay", "Let a session happen again from its log alone."),
-        "doctor": ("check", "Explain damage; write a clean copy."),
-        "du": ("disk", "Show what takes up space."),
-        "gc": ("collect", "Remove blobs that no log names."),
+        "verify": ("commands.verify", "Prove that nobody touched a log."),
+        "replay": ("commands.replay", "Let a session happen again from its log alone."),
+        "doctor": ("commands.verify", "Explain damage; write a clean copy."),
+        "du": ("commands.du", "Show what takes up space."),
+        "gc": ("commands.du", "Remove blobs that no log names."),
     },
     "More": {
-        "config": ("config", "Show the configuration and where it comes from, or check it."),
-        "demo": ("demo", "Take a tour in a store of its own."),
-        "completions": ("completions", "Print a completion script for your shell."),
+        "config": ("commands.config", "Show the configuration and where it comes from, or check it."),
+        "demo": ("demo.command", "Take a tour in a store of its own."),
+        "completions": ("commands.completions", "Print a completion script for your shell."),
     },
 }
 COMMANDS = {name: place for section in SECTIONS.values() for name, place in section.items()}
@@ -81,6 +82,6 @@ def main() -> int:
     # Objects that a command loads live until it ends. Collecting them every few hundred allocations, and once more at
     # exit, frees nothing and takes an eighth of the time of a short command.
     gc.set_threshold(_OBJECTS_LOADED)
-    code: int = load("wakelog.cli.group").run(sys.argv[1:])
+    code: int = load("wakelog.cli.main").run(sys.argv[1:])
     gc.freeze()
     return code

@@ -5,18 +5,17 @@ not read it.
 Rule 2: every value has its place, and every mistake names its place; values that are left out are reported.
 Rule 3: a project's file comes with a cloned repository and is hostile until the user's file trusts its folder.
 Rule 4: no file contains a secret; a variable holds it, or a program prints it.
-All modules are pure except `finding`, which reads files and runs the program that prints a key.
-Reading order: values, scanner, shape, names, reading, nesting, plans, trust, checking, resolving, keys, finding.
+All modules are pure except `files`, which reads files and runs the program that prints a key.
+Reading order: schema, validation, toml_lines, parsing, agent_plan, trust, layers, files.
 """
 
-from wakelog.config.finding import load_config, run_key_command
-from wakelog.config.keys import key_for
-from wakelog.config.plans import Plan, params_of, plan_of, policy_of, server_of
-from wakelog.config.values import (
+from wakelog.config.agent_plan import AgentPlan, agent_policy, plan_agent, provider_params, server_declaration
+from wakelog.config.files import key_for, load_config, run_key_command
+from wakelog.config.schema import (
     AgentConfig,
     Config,
     HookCommand,
-    Loaded,
+    LoadedConfig,
     McpConfig,
     Mistake,
     Notice,
@@ -28,22 +27,22 @@ from wakelog.config.values import (
 
 __all__ = [
     "AgentConfig",
+    "AgentPlan",
     "Config",
     "HookCommand",
-    "Loaded",
+    "LoadedConfig",
     "McpConfig",
     "Mistake",
     "Notice",
     "Place",
-    "Plan",
     "PriceConfig",
     "ProviderConfig",
     "Setting",
+    "agent_policy",
     "key_for",
     "load_config",
-    "params_of",
-    "plan_of",
-    "policy_of",
+    "plan_agent",
+    "provider_params",
     "run_key_command",
-    "server_of",
+    "server_declaration",
 ]

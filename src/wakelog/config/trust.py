@@ -8,27 +8,25 @@ file forbids. Settings that are not allowed are left out, and a one-line notice 
 import os
 from collections.abc import Callable, Container, Mapping, Sequence
 
-from wakelog.config.names import TOOL_NAMES
-from wakelog.config.nesting import Settings, by_agent, config_of
-from wakelog.config.plans import policy_of
-from wakelog.config.shape import clipped, dotted, quoted
-from wakelog.config.values import AgentConfig, Notice, Setting, Source
-from wakelog.decide.policy import Approval, Policy, Reasoning, Redact, redact_word
+from wakelog.config.agent_plan import agent_policy
+from wakelog.config.schema import AgentConfig, Notice, Setting, SettingsByPath, Source, build_config, settings_by_agent
+from wakelog.config.validation import TOOL_NAMES, dotted, quoted, shortened
+from wakelog.decide.policy import Approval, Policy, ReasoningMode, RedactMode, redact_mode
 
 _STRICTNESS: Mapping[Approval, int] = {"auto": 0, "ask": 1, "deny": 2}
 # How much of a model's reasoning is recorded.
-_KEPT: Mapping[Reasoning, int] = {"drop": 0, "summary": 1, "keep": 2}
+_REASONING_LEVEL: Mapping[ReasoningMode, int] = {"drop": 0, "summary": 1, "keep": 2}
 # How many kinds of secrets are redacted.
-_FOUND: Mapping[Redact, int] = {"off": 0, "keys": 1, "assignments": 2}
-_KEYS_TOLD = 5
+_REDACTION_LEVEL: Mapping[RedactMode, int] = {"off": 0, "keys": 1, "assignments": 2}
+_KEYS_SHOWN = 5
 
 
-class Before:
+class EarlierSettings:
     """The settings in force before a file: of the user's file, and of outer project files as far as allowed."""
 
-    def __init__(self, settings: Settings, untrusted: Container[str] = ()) -> None:
-        self._said = by_agent(settings)
-        self.redact: Redact = redact_word(config_of(settings).redact)
+    def __init__(self, settings: SettingsByPath, untrusted: Container[str] = ()) -> None:
+        self._said = settings_by_agent(settings)
+        self.redact: RedactMode = redact_mode(build_config(settings).redact)
         self._agents: dict[str, tuple[AgentConfig, Policy]] = {}
         self.agents_are_chosen = any(
             path[0] in ("agent", "agents") and said.place.name not in untrusted for path, said in settings.items()
@@ -38,19 +36,21 @@ class Before:
     def agent(self, name: str) -> tuple[AgentConfig, Policy]:
         """Return an agent as configured before, and its policy."""
         if name not in self._agents:
-            agent = config_of(self._said.get(name, {})).agents.get(name, AgentConfig())
-            self._agents[name] = agent, policy_of(agent)
+            agent = build_config(self._said.get(name, {})).agents.get(name, AgentConfig())
+            self._agents[name] = agent, agent_policy(agent)
         return self._agents[name]
 
 
-def may_say(setting: Setting, before: Before, root: str, real: Callable[[str], str] = os.path.normpath) -> bool:
+def is_allowed(
+    setting: Setting, before: EarlierSettings, root: str, real: Callable[[str], str] = os.path.normpath
+) -> bool:
     """Whether an untrusted file may make this setting on top of the earlier ones. `real` resolves symlinks."""
     value = setting.value
     match setting.path:
         case ("mcp" | "providers" | "trust", *_) | ("store" | "trusted_owners",) | ("agents", _, "extra", *_):
             return False
         case ("redact",):
-            return _FOUND[redact_word(value)] >= _FOUND[before.redact]
+            return _REDACTION_LEVEL[redact_mode(value)] >= _REDACTION_LEVEL[before.redact]
         case ("model",) | ("agents", _, "model"):
             # The project controls the replies of a scripted model, tool calls included.
             return not value.startswith("scripted:")
@@ -60,17 +60,17 @@ def may_say(setting: Setting, before: Before, root: str, real: Callable[[str], s
         case ("agents", name, *rest):
             if rest == ["system_file"]:
                 return value.startswith("/") and is_inside(real(value), root)
-            return _agent_may(rest, value, *before.agent(name))
+            return _is_allowed_for_agent(rest, value, *before.agent(name))
     return True
 
 
-def _agent_may(rest: Sequence[str], value: object, before: AgentConfig, policy: Policy) -> bool:
+def _is_allowed_for_agent(rest: Sequence[str], value: object, before: AgentConfig, policy: Policy) -> bool:
     """Whether a setting of an agent is allowed: it must not permit more than before."""
     match rest, value:
         case ["approval"], ("auto" | "ask" | "deny") as word:
-            return _is_narrower(word, before.approval)
+            return _is_stricter(word, before.approval)
         case ["approvals", tool], ("auto" | "ask" | "deny") as word:
-            return _is_narrower(word, policy.approval_of(tool))
+            return _is_stricter(word, policy.approval_of(tool))
         case ["tools"], list(names):
             return set(names) <= set(TOOL_NAMES if before.tools is None else before.tools)
         case ["mcp"], list(names):
@@ -82,11 +82,11 @@ def _agent_may(rest: Sequence[str], value: object, before: AgentConfig, policy: 
         case ["unknown"], said:
             return said == "ask" or before.unknown == "tell"
         case ["reasoning"], ("keep" | "summary" | "drop") as word:
-            return _KEPT[word] <= _KEPT[before.reasoning]
+            return _REASONING_LEVEL[word] <= _REASONING_LEVEL[before.reasoning]
     return True
 
 
-def _is_narrower(word: Approval, before: Approval) -> bool:
+def _is_stricter(word: Approval, before: Approval) -> bool:
     return _STRICTNESS[word] >= _STRICTNESS[before]
 
 
@@ -95,9 +95,11 @@ def is_inside(path: str, root: str) -> bool:
     return os.path.commonpath((path, root)) == root
 
 
-def notice_of(source: Source, held: Sequence[Setting], user_file: str) -> Notice:
+def untrusted_notice(source: Source, held: Sequence[Setting], user_file: str) -> Notice:
     """Return a one-line notice about the settings of a file that were left out."""
-    told = [f"{clipped(dotted(each.path))} (line {each.place.line})" for each in held if each.value != {}][:_KEYS_TOLD]
+    told = [f"{shortened(dotted(each.path))} (line {each.place.line})" for each in held if each.value != {}][
+        :_KEYS_SHOWN
+    ]
     more = sum(each.value != {} for each in held) - len(told)
     others = f" and {more} more" if more > 0 else ""
     message = (

@@ -8,18 +8,24 @@ whose summary is not shorter than what it replaces is not written. So repeated c
 from itertools import accumulate
 
 from wakelog.log.content import Prompt, Text
-from wakelog.log.entry import Call, Compaction, Message, Partial
+from wakelog.log.entry import Compaction, Message, ModelCall, Partial
 from wakelog.log.tree import Branch
-from wakelog.projections.active import active
-from wakelog.projections.context import Context, build_context, estimate_tokens, group_starts, message_tokens
+from wakelog.projections.context import (
+    Context,
+    active_part,
+    build_context,
+    estimate_tokens,
+    group_starts,
+    message_tokens,
+)
 
-TRIES_MAX = 2
+COMPACTION_TRIES_MAX = 2
 
 
 def plan_compaction(branch: Branch, keep_tokens: int) -> str | None:
     """Return the first entry that a compaction would keep; None if there is nothing to compact."""
     context = build_context(branch)
-    fold = active(branch).compaction
+    fold = active_part(branch).compaction
     first = int(fold is not None and context.entry_ids[:1] == (fold.id,))
     messages, ids = context.messages[first:], context.entry_ids[first:]
     # kept[at]: the tokens of the messages from `at` to the newest.
@@ -31,7 +37,7 @@ def plan_compaction(branch: Branch, keep_tokens: int) -> str | None:
     return ids[at] if at else None
 
 
-def is_kept_by_a_compaction(branch: Branch, first_kept: str) -> bool:
+def can_keep_from(branch: Branch, first_kept: str) -> bool:
     """Whether a compaction can keep everything from an entry on: in the context, not first, start of a call group."""
     context = build_context(branch)
     if first_kept not in context.entry_ids:
@@ -40,32 +46,34 @@ def is_kept_by_a_compaction(branch: Branch, first_kept: str) -> bool:
     return at > 0 and at in group_starts(context.messages)
 
 
-def stretch(context: Context, first_kept: str | None) -> Context:
+def replaced_part(context: Context, first_kept: str | None) -> Context:
     """Return the part of a context that a summary replaces; all of it if `first_kept` is None."""
     return context if first_kept is None else context.until(context.entry_ids.index(first_kept))
 
 
-def shrinks(context: Context, first_kept: str | None, summary: str) -> bool:
+def is_shorter(context: Context, first_kept: str | None, summary: str) -> bool:
     """Whether a summary is shorter, in estimated tokens, than what it replaces."""
-    return estimate_tokens((Text(text=summary),)) < stretch(context, first_kept).tokens
+    return estimate_tokens((Text(text=summary),)) < replaced_part(context, first_kept).tokens
 
 
-def compaction_is_hopeless(branch: Branch) -> bool:
+def is_compaction_exhausted(branch: Branch) -> bool:
     """Whether compaction is no longer tried until the next prompt or compaction.
 
     True after a summary that did not shrink the context, or after `TRIES_MAX` calls for a summary.
     """
-    since = max((node.seq for node in branch.nodes[branch.inherited :] if _begins_anew(node.value)), default=-1)
+    since = max((node.seq for node in branch.nodes[branch.inherited :] if _resets_attempts(node.value)), default=-1)
     annotations = [annotation.value for annotation in branch.annotations if annotation.seq > since]
     calls = [
-        annotation for annotation in annotations if isinstance(annotation, Call) and annotation.purpose == "compaction"
+        annotation
+        for annotation in annotations
+        if isinstance(annotation, ModelCall) and annotation.purpose == "compaction"
     ]
     vain = any(
         isinstance(annotation, Partial) and annotation.error and annotation.error.kind == "did_not_shrink"
         for annotation in annotations
     )
-    return vain or len(calls) >= TRIES_MAX
+    return vain or len(calls) >= COMPACTION_TRIES_MAX
 
 
-def _begins_anew(value: object) -> bool:
+def _resets_attempts(value: object) -> bool:
     return isinstance(value, Compaction) or (isinstance(value, Message) and isinstance(value.message, Prompt))

@@ -8,39 +8,38 @@ Rule 3: if the policy lets a person decide about unknown outcomes, a person is a
 """
 
 from wakelog.decide import wording as words
-from wakelog.decide.decisions import AskAboutDamage, Await, Decision, TellDamage
-from wakelog.decide.snapshot import Snapshot
-from wakelog.log.codec import canonical
+from wakelog.decide.decisions import AskAboutDamage, Await, Decision, ReportDamage, Snapshot
+from wakelog.log.codec import canonical_json
 from wakelog.log.content import BaseMessage
 from wakelog.log.entry import Attention, AttentionResolved
 from wakelog.projections.losses import Losses, LostTool, losses
 
-DAMAGE = "damage"
+DAMAGE_REASON = "damage"
 """The `reason` of an `attention` entry that asks about damage."""
 
-_OUTCOMES = {
+_OUTCOME_TEXTS = {
     "ran": words.DAMAGE_RAN,
     "did not run": words.DAMAGE_DID_NOT_RUN,
 }
 
 
-def judge_damage(snapshot: Snapshot) -> Decision | None:
+def decide_damage(snapshot: Snapshot) -> Decision | None:
     """Decide what to do about holes in the log before the next model call; None if there is nothing to report."""
-    if snapshot.rules < 2 or not _is_about_to_ask(snapshot):
+    if snapshot.rules < 2 or not _precedes_model_call(snapshot):
         return None
     found = losses(snapshot.tree, snapshot.branch)
     if found is None:
         return None
     if snapshot.policy.unknown == "tell":
-        return TellDamage(found)
+        return ReportDamage(found)
     asked = _question(snapshot, found)
     if asked is None:
         return AskAboutDamage(found)
     answer = _answer(snapshot, asked)
-    return Await(attention=(asked.id,)) if answer is None else TellDamage(found, answer)
+    return Await(attention=(asked.id,)) if answer is None else ReportDamage(found, answer)
 
 
-def _is_about_to_ask(snapshot: Snapshot) -> bool:
+def _precedes_model_call(snapshot: Snapshot) -> bool:
     """Whether a model call comes next, for a reply or for a summary that would cover the damage."""
     unanswered = snapshot.state.ends_in in ("prompt", "result", "faulted")
     wants_summary = any(queued.mode == "compact" for queued in snapshot.open.queue)
@@ -50,7 +49,7 @@ def _is_about_to_ask(snapshot: Snapshot) -> bool:
 def _question(snapshot: Snapshot, found: Losses) -> Attention | None:
     """Return the question that was asked about exactly these holes, if any."""
     asked = [annotation.value for annotation in snapshot.branch.annotations if isinstance(annotation.value, Attention)]
-    return next((it for it in asked if it.reason == DAMAGE and set(it.refs) == set(found.refs)), None)
+    return next((it for it in asked if it.reason == DAMAGE_REASON and set(it.refs) == set(found.refs)), None)
 
 
 def _answer(snapshot: Snapshot, asked: Attention) -> AttentionResolved | None:
@@ -73,15 +72,15 @@ def notice_text(found: Losses, answer: AttentionResolved | None = None) -> str:
         said.append(words.DAMAGE_SENT.format(count=len(found.sent)))
     if answer is not None and answer.result is not None:
         said.append(words.DAMAGE_SAID.format(said=BaseMessage(content=answer.result).text))
-    elif answer is not None and answer.decision in _OUTCOMES:
-        said.append(_OUTCOMES[answer.decision])
+    elif answer is not None and answer.decision in _OUTCOME_TEXTS:
+        said.append(_OUTCOME_TEXTS[answer.decision])
     return "\n\n".join((*said, words.DAMAGE_CHECK))
 
 
 def _tool_text(tool: LostTool) -> str:
     name = f"{tool.name or 'a tool'} (call {tool.tool_call_id}): its input is lost"
     if tool.intent:
-        name = f"{name}; before it started it noted {canonical(tool.intent).decode()}"
+        name = f"{name}; before it started it noted {canonical_json(tool.intent).decode()}"
     if tool.result is not None:
         return f"{name}; it ended with the status {tool.result.settled}, and its result was:\n{tool.result.text}"
     return f"{name}; it had started and its outcome is unknown. It was not run again."

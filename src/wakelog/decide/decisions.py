@@ -1,16 +1,20 @@
-"""Decisions as values. `runtime/wake.py` carries them out."""
+"""Input and output of `decide`: the snapshot of a session, and the decisions that `runtime/wake.py` carries out."""
 
 from typing import Literal, TypeAlias
 
 import msgspec
 
+from wakelog.decide.policy import Policy, policy_in_force
 from wakelog.log.content import ToolResult
-from wakelog.log.entry import AttentionResolved, Queued
+from wakelog.log.entry import RULES_VERSION, AttentionResolved, Queued
+from wakelog.log.tree import Branch, Tree
+from wakelog.projections.branch_state import BranchState, branch_state
 from wakelog.projections.losses import Losses
-from wakelog.projections.pending import OpenCall
+from wakelog.projections.pending import OpenToolCall, Pending, pending
+from wakelog.projections.queue import queue_at_head
 
 
-class Rest(msgspec.Struct, frozen=True, tag=True):
+class Idle(msgspec.Struct, frozen=True, tag=True):
     """Nothing to do."""
 
     outcome: Literal["done", "cancelled", "failed", "terminated"] = "done"
@@ -30,45 +34,45 @@ class Deliver(msgspec.Struct, frozen=True, tag=True):
     channel: str
 
 
-class Settle(msgspec.Struct, frozen=True, tag=True):
+class SettleToolCall(msgspec.Struct, frozen=True, tag=True):
     """Give an open tool call its result without running it."""
 
-    call: OpenCall
+    call: OpenToolCall
     result: ToolResult
 
 
-class Raise(msgspec.Struct, frozen=True, tag=True):
+class AskPerson(msgspec.Struct, frozen=True, tag=True):
     """Ask a person about an open tool call."""
 
-    call: OpenCall
+    call: OpenToolCall
     reason: Literal["approve", "unknown"]
 
 
-class Run(msgspec.Struct, frozen=True, tag=True):
+class RunTools(msgspec.Struct, frozen=True, tag=True):
     """Run the tools of these open tool calls concurrently; for a call with a child session, continue the child."""
 
-    calls: tuple[OpenCall, ...]
+    calls: tuple[OpenToolCall, ...]
 
 
-class Inquire(msgspec.Struct, frozen=True, tag=True):
+class CheckReceipt(msgspec.Struct, frozen=True, tag=True):
     """Ask a tool with receipts whether a started tool call has taken effect."""
 
-    call: OpenCall
+    call: OpenToolCall
 
 
-class Cancel(msgspec.Struct, frozen=True, tag=True):
+class CancelTurn(msgspec.Struct, frozen=True, tag=True):
     """Cancel the turn, as a queued entry requests."""
 
     queued: Queued
 
 
-class TakeUp(msgspec.Struct, frozen=True, tag=True):
+class TakeQueued(msgspec.Struct, frozen=True, tag=True):
     """Append a queued message as a prompt."""
 
     queued: Queued
 
 
-class Ask(msgspec.Struct, frozen=True, tag=True):
+class CallModel(msgspec.Struct, frozen=True, tag=True):
     """Call the model for a reply, with a context built by `strategy`."""
 
     strategy: str = "full"
@@ -91,7 +95,7 @@ class Compact(msgspec.Struct, frozen=True, tag=True):
     queued_id: str | None = None
 
 
-class TellDamage(msgspec.Struct, frozen=True, tag=True):
+class ReportDamage(msgspec.Struct, frozen=True, tag=True):
     """Tell the model which parts of the log are lost, and which tools a lost reply had started."""
 
     losses: Losses
@@ -105,7 +109,7 @@ class AskAboutDamage(msgspec.Struct, frozen=True, tag=True):
     losses: Losses
 
 
-class Fail(msgspec.Struct, frozen=True, tag=True):
+class FailTurn(msgspec.Struct, frozen=True, tag=True):
     """End the turn, because it has reached a limit of the policy."""
 
     reason: Literal["steps", "faults"]
@@ -113,19 +117,56 @@ class Fail(msgspec.Struct, frozen=True, tag=True):
 
 
 Decision: TypeAlias = (
-    Rest
+    Idle
     | Await
     | Deliver
-    | Settle
-    | Raise
-    | Run
-    | Inquire
-    | Cancel
-    | TakeUp
-    | Ask
+    | SettleToolCall
+    | AskPerson
+    | RunTools
+    | CheckReceipt
+    | CancelTurn
+    | TakeQueued
+    | CallModel
     | RecoverReply
     | Compact
-    | TellDamage
+    | ReportDamage
     | AskAboutDamage
-    | Fail
+    | FailTurn
 )
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """Input of the rows: the tree, the head branch with its state and open work, policy, time and channels."""
+
+    tree: Tree
+    branch: Branch
+    state: BranchState
+    open: Pending
+    policy: Policy
+    now_ms: int
+    attached: frozenset[str]
+    rules: int = RULES_VERSION
+
+
+def take_snapshot(
+    tree: Tree, now_ms: int, attached: frozenset[str], rules: int = RULES_VERSION, *, new_worker: bool = False
+) -> Snapshot:
+    """Take a snapshot of the head branch for `decide()`. For a new worker, earlier send failures do not count."""
+    branch = tree.branch()
+    state = branch_state(branch)
+    if new_worker:
+        state.send_failed = ()
+    open_work = pending(branch, state)
+    waiting = msgspec.structs.replace(
+        open_work, queue=queue_at_head(tree, open_work.queue, rules), cut=_not_followed(tree, branch, open_work.cut)
+    )
+    return Snapshot(tree, branch, state, waiting, policy_in_force(state.context, rules), now_ms, attached, rules)
+
+
+def _not_followed(tree: Tree, branch: Branch, cut: str | None) -> str | None:
+    """Return the interrupted model call, or None if a later node follows the tip: its outcome is on another branch."""
+    call = tree.entry(cut) if cut is not None else None
+    if call is None or branch.tip is None:
+        return None
+    followed = any(tree.nodes[child].seq > call.seq for child in tree.children(branch.tip.id))
+    return None if followed else cut

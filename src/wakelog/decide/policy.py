@@ -11,23 +11,21 @@ import msgspec
 
 from wakelog.errors import Damaged, UsageError
 from wakelog.log.content import JsonObject, Usage, Value
-from wakelog.log.entry import RULES, ContextEntry
+from wakelog.log.entry import RULES_VERSION, ContextEntry
 
 Approval: TypeAlias = Literal["auto", "ask", "deny"]
-Reasoning: TypeAlias = Literal["keep", "summary", "drop"]
-Redact: TypeAlias = Literal["keys", "assignments", "off"]
+ReasoningMode: TypeAlias = Literal["keep", "summary", "drop"]
+RedactMode: TypeAlias = Literal["keys", "assignments", "off"]
 """Which secrets are removed: those with the shape of a key, these and the values of assignments, or none."""
 
-RETRY_FIRST_MS = 1_000
-RETRY_LONGEST_MS = 60_000
-ASKED_LONGEST_MS = 3_600_000
+
 SENDS_MAX = 3
 """Attempts by one worker to send a reply to a channel that raises; after these the reply stays undelivered."""
 QUEUE_MAX = 100
 """Maximum number of queued messages in one session; a further message is refused with an error."""
 
 
-class HookTerms(Value, frozen=True, kw_only=True):
+class HookSettings(Value, frozen=True, kw_only=True):
     """A configured hook: its name, and the options from which any process can construct it."""
 
     name: str
@@ -61,7 +59,7 @@ class Policy(Value, frozen=True, kw_only=True):
     steps_max: int = 200
     """Maximum number of replies in one turn; beyond it the turn fails with the reason `steps`."""
     faults_max: int = 5
-    """Consecutive model calls that may fail before the turn fails with the reason `faults`, see `decide/faults.py`."""
+    """Consecutive model calls that may fail before the turn fails with the reason `faults`, see `decide/retries.py`."""
     attempts_max: int = 3
     """How often a safe tool is started for one tool call; after that the result is an error."""
     unknown: Literal["tell", "ask"] = "tell"
@@ -82,20 +80,20 @@ class Policy(Value, frozen=True, kw_only=True):
     """How many bytes of a tool's output are kept in the log; longer output is stored whole as a blob."""
     children: int = 3
     """Maximum nesting depth of sub-agents."""
-    hooks: tuple[HookTerms, ...] = ()
+    hooks: tuple[HookSettings, ...] = ()
     """Hooks that run, in this order, before a run; their text is in the context of that run only."""
     instructions: bool = False
     """Whether AGENTS.md files are read when a run begins: the user's, and those of the working folder."""
-    redact: Redact = "assignments"
+    redact: RedactMode = "assignments"
     """Which secrets are removed before anything is written or displayed, see `wakelog.redaction`."""
-    reasoning: Reasoning = "keep"
+    reasoning: ReasoningMode = "keep"
     """Which of a model's reasoning is stored and displayed: all, summaries made by the provider, or none."""
     price: Price | None = None
     """Price of the model; without it, usage is counted in tokens only."""
 
     def __post_init__(self) -> None:
         """Convert a boolean `redact`, as older logs and callers have it, to its word."""
-        msgspec.structs.force_setattr(self, "redact", redact_word(self.redact))
+        msgspec.structs.force_setattr(self, "redact", redact_mode(self.redact))
 
     @property
     def redacts(self) -> bool:
@@ -107,16 +105,16 @@ class Policy(Value, frozen=True, kw_only=True):
         return self.approvals.get(tool, self.approval)
 
 
-def redact_word(value: Any) -> Any:
+def redact_mode(value: Any) -> Any:
     """Return the setting `redact` as one of its words; a value that is not a boolean is returned unchanged."""
     return {True: "keys", False: "off"}[value] if isinstance(value, bool) else value
 
 
-def policy_in_force(record: ContextEntry | None, rules: int = RULES) -> Policy:
+def policy_in_force(record: ContextEntry | None, rules: int = RULES_VERSION) -> Policy:
     """Return the policy of a `context` entry, or the defaults without one. Raises `Damaged` if it is unreadable."""
     said = record.policy if record is not None else {}
     # Workers under rules 1 redacted key shapes only, so "keys" is the default there.
-    redact = redact_word(said.get("redact", "assignments" if rules >= 2 else "keys"))
+    redact = redact_mode(said.get("redact", "assignments" if rules >= 2 else "keys"))
     if record is None:
         return Policy(redact=redact)
     try:
@@ -130,7 +128,7 @@ def check_policy(policy: Policy) -> None:
     """Raise `UsageError` for an invalid policy, before it is written to a log for good."""
     fields = {field.encode_name: getattr(policy, field.name) for field in msgspec.structs.fields(Policy)}
     try:
-        msgspec.convert(policy_written(policy), Policy)
+        msgspec.convert(stored_policy(policy), Policy)
     except (msgspec.ValidationError, TypeError) as error:
         raise UsageError(f"this is no policy: {error}", hint="see wakelog.decide.policy.Policy") from None
     negative = [name for name, value in fields.items() if isinstance(value, int) and value < 0]
@@ -138,18 +136,7 @@ def check_policy(policy: Policy) -> None:
         raise UsageError(f"{negative[0]} cannot be below 0", hint="see wakelog.decide.policy.Policy")
 
 
-def policy_written(policy: Policy) -> JsonObject:
+def stored_policy(policy: Policy) -> JsonObject:
     """Return a policy as stored in a `context` entry: with all fields, so that later defaults do not change it."""
     fields = msgspec.structs.fields(Policy)
     return {field.encode_name: msgspec.to_builtins(getattr(policy, field.name)) for field in fields}
-
-
-def retry_delay_ms(entry_id: str, faults: int, asked_ms: int | None) -> int:
-    """Return the delay after a fault: the one the provider requested (at most an hour), else exponential back-off.
-
-    The back-off is at most a minute; jitter is derived from the id of the fault, so replay computes the same delay.
-    """
-    if asked_ms is not None:
-        return max(0, min(asked_ms, ASKED_LONGEST_MS))
-    longest = min(RETRY_LONGEST_MS, RETRY_FIRST_MS << min(max(0, faults - 1), 16))
-    return longest - sum(entry_id.encode()) % (longest // 4)

@@ -1,10 +1,10 @@
-"""The decision table: a pure function from the log to the next step. The first row that matches decides.
+"""The decision table: a pure function from the log to the next step. The first rule that matches decides.
 
 Rule 1: all decisions are made here. Starting a session, continuing it and recovering it after a crash are the same
 function over the same log (law 15: one entry point).
-Rule 2: the input of a row is the log, the policy in force, the time, and the set of attached channels. Nothing else.
-Rule 3: open tool calls are judged one by one. The decision is to wait only if no open tool call can proceed.
-`docs/decide.md` is printed from `ROWS`; the case table of the tests covers every row.
+Rule 2: the input of a rule is the log, the policy in force, the time, and the set of reachable channels. Nothing else.
+Rule 3: open tool calls are decided one by one. The decision is to wait only if no open tool call can proceed.
+`docs/decide.md` is printed from `DECISION_RULES`; the case table of the tests covers every rule.
 """
 
 from collections.abc import Callable
@@ -12,27 +12,39 @@ from collections.abc import Callable
 import msgspec
 
 from wakelog.decide import wording as words
-from wakelog.decide.compaction import compaction_is_hopeless, is_kept_by_a_compaction, plan_compaction
-from wakelog.decide.damage import judge_damage
-from wakelog.decide.decisions import Ask, Await, Cancel, Compact, Decision, Fail, RecoverReply, Rest, TakeUp
-from wakelog.decide.delivery import ready_send, retried_send
-from wakelog.decide.faults import (
-    faults_in_a_row,
+from wakelog.decide.compaction import can_keep_from, is_compaction_exhausted, plan_compaction
+from wakelog.decide.damage import decide_damage
+from wakelog.decide.decisions import (
+    Await,
+    CallModel,
+    CancelTurn,
+    Compact,
+    Decision,
+    FailTurn,
+    Idle,
+    RecoverReply,
+    Snapshot,
+    TakeQueued,
+    take_snapshot,
+)
+from wakelog.decide.open_tool_calls import decide_open_tool_calls
+from wakelog.decide.retries import (
+    consecutive_faults,
     last_fault,
+    next_delivery,
+    next_retry,
     overflow_limit,
+    recovery_strategy,
     retry_at_ms,
     too_many_faults,
-    way_to_mend,
 )
-from wakelog.decide.open_tool_calls import judge_open_calls
-from wakelog.decide.snapshot import Snapshot, look
-from wakelog.log.entry import RULES, Call
+from wakelog.log.entry import RULES_VERSION, ModelCall
 from wakelog.log.tree import Tree
 from wakelog.projections.context import build_context
-from wakelog.projections.state import is_terminated
+from wakelog.projections.session_state import is_terminated
 
 
-class Row(msgspec.Struct, frozen=True):
+class Rule(msgspec.Struct, frozen=True):
     """One row of the table: its name, the texts of its two cells, and the function that implements it."""
 
     name: str
@@ -53,7 +65,7 @@ def decide(
     tree: Tree,
     now_ms: int,
     attached: frozenset[str] = frozenset(),
-    rules: int = RULES,
+    rules: int = RULES_VERSION,
     *,
     new_worker: bool = False,
 ) -> Verdict:
@@ -62,26 +74,26 @@ def decide(
     `attached` names the channels that can be reached. `new_worker` decides for a worker that has yet to attach, for
     which earlier send failures do not count.
     """
-    return or_retry(_first_that_fits(look(tree, now_ms, attached, rules, new_worker=new_worker)))
+    return or_retry_delivery(_first_match(take_snapshot(tree, now_ms, attached, rules, new_worker=new_worker)))
 
 
-def or_retry(verdict: Verdict) -> Verdict:
+def or_retry_delivery(verdict: Verdict) -> Verdict:
     """Return the verdict, or a send retry if the verdict is to rest or to wait without a time."""
     match verdict.decision:
-        case Rest("terminated") | Await(until_ms=int()):
+        case Idle("terminated") | Await(until_ms=int()):
             return verdict
-        case Rest() | Await():
-            retried = retried_send(verdict.snapshot)
+        case Idle() | Await():
+            retried = next_retry(verdict.snapshot)
             if isinstance(retried, Await) and isinstance(verdict.decision, Await):
                 retried = Await(verdict.decision.attention, retried.until_ms)
             return verdict if retried is None else Verdict("retry", retried, verdict.snapshot)
     return verdict
 
 
-def _first_that_fits(snapshot: Snapshot) -> Verdict:
-    for row in ROWS:
-        if row.judge is _open_calls:
-            judged = judge_open_calls(snapshot)
+def _first_match(snapshot: Snapshot) -> Verdict:
+    for row in DECISION_RULES:
+        if row.judge is _open_tool_calls:
+            judged = decide_open_tool_calls(snapshot)
             if judged is not None:
                 return Verdict(*judged, snapshot)
         elif (decision := row.judge(snapshot)) is not None:
@@ -90,10 +102,10 @@ def _first_that_fits(snapshot: Snapshot) -> Verdict:
 
 
 def _terminated(snapshot: Snapshot) -> Decision | None:
-    return Rest("terminated") if is_terminated(snapshot.tree) else None
+    return Idle("terminated") if is_terminated(snapshot.tree) else None
 
 
-def _open_calls(_: Snapshot) -> Decision | None:
+def _open_tool_calls(_: Snapshot) -> Decision | None:
     """Placeholder for the rows of `open_tool_calls.py`, which judge each open tool call."""
     return None
 
@@ -103,136 +115,138 @@ def _retry(_: Snapshot) -> Decision | None:
     return None
 
 
-def _cancel_asked(snapshot: Snapshot) -> Decision | None:
+def _cancel_requested(snapshot: Snapshot) -> Decision | None:
     under_way = (
         snapshot.open.open_calls or snapshot.open.cut or snapshot.state.ends_in in ("prompt", "result", "faulted")
     )
     asked = [queued for queued in snapshot.open.queue if queued.mode == "cancel"]
-    return Cancel(asked[0]) if asked and under_way else None
+    return CancelTurn(asked[0]) if asked and under_way else None
 
 
 def _cancelled(snapshot: Snapshot) -> Decision | None:
     if snapshot.state.ends_in != "cancelled":
         return None
-    return _follow_up(snapshot, any_mode=True) or Rest("cancelled")
+    return _follow_up(snapshot, any_mode=True) or Idle("cancelled")
 
 
-def _cut(snapshot: Snapshot) -> Decision | None:
+def _interrupted_reply(snapshot: Snapshot) -> Decision | None:
     call = next(
         (annotation.value for annotation in snapshot.branch.annotations if annotation.id == snapshot.open.cut), None
     )
-    if not isinstance(call, Call):
+    if not isinstance(call, ModelCall):
         return None
-    return too_many_faults(snapshot) or RecoverReply(call.reply_id, way_to_mend(snapshot, call.reply_id), call.strategy)
+    return too_many_faults(snapshot) or RecoverReply(
+        call.reply_id, recovery_strategy(snapshot, call.reply_id), call.strategy
+    )
 
 
 def _faulted(snapshot: Snapshot) -> Decision | None:
     if snapshot.state.ends_in == "failed":
-        return _follow_up(snapshot, any_mode=True) or Rest("failed")
+        return _follow_up(snapshot, any_mode=True) or Idle("failed")
     fault = last_fault(snapshot.branch) if snapshot.state.ends_in == "faulted" else None
     if fault is None:
         return None
     failed = too_many_faults(snapshot)
     if failed is not None:
         return failed
-    until_ms = retry_at_ms(fault, faults_in_a_row(snapshot), snapshot.now_ms)
-    sooner = retried_send(snapshot, until_ms)
+    until_ms = retry_at_ms(fault, consecutive_faults(snapshot), snapshot.now_ms)
+    sooner = next_retry(snapshot, until_ms)
     if sooner is not None:
         return sooner
-    return Await(until_ms=until_ms) if snapshot.now_ms < until_ms else _answer(snapshot)
+    return Await(until_ms=until_ms) if snapshot.now_ms < until_ms else _model_call_or_compaction(snapshot)
 
 
-def _compaction_asked(snapshot: Snapshot) -> Decision | None:
+def _compaction_requested(snapshot: Snapshot) -> Decision | None:
     if snapshot.open.cut or snapshot.state.ends_in == "faulted":
         # An interrupted reply or a retryable fault is handled first; a turn that has failed for good does not block.
         return None
     for queued in snapshot.open.queue:
         kept = queued.keep or plan_compaction(snapshot.branch, snapshot.policy.keep)
-        if queued.mode == "compact" and kept is not None and is_kept_by_a_compaction(snapshot.branch, kept):
+        if queued.mode == "compact" and kept is not None and can_keep_from(snapshot.branch, kept):
             said = queued.message.text if queued.message is not None else ""
             return Compact(kept, "manual", said, queued.id)
     return None
 
 
 def _steer(snapshot: Snapshot) -> Decision | None:
-    return next((TakeUp(queued) for queued in snapshot.open.queue if queued.mode == "steer"), None)
+    return next((TakeQueued(queued) for queued in snapshot.open.queue if queued.mode == "steer"), None)
 
 
-def _owes_answer(snapshot: Snapshot) -> Decision | None:
-    return _answer(snapshot) if snapshot.state.ends_in in ("prompt", "result", "faulted") else None
+def _unanswered(snapshot: Snapshot) -> Decision | None:
+    return _model_call_or_compaction(snapshot) if snapshot.state.ends_in in ("prompt", "result", "faulted") else None
 
 
 def _follow_up(snapshot: Snapshot, *, any_mode: bool = False) -> Decision | None:
     modes = ("steer", "followUp") if any_mode else ("followUp",)
-    return next((TakeUp(queued) for queued in snapshot.open.queue if queued.mode in modes), None)
+    return next((TakeQueued(queued) for queued in snapshot.open.queue if queued.mode in modes), None)
 
 
-def _rest(_: Snapshot) -> Decision | None:
-    return Rest()
+def _idle(_: Snapshot) -> Decision | None:
+    return Idle()
 
 
-def _answer(snapshot: Snapshot) -> Decision:
+def _model_call_or_compaction(snapshot: Snapshot) -> Decision:
     """Decide how to get a reply: Ask, unless the turn has reached `steps_max` or the context must be compacted first.
 
     Where compaction cannot help, the model is asked with a token budget instead.
     """
     policy = snapshot.policy
     if snapshot.state.steps >= policy.steps_max:
-        return Fail("steps", words.STEPS.format(steps=snapshot.state.steps))
+        return FailTurn("steps", words.TOO_MANY_STEPS.format(steps=snapshot.state.steps))
     overflow = overflow_limit(snapshot)
     limit = min(filter(None, (policy.compact_at, overflow)), default=0)
     if not limit or build_context(snapshot.branch, policy.strategy, state=snapshot.state).tokens <= limit:
-        return Ask(policy.strategy)
+        return CallModel(policy.strategy)
     keep = min(policy.keep, overflow // 2) if overflow else policy.keep
-    first_kept = None if compaction_is_hopeless(snapshot.branch) else plan_compaction(snapshot.branch, keep)
-    return Compact(first_kept) if first_kept is not None else Ask(f"budget:{limit}")
+    first_kept = None if is_compaction_exhausted(snapshot.branch) else plan_compaction(snapshot.branch, keep)
+    return Compact(first_kept) if first_kept is not None else CallModel(f"budget:{limit}")
 
 
-ROWS = (
-    Row("terminated", "is terminated", "Rest", _terminated),
-    Row(
+DECISION_RULES = (
+    Rule("terminated", "is terminated", "Idle", _terminated),
+    Rule(
         "owed",
         "has a reply made by a call, not sent to a channel that call names",
         "Deliver, same id (channel not attached, or it failed and waits for its next attempt: it stays owed, go on)",
-        ready_send,
+        next_delivery,
     ),
-    Row("cancel", "is under way, and a person has asked to cancel", "Cancel the turn", _cancel_asked),
-    Row("open calls", "has open calls", "judge each by the rows below", _open_calls),
-    Row(
+    Rule("cancel", "is under way, and a person has asked to cancel", "Cancel the turn", _cancel_requested),
+    Rule("open calls", "has open calls", "judge each by the rows below", _open_tool_calls),
+    Rule(
         "damage",
         "has lost entries since its last compaction, and the model is to be asked",
         "policy tell: tell the model, once; policy ask: attention first, then tell it what was decided",
-        judge_damage,
+        decide_damage,
     ),
-    Row(
+    Rule(
         "fold asked",
         "a person has asked for a fold, there is something to fold, and no call is to be made good first",
         "Compact, once",
-        _compaction_asked,
+        _compaction_requested,
     ),
-    Row("cancelled", "ends in a cancelled turn", "take up the oldest queued message, else Rest", _cancelled),
-    Row("cut", "has a cut reply", "below faults_max Mend: resume or replace; else Fail", _cut),
-    Row(
+    Rule("cancelled", "ends in a cancelled turn", "take up the oldest queued message, else Rest", _cancelled),
+    Rule("cut", "has a cut reply", "below faults_max Mend: resume or replace; else Fail", _interrupted_reply),
+    Rule(
         "fault",
         "ends in a fault",
         "retryable and below faults_max: Await its time, then Ask (a send that is due sooner goes first); else "
         "take up what is queued, else Rest(failed)",
         _faulted,
     ),
-    Row("steer", "has a queued steer", "take it up", _steer),
-    Row(
+    Rule("steer", "has a queued steer", "take it up", _steer),
+    Rule(
         "answer",
         "ends in a prompt or results",
         "above steps_max Fail; context over compact_at, or too long for the provider: Compact (hopeless: Ask with a "
         "smaller window); else Ask",
-        _owes_answer,
+        _unanswered,
     ),
-    Row("follow-up", "has a queued follow-up", "take up the oldest", _follow_up),
-    Row(
+    Rule("follow-up", "has a queued follow-up", "take up the oldest", _follow_up),
+    Rule(
         "retry",
         "would rest or wait for a person, and a channel that failed is to be tried again",
         "Await its time, then Deliver, same id; after three failures by one worker the reply stays undelivered",
         _retry,
     ),
-    Row("rest", "anything else", "Rest", _rest),
+    Rule("rest", "anything else", "Idle", _idle),
 )

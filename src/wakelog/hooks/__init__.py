@@ -8,28 +8,25 @@ Rule 3: a hook that fails does not stop the run: its text is then a note that it
 
 from collections.abc import Mapping
 
-from wakelog.decide.policy import HookTerms
+from wakelog.decide.policy import HookSettings
 from wakelog.errors import NotFound
-from wakelog.hooks.agents import AgentList
-from wakelog.hooks.command import CommandHook
-from wakelog.hooks.environment import Environment
-from wakelog.hooks.recall import OpenCatalog, Recall
-from wakelog.ports import Hook
+from wakelog.hooks.builtin import AgentsHook, CommandHook, EnvironmentHook, MemoryHook, OpenCatalog
+from wakelog.ports.runtime import Hook
 
 HOOK_NAMES = ("environment", "memory", "agents")
 __all__ = ["HOOK_NAMES", "OpenCatalog", "open_hook"]
 
 
-def open_hook(terms: HookTerms, given: Mapping[str, Hook], catalog: OpenCatalog | None) -> Hook:
+def open_hook(terms: HookSettings, given: Mapping[str, Hook], catalog: OpenCatalog | None) -> Hook:
     """Return the hook for `terms`: a custom one (`given`), a command, or a built-in one; else raise `NotFound`."""
     if terms.name in given:
         return given[terms.name]
     if "command" in terms.options:
         return CommandHook.of(terms)
     if terms.name == "environment":
-        return Environment()
+        return EnvironmentHook()
     if terms.name == "agents":
-        return AgentList.of(terms)
+        return AgentsHook.of(terms)
     if terms.name == "memory" and catalog is not None:
-        return Recall(catalog)
+        return MemoryHook(catalog)
     raise NotFound(f"the hook {terms.name!r} is not at hand here", hint="wake the session where that hook is")

@@ -2,14 +2,15 @@
 
 Writing: `encode` returns the line without seq and h; the store adds both (`seal.py`).
 Reading: `decode` returns the typed value or raises with a reason; the caller keeps the bytes in both cases.
-Unknown data is preserved: an entry of an unknown type is an `Unknown`, an unknown content part is an `UnknownPart`, and
-an older format version is upcast in the value only.
+Unknown data is preserved: an entry of an unknown type is an `UnknownBody`, an unknown content part is an `UnknownPart`,
+and an older format version is upcast in the value only. Valid JSON that the JSON library rejects (a lone surrogate
+escape, a number that is too large) is replaced in a copy of the bytes before decoding; stored bytes never change.
 """
 
 import functools
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import msgspec
@@ -20,15 +21,14 @@ from wakelog.log.entry import (
     ANNOTATION_TYPES,
     FORMAT_VERSION,
     NODE_TYPES,
-    RULES,
+    RULES_VERSION,
     Body,
     Compaction,
-    Known,
-    Session,
-    Unknown,
+    KnownBody,
+    SessionHeader,
+    UnknownBody,
 )
-from wakelog.log.ids import ID, is_id
-from wakelog.log.mending import members, mended
+from wakelog.log.ids import ID_PATTERN, is_id
 
 LINE_MAX_BYTES = 16 * 1024 * 1024
 # The store adds v and seq in front and the seal at the end.
@@ -47,7 +47,6 @@ _FIRST_VERSION = 1
 Upcaster: TypeAlias = Callable[[JsonObject], JsonObject]
 # Version n → function that converts a line's plain JSON object to version n + 1. Empty: version 1 is the newest.
 UPCASTERS: Mapping[int, Upcaster] = {}
-
 _LEFT_OUT_UNDER_RULES_1: Mapping[str, JsonObject] = {
     "call": {"purpose": "reply", "strategy": "full"},
     "resumed": {"strategy": "replace"},
@@ -56,22 +55,21 @@ _LEFT_OUT_UNDER_RULES_1: Mapping[str, JsonObject] = {
     "activity": {"event": "attached"},
     "compaction": {"trigger": "manual"},
 }
-
 _encoder = msgspec.json.Encoder()
-_plain = msgspec.json.Decoder()
-_fits = ID.fullmatch
+_plain_decoder = msgspec.json.Decoder()
+_matches_id_pattern = ID_PATTERN.fullmatch
 _PART_TYPES = frozenset(str(part.__struct_config__.tag) for part in Part.__subclasses__())
 _NOT_ENCODABLE = (UnicodeEncodeError, TypeError, ValueError, OverflowError, RecursionError)
 # Invalid UTF-8 in a type tag makes the JSON library raise UnicodeDecodeError.
 _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError)
 # A bracket, or a string without escapes (they are removed before); an unterminated string extends to the end.
 _TOKEN = re.compile(rb'[\[\]{}]|"[^"]*"?')
-_STEP = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
+_DEPTH_STEP = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
 # Part of the JSON library's message for a number that is valid JSON but too large for it.
 _OUT_OF_RANGE = "out of range"
 
 
-class Envelope(msgspec.Struct, frozen=True, rename="camel"):
+class LineEnvelope(msgspec.Struct, frozen=True, rename="camel"):
     """The fields that identify any entry, as far as the line has them."""
 
     id: str
@@ -80,14 +78,14 @@ class Envelope(msgspec.Struct, frozen=True, rename="camel"):
     timestamp: str = ""
 
 
-_envelope = msgspec.json.Decoder(Envelope)
+_envelope_decoder = msgspec.json.Decoder(LineEnvelope)
 
 
 class _Origin(msgspec.Struct, frozen=True):
     kind: str = "fork"
 
 
-class Header(msgspec.Struct, frozen=True):
+class SessionIdentity(msgspec.Struct, frozen=True):
     """Identity and origin in the first line of a session, readable in any format version."""
 
     type: str
@@ -105,26 +103,26 @@ class Header(msgspec.Struct, frozen=True):
         return (self.agent, self.sender) == (agent, sender)
 
 
-_header = msgspec.json.Decoder(Header)
+_identity_decoder = msgspec.json.Decoder(SessionIdentity)
 
 
 class Undecodable(Exception):
     """A line that is not an entry, or one of which only the envelope could be read."""
 
-    def __init__(self, reason: str, envelope: Unknown | None = None, *, newer: int | None = None) -> None:
+    def __init__(self, reason: str, envelope: UnknownBody | None = None, *, newer: int | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
         self.envelope = envelope
         self.newer = newer
 
 
-def encode(value: Known, *, rules: int = RULES) -> bytes:
+def encode(value: KnownBody, *, rules: int = RULES_VERSION) -> bytes:
     """Return the line of a stamped body, without seq and h, as these rules write it.
 
     `UsageError` if it cannot be written: not JSON, nested too deep, or too long for one line.
     """
     line = _encoded(value, rules)
-    if excess := _excess(line):
+    if excess := _exceeded_limit(line):
         raise UsageError(f"a {value.type} entry cannot be written: it is {excess}")
     if len(line) > _BODY_MAX_BYTES:
         raise UsageError(
@@ -134,45 +132,45 @@ def encode(value: Known, *, rules: int = RULES) -> bytes:
     return line
 
 
-def fits_a_line(value: Known, *, rules: int = RULES) -> bool:
+def fits_line(value: KnownBody, *, rules: int = RULES_VERSION) -> bool:
     """Return whether the line of a stamped body is within the size limit."""
     return len(_encoded(value, rules)) <= _BODY_MAX_BYTES
 
 
-def fits_as_content(content: Content) -> bool:
+def fits_entry(content: Content) -> bool:
     """Return whether an entry with this content can be written: JSON can express it and one line can hold it."""
     try:
         raw = _encoder.encode({"message": {"content": content}})
     except _NOT_ENCODABLE:
         return False
-    return len(raw) <= _CONTENT_MAX_BYTES and not _excess(raw)
+    return len(raw) <= _CONTENT_MAX_BYTES and not _exceeded_limit(raw)
 
 
-def is_excessive(raw: bytes) -> bool:
+def exceeds_json_limits(raw: bytes) -> bool:
     """Return whether JSON is nested deeper, or has more lists and objects, than a line may have."""
-    return bool(_excess(raw))
+    return bool(_exceeded_limit(raw))
 
 
-def structure_of(part: bytes) -> tuple[int, bool]:
+def count_brackets(part: bytes) -> tuple[int, bool]:
     """Return the number of lists and objects in a JSON content part, and whether it is nested too deep for an entry."""
     raw = b'{"message":{"content":[' + part + b"]}}"
     tokens = _TOKEN.finditer(raw.replace(b"\\\\", b"").replace(b'\\"', b""))
-    steps = list(filter(None, (_STEP.get(token[0], 0) for token in tokens)))
+    steps = list(filter(None, (_DEPTH_STEP.get(token[0], 0) for token in tokens)))
     return steps.count(1), max(itertools.accumulate(steps)) > NESTING_MAX
 
 
-def _encoded(value: Known, rules: int) -> bytes:
+def _encoded(value: KnownBody, rules: int) -> bytes:
     try:
         return _encoder.encode(value if rules > 1 else _under_rules_1(value))
     except _NOT_ENCODABLE as error:
         raise UsageError(f"a {value.type} entry cannot be written as JSON: {error}") from error
 
 
-def _under_rules_1(value: Known) -> JsonObject:
+def _under_rules_1(value: KnownBody) -> JsonObject:
     """Return the body without fields that lines of rules 1 omitted where they equal the default."""
     body: JsonObject = msgspec.to_builtins(value)
     _leave_out(body, _LEFT_OUT_UNDER_RULES_1.get(value.type, {}))
-    if isinstance(value, Session) and value.parent is not None:
+    if isinstance(value, SessionHeader) and value.parent is not None:
         _leave_out(body["parent"], {"kind": "fork"})
     if isinstance(value, Compaction) and value.state is not None:
         for queued in body["state"].get("queue", ()):
@@ -186,33 +184,33 @@ def _leave_out(body: JsonObject, defaults: JsonObject) -> None:
             del body[key]
 
 
-def canonical(value: Any) -> bytes:
+def canonical_json(value: Any) -> bytes:
     """Return JSON with sorted keys and no spaces: equal values give equal bytes. Used for digests."""
     return msgspec.json.encode(value, order="sorted")
 
 
-def envelope_of(line: bytes) -> Envelope | None:
+def envelope_of(line: bytes) -> LineEnvelope | None:
     """Return the envelope of an encoded line, whatever else it holds; None if it cannot be read."""
     try:
-        return _envelope.decode(line)
+        return _envelope_decoder.decode(line)
     except msgspec.ValidationError:
         return None
     except _NOT_JSON as error:
-        readable = _mended(line, error)
+        readable = _repaired(line, error)
         return envelope_of(readable) if readable != line else None
     except RecursionError:
         return None
 
 
-def header_of(line: bytes) -> Header | None:
+def decode_identity(line: bytes) -> SessionIdentity | None:
     """Return the identity in the first line of a session; None if the line is not a readable session header."""
     try:
-        header = _header.decode(line)
+        header = _identity_decoder.decode(line)
     except msgspec.ValidationError:
         return None
     except _NOT_JSON as error:
-        readable = _mended(line, error)
-        return header_of(readable) if readable != line else None
+        readable = _repaired(line, error)
+        return decode_identity(readable) if readable != line else None
     except RecursionError:
         return None
     return header if header.type == "session" else None
@@ -224,18 +222,18 @@ def id_of(line: bytes) -> str | None:
     return said.id if said is not None else None
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Return a typed value as plain dicts and lists, with the JSON names."""
     return msgspec.to_builtins(value)
 
 
-def amended(raw: bytes, changes: JsonObject, *, without: tuple[str, ...] = ()) -> bytes:
+def edit_line(raw: bytes, changes: JsonObject, *, without: tuple[str, ...] = ()) -> bytes:
     """Return a line with some keys changed or removed. All others keep their order and their value's bytes."""
     written = {key: _encoder.encode(value) for key, value in changes.items()}
     line: dict[bytes, bytes] = {}
     met = set()
-    for key, value in members(raw):
-        name = _plain.decode(mended(key, numbers=False))
+    for key, value in object_members(raw):
+        name = _plain_decoder.decode(repair_json(key, numbers=False))
         met.add(name)
         if name not in without:
             line[key] = written.get(name, value)
@@ -244,28 +242,28 @@ def amended(raw: bytes, changes: JsonObject, *, without: tuple[str, ...] = ()) -
 
 
 @functools.cache
-def _known() -> Callable[[bytes], Known]:
+def _body_decoder() -> Callable[[bytes], KnownBody]:
     """Return the decoder of known entries. Created on first use: that takes longer than listing sessions should."""
-    return msgspec.json.Decoder(Known).decode
+    return msgspec.json.Decoder(KnownBody).decode
 
 
 def decode(raw: bytes, newest: int = FORMAT_VERSION, upcasters: Mapping[int, Upcaster] = UPCASTERS) -> Body:
     """Return the typed value of one line (without LF); raise `Undecodable`. `newest` is the current format version."""
-    if len(raw) > _LARGE_BYTES and (excess := _excess(raw)):
+    if len(raw) > _LARGE_BYTES and (excess := _exceeded_limit(raw)):
         # Checked before decoding, which would take the memory that the check is meant to save.
         raise Undecodable(excess)
     try:
-        value = _known()(raw)
+        value = _body_decoder()(raw)
     except _NOT_JSON:
         return decode_slow_path(raw, newest, upcasters)
     except RecursionError:
         raise Undecodable("nested too deep") from None
     # Fast path: a line that passes these cheap checks needs no further ones.
     if (
-        _fits(value.id) is None
+        _matches_id_pattern(value.id) is None
         or (value.v != newest and (value.v is not None or newest != _FIRST_VERSION))
-        or (_holds_many_brackets(raw) and _excess(raw))
-        or (type(value) is Session and value.version not in (None, newest))
+        or (_has_many_brackets(raw) and _exceeded_limit(raw))
+        or (type(value) is SessionHeader and value.version not in (None, newest))
     ):
         return decode_slow_path(raw, newest, upcasters)
     return value
@@ -273,14 +271,14 @@ def decode(raw: bytes, newest: int = FORMAT_VERSION, upcasters: Mapping[int, Upc
 
 def decode_slow_path(raw: bytes, newest: int, upcasters: Mapping[int, Upcaster]) -> Body:
     """Decode step by step, with a reason for each failure: the slow path for lines that `decode` does not accept."""
-    line = _object(raw)
+    line = _decode_object(raw)
     try:
-        envelope = msgspec.convert(line, Unknown)
+        envelope = msgspec.convert(line, UnknownBody)
     except msgspec.ValidationError as error:
         raise Undecodable(f"not an entry: {error}") from None
     if not is_id(envelope.id):
         raise Undecodable("not an entry: its id is outside the grammar")
-    version = _version(line, envelope)
+    version = _format_version(line, envelope)
     if version > newest:
         reason = f"written in format {version}; this wakelog reads up to {newest}"
         raise Undecodable(reason, envelope, newer=version)
@@ -289,21 +287,21 @@ def decode_slow_path(raw: bytes, newest: int, upcasters: Mapping[int, Upcaster])
     if line["type"] not in NODE_TYPES and line["type"] not in ANNOTATION_TYPES:
         return envelope
     try:
-        return msgspec.convert(_with_unknown_parts(line), Known)  # type: ignore[no-any-return]
+        return msgspec.convert(_with_unknown_parts(line), KnownBody)  # type: ignore[no-any-return]
     except msgspec.ValidationError as error:
         raise Undecodable(f"{envelope.type}: {error}", envelope) from None
 
 
-def _object(raw: bytes) -> JsonObject:
-    if excess := _excess(raw):
+def _decode_object(raw: bytes) -> JsonObject:
+    if excess := _exceeded_limit(raw):
         raise Undecodable(excess)
     try:
-        line = _plain.decode(raw)
+        line = _plain_decoder.decode(raw)
     except _NOT_JSON as error:
-        readable = _mended(raw, error)
+        readable = _repaired(raw, error)
         if readable == raw:
             raise Undecodable(f"not JSON: {error}") from None
-        return _object(readable)
+        return _decode_object(readable)
     except RecursionError:
         raise Undecodable("nested too deep") from None
     if not isinstance(line, dict):
@@ -311,13 +309,13 @@ def _object(raw: bytes) -> JsonObject:
     return line
 
 
-def _excess(raw: bytes) -> str:
+def _exceeded_limit(raw: bytes) -> str:
     """Return which limit a line's JSON exceeds, or "". Lines that are short or have few brackets exceed none."""
-    if not _holds_many_brackets(raw):
+    if not _has_many_brackets(raw):
         return ""
     depth = count = 0
     for token in _TOKEN.finditer(raw.replace(b"\\\\", b"").replace(b'\\"', b"")):
-        step = _STEP.get(token[0], 0)
+        step = _DEPTH_STEP.get(token[0], 0)
         depth, count = depth + step, count + (step > 0)
         if depth > NESTING_MAX:
             return f"nested deeper than {NESTING_MAX} levels"
@@ -326,7 +324,7 @@ def _excess(raw: bytes) -> str:
     return ""
 
 
-def _holds_many_brackets(raw: bytes) -> bool:
+def _has_many_brackets(raw: bytes) -> bool:
     """Return whether a line could exceed the nesting limit. Removing a few bytes is faster than counting all."""
     if len(raw) < _SHORT_BYTES:
         return False
@@ -334,7 +332,7 @@ def _holds_many_brackets(raw: bytes) -> bool:
     return 2 * len(raw) - len(raw.replace(b"[", b"", most)) - len(raw.replace(b"{", b"", most)) > NESTING_MAX
 
 
-def _version(line: JsonObject, envelope: Unknown) -> int:
+def _format_version(line: JsonObject, envelope: UnknownBody) -> int:
     """Return the format version of a line; 1 where it has none. `Undecodable` for a version below 1."""
     said = line.get("version") if envelope.type == "session" else None
     versions = [_FIRST_VERSION if envelope.v is None else envelope.v, *([said] if isinstance(said, int) else [])]
@@ -344,9 +342,9 @@ def _version(line: JsonObject, envelope: Unknown) -> int:
     return max(versions)
 
 
-def _mended(raw: bytes, error: Exception) -> bytes:
+def _repaired(raw: bytes, error: Exception) -> bytes:
     """Return `raw` with valid JSON that the library rejects replaced; `raw` itself if there is none."""
-    return mended(raw, numbers=_OUT_OF_RANGE in str(error))
+    return repair_json(raw, numbers=_OUT_OF_RANGE in str(error))
 
 
 def _with_unknown_parts(line: JsonObject) -> JsonObject:
@@ -367,3 +365,58 @@ def _is_part(part: Any) -> bool:
     except msgspec.ValidationError:
         return False
     return True
+
+
+BOM = b"\xef\xbb\xbf"
+# The library reads integers of up to this many characters, and other numbers up to the largest double.
+_INTEGER_CHARS_MAX = 4300
+_LARGEST = b"1.7976931348623157e308"
+# Matches every escape, so that `u` after an escaped backslash is not taken for one.
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+)
+# An unterminated string extends to the end of the line. Possessive quantifiers keep the time linear for any input.
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+'
+_STRING_OR_NUMBER = re.compile(_STRING + rb"|(-?+[0-9]++(\.[0-9]++)?+([eE][+-]?+[0-9]++)?+)", re.DOTALL)
+_STRING_OR_SIGN = re.compile(_STRING + rb"|[\[\]{},:]", re.DOTALL)
+
+
+def repair_json(raw: bytes, *, numbers: bool) -> bytes:
+    """Return `raw` without byte order mark and with lone surrogates replaced; with `numbers`, too large ones too."""
+    raw = _without_lone_surrogates(raw.removeprefix(BOM))
+    return _STRING_OR_NUMBER.sub(_clamped_number, raw) if numbers else raw
+
+
+def _without_lone_surrogates(raw: bytes) -> bytes:
+    if b"\\ud" not in raw and b"\\uD" not in raw:
+        return raw
+    # Both escapes have the same length, so they are replaced in place: one copy, however many there are.
+    whole = bytearray(raw)
+    for found in _ESCAPE.finditer(raw):
+        if found[1]:
+            whole[found.start() : found.end()] = b"\\ufffd"
+    return bytes(whole)
+
+
+def _clamped_number(found: re.Match[bytes]) -> bytes:
+    number = found[1]
+    if number is None or abs(float(number)) != float("inf"):
+        return found[0]
+    is_integer = found[2] is None and found[3] is None
+    if is_integer and len(number) <= _INTEGER_CHARS_MAX:
+        return number
+    return b"-" + _LARGEST if number.startswith(b"-") else _LARGEST
+
+
+def object_members(raw: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and values of a JSON object as bytes, in order. The line must be a valid object."""
+    depth, start, key = 0, raw.index(b"{") + 1, b""
+    for token in _STRING_OR_SIGN.finditer(raw):
+        sign = token[0]
+        if depth == 1 and sign == b":":
+            key, start = raw[start : token.start()].strip(), token.end()
+        elif depth == 1 and sign in (b",", b"}"):
+            if key:
+                yield key, raw[start : token.start()].strip()
+            key, start = b"", token.end()
+        depth += (sign in (b"{", b"[")) - (sign in (b"}", b"]"))

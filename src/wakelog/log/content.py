@@ -1,8 +1,9 @@
-"""Content parts, messages and usage: the values inside entries.
+"""Content parts, messages, usage, and the deltas of a streamed reply: the values inside entries and journals.
 
 These types have no ids, parents, times or storage; an entry wraps them (`entry.py`). They mirror the JSON one to one
 (camelCase there, snake_case here), are frozen, and skip unknown keys. Skipping loses nothing, because the entry keeps
-its bytes.
+its bytes. Each delta is also stored as one JSON line in the journal of the reply in progress, so that displayed text
+can be recovered after a crash.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -10,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 JsonObject: TypeAlias = dict[str, Any]
-Settlement = Literal["ok", "error", "interrupted", "skipped", "denied", "unknown"]
+ToolStatus = Literal["ok", "error", "interrupted", "skipped", "denied", "unknown"]
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -151,7 +152,7 @@ class ToolResult(BaseMessage, frozen=True, kw_only=True, tag="toolResult"):
     tool_call_id: str
     tool_name: str = ""
     reply_id: str | None = None
-    status: Settlement | None = None
+    status: ToolStatus | None = None
     is_error: bool = False
     duration_ms: int | None = None
     truncated: bool = False
@@ -159,7 +160,7 @@ class ToolResult(BaseMessage, frozen=True, kw_only=True, tag="toolResult"):
     copied_from: str | None = None
 
     @property
-    def settled(self) -> Settlement:
+    def settled(self) -> ToolStatus:
         """The status; derived from `isError` for foreign lines without one."""
         return self.status or ("error" if self.is_error else "ok")
 
@@ -171,3 +172,66 @@ class Note(BaseMessage, frozen=True, kw_only=True, tag="custom"):
 
 
 AnyMessage: TypeAlias = Prompt | Reply | ToolResult | Note
+
+
+class TextDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="text"):
+    """A piece of text. Data bound to the provider arrives with the last piece of a part."""
+
+    text: str
+    bound: JsonObject | None = None
+
+
+class ThinkingDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="thinking"):
+    """A piece of reasoning. The signature and other data bound to the provider arrive with the last piece.
+
+    `summary` means that the text is the provider's summary of reasoning that it does not expose.
+    """
+
+    thinking: str = ""
+    signature: str | None = None
+    bound: JsonObject | None = None
+    summary: bool = False
+
+
+class ToolCallDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="call"):
+    """A complete tool call."""
+
+    id: str
+    name: str
+    input: Any = None
+    bound: JsonObject | None = None
+
+
+class Finished(msgspec.Struct, frozen=True, tag="finished"):
+    """The end of a reply."""
+
+    stop_reason: str = "stop"
+    usage: Usage | None = None
+    request_id: str | None = None
+
+
+class Faulted(msgspec.Struct, frozen=True, tag="faulted"):
+    """The reply failed: a failure outside wakelog, as a value."""
+
+    kind: str
+    message: str
+    retryable: bool = False
+    delay_ms: int | None = None
+
+
+Delta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta | Finished | Faulted
+ContentDelta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
+
+
+def encode_delta(delta: ContentDelta) -> bytes:
+    """Return a delta as a line of a journal."""
+    return msgspec.json.encode(delta)
+
+
+def decode_delta(piece: bytes) -> ContentDelta | None:
+    """Return the delta of a journal line; None if the line is not one."""
+    try:
+        delta: ContentDelta = msgspec.json.decode(piece, type=ContentDelta)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return delta

@@ -15,9 +15,9 @@ import msgspec
 from wakelog.log.content import AnyMessage, BlobRef, Content, JsonObject, Usage, Value
 
 FORMAT_VERSION = 1
-RULES = 2
+RULES_VERSION = 2
 """Version of the decision and writing rules. `activity` entries record it, so that replay applies the same rules."""
-Replay: TypeAlias = Literal["safe", "receipt", "never"]
+ReplayMode: TypeAlias = Literal["safe", "receipt", "never"]
 
 
 def always_written(default: Any) -> Any:
@@ -69,7 +69,7 @@ class Origin(Value, frozen=True, kw_only=True):
     kind: Literal["fork", "subagent", "import"] = always_written("fork")
 
 
-class Session(Node, frozen=True, kw_only=True, tag="session"):
+class SessionHeader(Node, frozen=True, kw_only=True, tag="session"):
     """Session header: the first line of a log. Its id is the id of the session."""
 
     version: int | None = None
@@ -85,7 +85,7 @@ class Session(Node, frozen=True, kw_only=True, tag="session"):
     parent: Origin | None = None
 
 
-class Source(Value, frozen=True, kw_only=True):
+class InstructionSource(Value, frozen=True, kw_only=True):
     """One instruction file that was loaded, or that could not be loaded (`error`)."""
 
     kind: str = ""
@@ -100,7 +100,7 @@ class Source(Value, frozen=True, kw_only=True):
 class ContextEntry(Node, frozen=True, kw_only=True, tag="context"):
     """Settings in force from this entry on: instructions, tools, parameters, policy. `system` and `tools` are blobs."""
 
-    sources: tuple[Source, ...] = ()
+    sources: tuple[InstructionSource, ...] = ()
     environment: JsonObject = {}
     system: BlobRef | None = None
     tools: BlobRef | None = None
@@ -168,7 +168,7 @@ class Custom(Node, frozen=True, kw_only=True, tag="custom"):
 # ── annotations ──────────────────────────────────────────────────────────────────────────────────
 
 
-class Call(Annotation, frozen=True, kw_only=True, tag="call"):
+class ModelCall(Annotation, frozen=True, kw_only=True, tag="call"):
     """A model call, written before the request is sent. Its parent is the last node that the request contains.
 
     Entries about the outcome refer to the call by `call_id`, or by the entry's own id if that is None (see `key`).
@@ -226,7 +226,7 @@ class ToolStarted(Annotation, frozen=True, kw_only=True, tag="tool_started"):
     tool_call_id: str
     name: str = ""
     input_digest: str | None = None
-    replay: Replay = always_written("never")
+    replay: ReplayMode = always_written("never")
     attempt: int = always_written(1)
     intent: JsonObject = {}
 
@@ -348,7 +348,7 @@ class Terminated(Annotation, frozen=True, kw_only=True, tag="terminated"):
 # ── compaction ───────────────────────────────────────────────────────────────────────────────────
 
 
-class Owed(Value, frozen=True, kw_only=True):
+class UndeliveredReply(Value, frozen=True, kw_only=True):
     """A reply that has not been delivered to a channel yet."""
 
     reply_id: str
@@ -392,7 +392,7 @@ class CarriedState(Value, frozen=True, kw_only=True):
     queue: tuple[Queued, ...] = ()
     said: tuple[str, ...] = ()
     attention: tuple[Attention, ...] = ()
-    owed: tuple[Owed, ...] = ()
+    owed: tuple[UndeliveredReply, ...] = ()
     send_failed: tuple[SendFailed, ...] = ()
     """For each undelivered reply, the last failed delivery since the worker acquired the session."""
 
@@ -414,9 +414,11 @@ class Compaction(Node, frozen=True, kw_only=True, tag="compaction"):
     usage: Usage | None = None
 
 
-AnyNode: TypeAlias = Session | ContextEntry | Message | ModelChange | Setting | Compaction | Cancelled | Failed | Custom
+AnyNode: TypeAlias = (
+    SessionHeader | ContextEntry | Message | ModelChange | Setting | Compaction | Cancelled | Failed | Custom
+)
 AnyAnnotation: TypeAlias = (
-    Call
+    ModelCall
     | Partial
     | Resumed
     | ToolStarted
@@ -434,13 +436,13 @@ AnyAnnotation: TypeAlias = (
     | DamageNote
     | Terminated
 )
-Known: TypeAlias = AnyNode | AnyAnnotation
+KnownBody: TypeAlias = AnyNode | AnyAnnotation
 
 NODE_TYPES = frozenset(str(cls.__struct_config__.tag) for cls in Node.__subclasses__())
 ANNOTATION_TYPES = frozenset(str(cls.__struct_config__.tag) for cls in Annotation.__subclasses__())
 
 
-class Unknown(Value, frozen=True, kw_only=True):
+class UnknownBody(Value, frozen=True, kw_only=True):
     """The envelope of an entry whose body this version cannot decode; `Entry.raw` keeps the bytes."""
 
     type: str
@@ -452,7 +454,7 @@ class Unknown(Value, frozen=True, kw_only=True):
     seq: int | None = None
 
 
-Body: TypeAlias = Known | Unknown
+Body: TypeAlias = KnownBody | UnknownBody
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):

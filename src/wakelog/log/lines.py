@@ -12,9 +12,9 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from wakelog.log.codec import LINE_MAX_BYTES, Undecodable, decode
-from wakelog.log.digest import digest_of
 from wakelog.log.entry import Body, DamageNote, Entry
-from wakelog.log.seal import SEAL_BYTES, SealCheck, seal_of, seq_of
+from wakelog.log.ids import digest_of
+from wakelog.log.seal import SEAL_BYTES, SealVerifier, find_seal, find_seq
 
 DamageKind: TypeAlias = Literal[
     "torn",
@@ -72,14 +72,14 @@ class Damage(msgspec.Struct, frozen=True):
         return self.kind in ("unreadable", "changed", "missing", "too long", "newer")
 
 
-class Torn(msgspec.Struct, frozen=True):
+class TornTail(msgspec.Struct, frozen=True):
     """Bytes at the end of a log that are not a line: an append that was cut short and never acknowledged."""
 
     offset: int
     raw: bytes
 
 
-def split(blocks: Iterable[bytes], *, offset: int = 0, number: int = 1) -> Iterator[Line]:
+def split_lines(blocks: Iterable[bytes], *, offset: int = 0, number: int = 1) -> Iterator[Line]:
     """Split a stream of blocks into lines, with at most one line (up to the size limit) in memory.
 
     With `number` 0 the lines are not numbered, for a stream that does not start at the start of the log.
@@ -102,7 +102,7 @@ def split(blocks: Iterable[bytes], *, offset: int = 0, number: int = 1) -> Itera
         yield Line(rest, offset, number, False, not slicing)
 
 
-def split_backwards(blocks: Iterable[bytes], *, end: int) -> Iterator[Line]:
+def split_lines_backwards(blocks: Iterable[bytes], *, end: int) -> Iterator[Line]:
     """Split blocks, given from the last to the first, into lines from the last to the first.
 
     `end` is the offset at which the last block ends. A line over the size limit ends the iteration with a line that is
@@ -128,9 +128,9 @@ def split_backwards(blocks: Iterable[bytes], *, end: int) -> Iterator[Line]:
 
 def lines_after(lines: Iterable[Line], after: int) -> Iterator[Line]:
     """Yield the lines after the entry with seq `after`, damaged ones included; lines without a seq are counted."""
-    reader, lines = Reader(), iter(lines)
+    reader, lines = EntryReader(), iter(lines)
     for line in lines:
-        seq = seq_of(line.raw) if line.whole and line.ended else None
+        seq = find_seq(line.raw) if line.whole and line.ended else None
         # A torn append may contain a seq that was assigned to another entry later.
         if (reader.next_seq if seq is None else seq) > after:
             yield line
@@ -141,19 +141,19 @@ def lines_after(lines: Iterable[Line], after: int) -> Iterator[Line]:
             reader.feed(line)
 
 
-class Reader:
+class EntryReader:
     """Turns lines into entries and collects damage. Lines must be fed in log order.
 
     With `seals` every seal is verified; a line whose seal shows that it was changed counts as unreadable.
     """
 
-    def __init__(self, *, next_seq: int = 0, seals: SealCheck | None = None) -> None:
+    def __init__(self, *, next_seq: int = 0, seals: SealVerifier | None = None) -> None:
         self.next_seq = next_seq
         self._seals = seals
         self._proven_damage = 0
         self.damage: list[Damage] = []
         self.noted: list[Damage] = []
-        self.torn: Torn | None = None
+        self.torn: TornTail | None = None
 
     def feed(self, line: Line) -> list[Entry]:
         """Return the entries of one line: usually one, none if it is blank or damaged, several if records are glued."""
@@ -182,7 +182,7 @@ class Reader:
                 found.append(self._entry(value, raw, line.offset, line.number))
         return found
 
-    def _passes(self, line: Line, seals: SealCheck) -> bool:
+    def _passes(self, line: Line, seals: SealVerifier) -> bool:
         """Verify the seal of a line. False for a line that decodes but was changed: it is not an entry."""
         state = seals.check(line.raw, ended=line.ended, whole=line.whole)
         if state == "right":
@@ -226,21 +226,21 @@ class Reader:
         if error.envelope is not None:
             self._report(line, "newer" if error.newer else "unreadable", error.reason)
             return [self._entry(error.envelope, line.raw, line.offset, line.number)]
-        found, fragment = glued_records(line.raw)
+        found, fragment = joined_records(line.raw)
         if fragment:
             kind: DamageKind = "torn" if not line.ended and not found and _may_be_torn(fragment) else "unreadable"
             what = "a line cut short" if kind == "torn" else error.reason
             self.damage.append(Damage(kind, line.number, line.offset, len(fragment), what, digest_of(fragment)))
             self._count_unreadable(fragment, acknowledged=kind != "torn")
             if kind == "torn":
-                self.torn = Torn(line.offset, line.raw)
+                self.torn = TornTail(line.offset, line.raw)
         else:
             self._report(line, "glued", f"{len(found)} records on one line")
         return [self._entry(value, raw, line.offset + at, line.number) for at, raw, value in found]
 
     def _count_unreadable(self, fragment: bytes, *, acknowledged: bool) -> None:
         """Keep the seq of a sealed line that was damaged later, so that it is not assigned again."""
-        seq = seq_of(fragment)
+        seq = find_seq(fragment)
         if acknowledged and seq is not None:
             self.next_seq = seq + 1
 
@@ -248,7 +248,7 @@ class Reader:
         self.damage.append(Damage(kind, line.number, line.offset, len(line.raw), reason, digest_of(line.raw)))
 
 
-def glued_records(raw: bytes) -> tuple[list[tuple[int, bytes, Body]], bytes]:
+def joined_records(raw: bytes) -> tuple[list[tuple[int, bytes, Body]], bytes]:
     """Return the complete records at the end of a line, as (offset, bytes, value), and the fragment before them.
 
     Every possible start of a record is tried, from right to left. Bytes that decode up to the end are a record unless
@@ -260,7 +260,7 @@ def glued_records(raw: bytes) -> tuple[list[tuple[int, bytes, Body]], bytes]:
     budget = _SEARCH_BYTES_MAX
     while budget > 0 and (at := raw.rfind(_RECORD_START, 0, limit)) >= 0:
         limit, budget = at + 1, budget - (end - at) - 1_000
-        value = _record(raw[at:end])
+        value = _decode_record(raw[at:end])
         if value is not None and not _may_be_nested(raw, at, end):
             found.append((at, raw[at:end], value))
             end = at
@@ -270,7 +270,7 @@ def glued_records(raw: bytes) -> tuple[list[tuple[int, bytes, Body]], bytes]:
 def _may_be_nested(raw: bytes, at: int, end: int) -> bool:
     """Return whether the object at `at` may be a JSON value inside another; an object with its own seal is a record."""
     before = raw[max(0, at - 16) : at].rstrip()
-    return before.endswith((b":", b",", b"[")) and seal_of(raw[at:end]) is None
+    return before.endswith((b":", b",", b"[")) and find_seal(raw[at:end]) is None
 
 
 def _may_be_torn(fragment: bytes) -> bool:
@@ -289,7 +289,7 @@ def _decodes(raw: bytes) -> bool:
     return True
 
 
-def _record(raw: bytes) -> Body | None:
+def _decode_record(raw: bytes) -> Body | None:
     try:
         return decode(raw)
     except Undecodable as error:

@@ -8,12 +8,11 @@ ids, the node each id refers to, the path to each node and the head, and it repo
 from array import array
 from itertools import compress
 
-from wakelog.log.digest import digest_of
 from wakelog.log.entry import Compaction, Entry, Head, Message
-from wakelog.log.id_table import NONE, IdTable, key_of
+from wakelog.log.ids import NO_NUMBER, IdTable, digest_of, id_hash
 from wakelog.log.lines import Damage, DamageKind
-from wakelog.log.seal import seal_of
-from wakelog.log.tree import subject
+from wakelog.log.seal import find_seal
+from wakelog.log.tree import subject_id
 
 # The kind of an entry, in one byte; 0 is an annotation.
 _ANNOTATION, _NODE, _MESSAGE = range(3)
@@ -26,9 +25,9 @@ class Outline:
         self.damage: list[Damage] = []
         self.inherited = 0
         """How many of the first entries belong to the session that this one was forked from."""
-        self.root = NONE
-        self.last_node = NONE
-        self.head = NONE
+        self.root = NO_NUMBER
+        self.last_node = NO_NUMBER
+        self.head = NO_NUMBER
         """The node that the next entry goes under; `Tree` defines the rules."""
         self.last_seq = -1
         self.repeated: set[int] = set()
@@ -45,9 +44,9 @@ class Outline:
 
     def add(self, entry: Entry) -> None:
         """Add the next entry of the log; report it if its id, parent or target is wrong."""
-        key = key_of(entry.id)
+        key = id_hash(entry.id)
         self._count(entry.seq)
-        if self._ids.number(key) != NONE:
+        if self._ids.number(key) != NO_NUMBER:
             self.repeated.add(key)
             self._report(entry, "repeated", f"the id {entry.id} stands here a second time")
         elif entry.is_node:
@@ -65,7 +64,7 @@ class Outline:
         parent = self._parent(entry)
         head = self._head_after(entry, parent)
         self._append(key, parent, entry, _MESSAGE if type(entry.value) is Message else _NODE)
-        if head != NONE:
+        if head != NO_NUMBER:
             self._set_head(head, entry.seq)
 
     def _head_after(self, entry: Entry, parent: int) -> int:
@@ -73,21 +72,21 @@ class Outline:
         value, number = entry.value, len(self)
         if isinstance(value, Compaction) and value.state is not None:
             return number if value.parent_id == value.state.head else self._resolved(value.state.head)
-        if self.head == NONE or value.seq is None:
+        if self.head == NO_NUMBER or value.seq is None:
             return number
-        is_bridged = value.parent_id is not None and self._resolved(value.parent_id) == NONE
+        is_bridged = value.parent_id is not None and self._resolved(value.parent_id) == NO_NUMBER
         moves = self._gap_seq > self._head_seq if is_bridged else parent == self.head
-        return number if moves else NONE
+        return number if moves else NO_NUMBER
 
     def _set_head(self, node: int, seq: int) -> None:
         self.head, self._head_seq = node, seq
 
     def inherit(self, parent: "Outline", path: bytearray) -> None:
         """Start with the entries of another outline that are marked in `path`, and their annotations."""
-        numbers = array("i", [NONE]) * len(parent)
+        numbers = array("i", [NO_NUMBER]) * len(parent)
         for number in range(len(parent)):
             key, node, offset, seal, kind = parent.record(number)
-            if not (path[number] if kind else node != NONE and path[node]):
+            if not (path[number] if kind else node != NO_NUMBER and path[node]):
                 continue
             before = self.last_node if kind else numbers[node]
             numbers[number] = len(self)
@@ -99,7 +98,7 @@ class Outline:
         if named is None:
             return self.last_node
         found = self._resolved(named)
-        if found == NONE:
+        if found == NO_NUMBER:
             self._report(entry, "bridged", f"its parent {named} cannot be read")
             return self.last_node
         return found
@@ -107,26 +106,26 @@ class Outline:
     def _about(self, entry: Entry) -> int:
         value, named = entry.value, entry.value.parent_id
         hung = self._resolved(named)
-        if named is not None and hung == NONE:
+        if named is not None and hung == NO_NUMBER:
             self._report(entry, "orphan", f"it speaks of {named}, which does not stand before it")
-        node = self._first(self._resolved(subject(value)), hung)
+        node = self._first(self._resolved(subject_id(value)), hung)
         if isinstance(value, Head):
-            self._move_head(entry, value.target_id, node if value.target_id == value.id else NONE)
+            self._move_head(entry, value.target_id, node if value.target_id == value.id else NO_NUMBER)
         return node
 
     def _move_head(self, entry: Entry, named: str, itself: int) -> None:
         """Move the head to the target of a `head` entry; one that targets itself means the node it describes."""
-        target = itself if itself != NONE else self._resolved(named)
-        if target == NONE:
+        target = itself if itself != NO_NUMBER else self._resolved(named)
+        if target == NO_NUMBER:
             self._report(entry, "orphan", f"it moves the head to {named}, which does not stand before it")
         else:
             self._set_head(target, entry.seq)
 
     def _first(self, *nodes: int) -> int:
-        return next((node for node in nodes if node != NONE), self.root)
+        return next((node for node in nodes if node != NO_NUMBER), self.root)
 
     def _append(self, key: int, node: int, entry: Entry, kind: int) -> None:
-        self._take(key, node, entry.offset, _seal_key(seal_of(entry.raw)), kind)
+        self._take(key, node, entry.offset, _seal_key(find_seal(entry.raw)), kind)
 
     def _take(self, key: int, node: int, offset: int, seal: int, kind: int) -> None:
         number = self._ids.add(key)
@@ -136,7 +135,7 @@ class Outline:
         self._kinds.append(kind)
         if kind:
             self.last_node = number
-            if self.root == NONE:
+            if self.root == NO_NUMBER:
                 self.root = number
 
     def record(self, number: int) -> tuple[int, int, int, int, int]:
@@ -155,11 +154,11 @@ class Outline:
     def find(self, entry_id: str) -> int | None:
         """Return the number of the node that an id refers to (itself, or an annotation's node); None if unknown."""
         found = self._resolved(entry_id)
-        return None if found == NONE else found
+        return None if found == NO_NUMBER else found
 
     def number(self, entry_id: str) -> int:
         """Return the number of the entry with this id, or `NONE`."""
-        return self._ids.number(key_of(entry_id))
+        return self._ids.number(id_hash(entry_id))
 
     def number_in(self, other: "Outline", number: int) -> int:
         """Return the number in this outline of an entry of another outline, or `NONE`."""
@@ -188,15 +187,15 @@ class Outline:
     def path(self, node: int) -> bytearray:
         """Return one byte per entry: 1 for the nodes from the root to this one."""
         marks = bytearray(len(self))
-        while node != NONE:
+        while node != NO_NUMBER:
             marks[node] = 1
             node = self._nodes[node]
         return marks
 
     def number_of(self, entry: Entry) -> int | None:
         """Return the number of an entry of this log; None for a repetition, which has none."""
-        number = self._ids.number(key_of(entry.id))
-        return number if number != NONE and self._offsets[number] == entry.offset else None
+        number = self._ids.number(id_hash(entry.id))
+        return number if number != NO_NUMBER and self._offsets[number] == entry.offset else None
 
     def offset(self, number: int) -> int:
         """Return the byte offset of an entry in the log it belongs to."""
@@ -207,8 +206,8 @@ class Outline:
         return self._seals[number] == _seal_key(h)
 
     def _resolved(self, name: str | None) -> int:
-        number = self._ids.number(key_of(name)) if name is not None else NONE
-        return number if number == NONE or self._kinds[number] else self._nodes[number]
+        number = self._ids.number(id_hash(name)) if name is not None else NO_NUMBER
+        return number if number == NO_NUMBER or self._kinds[number] else self._nodes[number]
 
 
 def _seal_key(h: str | None) -> int:

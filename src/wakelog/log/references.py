@@ -1,28 +1,84 @@
-"""Blob references in entries: which entry refers to which blob, and for what. Pure.
+"""References from a log to blobs and other sessions: what each entry needs, and what a copy must include.
 
-A reference is an object with a digest and a size (`BlobRef`) in any place: in a field of a known type, in a part or
-value that this version does not know, or in an entry of an unknown type.
+Pure. A reference is an object with a digest and a size (`BlobRef`) in any place: in a field of a known type, in a part
+or value that this version does not know, in an entry of an unknown type, or in a damaged line, because these may still
+refer to a blob. Most lines need nothing and are only searched, not decoded.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from wakelog.log.content import Audio, BlobRef, Image, Text, ToolResult
-from wakelog.log.digest import is_digest
-from wakelog.log.entry import Entry
-from wakelog.log.needs import references_in
+from wakelog.log.entry import Entry, SessionHeader, SessionRenamed, Spawned
+from wakelog.log.ids import DIGEST_CHARS, digests_in, is_digest, is_id
+from wakelog.log.lines import EntryReader, Line
 
-_UNKNOWN = "something that this version of wakelog does not know"
-_MEANT = {
+_RELEVANT_TYPES = (b'"spawned"', b'"session_renamed"')
+# Not every digest belongs to a blob. A digest followed by a size is a reference to a blob; nothing else has that form.
+_BLOB_REFERENCE = re.compile(rb'"digest"\s*:\s*"(sha256:[0-9a-f]{64})"\s*,\s*"bytes"\s*:\s*([0-9]{1,15})\b')
+_BLOB_REFERENCE_BYTES = DIGEST_CHARS + 64
+
+
+class LogReferences:
+    """The fold. `named` maps each digest to the size of the log up to the end of the line that first contains it.
+
+    `blobs` maps those that are certain to be references to blobs to their sizes. `parent` is the session that a fork
+    reads its history from, `children` are the sessions of subagents. `title` is None if no title was set.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.parent: str | None = None
+        self.children: list[str] = []
+        self.title: str | None = None
+        self.named: dict[str, int] = {}
+        self.blobs: dict[str, int] = {}
+        self._before = b""
+
+    def take(self, line: Line) -> None:
+        """Process the next line."""
+        is_first = self.size == 0
+        self.size += len(line.raw) + line.ended
+        raw = self._before + line.raw
+        if b"sha256:" in raw:
+            for digest in digests_in(raw):
+                self.named.setdefault(digest, self.size)
+            for digest, size in blob_references_in(raw):
+                self.blobs.setdefault(digest, size)
+        # A line over the size limit comes in slices, and a reference may span two of them.
+        self._before = b"" if line.ended else raw[-_BLOB_REFERENCE_BYTES:]
+        if is_first or (line.whole and any(word in raw for word in _RELEVANT_TYPES)):
+            self._read(line)
+
+    def _read(self, line: Line) -> None:
+        for entry in EntryReader().feed(line):
+            match entry.value:
+                case SessionHeader(parent=origin, title=title):
+                    self.title = title
+                    self.parent = origin.session if origin and origin.kind == "fork" and is_id(origin.session) else None
+                case SessionRenamed(title=title):
+                    self.title = title
+                case Spawned(child_session=child) if is_id(child) and child not in self.children:
+                    self.children.append(child)
+
+
+def blob_references_in(raw: bytes) -> list[tuple[str, int]]:
+    """Return every blob reference found in bytes: its digest and the size it must have."""
+    return [(digest.decode(), int(size)) for digest, size in _BLOB_REFERENCE.findall(raw)]
+
+
+_UNKNOWN_PURPOSE = "something that this version of wakelog does not know"
+_PURPOSES = {
     "system": "the instructions of the model",
     "tools": "the declarations of the tools",
     "injected": "a text that was added to the request",
 }
 
 
-class Reference(msgspec.Struct, frozen=True):
+class BlobReference(msgspec.Struct, frozen=True):
     """One reference from an entry to a blob. `what` names the content that is lost if the blob is lost."""
 
     seq: int
@@ -34,35 +90,35 @@ class Reference(msgspec.Struct, frozen=True):
     what: str
 
 
-def references(entry: Entry) -> Iterator[Reference]:
+def blob_references(entry: Entry) -> Iterator[BlobReference]:
     """Yield every reference of an entry, each blob once."""
     if b"sha256:" not in entry.raw:
         return
-    known = {(ref.digest, ref.bytes): what for ref, what in _found(entry.value, "", None)}
+    known = {(ref.digest, ref.bytes): what for ref, what in _walk(entry.value, "", None)}
     # The typed value skips unknown keys; the bytes contain them.
-    unknown = dict.fromkeys(references_in(entry.raw), _UNKNOWN)
+    unknown = dict.fromkeys(blob_references_in(entry.raw), _UNKNOWN_PURPOSE)
     for (digest, size), what in (unknown | known).items():
-        yield Reference(entry.seq, entry.type, entry.line, entry.offset, digest, size, what)
+        yield BlobReference(entry.seq, entry.type, entry.line, entry.offset, digest, size, what)
 
 
-def _found(value: Any, key: str, owner: Any) -> Iterator[tuple[BlobRef, str]]:
+def _walk(value: Any, key: str, owner: Any) -> Iterator[tuple[BlobRef, str]]:
     """Yield the references inside a value, each with its purpose. `key` and `owner` locate the value."""
     match value:
         case BlobRef():
             if is_digest(value.digest):
-                yield value, _meant(key, owner)
+                yield value, _purpose(key, owner)
         case msgspec.Struct():
             for field in value.__struct_fields__:
-                yield from _found(getattr(value, field), field, value)
+                yield from _walk(getattr(value, field), field, value)
         case dict():
             for name, inner in value.items():
-                yield from _found(inner, name, value)
+                yield from _walk(inner, name, value)
         case list() | tuple():
             for inner in value:
-                yield from _found(inner, key, owner)
+                yield from _walk(inner, key, owner)
 
 
-def _meant(key: str, owner: Any) -> str:
+def _purpose(key: str, owner: Any) -> str:
     if isinstance(owner, ToolResult):
         return f"the whole output of the tool {owner.tool_name}, of which the entry itself holds a part"
     match owner:
@@ -72,4 +128,4 @@ def _meant(key: str, owner: Any) -> str:
             return "a recording"
         case Text():
             return "the whole of a text, of which the entry itself holds a part"
-    return _MEANT.get(key, _UNKNOWN)
+    return _PURPOSES.get(key, _UNKNOWN_PURPOSE)

@@ -17,10 +17,10 @@ _OPENING = re.compile(rb'\{"v":[0-9]+,"seq":([0-9]{1,18}),')
 _SEAL = re.compile(rb',"h":"([0-9a-f]{64})"\}\Z')
 SEAL_BYTES = 72
 # The boundary between two records on one line. Inside a string both quotes would be escaped.
-_GLUE = b'"}{"'
+_RECORD_BOUNDARY = b'"}{"'
 
 
-class Chain:
+class SealChain:
     """The current end of a seal chain: the last h, and a hash of all bytes since. It only moves forward."""
 
     def __init__(self, h: str = "") -> None:
@@ -45,13 +45,13 @@ class Chain:
     def accept(self, raw: bytes) -> bool:
         """Add a sealed line (without LF) and return whether its seal is right. Continues from the h it reads."""
         self._hash.update(raw[:-SEAL_BYTES])
-        h = h_of(raw).decode()
+        h = sealed_hash(raw).decode()
         right = self._hash.hexdigest() == h
         self._go_on_from(h)
         return right
 
 
-class SealCheck:
+class SealVerifier:
     """Verifies seals line by line, in log order, and tells a changed line from a line after damage.
 
     A seal covers every byte since the previous seal. If it does not match and the bytes in between are intact, the line
@@ -63,70 +63,70 @@ class SealCheck:
         self._h = h.encode()
         self._seq = seq
         self._last = b""
-        self._unsealed: Chain | None = None
+        self._unsealed: SealChain | None = None
         self._in_doubt = False
 
     def check(self, raw: bytes, *, ended: bool = True, whole: bool = True) -> SealState:
         """Return the state of the next line (without LF)."""
         # Fast path for the common case: the line is sealed directly after the previous one.
-        if self._unsealed is None and whole and is_sealed_behind(raw, self._h):
-            self._h, self._last, self._in_doubt = h_of(raw), raw, False
+        if self._unsealed is None and whole and has_valid_seal(raw, self._h):
+            self._h, self._last, self._in_doubt = sealed_hash(raw), raw, False
             return "right"
         return self._check_slow_path(raw, ended=ended, whole=whole)
 
     def _check_slow_path(self, raw: bytes, *, ended: bool, whole: bool) -> SealState:
-        seq = seq_of(raw)
-        if not whole or seal_of(raw) is None:
-            self._unsealed = self._unsealed or Chain(self._h.decode())
+        seq = find_seq(raw)
+        if not whole or find_seal(raw) is None:
+            self._unsealed = self._unsealed or SealChain(self._h.decode())
             self._unsealed.skip(raw + b"\n" if ended else raw)
             self._in_doubt = True
             # After the first seal every line written by wakelog has one, so this line has lost its seal.
             return "changed" if seq is not None and whole and ended and self._h else "none"
         is_right = self._unsealed.accept(raw) if self._unsealed is not None else False
         is_changed = not is_right and not self._in_doubt and seq in (None, self._last_seq + 1)
-        self._h, self._last, self._unsealed, self._in_doubt = h_of(raw), raw, None, is_changed
+        self._h, self._last, self._unsealed, self._in_doubt = sealed_hash(raw), raw, None, is_changed
         return "right" if is_right else "changed" if is_changed else "unproven"
 
     @property
     def _last_seq(self) -> int:
         """The seq of the last sealed line."""
-        seq = seq_of(self._last) if self._last else self._seq
+        seq = find_seq(self._last) if self._last else self._seq
         return self._seq if seq is None else seq
 
     def missing_before(self, raw: bytes, next_seq: int) -> str:
         """Return why a line is unproven: which entries are missing before it, as far as its seq shows."""
-        seq = seq_of(raw)
+        seq = find_seq(raw)
         if seq is None or seq <= next_seq:
             return "bytes before this line were changed or removed"
         return f"entries {next_seq} to {seq - 1} are missing before this line"
 
 
-def is_sealed_behind(raw: bytes, h: bytes, between: bytes = b"") -> bool:
+def has_valid_seal(raw: bytes, h: bytes, between: bytes = b"") -> bool:
     """Return whether the seal of a line matches for the previous seal `h` and the bytes `between`."""
     right = hashlib.sha256(h + between + raw[:-SEAL_BYTES]).hexdigest()
     return raw[-SEAL_BYTES:] == b',"h":"%b"}' % right.encode()
 
 
-def h_of(raw: bytes) -> bytes:
+def sealed_hash(raw: bytes) -> bytes:
     """Return the h of a sealed line. For a line that may have no seal use `seal_of`."""
     return raw[-66:-2]
 
 
-def seal_of(raw: bytes) -> str | None:
+def find_seal(raw: bytes) -> str | None:
     """Return the h of a sealed line; None if it has no seal."""
     found = _SEAL.search(raw, max(0, len(raw) - SEAL_BYTES))
     return found[1].decode() if found else None
 
 
-def seq_of(raw: bytes) -> int | None:
+def find_seq(raw: bytes) -> int | None:
     """Return the seq at the start of a line, without decoding it; None if it has none or may be two glued records."""
     found = _OPENING.match(raw)
-    return int(found[1]) if found and _GLUE not in raw else None
+    return int(found[1]) if found and _RECORD_BOUNDARY not in raw else None
 
 
-def unsealed(raw: bytes) -> bytes:
+def unseal(raw: bytes) -> bytes:
     """Return the encoded body inside a sealed line; any other line unchanged."""
     opening = _OPENING.match(raw)
-    if opening is None or seal_of(raw) is None:
+    if opening is None or find_seal(raw) is None:
         return raw
     return b"{" + raw[opening.end() : -SEAL_BYTES] + b"}"

@@ -30,11 +30,11 @@ from wakelog.log.entry import (
     Queued,
 )
 from wakelog.log.lines import Line
-from wakelog.log.seal import h_of, is_sealed_behind, seal_of
+from wakelog.log.seal import find_seal, has_valid_seal, sealed_hash
 from wakelog.log.tree import Tree
 
 MESSAGE_MODES = ("steer", "followUp")
-_RECORDING_QUEUE = frozenset((Compaction, Activity))
+_TYPES_RECORDING_QUEUE = frozenset((Compaction, Activity))
 
 
 class Tail(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ def read_tail(backwards: Iterable[Line], *, at: str | None = None, queue: bool =
     `at` selects the branch of that entry instead of the head's. With `queue`, older waiting messages are collected too.
     """
     search = _Search(at)
-    for entry in _sound(backwards):
+    for entry in _verified_entries(backwards):
         if entry is None:
             return None
         if search.is_over:
@@ -79,7 +79,7 @@ def read_tail(backwards: Iterable[Line], *, at: str | None = None, queue: bool =
     return search.found(queue=queue) if search.is_over else Tail(search.entries(), queued=())
 
 
-def tree_of(tail: Tail, session: Entry) -> Tree:
+def build_tree(tail: Tail, session: Entry) -> Tree:
     """Return the tree of a tail. `session` is the first entry of the log, which starts every branch."""
     if tail.fold is None:
         return Tree().add_all(tail.entries)
@@ -91,7 +91,7 @@ def tree_of(tail: Tail, session: Entry) -> Tree:
     return tree
 
 
-def outgrows(tree: Tree, entry: Entry) -> bool:
+def may_refer_to_unread(tree: Tree, entry: Entry) -> bool:
     """Return whether an entry added to a partial tree may refer to unread entries; the log must then be read again."""
     value = entry.value
     beyond = isinstance(value, Queued | Attention) and value.parent_id not in tree.nodes
@@ -137,7 +137,7 @@ class _Search:
         if type(value) is Message:
             if isinstance(value.message, Prompt) and value.message.queued_id is not None:
                 self._taken.add(value.message.queued_id)
-        elif type(value) in _RECORDING_QUEUE and recorded_queue(value) is not None:
+        elif type(value) in _TYPES_RECORDING_QUEUE and recorded_queue(value) is not None:
             self.misses_queue = False
 
     def _find_head(self, entry: Entry) -> None:
@@ -196,12 +196,12 @@ class _Search:
         return isinstance(value, Queued | Attention) and self._node(value.parent_id) not in self._by_id
 
 
-def _sound(backwards: Iterable[Line]) -> Iterator[Entry | None]:
+def _verified_entries(backwards: Iterable[Line]) -> Iterator[Entry | None]:
     """Yield entries from the last to the first; at the first line that cannot be trusted, yield None and stop."""
     behind: Entry | None = None
     torn = b""
     for line in backwards:
-        if behind is not None and _is_noted(line, behind.value):
+        if behind is not None and _is_noted_fragment(line, behind.value):
             torn = line.bytes
             continue
         entry = _entry(line)
@@ -211,22 +211,22 @@ def _sound(backwards: Iterable[Line]) -> Iterator[Entry | None]:
             return
         if behind is not None:
             # An entry is verified when the preceding line is known, because its seal covers both.
-            yield behind if behind.seq == entry.seq + 1 and _matches(behind.raw, entry.raw, torn) else None
+            yield behind if behind.seq == entry.seq + 1 and _seal_matches(behind.raw, entry.raw, torn) else None
         behind, torn = entry, b""
     if behind is not None:
-        yield behind if behind.seq == 0 and _matches(behind.raw, b"", b"") else None
+        yield behind if behind.seq == 0 and _seal_matches(behind.raw, b"", b"") else None
 
 
-def _is_noted(line: Line, value: Body) -> bool:
+def _is_noted_fragment(line: Line, value: Body) -> bool:
     """Return whether a line is the torn fragment described by the note that follows it."""
     if not isinstance(value, DamageNote) or value.reason != "torn":
         return False
     return (line.offset, len(line.raw)) == (value.offset, value.bytes)
 
 
-def _matches(raw: bytes, before: bytes, between: bytes) -> bool:
+def _seal_matches(raw: bytes, before: bytes, between: bytes) -> bool:
     """Return whether the seal of a line matches; true if neither it nor the line before has a seal."""
-    return is_sealed_behind(raw, h_of(before), between) or (seal_of(raw) is None and seal_of(before) is None)
+    return has_valid_seal(raw, sealed_hash(before), between) or (find_seal(raw) is None and find_seal(before) is None)
 
 
 def _entry(line: Line) -> Entry | None:

@@ -14,7 +14,6 @@ import msgspec
 
 from wakelog.errors import NotFound
 from wakelog.log.content import ToolResult
-from wakelog.log.digest import digest_of
 from wakelog.log.entry import (
     Activity,
     AttentionResolved,
@@ -29,22 +28,23 @@ from wakelog.log.entry import (
     Resumed,
     SendFailed,
     Sent,
-    Session,
+    SessionHeader,
     Spawned,
     Terminated,
     ToolStarted,
 )
+from wakelog.log.ids import digest_of
 from wakelog.log.lines import Damage, DamageKind
 
 # Annotation types that refer to an entry besides their parent, and the field that holds its id.
-_SUBJECTS = {
+_SUBJECT_FIELDS = {
     **dict.fromkeys((ToolStarted, Spawned, Sent, SendFailed, Partial, Resumed), "reply_id"),
     AttentionResolved: "attention_id",
 }
 # Types that session-wide projections look up at every step; entries of these types are few.
-_INDEXED = frozenset((Activity, Compaction, Queued, Terminated))
+_INDEXED_TYPES = frozenset((Activity, Compaction, Queued, Terminated))
 # Annotations whose reply always precedes them in the log.
-_NAMING_A_REPLY = frozenset((Sent, Spawned, ToolStarted))
+_TYPES_NAMING_A_REPLY = frozenset((Sent, Spawned, ToolStarted))
 
 
 class Branch(msgspec.Struct, frozen=True):
@@ -132,7 +132,7 @@ class Tree:
         for annotation in (*branch.inherited_annotations, *branch.annotations):
             self._join(
                 annotation,
-                self._resolve(subject(annotation.value)) or self._resolve(annotation.value.parent_id) or self.root,
+                self._resolve(subject_id(annotation.value)) or self._resolve(annotation.value.parent_id) or self.root,
             )
         self._inherited = frozenset((*self.nodes, *self._speaks_of))
         self._inherited_holes = branch.holes
@@ -156,7 +156,7 @@ class Tree:
         parent = self._parent_of(entry)
         head = self._head_after(entry, parent)
         self._place(entry, parent)
-        if type(entry.value) in _INDEXED:
+        if type(entry.value) in _INDEXED_TYPES:
             self._index(entry)
         if isinstance(entry.value, Compaction) and entry.value.state is not None:
             self._carried.update(debt.reply_id for debt in entry.value.state.owed)
@@ -198,22 +198,22 @@ class Tree:
 
     def _add_annotation(self, entry: Entry) -> None:
         named = entry.value.parent_id
-        node = self._resolve(subject(entry.value)) or self._resolve(named) or self.root
+        node = self._resolve(subject_id(entry.value)) or self._resolve(named) or self.root
         if named is not None and not self.partial and self._resolve(named) is None:
             self._report(entry, "orphan", f"it speaks of {named}, which does not stand before it")
         self._join(entry, node)
-        if type(entry.value) in _INDEXED:
+        if type(entry.value) in _INDEXED_TYPES:
             self._index(entry)
         if type(entry.value) is Head:
             self._move_head(entry, entry.value.target_id)
         elif type(entry.value) is DamageNote and entry.value.reason == "lost":
-            self.mark_unreadable([lost_lines(entry, entry.value)])
-        elif type(entry.value) in _NAMING_A_REPLY and self._names_a_lost_reply(entry.value):
+            self.mark_unreadable([damage_of_note(entry, entry.value)])
+        elif type(entry.value) in _TYPES_NAMING_A_REPLY and self._names_a_lost_reply(entry.value):
             self._naming_lost.append(entry)
 
     def _names_a_lost_reply(self, value: Body) -> bool:
         """Return whether an entry refers to a reply that is not in the tree: it is lost, or precedes this tail."""
-        reply_id = reply_named_by(value)
+        reply_id = referenced_reply(value)
         return reply_id is not None and reply_id not in self.nodes and reply_id not in self._carried
 
     @property
@@ -288,7 +288,7 @@ class Tree:
         folds = [self.nodes[node] for node in path if node not in self._inherited]
         last = next((node for node in reversed(folds) if isinstance(node.value, Compaction)), None)
         start = last.offset if last is not None else -1
-        own = [*self._holes.values(), *(lost_reply(entry) for entry in self._naming_lost)]
+        own = [*self._holes.values(), *(damage_of_reference(entry) for entry in self._naming_lost)]
         since = sorted((hole for hole in own if hole.offset > start), key=lambda hole: hole.offset)
         return (*(self._inherited_holes if last is None else ()), *since)
 
@@ -325,9 +325,9 @@ class Tree:
         return self._by_type.get(kind, ())
 
     @property
-    def card(self) -> Session:
+    def card(self) -> SessionHeader:
         """The session header; an empty one if the first line cannot be read."""
-        return next((node.value for node in self.own_nodes() if isinstance(node.value, Session)), Session())
+        return next((node.value for node in self.own_nodes() if isinstance(node.value, SessionHeader)), SessionHeader())
 
     def own(self) -> list[Entry]:
         """Return every entry of this session itself that is in the tree, in log order."""
@@ -340,7 +340,7 @@ class Tree:
             at = self._parents[at]
 
 
-def reply_named_by(value: Body) -> str | None:
+def referenced_reply(value: Body) -> str | None:
     """Return the id of the reply whose existence this entry proves by referring to it; None if it proves none."""
     match value:
         case ToolStarted(reply_id=reply_id) | Spawned(reply_id=reply_id) | Sent(reply_id=reply_id):
@@ -350,21 +350,21 @@ def reply_named_by(value: Body) -> str | None:
     return None
 
 
-def lost_lines(entry: Entry, note: DamageNote) -> Damage:
+def damage_of_note(entry: Entry, note: DamageNote) -> Damage:
     """Return the damage that a `lost` note stands for; like an unreadable line, it may hide acknowledged entries."""
     reason = "lines were lost before this copy was made"
     return Damage("missing", entry.line, entry.offset, note.bytes, reason, note.digest)
 
 
-def lost_reply(entry: Entry) -> Damage:
+def damage_of_reference(entry: Entry) -> Damage:
     """Return the damage proven by an entry that refers to an unreadable reply."""
     reason = f"this {entry.type} names a reply that cannot be read"
     return Damage("orphan", entry.line, entry.offset, len(entry.raw), reason, digest_of(entry.raw))
 
 
-def subject(value: Body) -> str | None:
+def subject_id(value: Body) -> str | None:
     """Return the id that an annotation refers to besides its parent; its node is the one the annotation belongs to."""
-    field = _SUBJECTS.get(type(value))
+    field = _SUBJECT_FIELDS.get(type(value))
     named: str | None = getattr(value, field) if field is not None else None
     return named
 

@@ -1,37 +1,89 @@
-"""Subprocess runner for tools: starts a program under the supervisor, streams its output and stops it on demand.
+"""Subprocess runner for tools and hooks: starts a program under the supervisor, streams its output, stops it.
 
-Rule 1: there is one way to stop a command, whatever the reason: the lifeline pipe closes. The supervisor does the rest,
-also if this process is killed.
+Rule 1: there is one way to stop a command, whatever the reason: the lifeline pipe closes. The supervisor does the
+rest, also if this process is killed.
 Rule 2: a command has ended when its supervisor has. The output printed until then is complete; a process that still
 holds the pipe is not waited for.
-Rule 3: when `run_command` returns or raises, every process of the command is gone, or the result (after a cancellation:
-the live output) names those that may still be running. One exception: a caller that is cancelled a second time does not
-wait; then the supervisor finishes alone.
+Rule 3: when `run_command` returns or raises, every process of the command is gone, or the result (after a
+cancellation: the live output) names those that may still be running. One exception: a caller that is cancelled a
+second time does not wait; then the supervisor finishes alone.
+Rule 4: below the bound, the returned text is exactly the text that was shown. Above it, the middle is left out and
+live display stops; both are stated in the text.
 """
 
 import asyncio
+import codecs
 import contextlib
 import os
 import signal
 import stat
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
+from wakelog.decide.wording import clip_mark
 from wakelog.processes import supervisor
-from wakelog.processes.output import Output
+
+KEPT_BYTES = 10 * 1024 * 1024
+
+
+class CommandOutput:
+    """The output of one command."""
+
+    def __init__(self, limit_bytes: int = KEPT_BYTES) -> None:
+        self._half = limit_bytes // 2
+        self._head = bytearray()
+        self._tail: deque[bytes] = deque()
+        self._tail_bytes = 0
+        self._left_out = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def take(self, piece: bytes) -> str:
+        """Keep a piece; return the text to show for it, which ends at a complete character."""
+        was_whole = not self._left_out
+        room = self._half - len(self._head)
+        self._head += piece[:room]
+        self._keep_last(piece[room:] if room < len(piece) else b"")
+        if not self._left_out:
+            return self._decoder.decode(piece)
+        return "\n[the output is too long to be shown live]\n" if was_whole else ""
+
+    def rest(self) -> str:
+        """Return the text still to be shown at the end: the replacement for an incomplete character."""
+        return "" if self._left_out else self._decoder.decode(b"", final=True)
+
+    def text(self) -> str:
+        """Return the kept output."""
+        head, tail = bytes(self._head), b"".join(self._tail)
+        if not self._left_out:
+            return (head + tail).decode("utf-8", "replace")
+        spare = max(0, len(tail) - self._half)
+        left_out = clip_mark(self._left_out + spare)
+        return head.decode("utf-8", "replace") + left_out + tail[spare:].decode("utf-8", "replace")
+
+    def _keep_last(self, piece: bytes) -> None:
+        """Append to the tail, and drop pieces that are no longer part of the last half."""
+        if piece:
+            self._tail.append(piece)
+            self._tail_bytes += len(piece)
+        while self._tail and self._tail_bytes - len(self._tail[0]) >= self._half:
+            dropped = self._tail.popleft()
+            self._tail_bytes -= len(dropped)
+            self._left_out += len(dropped)
+
 
 _BLOCK_BYTES = 64 * 1024
 # A pipe buffer holds at most this much; more comes only from a process that keeps writing after the end.
 _LAST_BYTES = 1024 * 1024
-_LOOKS = 20
+_KILL_ROUNDS = 20
 _ENDINGS = ("exited", "signalled", "remains", "unstarted", "lost")
 
 
-class Ended(msgspec.Struct, frozen=True):
+class CommandResult(msgspec.Struct, frozen=True):
     """How a command ended.
 
     `remains`: it was stopped and may still be running. `unstarted`: it was stopped before it started. `lost`: its
@@ -65,13 +117,13 @@ async def run_command(
     show: Callable[[str], None] | None = None,
     env: Mapping[str, str] | None = None,
     with_errors: bool = True,
-) -> Ended:
+) -> CommandResult:
     """Run a program to its end. Raises `OSError` or `ValueError` if it cannot be started.
 
     The output includes standard error, unless `with_errors` is false.
     """
-    output = Output()
-    running = _Running(argv, cwd, env, with_errors=with_errors)
+    output = CommandOutput()
+    running = _RunningCommand(argv, cwd, env, with_errors=with_errors)
     alarm = asyncio.get_running_loop().call_later(timeout_s, running.time_is_up)
     try:
         while piece := await running.pieces.get():
@@ -91,14 +143,14 @@ async def run_command(
     return running.ended(output.text())
 
 
-class _Running:
+class _RunningCommand:
     """A running command. `pieces` delivers its output, and an empty piece when it has ended."""
 
     def __init__(self, argv: Sequence[str], cwd: str, env: Mapping[str, str] | None, *, with_errors: bool) -> None:
         self.pieces: asyncio.Queue[bytes] = asyncio.Queue()
         self._gone = asyncio.Event()
         self._lines = b""
-        self._said = _Said([])
+        self._said = _SupervisorReport([])
         self._found: tuple[str, ...] = ()
         self._timed_out = False
         self._loop = asyncio.get_running_loop()
@@ -138,7 +190,7 @@ class _Running:
         self._cut_lifeline()
         await self._gone.wait()
 
-    def ended(self, output: str) -> Ended:
+    def ended(self, output: str) -> CommandResult:
         """Return how the command ended; call this after its end. Raises `OSError` if it could not be started."""
         said = self._said
         if said.how == "failed":
@@ -146,7 +198,7 @@ class _Running:
         how = said.how if said.how in _ENDINGS else "lost"
         left = (*said.left, *self._found)
         is_clear = said.is_clear and said.how in _ENDINGS
-        return Ended(how, said.number, output, self._timed_out and said.is_stopped, left, is_clear)  # type: ignore[arg-type]
+        return CommandResult(how, said.number, output, self._timed_out and said.is_stopped, left, is_clear)  # type: ignore[arg-type]
 
     def doubt(self) -> str:
         """Return a message about processes that may still run after a stop; empty if there are none."""
@@ -183,7 +235,7 @@ class _Running:
         self._loop.remove_reader(self._output)
         self._read_last()
         self._process.wait()
-        self._said = _Said(self._lines.decode("utf-8", "replace").splitlines())
+        self._said = _SupervisorReport(self._lines.decode("utf-8", "replace").splitlines())
         if not self._said.how:
             self._found = _kill_unsupervised(self._said.leader, self._output)
         os.close(self._report)
@@ -201,7 +253,7 @@ class _Running:
                 self.pieces.put_nowait(piece)
 
 
-class _Said:
+class _SupervisorReport:
     """The parsed report of a supervisor."""
 
     def __init__(self, lines: list[str]) -> None:
@@ -223,25 +275,25 @@ def _kill_unsupervised(leader: int, output: int) -> tuple[str, ...]:
 
     Only the command's own session is known. Other processes are found if they still hold the output pipe.
     """
-    for _ in range(_LOOKS if leader else 0):
-        supervisor.freeze(lambda: supervisor.session(leader))
-        found = supervisor.session(leader)
+    for _ in range(_KILL_ROUNDS if leader else 0):
+        supervisor.freeze(lambda: supervisor.session_processes(leader))
+        found = supervisor.session_processes(leader)
         for process in found:
-            supervisor.send(process, signal.SIGKILL)
+            supervisor.send_signal(process, signal.SIGKILL)
         if not found:
             break
-    left = [*(supervisor.session(leader) if leader else ()), *_holders(output)][: supervisor.LEFT_LINES]
+    left = [*(supervisor.session_processes(leader) if leader else ()), *_pipe_writers(output)][: supervisor.LEFT_LINES]
     return tuple(dict.fromkeys(f"{process.pid} {supervisor.command_line(process.pid)}" for process in left))
 
 
-def _holders(output: int) -> list[supervisor.Process]:
+def _pipe_writers(output: int) -> list[supervisor.Process]:
     """Return the other processes that can write to a pipe."""
     pipe = os.fstat(output)
     others = (each for each in supervisor.processes().values() if each.pid != os.getpid() and each.is_alive)
-    return [process for process in others if _holds(process.pid, pipe)]
+    return [process for process in others if _can_write(process.pid, pipe)]
 
 
-def _holds(number: int, pipe: os.stat_result) -> bool:
+def _can_write(number: int, pipe: os.stat_result) -> bool:
     with contextlib.suppress(OSError):
         return any(_is_pipe(f"/proc/{number}/fd/{name}", pipe) for name in os.listdir(f"/proc/{number}/fd"))
     return False

@@ -54,7 +54,7 @@ def main(ends: list[int], report: int, grace_s: float, command: list[str]) -> No
         return
     if inner == 0:
         _run_inner(outer, Report(report), ends, grace_s, command)
-    _leave_streams()
+    _detach_streams()
     if os.waitpid(inner, 0)[1] != 0:
         _end_after_inner(Report(report), is_reaper=is_reaper)
 
@@ -62,7 +62,7 @@ def main(ends: list[int], report: int, grace_s: float, command: list[str]) -> No
 def _run_inner(outer: int, report: "Report", ends: list[int], grace_s: float, command: list[str]) -> None:
     """Run the inner process; never returns."""
     is_reaper = _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    changes = _changes()
+    changes = _signal_pipe()
     _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() == outer:
         run_command(Command(changes, ends, is_reaper=is_reaper), command, grace_s, report)
@@ -71,7 +71,7 @@ def _run_inner(outer: int, report: "Report", ends: list[int], grace_s: float, co
 
 def _end_after_inner(report: "Report", *, is_reaper: bool) -> None:
     """Kill what a killed inner process has left; as a subreaper, this process has become the parent of its orphans."""
-    rest = Command(_changes(), [], is_reaper=is_reaper)
+    rest = Command(_signal_pipe(), [], is_reaper=is_reaper)
     rest.kill_all()
     report.write("lost")
     report.write_left(rest)
@@ -142,9 +142,9 @@ class Command:
         parent = os.getpid()
         self.leader = os.fork()
         if self.leader == 0:
-            _become(command, parent, report, failure)
+            _exec_command(command, parent, report, failure)
         os.close(failure)
-        _leave_streams()
+        _detach_streams()
         with os.fdopen(failed, "rb") as file:
             number = file.read()
         if number:
@@ -219,7 +219,7 @@ class Command:
             freeze(self._session)
             found = self._session()
             for process in found:
-                send(process, signal.SIGKILL)
+                send_signal(process, signal.SIGKILL)
             if not found:
                 return
             self._wait(_PAUSE_S)
@@ -248,7 +248,7 @@ class Command:
     def _send_all(self, number: int) -> None:
         found = self._living()
         for process in found:
-            send(process, number)
+            send_signal(process, number)
         if not found and not self._ending and self.leader:
             # Without /proc only the command's own group is known; the command is not reaped yet.
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -260,7 +260,7 @@ def freeze(find: "Callable[[], list[Process]]") -> None:
     for _ in range(_ROUNDS):
         found = [process for process in find() if process.runs]
         for process in found:
-            send(process, signal.SIGSTOP)
+            send_signal(process, signal.SIGSTOP)
         if not found:
             return
 
@@ -299,11 +299,11 @@ def processes() -> dict[int, Process]:
         numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
         return {}
-    found = ((number, look(number)) for number in numbers)
+    found = ((number, read_process(number)) for number in numbers)
     return {number: process for number, process in found if process is not None}
 
 
-def look(number: int) -> Process | None:
+def read_process(number: int) -> Process | None:
     """Return a process, or None if it is gone."""
     with contextlib.suppress(OSError), open(f"/proc/{number}/stat", "rb") as file:
         return Process(number, file.read())
@@ -321,18 +321,18 @@ def descendants(root: int, table: dict[int, Process]) -> list[Process]:
     return found
 
 
-def session(leader: int) -> list[Process]:
+def session_processes(leader: int) -> list[Process]:
     """Return the living processes of a session, parents before children, because a parent is always older."""
     found = [process for process in processes().values() if process.session == leader and process.is_alive]
     return sorted(found, key=lambda process: (process.started, process.pid))
 
 
-def send(process: Process, number: int) -> None:
+def send_signal(process: Process, number: int) -> None:
     """Send a signal to a process, but not to another one that has got its PID since."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         descriptor = os.pidfd_open(process.pid)
         try:
-            now = look(process.pid)
+            now = read_process(process.pid)
             if now is not None and now.started == process.started:
                 signal.pidfd_send_signal(descriptor, number)
         finally:
@@ -369,7 +369,7 @@ def _prctl(option: int, value: int) -> bool:
         return False
 
 
-def _changes() -> int:
+def _signal_pipe() -> int:
     """Return a descriptor that is readable when a child has changed or SIGTERM has come; it yields signal numbers."""
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
@@ -379,7 +379,7 @@ def _changes() -> int:
     return readable
 
 
-def _become(command: list[str], parent: int, report: Report, failure: int) -> None:
+def _exec_command(command: list[str], parent: int, report: Report, failure: int) -> None:
     """Turn a forked child into the command: in its own session, and killed by the kernel when its parent dies."""
     try:
         os.setsid()
@@ -397,7 +397,7 @@ def _become(command: list[str], parent: int, report: Report, failure: int) -> No
         os._exit(127)
 
 
-def _leave_streams() -> None:
+def _detach_streams() -> None:
     """Replace input and output by /dev/null: they belong to the command alone. Their numbers stay in use."""
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, _INPUT)

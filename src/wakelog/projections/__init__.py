@@ -1,5 +1,6 @@
-"""Projections: pure functions from a branch or a tree to a value. No clock, file, network or randomness.
+"""Projections: pure functions over a tree or branch. Everything that is shown or decided is derived here from the log.
 
-A projection is never stored and never repaired: everything but the log can be deleted, and the values stay the same.
-Read in this order: active, context, pending, state, overview, transcript, usage, memory.
+Read in this order: queue, usage, branch_state, session_state, context, pending, overview, transcript. `overview_stream`
+computes overviews of logs that are too long for a tree; `losses` and `context_changes` serve damage reports and
+comparisons of requests.
 """

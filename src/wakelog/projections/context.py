@@ -1,5 +1,7 @@
 """The context of a model call: a pure function of a branch and a strategy.
 
+The active part of a branch is the nodes that its last compaction kept and those after it; an earlier compaction among
+the kept nodes is ignored. Pending work is computed from the same part.
 Rule 1: this module adds no text. Summaries, clip marks and unknown-outcome texts are written into entries when these
 are appended, so the digest of an old context never changes.
 Rule 2: a tool call and its results are never separated: messages between them in the log come after the results, and a
@@ -15,7 +17,7 @@ from typing import Literal
 import msgspec
 
 from wakelog.errors import UsageError
-from wakelog.log.codec import canonical
+from wakelog.log.codec import canonical_json
 from wakelog.log.content import (
     AnyMessage,
     AnyPart,
@@ -33,11 +35,43 @@ from wakelog.log.content import (
     UnknownPart,
     Value,
 )
-from wakelog.log.digest import digest_of
-from wakelog.log.entry import Cancelled, Custom, Entry, Message
+from wakelog.log.entry import Cancelled, Compaction, Custom, Entry, Message
+from wakelog.log.ids import digest_of
 from wakelog.log.tree import Branch
-from wakelog.projections.active import active
-from wakelog.projections.state import BranchState, branch_state
+from wakelog.projections.branch_state import BranchState, branch_state
+
+
+class ActivePart(msgspec.Struct, frozen=True):
+    """The last compaction, if any, and the active nodes, oldest first, without compactions."""
+
+    compaction: Compaction | None
+    nodes: tuple[Entry, ...]
+
+
+def active_part(branch: Branch) -> ActivePart:
+    """Return the active part of a branch: its last compaction applied."""
+    at, fold = _last_compaction(branch.nodes)
+    if fold is None:
+        return ActivePart(None, branch.nodes)
+    first = _first_kept(branch.nodes, at, fold.first_kept_entry_id)
+    return ActivePart(fold, tuple(node for node in branch.nodes[first:] if not isinstance(node.value, Compaction)))
+
+
+def _last_compaction(nodes: tuple[Entry, ...]) -> tuple[int, Compaction | None]:
+    for at in range(len(nodes) - 1, -1, -1):
+        value = nodes[at].value
+        if isinstance(value, Compaction):
+            return at, value
+    return 0, None
+
+
+def _first_kept(nodes: tuple[Entry, ...], compaction_at: int, kept: str | None) -> int:
+    """Return the index of the first kept node; that of the compaction if the entry `kept` is not on this branch."""
+    for at in range(compaction_at, -1, -1):
+        if nodes[at].id == kept:
+            return at
+    return compaction_at
+
 
 IMAGE_TOKENS = 1_500
 # The length of a recording is not known here: about a minute of speech is assumed.
@@ -100,7 +134,7 @@ class Context(Value, frozen=True, kw_only=True):
             "messages": self.messages,
             **({"injected": [blob.digest for blob in self.injected]} if self.injected else {}),
         }
-        return digest_of(canonical(handed))
+        return digest_of(canonical_json(handed))
 
     @property
     def tokens(self) -> int:
@@ -116,7 +150,7 @@ def build_context(branch: Branch, strategy: Strategy | str = "full", *, state: B
     """Build the context of a model call at the end of this branch; pass `state` if the branch state is known."""
     plan = parse_strategy(strategy) if isinstance(strategy, str) else strategy
     state = state or branch_state(branch)
-    fold, items = _items(branch)
+    fold, items = _context_items(branch)
     items = items[_window_start(items, plan, fold) :]
     shown = fold + items
     in_force = state.context
@@ -134,7 +168,7 @@ def build_context(branch: Branch, strategy: Strategy | str = "full", *, state: B
 
 def estimate_tokens(parts: Sequence[AnyPart]) -> int:
     """Return ceil(UTF-8 bytes / 4), plus a fixed number per image and per recording; the same for every provider."""
-    size = sum(_bytes_of(part) for part in parts)
+    size = sum(_part_bytes(part) for part in parts)
     return -(-size // 4) + sum(_MEDIA_TOKENS.get(type(part), 0) for part in parts)
 
 
@@ -143,18 +177,18 @@ def message_tokens(message: ContextMessage) -> int:
     return estimate_tokens(message.content)
 
 
-def _bytes_of(part: AnyPart) -> int:
+def _part_bytes(part: AnyPart) -> int:
     match part:
         case Text():
-            return _size(part.text)
+            return _utf8_bytes(part.text)
         case Thinking():
-            return _size(part.thinking)
+            return _utf8_bytes(part.thinking)
         case ToolCall():
-            return _size(part.name) + len(canonical(part.input))
+            return _utf8_bytes(part.name) + len(canonical_json(part.input))
     return 0
 
 
-def _size(text: str) -> int:
+def _utf8_bytes(text: str) -> int:
     """Return the UTF-8 size of a text. Called for every message of every request, so ASCII text is not encoded."""
     return len(text) if text.isascii() else len(text.encode())
 
@@ -164,9 +198,9 @@ def _size(text: str) -> int:
 _Item = tuple[str, ContextMessage]
 
 
-def _items(branch: Branch) -> tuple[list[_Item], list[_Item]]:
+def _context_items(branch: Branch) -> tuple[list[_Item], list[_Item]]:
     """Return the summary, if there is one, and the messages of the active part."""
-    part = active(branch)
+    part = active_part(branch)
     fold: list[_Item] = []
     if part.compaction is not None and part.compaction.summary:
         summary = ContextMessage(role="user", content=(Text(text=part.compaction.summary),))
@@ -187,7 +221,7 @@ def _groups(nodes: Sequence[Entry]) -> list[list[_Item]]:
             continue
         if message.role == "toolResult":
             call = message.tool_call_id
-            group = asking.get((_answered(node), call)) or asking.get((None, call)) or []
+            group = asking.get((_named_reply_id(node), call)) or asking.get((None, call)) or []
         else:
             groups.append(group := [])
         group.append((node.id, message))
@@ -197,7 +231,7 @@ def _groups(nodes: Sequence[Entry]) -> list[list[_Item]]:
     return groups
 
 
-def _answered(node: Entry) -> str | None:
+def _named_reply_id(node: Entry) -> str | None:
     """Return the id of the reply that a result names, if any."""
     said = node.value.message if isinstance(node.value, Message) else None
     return said.reply_id if isinstance(said, ToolResult) else None
@@ -206,9 +240,9 @@ def _answered(node: Entry) -> str | None:
 def _message(node: Entry) -> ContextMessage | None:
     value = node.value
     if isinstance(value, Message):
-        return _with_content(_handed(value.message))
+        return _with_content(_context_message(value.message))
     if isinstance(value, Custom) and value.in_context:
-        return _with_content(_handed(Note(content=value.content)))
+        return _with_content(_context_message(Note(content=value.content)))
     if isinstance(value, Cancelled):
         # Text only: interrupted thinking has no signature, and its tool calls get no results.
         said = BaseMessage(content=value.content).text
@@ -220,7 +254,7 @@ def _with_content(message: ContextMessage) -> ContextMessage | None:
     return message if message.content or message.role == "toolResult" else None
 
 
-def _handed(said: AnyMessage) -> ContextMessage:
+def _context_message(said: AnyMessage) -> ContextMessage:
     content = tuple(part for part in said.parts if not isinstance(part, UnknownPart))
     match said:
         case Prompt() | Note():
@@ -273,3 +307,8 @@ def group_starts(messages: Sequence[ContextMessage]) -> list[int]:
         if earliest >= at:
             starts.append(at)
     return starts
+
+
+def summaries(branch: Branch) -> tuple[str, ...]:
+    """Return the summaries of a branch, oldest first. Needs the whole branch: a tail has only the last one."""
+    return tuple(node.value.summary for node in branch.nodes if isinstance(node.value, Compaction))

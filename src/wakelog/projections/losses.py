@@ -45,14 +45,14 @@ def losses(tree: Tree, branch: Branch) -> Losses | None:
     """Return what the branch has lost since its last compaction and not reported yet; None if there is nothing."""
     if not branch.holes:
         return None
-    told = _told(branch)
+    told = _reported_refs(branch)
     unknown = (hole for hole in branch.holes if _ref(hole.session, hole.offset, hole.digest) not in told)
     # Line numbers are known only if the log was read from its beginning; decisions must not depend on that.
     holes = tuple(msgspec.structs.replace(hole, line=0) for hole in unknown)
     if not holes:
         return None
     entries = tree.own()
-    return Losses(holes, _lost_tools(tree, entries), _lost_and_sent(tree, entries))
+    return Losses(holes, _lost_tools(tree, entries), _delivered_lost_replies(tree, entries))
 
 
 def notice_data(found: Losses) -> JsonObject:
@@ -71,7 +71,7 @@ def notice_data(found: Losses) -> JsonObject:
     }
 
 
-def _told(branch: Branch) -> set[str]:
+def _reported_refs(branch: Branch) -> set[str]:
     """Return the refs of the holes that earlier notices of the branch name."""
     notices = [node.value for node in branch.nodes if isinstance(node.value, Custom)]
     return {ref for notice in notices if notice.custom_type == DAMAGE_NOTICE for ref in _refs_in(notice.data)}
@@ -88,7 +88,7 @@ def _ref(session: object, offset: object, digest: object) -> str:
     return f"{session}@{offset}@{digest}"
 
 
-def _is_lost(tree: Tree, reply_id: str | None) -> bool:
+def _is_lost_reply(tree: Tree, reply_id: str | None) -> bool:
     """Whether an id names an unreadable reply."""
     node = tree.nodes.get(reply_id) if reply_id is not None else None
     is_reply = node is not None and isinstance(node.value, Message) and isinstance(node.value.message, Reply)
@@ -110,11 +110,11 @@ def _lost_tools(tree: Tree, entries: list[Entry]) -> tuple[LostTool, ...]:
                 tool = msgspec.structs.replace(before, result=result)
             case _:
                 continue
-        if _is_lost(tree, reply_id):
+        if _is_lost_reply(tree, reply_id):
             found[reply_id, call_id] = tool
     return tuple(found.values())
 
 
-def _lost_and_sent(tree: Tree, entries: list[Entry]) -> tuple[str, ...]:
+def _delivered_lost_replies(tree: Tree, entries: list[Entry]) -> tuple[str, ...]:
     named = [entry.value.reply_id for entry in entries if isinstance(entry.value, Sent)]
-    return tuple(dict.fromkeys(reply_id for reply_id in named if _is_lost(tree, reply_id)))
+    return tuple(dict.fromkeys(reply_id for reply_id in named if _is_lost_reply(tree, reply_id)))

@@ -5,13 +5,14 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from wakelog.log.content import Usage
-from wakelog.log.entry import Attention, Queued, Session
+from wakelog.log.entry import Attention, Queued, SessionHeader
 from wakelog.log.tree import Tree
+from wakelog.projections.branch_state import BranchState, branch_state
 from wakelog.projections.pending import pending
 from wakelog.projections.queue import queue_at_head
-from wakelog.projections.state import BranchState, SessionState, branch_state, session_state
+from wakelog.projections.session_state import SessionState, session_state
 
-StateWord: TypeAlias = Literal[
+SessionStateName: TypeAlias = Literal[
     "rest", "running", "owes", "undelivered", "waiting", "failed", "damaged", "terminated", "dormant"
 ]
 
@@ -42,7 +43,7 @@ class Overview(msgspec.Struct, frozen=True):
     """Number of undelivered replies; a reply counts once for each channel it has not been sent to."""
     queue: tuple[Queued, ...]
     attention: tuple[Attention, ...]
-    state: StateWord
+    state: SessionStateName
 
 
 def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overview:
@@ -53,11 +54,11 @@ def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overvi
     branch = tree.branch()
     session, here = session_state(tree), branch_state(branch)
     found = pending(branch, here)
-    work = Work(len(found.open_calls), found.cut is not None, queue_at_head(tree, here.queue))
-    return overview_of(tree.card, tree.last_seq + 1, tree.head, session, here, work, held=held, damaged=damaged)
+    work = HeadWork(len(found.open_calls), found.cut is not None, queue_at_head(tree, here.queue))
+    return build_overview(tree.card, tree.last_seq + 1, tree.head, session, here, work, held=held, damaged=damaged)
 
 
-class Work(msgspec.Struct, frozen=True):
+class HeadWork(msgspec.Struct, frozen=True):
     """Open work at the head: the number of open tool calls, whether a reply is interrupted, and the queue."""
 
     open_calls: int
@@ -65,13 +66,13 @@ class Work(msgspec.Struct, frozen=True):
     queue: tuple[Queued, ...]
 
 
-def overview_of(
-    card: Session,
+def build_overview(
+    card: SessionHeader,
     entries: int,
     head: str | None,
     session: SessionState,
     here: BranchState,
-    work: Work,
+    work: HeadWork,
     *,
     held: bool = False,
     damaged: bool = False,
@@ -99,11 +100,13 @@ def overview_of(
         undelivered=len(here.owed),
         queue=work.queue,
         attention=here.attention,
-        state=_state(session, here, work, held=held, damaged=damaged),
+        state=_state_name(session, here, work, held=held, damaged=damaged),
     )
 
 
-def _state(session: SessionState, here: BranchState, work: Work, *, held: bool, damaged: bool) -> StateWord:
+def _state_name(
+    session: SessionState, here: BranchState, work: HeadWork, *, held: bool, damaged: bool
+) -> SessionStateName:
     if session.terminated:
         return "terminated"
     if damaged:

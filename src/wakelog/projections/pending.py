@@ -1,7 +1,8 @@
-"""Pending work of a branch, derived from the log: open tool calls, unfinished or undelivered replies, queue, questions.
+"""Pending work of a branch: open tool calls, interrupted or undelivered replies, queue and questions.
 
 A tool call is identified by its reply and its id, because provider ids repeat between replies. It is open until it has
-a result. Tool calls that a compaction replaced are not pending: the model will never see their results.
+a result. Tool calls that a compaction replaced are not pending: the model will never see their results. Terminating a
+session drops pending work; `work_dropped_by_end` lists it.
 """
 
 import msgspec
@@ -10,22 +11,23 @@ from wakelog.log.content import AnyPart, BaseMessage, BlobRef, JsonObject, Reply
 from wakelog.log.entry import (
     Attention,
     AttentionResolved,
-    Call,
     Entry,
     Message,
-    Owed,
+    ModelCall,
     Partial,
     Queued,
-    Replay,
+    ReplayMode,
     Spawned,
     ToolStarted,
+    UndeliveredReply,
 )
-from wakelog.log.tree import Branch
-from wakelog.projections.active import active
-from wakelog.projections.state import BranchState, branch_state
+from wakelog.log.tree import Branch, Tree
+from wakelog.projections.branch_state import BranchState, branch_state
+from wakelog.projections.context import active_part
+from wakelog.projections.queue import queue_at_head
 
 
-class OpenCall(msgspec.Struct, frozen=True):
+class OpenToolCall(msgspec.Struct, frozen=True):
     """A tool call without a result."""
 
     reply_id: str
@@ -34,7 +36,7 @@ class OpenCall(msgspec.Struct, frozen=True):
     """Whether a model call of this session made the reply: only then may the tool be run."""
     started: int = 0
     """How often the tool was started: the number of `tool_started` annotations."""
-    replay: Replay | None = None
+    replay: ReplayMode | None = None
     """The replay mode of the last `tool_started`: what may be done if it is unknown whether the tool ran."""
     intent: JsonObject = {}
     """The data that the tool recorded before its last start."""
@@ -64,8 +66,8 @@ class OpenCall(msgspec.Struct, frozen=True):
 class Pending(msgspec.Struct, frozen=True):
     """Pending work at the end of a branch. `owed` are the undelivered replies."""
 
-    open_calls: tuple[OpenCall, ...] = ()
-    owed: tuple[Owed, ...] = ()
+    open_calls: tuple[OpenToolCall, ...] = ()
+    owed: tuple[UndeliveredReply, ...] = ()
     cut: str | None = None
     """The id of the `call` entry whose reply is missing or interrupted."""
     queue: tuple[Queued, ...] = ()
@@ -75,31 +77,31 @@ class Pending(msgspec.Struct, frozen=True):
 def pending(branch: Branch, state: BranchState | None = None) -> Pending:
     """Return the pending work at the end of a branch; pass `state` if the branch state is known."""
     state = state or branch_state(branch)
-    return Pending(open_calls(branch), state.owed, _cut(branch), state.queue, state.attention)
+    return Pending(open_tool_calls(branch), state.owed, _interrupted_call_id(branch), state.queue, state.attention)
 
 
-def is_under_way(branch: Branch) -> bool:
+def is_turn_open(branch: Branch) -> bool:
     """Whether a turn is in progress that could be cancelled."""
     state = branch_state(branch)
     open_work = pending(branch, state)
     return bool(open_work.open_calls or open_work.cut) or state.ends_in in ("prompt", "result", "faulted")
 
 
-def open_calls(branch: Branch) -> tuple[OpenCall, ...]:
+def open_tool_calls(branch: Branch) -> tuple[OpenToolCall, ...]:
     """Return the tool calls of the active part that have no result, in log order."""
     asked: list[tuple[Entry, ToolCall]] = []
-    for node in active(branch).nodes:
+    for node in active_part(branch).nodes:
         if not isinstance(node.value, Message):
             continue
         said = node.value.message
         if isinstance(said, Reply):
             asked += [(node, call) for call in said.calls]
         elif isinstance(said, ToolResult):
-            _close(asked, said)
-    return tuple(_open_call(branch, reply, call) for reply, call in asked)
+            _close_tool_call(asked, said)
+    return tuple(_open_tool_call(branch, reply, call) for reply, call in asked)
 
 
-def _close(asked: list[tuple[Entry, ToolCall]], result: ToolResult) -> None:
+def _close_tool_call(asked: list[tuple[Entry, ToolCall]], result: ToolResult) -> None:
     """Remove the tool call that a result answers; a result that names no reply answers the latest call with its id."""
     for at in range(len(asked) - 1, -1, -1):
         reply, call = asked[at]
@@ -108,13 +110,13 @@ def _close(asked: list[tuple[Entry, ToolCall]], result: ToolResult) -> None:
             return
 
 
-def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
+def _open_tool_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenToolCall:
     waits = decided = child = replay = None
     started, shown, ours, rerun = 0, BaseMessage(), False, False
     intent: JsonObject = {}
     for annotation in branch.annotations:
         match annotation.value:
-            case Call(reply_id=reply.id, parent_id=parent, purpose=purpose) if parent == reply.value.parent_id:
+            case ModelCall(reply_id=reply.id, parent_id=parent, purpose=purpose) if parent == reply.value.parent_id:
                 ours, rerun = True, rerun or purpose == "rerun"
             case ToolStarted(reply_id=reply.id, tool_call_id=call.id, replay=word, intent=meant):
                 # A decision allows one start; the outcome of that start is a new question.
@@ -129,9 +131,9 @@ def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
             case Spawned(reply_id=reply.id, tool_call_id=call.id, child_session=session):
                 child = session
     # A tool call of another session is never run here, but its starts there count.
-    started += sum(_is_beginning(annotation, reply.id, call.id) for annotation in branch.inherited_annotations)
+    started += sum(_is_start(annotation, reply.id, call.id) for annotation in branch.inherited_annotations)
     inherited = reply.id in {node.id for node in branch.nodes[: branch.inherited]}
-    return OpenCall(
+    return OpenToolCall(
         reply_id=reply.id,
         call=call,
         ours=ours and not inherited,
@@ -146,7 +148,7 @@ def _open_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenCall:
         child=child,
         rerun=rerun,
         recorded=not ours
-        and not any(_is_call_for(annotation, reply.id) for annotation in branch.inherited_annotations),
+        and not any(_is_model_call_for(annotation, reply.id) for annotation in branch.inherited_annotations),
     )
 
 
@@ -154,26 +156,66 @@ def _blob_of(parts: tuple[AnyPart, ...]) -> BlobRef | None:
     return next((part.blob for part in parts if isinstance(part, Text) and part.blob is not None), None)
 
 
-def _is_call_for(annotation: Entry, reply_id: str) -> bool:
-    return isinstance(annotation.value, Call) and annotation.value.reply_id == reply_id
+def _is_model_call_for(annotation: Entry, reply_id: str) -> bool:
+    return isinstance(annotation.value, ModelCall) and annotation.value.reply_id == reply_id
 
 
-def _is_beginning(annotation: Entry, reply_id: str, call_id: str) -> bool:
+def _is_start(annotation: Entry, reply_id: str, call_id: str) -> bool:
     match annotation.value:
         case ToolStarted(reply_id=named, tool_call_id=called):
             return (named, called) == (reply_id, call_id)
     return False
 
 
-def _cut(branch: Branch) -> str | None:
+def _interrupted_call_id(branch: Branch) -> str | None:
     """Return the id of the last `call` entry for a reply on the last node, which no node follows."""
     if branch.tip is None:
         return None
     calls = [
         annotation
         for annotation in branch.annotations
-        if isinstance(annotation.value, Call)
+        if isinstance(annotation.value, ModelCall)
         and annotation.value.purpose == "reply"
         and annotation.value.parent_id == branch.tip.id
     ]
     return calls[-1].id if calls else None
+
+
+class DroppedWork(msgspec.Struct, frozen=True):
+    """Open tool calls, undelivered replies, and queued messages that were not taken up."""
+
+    calls: tuple[OpenToolCall, ...] = ()
+    owed: tuple[UndeliveredReply, ...] = ()
+    queue: tuple[Queued, ...] = ()
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether terminating needs force: a tool may have taken effect, or a reply is undelivered."""
+        return bool(self.calls or self.owed)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """One line of text for each item."""
+        return (
+            *(f"the open tool call {call.call.name} ({call.call.id})" for call in self.calls),
+            *(f"the reply {debt.reply_id}, not delivered to {debt.channel}" for debt in self.owed),
+            *(f"the queued message {queued.id}" for queued in self.queue),
+        )
+
+
+class SessionEnding(msgspec.Struct, frozen=True):
+    """How a session was terminated: the `terminated` entry, the request to cancel the turn, and the dropped work."""
+
+    entry: Entry
+    cancelled: Entry | None
+    dropped: DroppedWork
+
+
+def work_dropped_by_end(tree: Tree) -> DroppedWork:
+    """Return the work that terminating a session now would drop."""
+    branch = tree.branch()
+    state = branch_state(branch)
+    messages = (queued for queued in queue_at_head(tree, state.queue) if queued.message is not None)
+    return DroppedWork(
+        open_tool_calls(branch), state.owed, tuple(queued for queued in messages if queued.mode != "compact")
+    )

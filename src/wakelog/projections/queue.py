@@ -14,16 +14,16 @@ from collections.abc import Iterable
 import msgspec
 
 from wakelog.log.content import Prompt
-from wakelog.log.entry import RULES, Activity, Body, CarriedState, Compaction, Entry, Message, Queued
-from wakelog.log.id_table import IdTable
+from wakelog.log.entry import RULES_VERSION, Activity, Body, CarriedState, Compaction, Entry, Message, Queued
+from wakelog.log.ids import IdTable
 from wakelog.log.tail import MESSAGE_MODES, recorded_queue
 from wakelog.log.tree import Tree
 
 
-def queue_at_head(tree: Tree, on_branch: tuple[Queued, ...], rules: int = RULES) -> tuple[Queued, ...]:
+def queue_at_head(tree: Tree, on_branch: tuple[Queued, ...], rules: int = RULES_VERSION) -> tuple[Queued, ...]:
     """Return the queue at the end of a branch, oldest first; `on_branch` are the entries queued on that branch."""
     if rules < 2:
-        said = taken_up(tree) if on_branch else set()
+        said = taken_message_ids(tree) if on_branch else set()
         return tuple(queued for queued in on_branch if queued.id not in said)
     return with_requests(waiting_messages(tree), on_branch)
 
@@ -36,28 +36,30 @@ def with_requests(messages: Iterable[Queued], on_branch: Iterable[Queued]) -> tu
 
 def waiting_messages(tree: Tree) -> tuple[Queued, ...]:
     """Return the messages of the whole session that no prompt has taken up."""
-    since, carried = _last_record(tree) or (-1, tree.queued_before or ())
-    later = [_placed(entry) for entry in tree.own_of(Queued) if entry.seq > since]
+    since, carried = _last_recorded_queue(tree) or (-1, tree.queued_before or ())
+    later = [_with_seq(entry) for entry in tree.own_of(Queued) if entry.seq > since]
     found = [queued for queued in (*carried, *later) if queued.mode in MESSAGE_MODES]
-    said = taken_up(tree) if found else set()
+    said = taken_message_ids(tree) if found else set()
     return tuple(queued for queued in found if queued.id not in said)
 
 
-def knows_queue(tree: Tree) -> bool:
+def has_whole_queue(tree: Tree) -> bool:
     """Whether a tree holds enough of a log to determine the queued messages of the whole session."""
-    return tree.queued_before is not None or _last_record(tree) is not None
+    return tree.queued_before is not None or _last_recorded_queue(tree) is not None
 
 
-def owes_record(tree: Tree) -> bool:
+def must_record_queue(tree: Tree) -> bool:
     """Whether the next `activity` entry must record the queue: no entry since the last compaction of rules 1 has."""
     old = [
-        fold.seq for fold in tree.own_of(Compaction) if _state(fold) is not None and recorded_queue(fold.value) is None
+        fold.seq
+        for fold in tree.own_of(Compaction)
+        if _carried_state(fold) is not None and recorded_queue(fold.value) is None
     ]
-    since, _ = _last_record(tree) or (-1, ())
+    since, _ = _last_recorded_queue(tree) or (-1, ())
     return bool(old) and max(old) > since
 
 
-def _last_record(tree: Tree) -> tuple[int, tuple[Queued, ...]] | None:
+def _last_recorded_queue(tree: Tree) -> tuple[int, tuple[Queued, ...]] | None:
     """Return the seq and the queue of the newest entry that records the queue of the whole session."""
     last: tuple[int, tuple[Queued, ...]] | None = None
     for entry in (*tree.own_of(Compaction), *tree.own_of(Activity)):
@@ -67,22 +69,22 @@ def _last_record(tree: Tree) -> tuple[int, tuple[Queued, ...]] | None:
     return last
 
 
-def _state(entry: Entry) -> CarriedState | None:
+def _carried_state(entry: Entry) -> CarriedState | None:
     return entry.value.state if isinstance(entry.value, Compaction) else None
 
 
-def _placed(entry: Entry) -> Queued:
+def _with_seq(entry: Entry) -> Queued:
     """Return the value of a `queued` entry with its seq, which lines of other programs may lack."""
     assert isinstance(entry.value, Queued)
     return entry.value if entry.value.seq is not None else msgspec.structs.replace(entry.value, seq=entry.seq)
 
 
-def taken_up(tree: Tree) -> set[str]:
+def taken_message_ids(tree: Tree) -> set[str]:
     """Return the ids of queued messages that a prompt on any branch, or a compaction of rules 1, names as taken up."""
-    return {name for node in tree.own_nodes() for name in _taken_by(node.value)}
+    return {name for node in tree.own_nodes() for name in _messages_taken_by(node.value)}
 
 
-def _taken_by(value: Body) -> tuple[str, ...]:
+def _messages_taken_by(value: Body) -> tuple[str, ...]:
     match value:
         case Message(message=Prompt(queued_id=str() as queued_id)):
             return (queued_id,)
@@ -91,7 +93,7 @@ def _taken_by(value: Body) -> tuple[str, ...]:
     return ()
 
 
-class QueueFold:
+class QueueBuilder:
     """Streaming `waiting_messages` of a whole log, in log order; keeps queued messages and a table of taken-up ids."""
 
     def __init__(self) -> None:
@@ -105,14 +107,14 @@ class QueueFold:
         value = entry.value
         if isinstance(value, Queued):
             if entry.seq > self._record[0] and value.mode in MESSAGE_MODES and value.id not in self._taken:
-                self._later[value.id] = entry.seq, _placed(entry)
+                self._later[value.id] = entry.seq, _with_seq(entry)
         elif isinstance(value, Compaction | Activity):
             queue, is_activity = recorded_queue(value), isinstance(value, Activity)
             # Of two records with the same seq, `_last_record` prefers an activity.
             if queue is not None and (entry.seq, is_activity) >= self._record[:2]:
                 self._record = (entry.seq, is_activity, queue)
                 self._later = {name: kept for name, kept in self._later.items() if kept[0] > entry.seq}
-        self._take(_taken_by(value))
+        self._take(_messages_taken_by(value))
 
     def _take(self, names: tuple[str, ...]) -> None:
         self._taken.add_names(names)

@@ -36,17 +36,17 @@ from wakelog.log.entry import (
     ModelChange,
     Partial,
     Queued,
-    Session,
+    SessionHeader,
     Setting,
     Spawned,
     ToolStarted,
 )
 from wakelog.log.tree import Branch
-from wakelog.projections.context_words import context_words
-from wakelog.projections.state import branch_state
+from wakelog.projections.branch_state import branch_state
+from wakelog.projections.context_changes import describe_context
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class TranscriptRow(msgspec.Struct, frozen=True, kw_only=True):
     """One row of a transcript. `kind` determines which of the other fields are used."""
 
     kind: str
@@ -73,21 +73,21 @@ def transcript(
     *,
     running: bool = False,
     waiting: Iterable[Queued] | None = None,
-) -> tuple[Row, ...]:
+) -> tuple[TranscriptRow, ...]:
     """Return the rows of a branch. The row of a tool call includes its result, if any; queued messages come last.
 
-    `unsealed` is journal content that is not in the log (`decide/journals.py`); `running`: a worker is writing it.
+    `unsealed` is journal content that is not in the log (`decide/assembly.py`); `running`: a worker is writing it.
     `waiting` are the queued messages (at the head: `waiting_messages`); by default those queued on the branch.
     """
     nodes = {node.id for node in branch.nodes}
-    known = RowContext(results_in(branch.nodes), nodes.__contains__, unsealed=unsealed, running=running)
-    rows = stretch_rows(branch, known)
+    known = TranscriptContext(results_in(branch.nodes), nodes.__contains__, unsealed=unsealed, running=running)
+    rows = rows_of_part(branch, known)
     if waiting is None:
         waiting = branch_state(branch).queue if branch.annotations else ()
     return (*rows, *queue_rows(waiting))
 
 
-class RowContext(msgspec.Struct):
+class TranscriptContext(msgspec.Struct):
     """Information from outside a part of a branch that is needed to build the rows of that part."""
 
     results: dict[tuple[str, str], Entry]
@@ -102,10 +102,10 @@ class RowContext(msgspec.Struct):
     """The `context` entry in force before the part."""
 
 
-def stretch_rows(stretch: Branch, known: RowContext) -> Iterator[Row]:
+def rows_of_part(stretch: Branch, known: TranscriptContext) -> Iterator[TranscriptRow]:
     """Yield the rows of some nodes of a branch, in order. `annotations` must hold all annotations of these nodes."""
-    labels, words, changes = _labels(stretch), _open_words(stretch), _changes(stretch, known)
-    cuts, outputs = _cut_replies(stretch, known), _cut_outputs(stretch, known.unsealed)
+    labels, words, changes = _labels(stretch), _open_call_statuses(stretch), _context_descriptions(stretch, known)
+    cuts, outputs = _interrupted_replies(stretch, known), _interrupted_outputs(stretch, known.unsealed)
     state = {partial.id: "running" if known.running else "interrupted" for partial in known.unsealed}
     for node in stretch.nodes:
         for row in _rows(node, known.results, known.shown, labels.get(node.id, ())):
@@ -129,11 +129,11 @@ def count_messages(branch: Branch) -> int:
     return sum(isinstance(node.value, Message) for node in branch.nodes)
 
 
-def journal_rows(unsealed: Sequence[Partial], *, running: bool) -> list[Row]:
+def journal_rows(unsealed: Sequence[Partial], *, running: bool) -> list[TranscriptRow]:
     """Return rows for journal content alone: replies, and the output of tools."""
     state = "running" if running else "interrupted"
     return [
-        Row(
+        TranscriptRow(
             kind="cut" if partial.tool_call_id is None else "result",
             entry_id=partial.id,
             seq=partial.seq or 0,
@@ -146,22 +146,22 @@ def journal_rows(unsealed: Sequence[Partial], *, running: bool) -> list[Row]:
     ]
 
 
-def _changes(stretch: Branch, known: RowContext) -> dict[str, str]:
+def _context_descriptions(stretch: Branch, known: TranscriptContext) -> dict[str, str]:
     """Return the description of each `context` entry: what it changes of the one before it."""
     records = [node.value for node in stretch.nodes if isinstance(node.value, ContextEntry)]
     before = [known.context, *records]
     known.context = before[-1]
-    return {record.id: context_words(record, last) for record, last in zip(records, before, strict=False)}
+    return {record.id: describe_context(record, last) for record, last in zip(records, before, strict=False)}
 
 
-def queue_rows(waiting: Iterable[Queued]) -> Iterator[Row]:
+def queue_rows(waiting: Iterable[Queued]) -> Iterator[TranscriptRow]:
     """Yield rows for queued messages; requests to cancel or compact are skipped."""
     for queued in waiting:
         if queued.message is not None and queued.mode in ("steer", "followUp"):
             yield _annotation_row(queued, "queued", text=queued.message.text, status=queued.mode)
 
 
-def _open_words(branch: Branch) -> dict[tuple[str, str], str]:
+def _open_call_statuses(branch: Branch) -> dict[tuple[str, str], str]:
     """Return the status of tool calls by (reply, call id): begun, waiting for a person, or decided. Others are open."""
     words: dict[tuple[str, str], str] = {}
     asked: dict[str, tuple[str, str]] = {}
@@ -177,7 +177,7 @@ def _open_words(branch: Branch) -> dict[tuple[str, str], str]:
     return words
 
 
-def _cut_replies(stretch: Branch, known: RowContext) -> dict[str, list[Partial]]:
+def _interrupted_replies(stretch: Branch, known: TranscriptContext) -> dict[str, list[Partial]]:
     """Return the text of interrupted replies, by the node they were to follow."""
     last = {
         partial.reply_id: partial
@@ -191,7 +191,7 @@ def _cut_replies(stretch: Branch, known: RowContext) -> dict[str, list[Partial]]
     return cuts
 
 
-def _cut_outputs(branch: Branch, unsealed: Sequence[Partial]) -> dict[tuple[str, str], Partial]:
+def _interrupted_outputs(branch: Branch, unsealed: Sequence[Partial]) -> dict[tuple[str, str], Partial]:
     """Return the output of interrupted tools, by (reply, call id)."""
     return {
         (partial.reply_id, partial.tool_call_id): partial
@@ -211,12 +211,12 @@ def _partials(branch: Branch, unsealed: Sequence[Partial]) -> list[Partial]:
 def results_in(nodes: Iterable[Entry]) -> dict[tuple[str, str], Entry]:
     """Return the first result of each tool call, by (reply, call id)."""
     found: dict[tuple[str, str], Entry] = {}
-    for key, node in answers(nodes):
+    for key, node in results_with_calls(nodes):
         found.setdefault(key, node)
     return found
 
 
-def answers(nodes: Iterable[Entry]) -> Iterator[tuple[tuple[str, str], Entry]]:
+def results_with_calls(nodes: Iterable[Entry]) -> Iterator[tuple[tuple[str, str], Entry]]:
     """Yield the results among nodes, each with the (reply, call id) that it answers.
 
     A result that does not name its reply answers the last reply with an open tool call of that id.
@@ -243,13 +243,13 @@ def _labels(branch: Branch) -> dict[str, tuple[str, ...]]:
 
 def _rows(
     node: Entry, results: dict[tuple[str, str], Entry], shown: set[str], labels: tuple[str, ...]
-) -> Iterator[Row]:
+) -> Iterator[TranscriptRow]:
     for row in _rows_of(node, results, shown):
         yield msgspec.structs.replace(row, labels=labels)
         labels = ()
 
 
-def _rows_of(node: Entry, results: dict[tuple[str, str], Entry], shown: set[str]) -> Iterator[Row]:
+def _rows_of(node: Entry, results: dict[tuple[str, str], Entry], shown: set[str]) -> Iterator[TranscriptRow]:
     match node.value:
         case Message(message=Reply() as reply):
             yield from _reply_rows(node, reply, results, shown)
@@ -257,17 +257,17 @@ def _rows_of(node: Entry, results: dict[tuple[str, str], Entry], shown: set[str]
             if node.id not in shown:
                 yield _result_row(node, result)
         case Message(message=Prompt() as said):
-            yield _row(node, "prompt", text=show_parts(said.parts))
+            yield _row(node, "prompt", text=parts_text(said.parts))
         case Message(message=Note() as said):
-            yield _row(node, "note", text=show_parts(said.parts), name=said.custom_type)
+            yield _row(node, "note", text=parts_text(said.parts), name=said.custom_type)
         case _:
             yield _plain_row(node)
 
 
-def _plain_row(node: Entry) -> Row:
+def _plain_row(node: Entry) -> TranscriptRow:
     """Return the row of a node that is not a message."""
     match node.value:
-        case Session(title=title, agent=agent):
+        case SessionHeader(title=title, agent=agent):
             return _row(node, "session", text=title or "", name=agent)
         case Compaction(summary=summary):
             return _row(node, "fold", text=summary)
@@ -284,22 +284,24 @@ def _plain_row(node: Entry) -> Row:
             return _row(node, "ended", status="failed", text=": ".join(filter(None, (reason, detail))))
         case Custom() as custom:
             return _row(
-                node, "note", name=custom.custom_type, text=show_parts(_custom_parts(custom)), input=custom.data
+                node, "note", name=custom.custom_type, text=parts_text(_custom_parts(custom)), input=custom.data
             )
     return _row(node, "unknown", name=node.type)
 
 
-def _reply_rows(node: Entry, reply: Reply, results: dict[tuple[str, str], Entry], shown: set[str]) -> Iterator[Row]:
+def _reply_rows(
+    node: Entry, reply: Reply, results: dict[tuple[str, str], Entry], shown: set[str]
+) -> Iterator[TranscriptRow]:
     for part in reply.parts:
         if isinstance(part, Thinking):
             yield _row(node, "thinking", text=part.thinking)
         elif isinstance(part, ToolCall):
-            yield _call_row(node, part, results.get((node.id, part.id)), shown)
+            yield _tool_call_row(node, part, results.get((node.id, part.id)), shown)
         else:
-            yield _row(node, "reply", text=show_parts((part,)), name=reply.model or "")
+            yield _row(node, "reply", text=parts_text((part,)), name=reply.model or "")
 
 
-def _call_row(node: Entry, call: ToolCall, answer: Entry | None, shown: set[str]) -> Row:
+def _tool_call_row(node: Entry, call: ToolCall, answer: Entry | None, shown: set[str]) -> TranscriptRow:
     result = answer.value.message if answer is not None and isinstance(answer.value, Message) else None
     if answer is None or not isinstance(result, ToolResult):
         return _row(node, "call", name=call.name, input=call.input, status="open", call_id=call.id)
@@ -309,20 +311,20 @@ def _call_row(node: Entry, call: ToolCall, answer: Entry | None, shown: set[str]
     )
 
 
-def _result_row(node: Entry, result: ToolResult) -> Row:
+def _result_row(node: Entry, result: ToolResult) -> TranscriptRow:
     return _row(
         node,
         "result",
         name=result.tool_name,
-        text=show_parts(result.parts),
+        text=parts_text(result.parts),
         status=result.settled,
         duration_ms=result.duration_ms,
         truncated=result.truncated,
     )
 
 
-def _annotation_row(annotation: AnyAnnotation, kind: str, *, text: str, status: str = "") -> Row:
-    return Row(
+def _annotation_row(annotation: AnyAnnotation, kind: str, *, text: str, status: str = "") -> TranscriptRow:
+    return TranscriptRow(
         kind=kind,
         entry_id=annotation.id,
         seq=annotation.seq or 0,
@@ -332,21 +334,21 @@ def _annotation_row(annotation: AnyAnnotation, kind: str, *, text: str, status: 
     )
 
 
-def _row(node: Entry, kind: str, **said: object) -> Row:
+def _row(node: Entry, kind: str, **said: object) -> TranscriptRow:
     place = {"entry_id": node.id, "seq": node.seq, "timestamp": node.value.timestamp}
-    return msgspec.convert({"kind": kind, **place, **said}, Row)
+    return msgspec.convert({"kind": kind, **place, **said}, TranscriptRow)
 
 
 def _custom_parts(custom: Custom) -> tuple[AnyPart, ...]:
     return (Text(text=custom.content),) if isinstance(custom.content, str) else custom.content
 
 
-def show_parts(parts: tuple[AnyPart, ...]) -> str:
+def parts_text(parts: tuple[AnyPart, ...]) -> str:
     """Return parts as plain text; parts that are not text are named in brackets."""
-    return "".join(_show(part) for part in parts)
+    return "".join(_part_text(part) for part in parts)
 
 
-def _show(part: AnyPart) -> str:
+def _part_text(part: AnyPart) -> str:
     match part:
         case Text():
             return part.text

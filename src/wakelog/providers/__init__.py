@@ -1,10 +1,15 @@
-"""Model providers, loaded by name: each implements the same port, and none depends on another.
+"""Registry of model providers: opens a provider by name, and finds the optional SDK that it needs.
 
-Rule 1: a provider keeps nothing between two calls. It uses only the request, which is derived from the log, so any
+Rule 1: a provider keeps no state between two calls. It uses only the request, which is derived from the log, so any
 process can make the next call.
 Rule 2: an external failure is a `Faulted`; only a caller's mistake is an exception.
-A provider's module is imported on request: an unused one costs nothing, and its packages need not be installed. Each
-such module has a function `open_model`.
+Rule 3: a provider's module is imported when it is opened, and its SDK when it is called, which takes a second or
+two; a missing key or an invalid setting is reported before that. This module must not import an SDK, nor a package
+that comes with one.
+
+Each provider module has a function `open_model`. Read `requests` (settings, media), `event_stream` and `faults`
+(replies and errors of servers), `endpoints` (addresses and keys), `http_provider` (one streamed call), then a wire
+format: `anthropic.messages`, `openai.responses`, `openai.chat`. Offline models: `playback`, `scripted`, `demo`.
 """
 
 import difflib
@@ -12,12 +17,13 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from wakelog.errors import UsageError
-from wakelog.ports import Provider
+from wakelog.ports.runtime import Provider
 
 _PROVIDERS = {
-    "anthropic": "wakelog.providers.anthropic.provider",
+    "anthropic": "wakelog.providers.anthropic.messages",
     "openai": "wakelog.providers.openai.responses",
     "openai-chat": "wakelog.providers.openai.chat",
     "scripted": "wakelog.providers.scripted",
@@ -26,18 +32,18 @@ _PROVIDERS = {
 # The SDK of each provider that needs one; importing it takes a second or two.
 _SDKS = {"anthropic": "anthropic", "openai": "openai", "openai-chat": "openai"}
 # How each is written on a command line.
-_SPELLINGS = "anthropic:NAME, openai:NAME, openai-chat:NAME, scripted:FILE, demo"
+_MODEL_FORMS = "anthropic:NAME, openai:NAME, openai-chat:NAME, scripted:FILE, demo"
 
 
 def split_model(text: str) -> tuple[str, str]:
     """Split `PROVIDER:MODEL`; a provider that has only one model may be written alone."""
     provider, colon, model = text.partition(":")
     if not provider or (colon and not model):
-        raise UsageError(f"{text!r} names no model", hint=f"use one of {_SPELLINGS}")
+        raise UsageError(f"{text!r} names no model", hint=f"use one of {_MODEL_FORMS}")
     return provider, model if colon else provider
 
 
-def spelled(provider: str | None, model: str | None) -> str:
+def format_model(provider: str | None, model: str | None) -> str:
     """Return provider and model as people write them; a provider that has only one model is written alone."""
     return ":".join(dict.fromkeys(filter(None, (provider, model))))
 
@@ -47,12 +53,12 @@ def is_installed(provider: str) -> bool:
     return provider not in _SDKS or importlib.util.find_spec(_SDKS[provider]) is not None
 
 
-def check_known(provider: str) -> None:
+def check_provider_name(provider: str) -> None:
     """Raise `UsageError` for an unknown provider name."""
     if provider not in _PROVIDERS:
         near = difflib.get_close_matches(provider, _PROVIDERS, 1)
         meant = f"did you mean {near[0]}? " if near else ""
-        raise UsageError(f"there is no provider {provider!r}", hint=f"{meant}there are {_SPELLINGS}")
+        raise UsageError(f"there is no provider {provider!r}", hint=f"{meant}there are {_MODEL_FORMS}")
 
 
 def needs_reasoning_back(provider: str, model: str) -> bool:
@@ -67,7 +73,35 @@ def open_provider(
 
     `key_from` describes where a key in `environ` came from, for the error message when it is refused.
     """
-    check_known(provider)
+    check_provider_name(provider)
     found = os.environ if environ is None else environ
     opened: Provider = importlib.import_module(_PROVIDERS[provider]).open_model(model, found, key_from)
     return opened
+
+
+class OptionalSdk(NamedTuple):
+    """An SDK: the name of its package, which is also that of the extra, and what needs it, in words."""
+
+    package: str
+    needed_by: str
+
+    def check(self) -> None:
+        """Raise `UsageError` if it is not installed. Nothing is imported for that."""
+        if importlib.util.find_spec(self.package) is None:
+            raise self._missing(f"there is no package {self.package}")
+
+    def load(self) -> Any:
+        """Import the package; `UsageError` if that fails."""
+        try:
+            return importlib.import_module(self.package)
+        except ImportError as error:
+            raise self._missing(str(error)) from error
+
+    def _missing(self, why: str) -> UsageError:
+        return UsageError(
+            f"{self.needed_by} need an SDK that is not installed ({why})", hint=f"pip install 'wakelog[{self.package}]'"
+        )
+
+
+ANTHROPIC_SDK = OptionalSdk("anthropic", "anthropic models")
+OPENAI_SDK = OptionalSdk("openai", "models of OpenAI")

@@ -14,7 +14,7 @@ import msgspec
 from wakelog.errors import UsageError
 
 
-class Owner(msgspec.Struct, frozen=True):
+class Vendor(msgspec.Struct, frozen=True):
     """The owner of models: its address, and the environment variables that its SDK reads."""
 
     name: str
@@ -41,7 +41,7 @@ class Server(msgspec.Struct, frozen=True):
     @property
     def host(self) -> str:
         """Host and port for messages; the rest of the address may hold secrets."""
-        return address_of(self.url).netloc.decode()
+        return parse_address(self.url).netloc.decode()
 
     @property
     def refusal(self) -> str:
@@ -51,27 +51,27 @@ class Server(msgspec.Struct, frozen=True):
         return f"does not accept {self.key_from}, or not for this"
 
 
-def server_of(owner: Owner, endpoint: str | None, environ: Mapping[str, str], key_from: str = "") -> Server:
+def resolve_server(owner: Vendor, endpoint: str | None, environ: Mapping[str, str], key_from: str = "") -> Server:
     """Return the server to call. `UsageError` for an invalid address, a missing key, or one that may not be sent there.
 
     `key_from` describes where the key came from, if that is not its environment variable.
     """
     url = (endpoint or environ.get(owner.base_url) or owner.address).rstrip("/").removesuffix(owner.adds)
-    place, own = address_of(url), address_of(owner.address)
-    variable = next((name for name in owner.keys if _word(environ, name)), owner.keys[0])
-    key = _word(environ, variable)
+    place, own = parse_address(url), parse_address(owner.address)
+    variable = next((name for name in owner.keys if _header_value(environ, name)), owner.keys[0])
+    key = _header_value(environ, variable)
     words = (key_from or f"the key in {variable}") if key else variable
-    server = Server(url, key, is_owner=_is_within(place.host, own.host), key_from=words)
+    server = Server(url, key, is_owner=_is_host_or_subdomain(place.host, own.host), key_from=words)
     if server.is_owner and not key:
         hint = f"set {owner.keys[0]}, or use --model demo, which needs none"
         raise UsageError(f"there is no key for {owner.name}", hint=hint)
-    others = [_word(environ, variable) for variable in owner.headers]
+    others = [_header_value(environ, variable) for variable in owner.headers]
     if key or any(others):
         check_trusted(url, own=owner.address, named=environ.get(owner.base_url), variable=owner.base_url)
     return server
 
 
-def address_of(url: str) -> httpx2.URL:
+def parse_address(url: str) -> httpx2.URL:
     """Return the parsed address; `UsageError` if it is invalid."""
     try:
         place = httpx2.URL(url)
@@ -82,7 +82,7 @@ def address_of(url: str) -> httpx2.URL:
     return place
 
 
-def _word(environ: Mapping[str, str], variable: str) -> str:
+def _header_value(environ: Mapping[str, str], variable: str) -> str:
     """Return a variable's value for a header; `UsageError` if a header cannot hold it."""
     value = environ.get(variable, "").strip()
     # A variable with several headers has one per line.
@@ -97,9 +97,9 @@ def _word(environ: Mapping[str, str], variable: str) -> str:
 
 def check_trusted(endpoint: str, *, own: str, named: str | None, variable: str) -> None:
     """Raise `UsageError` unless a key may be sent there; `named` is the value of the environment variable."""
-    place, home = address_of(endpoint), address_of(own)
-    is_of_owner = _origin(place) == f"{home.scheme}://{place.host}:443" and _is_within(place.host, home.host)
-    if is_loopback(endpoint) or is_of_owner or _origin(place) == _origin(address_of(named or own)):
+    place, home = parse_address(endpoint), parse_address(own)
+    is_of_owner = _origin(place) == f"{home.scheme}://{place.host}:443" and _is_host_or_subdomain(place.host, home.host)
+    if is_loopback(endpoint) or is_of_owner or _origin(place) == _origin(parse_address(named or own)):
         return
     raise UsageError(
         f"the session names {_origin(place)}, and keys are not sent where only a log says so",
@@ -109,14 +109,14 @@ def check_trusted(endpoint: str, *, own: str, named: str | None, variable: str) 
 
 def is_loopback(url: str) -> bool:
     """Return whether an address is on this machine."""
-    host = address_of(url).host
+    host = parse_address(url).host
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return _is_within(host, "localhost")
+        return _is_host_or_subdomain(host, "localhost")
 
 
-def _is_within(host: str, other: str) -> bool:
+def _is_host_or_subdomain(host: str, other: str) -> bool:
     """Return whether a host equals another or is a subdomain of it, such as a region of a provider."""
     return host == other or host.endswith(f".{other}")
 

@@ -11,9 +11,9 @@ from email.utils import parsedate_to_datetime
 
 import msgspec
 
-from wakelog.log.deltas import Faulted
+from wakelog.log.content import Faulted
 
-KINDS = {
+KIND_TEXTS = {
     "rate_limited": "the server limits how often it may be asked",
     "overloaded": "the server has too much to do",
     "server": "the server failed",
@@ -29,7 +29,11 @@ KINDS = {
     "bad_request": "the request was refused",
 }
 # The same with the name of the server, where that helps.
-_NAMED = {"connection": "{host} cannot be reached", "timeout": "{host} took too long", "auth": "{host} {refusal}"}
+_TEXTS_WITH_HOST = {
+    "connection": "{host} cannot be reached",
+    "timeout": "{host} took too long",
+    "auth": "{host} {refusal}",
+}
 RETRYABLE = frozenset({"rate_limited", "overloaded", "server", "connection", "timeout", "cut", "malformed"})
 _STATUSES = {
     401: "auth",
@@ -47,11 +51,11 @@ _STATUSES = {
 _LINE_MAX_CHARS = 300
 _KEY = re.compile(r"\b(?:sk|key|org|proj)-[\w*.-]{4,}|Bearer \S+", re.IGNORECASE)
 # A first sentence of plain words, which holds no key; a colon ends it, because a key may follow.
-_PLAIN = re.compile(r"((?:(?:[A-Za-z][a-z']{0,14}|API|x-api-key)(?:,? |(?=[.:]|$)))+)(?:\.(?: |$)|:|$)")
+_PLAIN_SENTENCE = re.compile(r"((?:(?:[A-Za-z][a-z']{0,14}|API|x-api-key)(?:,? |(?=[.:]|$)))+)(?:\.(?: |$)|:|$)")
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
 
 
-def kind_of(status: int) -> str:
+def kind_of_status(status: int) -> str:
     """Return the kind of fault that a status alone indicates."""
     return _STATUSES.get(status, "bad_request" if 400 <= status < 500 else "server")
 
@@ -66,29 +70,29 @@ def fault(
 ) -> Faulted:
     """Return a fault of a kind, with the server's message; a delay in the headers takes precedence over `delay_ms`."""
     around = headers or {}
-    words = KINDS[kind] + (f" ({status})" if status else "")
-    quoted = _plain(one_line(said)) if kind == "auth" else _KEY.sub("…", one_line(said))
+    words = KIND_TEXTS[kind] + (f" ({status})" if status else "")
+    quoted = _part_without_key(one_line(said)) if kind == "auth" else _KEY.sub("…", one_line(said))
     retryable = kind in RETRYABLE and around.get("x-should-retry") != "false"
-    wait_ms = asked_delay_ms(around) or delay_ms
+    wait_ms = retry_delay_ms(around) or delay_ms
     return Faulted(kind, f"{words}: {quoted}" if quoted else words, retryable, wait_ms if retryable else None)
 
 
-def _plain(line: str) -> str:
+def _part_without_key(line: str) -> str:
     """Return the part of a line about a key that is sure to hold none; empty if that is not certain."""
-    found = _PLAIN.match(line)
+    found = _PLAIN_SENTENCE.match(line)
     return found[1] if found is not None else ""
 
 
-def named(told: Faulted, *, host: str, refusal: str) -> Faulted:
+def with_server_name(told: Faulted, *, host: str, refusal: str) -> Faulted:
     """Return a fault that names its server, where that helps; `refusal` says how the server treats the key."""
-    words = _NAMED.get(told.kind)
-    if words is None or not told.message.startswith(KINDS[told.kind]):
+    words = _TEXTS_WITH_HOST.get(told.kind)
+    if words is None or not told.message.startswith(KIND_TEXTS[told.kind]):
         return told
-    rest = told.message.removeprefix(KINDS[told.kind])
+    rest = told.message.removeprefix(KIND_TEXTS[told.kind])
     return msgspec.structs.replace(told, message=words.format(host=host, refusal=refusal) + rest)
 
 
-def no_stream(content_type: str | None) -> Faulted | None:
+def fault_of_content_type(content_type: str | None) -> Faulted | None:
     """Return the fault of a response of another type than an event stream, such as a login page; else None."""
     found = _MEDIA_TYPE.match(content_type or "")
     if found is None or found[0] == "text/event-stream":
@@ -99,23 +103,23 @@ def no_stream(content_type: str | None) -> Faulted | None:
 # ── retry delay ──────────────────────────────────────────────────────────────────────────────────
 
 
-def asked_delay_ms(headers: Mapping[str, str]) -> int | None:
+def retry_delay_ms(headers: Mapping[str, str]) -> int | None:
     """Return the delay that a server asks for: in milliseconds, seconds, or as a date by its own clock.
 
     None for a delay of zero: the caller then chooses one, so that a server is not called again at once repeatedly.
     """
-    exact = number(headers.get("retry-after-ms"))
+    exact = parse_number(headers.get("retry-after-ms"))
     if exact is not None:
         return int(exact) or None
     wait = headers.get("retry-after")
-    seconds = number(wait)
+    seconds = parse_number(wait)
     if seconds is None:
         until, now = _date_s(wait), _date_s(headers.get("date"))
         seconds = max(0.0, until - now) if until is not None and now is not None else 0.0
     return int(seconds * 1_000) or None
 
 
-def number(text: str | None) -> float | None:
+def parse_number(text: str | None) -> float | None:
     """Return a number from foreign text; None if it is not a number, or not plausible as a time."""
     try:
         found = float(text or "")

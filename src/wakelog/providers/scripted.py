@@ -14,20 +14,19 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from wakelog.errors import UsageError
-from wakelog.log.content import Usage
-from wakelog.log.deltas import CallDelta, Delta, Faulted
-from wakelog.ports import Request
-from wakelog.providers.playing import PreparedReply, call_id, fail, play
+from wakelog.log.content import Delta, Faulted, ToolCallDelta, Usage
+from wakelog.ports.runtime import ModelRequest
+from wakelog.providers.playback import PreparedReply, new_tool_call_id, play, play_fault
 
 DELTA_CHARS = 16
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class _Shape(msgspec.Struct, frozen=True, rename="camel"):
+class _ScriptObject(msgspec.Struct, frozen=True, rename="camel"):
     """Base of every object in a script: fields have their JSON names."""
 
 
-class ScriptedCall(_Shape, frozen=True):
+class ScriptedCall(_ScriptObject, frozen=True):
     """A tool call of a reply."""
 
     name: str
@@ -35,7 +34,7 @@ class ScriptedCall(_Shape, frozen=True):
     id: str | None = None
 
 
-class ScriptedFault(_Shape, frozen=True):
+class ScriptedFault(_ScriptObject, frozen=True):
     """An external failure, after everything else in the reply."""
 
     kind: str
@@ -44,7 +43,7 @@ class ScriptedFault(_Shape, frozen=True):
     delay_ms: _Count | None = None
 
 
-class ScriptedReply(_Shape, frozen=True):
+class ScriptedReply(_ScriptObject, frozen=True):
     """One line of a script: a reply."""
 
     text: str = ""
@@ -57,17 +56,17 @@ class ScriptedReply(_Shape, frozen=True):
     stop_reason: str | None = None
 
 
-class _Options(_Shape, frozen=True):
+class _Options(_ScriptObject, frozen=True):
     can_resume: bool = False
 
 
-class _OptionLine(_Shape, frozen=True):
+class _OptionLine(_ScriptObject, frozen=True):
     options: _Options
 
 
-_Read = TypeVar("_Read", bound=_Shape)
+_Object = TypeVar("_Object", bound=_ScriptObject)
 # The type of each nested object. Unknown keys are typing mistakes and never ignored.
-_INSIDE: Mapping[str, type[msgspec.Struct]] = {
+_NESTED_TYPES: Mapping[str, type[msgspec.Struct]] = {
     "toolCalls": ScriptedCall,
     "error": ScriptedFault,
     "usage": Usage,
@@ -88,26 +87,26 @@ class ScriptedProvider:
         self._replies = tuple(
             reply
             if isinstance(reply, ScriptedReply)
-            else _shaped(reply, ScriptedReply, f"reply {number} of the script")
+            else _convert_object(reply, ScriptedReply, f"reply {number} of the script")
             for number, reply in enumerate(replies, 1)
         )
 
     @classmethod
     def from_file(cls, path: str) -> "ScriptedProvider":
         """Read a script with one reply per line; the first line may hold options instead."""
-        lines = list(_lines(path))
+        lines = list(_read_lines(path))
         options = _Options()
         if lines and isinstance(lines[0][1], dict) and "options" in lines[0][1]:
             where, value = lines.pop(0)
-            options = _shaped(value, _OptionLine, where).options
-        replies = [_shaped(value, ScriptedReply, where) for where, value in lines]
+            options = _convert_object(value, _OptionLine, where).options
+        replies = [_convert_object(value, ScriptedReply, where) for where, value in lines]
         return cls(replies, can_resume=options.can_resume, source=path)
 
-    def stream(self, request: Request) -> AsyncIterator[Delta]:
+    def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
         """Stream the reply at this request's position in the script."""
         if request.answers >= len(self._replies):
-            return fail(self._ended(request.answers))
-        return play(_played(self._replies[request.answers], request), request, can_resume=self.can_resume)
+            return play_fault(self._ended(request.answers))
+        return play(_prepared_reply(self._replies[request.answers], request), request, can_resume=self.can_resume)
 
     def _ended(self, answers: int) -> Faulted:
         count = len(self._replies)
@@ -120,13 +119,13 @@ def open_model(model: str, *_: object) -> ScriptedProvider:
     return ScriptedProvider.from_file(os.path.expanduser(model))
 
 
-def _played(reply: ScriptedReply, request: Request) -> PreparedReply:
+def _prepared_reply(reply: ScriptedReply, request: ModelRequest) -> PreparedReply:
     error = reply.error
     return PreparedReply(
         text=reply.text,
         thinking=reply.thinking,
         calls=tuple(
-            CallDelta(call.id or call_id(request, number), call.name, call.input)
+            ToolCallDelta(call.id or new_tool_call_id(request, number), call.name, call.input)
             for number, call in enumerate(reply.tool_calls)
         ),
         fault=Faulted(error.kind, error.message, error.retryable, error.delay_ms) if error else None,
@@ -140,7 +139,7 @@ def _played(reply: ScriptedReply, request: Request) -> PreparedReply:
 # ── reading a script ─────────────────────────────────────────────────────────────────────────────
 
 
-def _lines(path: str) -> Iterator[tuple[str, Any]]:
+def _read_lines(path: str) -> Iterator[tuple[str, Any]]:
     """Yield the position and the JSON value of each line that is not blank."""
     try:
         with open(path, "rb") as file:
@@ -157,7 +156,7 @@ def _lines(path: str) -> Iterator[tuple[str, Any]]:
             raise UsageError(f"{path}, line {number}: not JSON: {error}", hint="write one reply a line") from error
 
 
-def _shaped(value: Any, shape: type[_Read], where: str) -> _Read:
+def _convert_object(value: Any, shape: type[_Object], where: str) -> _Object:
     """Return a value converted to `shape`, or raise `UsageError`."""
     if not isinstance(value, Mapping):
         raise UsageError(f"{where}: a reply is an object, and this is not", hint='such as {"text": "Hello"}')
@@ -177,5 +176,5 @@ def _refuse_unknown(value: Mapping[str, Any], shape: type[msgspec.Struct], where
             raise UsageError(f"{where}: nothing is called {key!r}", hint=hint)
         for item in inner if isinstance(inner, list | tuple) else [inner]:
             # The input of a tool may hold any keys and is not checked.
-            if key in _INSIDE and isinstance(item, Mapping):
-                _refuse_unknown(item, _INSIDE[key], where)
+            if key in _NESTED_TYPES and isinstance(item, Mapping):
+                _refuse_unknown(item, _NESTED_TYPES[key], where)

@@ -15,13 +15,13 @@ Kind: TypeAlias = Literal["password", "secret", "token"]
 Form: TypeAlias = Literal["env", "bare", "quoted"]
 
 # Minimum length of a value, by the kind of its name.
-LEAST: dict[Kind, int] = {"password": 6, "secret": 6, "token": 8}
+MIN_CHARS: dict[Kind, int] = {"password": 6, "secret": 6, "token": 8}
 _TRAILING = ".,:;!?…"
 # Characters that join words in identifiers, paths, addresses and base64: no evidence for a secret.
 _JOINS = frozenset("-_.:/=+,[]()#")
 _WORDS_MAX = 24
 _CASE_RUN = re.compile(r"[A-Z]+|[a-z]+")
-_STANDS_IN = re.compile(
+_PLACEHOLDER = re.compile(
     # a variable, a template, or a reference to the place of the secret
     r"[$<{*&|~^\[]|%[({a-z]|#\{|![a-z]+$|@\w*@|(?:env|vault|file|ssm|arn|ref\+|op|sops|enc)[:(\[]"
     r"|[a-z][a-z0-9+.-]*://|sha\d{1,3}[-:_=]|md5[-:_=]|data:"
@@ -56,7 +56,7 @@ _STANDARD = re.compile(
 )
 _NUMBERS = re.compile(r"[-+]?[\d_]+(?:[.,:/xX*+-]\d+)*[a-zA-Z%]{0,2}|0x[0-9a-fA-F]{1,8}")
 _MIXED_RUN = 2.4
-_PIN = 6
+_PIN_DIGITS = 6
 # Identifiers have at most this many digits.
 _DIGITS_MAX = 2
 
@@ -64,10 +64,10 @@ _DIGITS_MAX = 2
 def is_secret_value(value: str, kind: Kind, form: Form) -> bool:
     """Whether a value is a secret, given the kind of its name and the form of the assignment."""
     core = value.rstrip(_TRAILING)
-    if len(core) < LEAST[kind] or not core.isprintable() or " " in core or _STANDS_IN.match(core):
+    if len(core) < MIN_CHARS[kind] or not core.isprintable() or " " in core or _PLACEHOLDER.match(core):
         return False
     if core.isascii() and core.isdigit():
-        return kind == "password" and len(core) >= _PIN
+        return kind == "password" and len(core) >= _PIN_DIGITS
     if _NUMBERS.fullmatch(core) or _CODE.search(core) or _is_name_of_something(core):
         return False
     return _is_strong(core, kind, form)
@@ -112,7 +112,7 @@ def _is_random_in_case(core: str) -> bool:
     """Whether upper and lower case alternate more often than in camel-case words."""
     letters = [sign for sign in core if sign.isalpha()]
     runs = _CASE_RUN.findall(core)
-    return len(letters) >= 2 * LEAST["password"] and len(letters) / max(1, len(runs)) < _MIXED_RUN
+    return len(letters) >= 2 * MIN_CHARS["password"] and len(letters) / max(1, len(runs)) < _MIXED_RUN
 
 
 def is_basic_auth(value: str) -> bool:
@@ -127,4 +127,4 @@ def is_basic_auth(value: str) -> bool:
 def is_any_password(value: str) -> bool:
     """Whether a value in the position of a password is not a placeholder."""
     core = value.rstrip(_TRAILING)
-    return bool(core) and not _STANDS_IN.match(core) and not _NUMBERED_WORD.fullmatch(core)
+    return bool(core) and not _PLACEHOLDER.match(core) and not _NUMBERED_WORD.fullmatch(core)

@@ -32,7 +32,7 @@ _PASSWORDS = ("password", "passwd", "passphrase", "pass")
 _SECRETS = ("secret",)
 _TOKENS = ("token",)
 _KEYS = ("_key", "-key", "apikey", "accesskey", "privatekey", "signingkey", "encryptionkey", "api key", "access key")
-_NAME_SIGNS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+_NAME_CHARS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 # Not secret: pagination tokens, and tokens as parts of a text.
 _OTHER_TOKENS = re.compile(
     r"(?:next|page|continuation|sync|cursor|resume|delta|skip|prev(?:ious)?|last|first|start|end|begin|cur(?:rent)?|peek"
@@ -128,12 +128,12 @@ def _in_a_tag(check: _Check) -> _Check:
 
 
 def _opens_tag(before: str) -> bool:
-    return before.rstrip(_NAME_SIGNS + ":").endswith("<")
+    return before.rstrip(_NAME_CHARS + ":").endswith("<")
 
 
 def _name_before(before: str) -> str:
     """Return the part of the name before a match."""
-    return before[len(before.rstrip(_NAME_SIGNS)) :]
+    return before[len(before.rstrip(_NAME_CHARS)) :]
 
 
 def _is_password_name(before: str, kept: str, form: Form) -> bool:  # noqa: ARG001 - every name is checked alike
@@ -202,7 +202,7 @@ def _is_pgpass(before: str, kept: str, value: str) -> bool:  # noqa: ARG001 - on
     return is_any_password(value)
 
 
-def _is_given_to_curl(before: str, kept: str, value: str) -> bool:
+def _is_curl_user(before: str, kept: str, value: str) -> bool:
     user = kept.rstrip(":").lstrip("-prox").removeprefix("user").lstrip("u =\"'")
     return "curl" in before.lower() and is_any_password(value) and not value.isdigit() and value != user
 
@@ -232,7 +232,7 @@ def _pgpass(start: str, needs: str) -> Shape:
     )
 
 
-EXACT: tuple[Shape, ...] = (
+CONTEXT_SHAPES: tuple[Shape, ...] = (
     Shape(
         word="aws-secret-key",
         starts=("AKIA", "ASIA"),
@@ -278,7 +278,7 @@ _UNNAMED = (
         unless=r"\$",
         before=r"(?<=[\s\"'])",
         needs="curl",
-        check=_is_given_to_curl,
+        check=_is_curl_user,
         yields=True,
     ),
     Shape(
@@ -300,7 +300,7 @@ ASSIGNMENTS: tuple[Shape, ...] = (
     *_rows(_TOKENS, "token", _is_token_name, ()),
     *_rows(_KEYS, "token", _is_key_name, ("key",), "key"),
 )
-ASSIGNED = ASSIGNMENTS[-1]
+ASSIGNMENT = ASSIGNMENTS[-1]
 """One of the assignment shapes: all have the same word and the same mark."""
 
 _NAMED = re.compile("|".join((*_PASSWORDS, *_SECRETS, *_TOKENS, "key", "auth")), re.IGNORECASE)
@@ -312,6 +312,6 @@ def may_assign(name: str, value: str) -> bool:
     return len(value) >= _LEAST and _NAMED.search(name) is not None
 
 
-def written_as_json(name: str, value: str) -> str:
+def as_json_member(name: str, value: str) -> str:
     """Return a member of a JSON object as JSON text, its value cut to the length that decides if it is a secret."""
     return f"{json.dumps(name)}: {json.dumps(value[:_VALUE_MAX], ensure_ascii=False)}"

@@ -15,15 +15,25 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 import msgspec.inspect
 
-from wakelog.decide.policy import Redact
-from wakelog.log.content import BlobRef, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult
-from wakelog.log.deltas import CallDelta, Spoken, TextDelta, ThinkingDelta
-from wakelog.log.digest import digest_of
+from wakelog.decide.policy import RedactMode
+from wakelog.log.content import (
+    BlobRef,
+    ContentDelta,
+    Note,
+    Prompt,
+    Reply,
+    Text,
+    TextDelta,
+    Thinking,
+    ThinkingDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolResult,
+)
 from wakelog.log.entry import (
-    RULES,
+    RULES_VERSION,
     Attention,
     AttentionResolved,
-    Call,
     Cancelled,
     CarriedState,
     Compaction,
@@ -34,11 +44,12 @@ from wakelog.log.entry import (
     Failed,
     FaultReport,
     Head,
+    InstructionSource,
     Label,
     Message,
+    ModelCall,
     ModelChange,
     Origin,
-    Owed,
     Partial,
     Queued,
     Resumed,
@@ -46,12 +57,13 @@ from wakelog.log.entry import (
     Sent,
     SessionRenamed,
     Setting,
-    Source,
     Spawned,
     Terminated,
     ToolStarted,
+    UndeliveredReply,
 )
-from wakelog.log.entry import Session as SessionEntry
+from wakelog.log.entry import SessionHeader as SessionEntry
+from wakelog.log.ids import digest_of
 from wakelog.redaction.redactor import Redactor, holds_assignment, holds_secret, redact, redact_value
 
 _Body = TypeVar("_Body", bound=msgspec.Struct)
@@ -79,8 +91,8 @@ _IDS: _Fields = {
     Failed: ("call_id",),
     Compaction: ("first_kept_entry_id", "call_id"),
     CarriedState: ("head", "said"),
-    Owed: ("reply_id",),
-    Call: ("call_id", "reply_id", "queued_id", "context_id", "from_id", "to_id"),
+    UndeliveredReply: ("reply_id",),
+    ModelCall: ("call_id", "reply_id", "queued_id", "context_id", "from_id", "to_id"),
     Partial: ("reply_id", "tool_call_id"),
     Resumed: ("reply_id",),
     ToolStarted: ("reply_id", "tool_call_id"),
@@ -97,8 +109,8 @@ _IDS: _Fields = {
 _DIGESTS: _Fields = {
     BlobRef: ("digest",),
     Origin: ("h",),
-    Source: ("hash",),
-    Call: ("context_digest", "request_digest"),
+    InstructionSource: ("hash",),
+    ModelCall: ("context_digest", "request_digest"),
     ToolStarted: ("input_digest",),
     DamageNote: ("digest",),
 }
@@ -143,12 +155,12 @@ _UNDER_RULES_1: _Fields = {
 }
 
 
-def cleared(body: _Body, rules: int = RULES, rule: Redact = "assignments") -> _Body:
+def redact_entry(body: _Body, rules: int = RULES_VERSION, rule: RedactMode = "assignments") -> _Body:
     """Return an entry, or a value inside one, without its secrets; the same object if it contains none."""
-    return _rebuilt(body, rules, rule) if rule != "off" and _holds_any(body, rules, rule) else body
+    return _redacted_copy(body, rules, rule) if rule != "off" and _has_secret(body, rules, rule) else body
 
 
-def _holds_any(within: Any, rules: int, rule: Redact) -> bool:
+def _has_secret(within: Any, rules: int, rule: RedactMode) -> bool:
     """Whether a redacted field contains a secret. Called for every append, and few entries contain one: one loop."""
     undone: list[Any] = [within]
     while undone:
@@ -164,7 +176,7 @@ def _holds_any(within: Any, rules: int, rule: Redact) -> bool:
                     continue
                 if name not in by_keys:
                     undone.append(found)
-                elif _holds_any(found, rules, "keys"):
+                elif _has_secret(found, rules, "keys"):
                     return True
         elif isinstance(value, _SEQUENCES):
             undone += value
@@ -175,25 +187,25 @@ def _holds_any(within: Any, rules: int, rule: Redact) -> bool:
     return False
 
 
-def _rebuilt(body: _Body, rules: int, rule: Redact) -> _Body:
+def _redacted_copy(body: _Body, rules: int, rule: RedactMode) -> _Body:
     """Return a copy without the secrets; the same object if it contains none."""
     changed = {}
     by_keys = KEYS_ONLY.get(type(body), ())
     for name in redacted_fields(type(body), rules):
         stood = getattr(body, name)
-        if stood and (clean := _cleared_value(stood, rules, "keys" if name in by_keys else rule)) is not stood:
+        if stood and (clean := _redact_field(stood, rules, "keys" if name in by_keys else rule)) is not stood:
             changed[name] = clean
-    return msgspec.structs.replace(body, **{**changed, **_unbound(body)}) if changed else body
+    return msgspec.structs.replace(body, **{**changed, **_without_bound(body)}) if changed else body
 
 
-def cleared_identity(name: str, rule: Redact = "assignments") -> str:
+def redact_identity(name: str, rule: RedactMode = "assignments") -> str:
     """Return the name of an agent or sender without secrets; a digest keeps names with different secrets distinct."""
     found = redact(name, rule)
     return f"{found.text}~{digest_of(name.encode(errors='surrogatepass'))[-12:]}" if found.hits else name
 
 
 @cache
-def redacted_fields(kind: type[msgspec.Struct], rules: int = RULES) -> tuple[str, ...]:
+def redacted_fields(kind: type[msgspec.Struct], rules: int = RULES_VERSION) -> tuple[str, ...]:
     """Return the names of the fields of a type in which strings are redacted."""
     if rules < 2:
         return _UNDER_RULES_1.get(kind, ())
@@ -208,24 +220,24 @@ def _may_hold_text(info: msgspec.inspect.Type) -> bool:
     return not isinstance(info, _NO_TEXT)
 
 
-def _cleared_value(value: Any, rules: int, rule: Redact) -> Any:
+def _redact_field(value: Any, rules: int, rule: RedactMode) -> Any:
     """Return a non-empty field value without secrets. By its type a sequence holds only structs or only JSON values."""
     if isinstance(value, str):
         found = redact(value, rule)
         return found.text if found.hits else value
     if isinstance(value, msgspec.Struct):
-        return _rebuilt(value, rules, rule)
+        return _redacted_copy(value, rules, rule)
     if isinstance(value, _SEQUENCES) and isinstance(value[0], msgspec.Struct):
-        return _cleared_parts(value, rules, rule)
+        return _redact_parts(value, rules, rule)
     if isinstance(value, _NUMBERS):
         return value
     clean, hits = redact_value(value, rule)
     return value if not hits else tuple(clean) if isinstance(value, tuple) else clean
 
 
-def _cleared_parts(parts: Any, rules: int, rule: Redact) -> Any:
+def _redact_parts(parts: Any, rules: int, rule: RedactMode) -> Any:
     """Redact a list of structs. Signed thinking that contained a secret is left out: its signature is then invalid."""
-    clean = [(part, _rebuilt(part, rules, rule)) for part in parts]
+    clean = [(part, _redacted_copy(part, rules, rule)) for part in parts]
     if all(stood is found for stood, found in clean):
         return parts
     return tuple(found for stood, found in clean if found is stood or not _is_signed(stood))
@@ -235,26 +247,26 @@ def _is_signed(part: msgspec.Struct) -> bool:
     return isinstance(part, Thinking) and (part.signature is not None or part.bound is not None)
 
 
-def _unbound(part: msgspec.Struct) -> dict[str, None]:
+def _without_bound(part: msgspec.Struct) -> dict[str, None]:
     """Return the change that drops `bound` from a redacted part: providers accept it only with the original text."""
     return {"bound": None} if isinstance(part, Text | ToolCall) else {}
 
 
-class Sieve:
+class DeltaRedactor:
     """Redacts the deltas of a streamed reply. Only text that may still become a secret is held back."""
 
-    def __init__(self, rule: Redact = "assignments") -> None:
+    def __init__(self, rule: RedactMode = "assignments") -> None:
         self._rule = rule
         self._text = Redactor(rule)
         self._thought = Redactor(rule)
 
-    def take(self, delta: Spoken) -> list[Spoken]:
+    def take(self, delta: ContentDelta) -> list[ContentDelta]:
         """Add the next delta; return the deltas that may be written and displayed."""
         match delta:
             case TextDelta(text, bound):
                 safe = self._text.feed(text) if bound is None else self._text.end(text)
                 kept = None if self._text.hits or self._holds_secret(bound) else bound
-                given = [*self._end_thought(), *_told(TextDelta(safe, kept))]
+                given = [*self._end_thought(), *_unless_empty(TextDelta(safe, kept))]
                 self._text = self._text if bound is None else Redactor(self._rule)
                 return given
             case ThinkingDelta(thinking, signature, bound):
@@ -263,36 +275,36 @@ class Sieve:
                 # A signature is valid only for the original text.
                 is_void = bool(self._thought.hits) or self._holds_secret((signature, bound))
                 signed = (None, None) if is_void else (signature, bound)
-                given = [*self._end_text(), *_told(ThinkingDelta(safe, *signed))]
+                given = [*self._end_text(), *_unless_empty(ThinkingDelta(safe, *signed))]
                 self._thought = Redactor(self._rule) if is_last else self._thought
                 return given
         # A tool call with a mark in its input is not run: only keys are redacted in it (`KEYS_ONLY`).
         (name, given, _), hits = redact_value((delta.name, delta.input, delta.bound), "keys")
-        call = CallDelta(delta.id, name, given, None) if hits else delta
+        call = ToolCallDelta(delta.id, name, given, None) if hits else delta
         return [*self._end_text(), *self._end_thought(), call]
 
-    def end(self) -> list[Spoken]:
+    def end(self) -> list[ContentDelta]:
         """Return the text held back, at the end of the reply."""
         return [*self._end_text(), *self._end_thought()]
 
     def _holds_secret(self, value: Any) -> bool:
         return value is not None and bool(redact_value(value, self._rule)[1])
 
-    def _end_text(self) -> list[Spoken]:
+    def _end_text(self) -> list[ContentDelta]:
         safe, self._text = self._text.end(), Redactor(self._rule)
-        return _told(TextDelta(safe))
+        return _unless_empty(TextDelta(safe))
 
-    def _end_thought(self) -> list[Spoken]:
+    def _end_thought(self) -> list[ContentDelta]:
         safe, self._thought = self._thought.end(), Redactor(self._rule)
-        return _told(ThinkingDelta(safe))
+        return _unless_empty(ThinkingDelta(safe))
 
 
-def _told(delta: TextDelta | ThinkingDelta) -> list[Spoken]:
+def _unless_empty(delta: TextDelta | ThinkingDelta) -> list[ContentDelta]:
     said = delta.text if isinstance(delta, TextDelta) else delta.thinking or delta.signature
     return [delta] if said or delta.bound is not None else []
 
 
-def shown_safely(show: Callable[[str], None], rule: Redact = "assignments") -> Callable[[str], None]:
+def redacting_show(show: Callable[[str], None], rule: RedactMode = "assignments") -> Callable[[str], None]:
     """Return a function that passes the live output of a tool, without secrets, to `show`."""
     redactor = Redactor(rule)
 

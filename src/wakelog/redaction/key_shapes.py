@@ -10,16 +10,16 @@ Some keys begin with a few variable characters (`azure-client-secret`, `terrafor
 these.
 """
 
-from wakelog.redaction.shapes import ANYWHERE, WORD_SIGNS, Piece, Run, Shape
+from wakelog.redaction.shapes import ANYWHERE, WORD_CHARS, Piece, Run, Shape
 
 _LETTERS = "A-Za-z0-9"
-_WORD = WORD_SIGNS
+_WORD = WORD_CHARS
 _BASE64 = "A-Za-z0-9+/=_-"
 _DOTTED = "A-Za-z0-9_.-"
 _BEARER = "A-Za-z0-9._~+/=-"
 _HEX = "a-f0-9"
 _ANY_HEX = "A-Fa-f0-9"
-_STAND_IN = r"(?i:your|x{5}|example)"
+_PLACEHOLDER = r"(?i:your|x{5}|example)"
 # Separators between a name and its value, in a shell, JSON, YAML or a header.
 _ASSIGNED = Run(r"\s\"'\\=:>,", 1, 8)
 # Line ends, also escaped as in strings, quotes, and the prefixes of listed lines (line numbers, diff and quote marks).
@@ -29,7 +29,7 @@ _GAP = Run(r"\s\\\"'nr+,0-9:|>-", 1, 24)
 def _key(word: str, *starts: str, least: int, signs: str = _LETTERS, behind: str = "", rest: str = _WORD) -> Shape:
     """Build the shape of a key that is a prefix and a run of characters."""
     body: list[Piece] = [Run(signs, least, least)]
-    return Shape(word=word, starts=starts, body=body, unless=_STAND_IN, behind=behind, rest=rest)
+    return Shape(word=word, starts=starts, body=body, unless=_PLACEHOLDER, behind=behind, rest=rest)
 
 
 _CLOUDS = (
@@ -61,7 +61,7 @@ _CLOUDS = (
         word="amazon-bedrock-key",
         starts=("ABSKQmVkcm9ja",),
         body=["0FQSUtleS", Run(_BASE64, 40, 40)],
-        unless=f"0FQSUtleS{_STAND_IN}",
+        unless=f"0FQSUtleS{_PLACEHOLDER}",
         rest=_BASE64,
     ),
     _key("google-api-key", "AIza", "AQ.Ab", least=35, signs=_WORD),
@@ -137,7 +137,7 @@ _CODE = (
     _key("sourcegraph-token", "sgp_", least=40, signs="A-Za-z0-9_"),
     _key("npm-token", "npm_", least=36),
     Shape(
-        word="npm-token", starts=("_authToken=",), kept=[], body=[Run(_WORD, 32, 32)], unless=_STAND_IN, rest=_BASE64
+        word="npm-token", starts=("_authToken=",), kept=[], body=[Run(_WORD, 32, 32)], unless=_PLACEHOLDER, rest=_BASE64
     ),
     _key("pypi-token", "pypi-AgE", least=50, signs=_WORD),
     _key("rubygems-key", "rubygems_", least=48, signs=_HEX),
@@ -231,7 +231,7 @@ _MODELS = (
     _key("langsmith-key", "lsv2_pt_", "lsv2_sk_", least=32, signs="A-Za-z0-9_"),
 )
 
-_ANYONES = (
+_GENERIC = (
     Shape(
         word="private-key",
         starts=("-----BEGIN ",),
@@ -275,7 +275,7 @@ _ANYONES = (
         clues=("earer",),
         kept=[Run(r"\s", 1, 2)],
         # A run of 20 to 39 characters without digits is taken for words.
-        unless=rf"{_STAND_IN}|[A-Za-z._~+/=-]{{20,39}}(?![{_BEARER}])",
+        unless=rf"{_PLACEHOLDER}|[A-Za-z._~+/=-]{{20,39}}(?![{_BEARER}])",
         body=[Run(_BEARER, 20, 64)],
         rest=_BEARER,
         any_case=True,
@@ -284,7 +284,7 @@ _ANYONES = (
         word="basic-credentials",
         starts=("authorization",),
         kept=[_ASSIGNED, "basic", Run(r"\s", 1, 2)],
-        unless=rf"{_STAND_IN}|[a-z]{{8,39}}(?![{_BASE64}])",
+        unless=rf"{_PLACEHOLDER}|[a-z]{{8,39}}(?![{_BASE64}])",
         body=[Run("A-Za-z0-9+/=", 8, 40)],
         rest=_BASE64,
         any_case=True,
@@ -295,7 +295,7 @@ _ANYONES = (
         clues=("api-key",),
         needs="key",
         kept=[_ASSIGNED],
-        unless=rf"{_STAND_IN}|[A-Za-z._~+/=-]{{20,39}}(?![{_BEARER}])",
+        unless=rf"{_PLACEHOLDER}|[A-Za-z._~+/=-]{{20,39}}(?![{_BEARER}])",
         body=[Run(_BEARER, 20, 64)],
         rest=_BEARER,
         any_case=True,
@@ -312,4 +312,4 @@ _ANYONES = (
     ),
 )
 
-SHAPES: tuple[Shape, ...] = (*_MODELS, *_CLOUDS, *_CODE, *_MESSAGES, *_PAYMENTS, *_ANYONES)
+KEY_SHAPES: tuple[Shape, ...] = (*_MODELS, *_CLOUDS, *_CODE, *_MESSAGES, *_PAYMENTS, *_GENERIC)

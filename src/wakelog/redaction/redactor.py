@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 
-from wakelog.decide.policy import Redact
-from wakelog.redaction.assignments import ASSIGNED, ASSIGNMENTS, EXACT, may_assign, written_as_json
-from wakelog.redaction.key_shapes import SHAPES
-from wakelog.redaction.scanner import SHORT, Finder, Place
+from wakelog.decide.policy import RedactMode
+from wakelog.redaction.assignments import ASSIGNMENT, ASSIGNMENTS, CONTEXT_SHAPES, as_json_member, may_assign
+from wakelog.redaction.key_shapes import KEY_SHAPES
+from wakelog.redaction.scanner import SHORT_TEXT_CHARS, Finder, Position
 from wakelog.redaction.shapes import Shape
 
 
@@ -31,11 +31,11 @@ class Redacted(msgspec.Struct, frozen=True):
 
 
 @cache
-def _finder(rule: Redact) -> Finder:
-    return Finder(SHAPES if rule == "keys" else (*EXACT, *SHAPES, *ASSIGNMENTS))
+def _finder(rule: RedactMode) -> Finder:
+    return Finder(KEY_SHAPES if rule == "keys" else (*CONTEXT_SHAPES, *KEY_SHAPES, *ASSIGNMENTS))
 
 
-def reach_of(rule: Redact) -> int:
+def held_chars_max(rule: RedactMode) -> int:
     """Return the maximum number of characters of a streamed text that are held back."""
     return _finder(rule).reach
 
@@ -43,7 +43,7 @@ def reach_of(rule: Redact) -> int:
 class Redactor:
     """Redacts text that arrives in pieces."""
 
-    def __init__(self, rule: Redact = "assignments") -> None:
+    def __init__(self, rule: RedactMode = "assignments") -> None:
         self._rule = rule
         self._finder = _finder(rule)
         # The last decided text, then the text held back, which begins at `_at`.
@@ -80,7 +80,7 @@ class Redactor:
         # Positions where an incomplete secret may begin; only those near the end of the text qualify.
         near = [] if final else named + list(finder.starts(text, max(begin, len(text) - finder.reach)))
         begun = [] if final else list(finder.unfinished(text, self._floor))
-        is_short = not final and len(text) - self._at < SHORT
+        is_short = not final and len(text) - self._at < SHORT_TEXT_CHARS
         places = near if is_short else named + list(finder.beginnings(text, begin))
         given: list[str] = []
         while self._leave(final=final):
@@ -95,7 +95,7 @@ class Redactor:
         self._forget()
         return "".join(given)
 
-    def _first_open(self, near: list[Place], begun: list[tuple[int, bool]]) -> int:
+    def _first_open(self, near: list[Position], begun: list[tuple[int, bool]]) -> int:
         """Return the first position from which the text must be held back; the end of the text if there is none.
 
         A name is returned at once; its value is held back until it is decided whether it is a secret.
@@ -113,13 +113,13 @@ class Redactor:
                     return place
         return stop
 
-    def _first_hit(self, places: list[Place], stop: int) -> "_Hit | None":
-        first = bisect_left(places, self._at - self._finder.longest_kept, key=_place_of)
+    def _first_hit(self, places: list[Position], stop: int) -> "_Hit | None":
+        first = bisect_left(places, self._at - self._finder.longest_kept, key=_position_of)
         return _first_hit(self._seen, (self._floor, self._at, stop), islice(places, first, None))
 
-    def _names_after(self, near: list[Place], begun: list[tuple[int, bool]]) -> list[int]:
+    def _names_after(self, near: list[Position], begun: list[tuple[int, bool]]) -> list[int]:
         """Return the positions of names that were returned already and whose value may still follow."""
-        names = [place for place, shapes in near if any(_may_go_on(shape, self._seen, place) for shape in shapes)]
+        names = [place for place, shapes in near if any(_may_continue(shape, self._seen, place) for shape in shapes)]
         names += [place for place, yields in begun if yields]
         return sorted({place for place in names if self._floor <= place < self._at}) if names else names
 
@@ -153,11 +153,11 @@ class Redactor:
             self._names = [place - begin for place in self._names]
 
 
-def _place_of(place: Place) -> int:
+def _position_of(place: Position) -> int:
     return place[0]
 
 
-def _may_go_on(shape: Shape, text: str, place: int) -> bool:
+def _may_continue(shape: Shape, text: str, place: int) -> bool:
     """Whether an assignment that begins at a position may be incomplete or undecided."""
     return shape.yields and (shape.opened.match(text, place) or shape.whole.match(text, place)) is not None
 
@@ -171,7 +171,7 @@ class _Hit(msgspec.Struct, frozen=True):
     end: int
 
 
-def holds_secret(text: str, rule: Redact = "assignments") -> bool:
+def holds_secret(text: str, rule: RedactMode = "assignments") -> bool:
     """Whether a complete text contains a secret."""
     if rule == "off":
         return False
@@ -181,7 +181,7 @@ def holds_secret(text: str, rule: Redact = "assignments") -> bool:
     return _first_hit(text, (0, 0, len(text)), finder.beginnings(text, 0)) is not None
 
 
-def redact(text: str, rule: Redact = "assignments") -> Redacted:
+def redact(text: str, rule: RedactMode = "assignments") -> Redacted:
     """Redact a complete text."""
     if not holds_secret(text, rule):
         return Redacted(text)
@@ -189,7 +189,7 @@ def redact(text: str, rule: Redact = "assignments") -> Redacted:
     return Redacted(redactor.end(text), tuple(redactor.hits))
 
 
-def holds_assignment(value: Mapping[Any, Any], rule: Redact = "assignments") -> bool:
+def holds_assignment(value: Mapping[Any, Any], rule: RedactMode = "assignments") -> bool:
     """Whether a member of a JSON object is a secret because of its name."""
     return rule == "assignments" and any(_is_assigned(name, text) for name, text in value.items())
 
@@ -198,10 +198,10 @@ def _is_assigned(name: Any, text: Any) -> bool:
     """Whether a text is a secret only because of its name, by the rules for serialised JSON."""
     if not (isinstance(name, str) and isinstance(text, str) and may_assign(name, text)):
         return False
-    return holds_secret(written_as_json(name, text)) and not holds_secret(text)
+    return holds_secret(as_json_member(name, text)) and not holds_secret(text)
 
 
-def redact_value(value: Any, rule: Redact = "assignments") -> tuple[Any, tuple[str, ...]]:
+def redact_value(value: Any, rule: RedactMode = "assignments") -> tuple[Any, tuple[str, ...]]:
     """Redact the strings and keys of a JSON value; return the result and the words of the secrets found."""
     if rule == "off":
         return value, ()
@@ -213,10 +213,10 @@ def redact_value(value: Any, rule: Redact = "assignments") -> tuple[Any, tuple[s
         within, place = undone.pop()
         match within[place]:
             case str() as text:
-                within[place] = _noted(text, rule, hits)
+                within[place] = _redact_text(text, rule, hits)
             case dict() as found:
                 within[place] = named = {
-                    _noted(key, rule, hits): _named_value(key, each, rule, hits) for key, each in found.items()
+                    _redact_text(key, rule, hits): _named_value(key, each, rule, hits) for key, each in found.items()
                 }
                 undone += [(named, key) for key in named]
             case list() | tuple() as found:
@@ -239,7 +239,7 @@ def _as_json(value: Any) -> Any:
         return value
 
 
-def _noted(text: Any, rule: Redact, hits: list[str]) -> Any:
+def _redact_text(text: Any, rule: RedactMode, hits: list[str]) -> Any:
     if not isinstance(text, str):
         return text
     said = redact(text, rule)
@@ -247,15 +247,15 @@ def _noted(text: Any, rule: Redact, hits: list[str]) -> Any:
     return said.text
 
 
-def _named_value(name: Any, value: Any, rule: Redact, hits: list[str]) -> Any:
+def _named_value(name: Any, value: Any, rule: RedactMode, hits: list[str]) -> Any:
     """Return a value of a JSON object, or the mark if it is a secret because of its name."""
     if rule != "assignments" or not _is_assigned(name, value):
         return value
-    hits.append(ASSIGNED.word)
-    return ASSIGNED.mark
+    hits.append(ASSIGNMENT.word)
+    return ASSIGNMENT.mark
 
 
-def _first_hit(text: str, bounds: tuple[int, int, int], places: Iterable[Place]) -> _Hit | None:
+def _first_hit(text: str, bounds: tuple[int, int, int], places: Iterable[Position]) -> _Hit | None:
     """Return the first secret at these positions.
 
     `bounds`: the first position of a name, the first position of a secret, and the end of both. The position of an

@@ -11,16 +11,16 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property, reduce
 from typing import TypeAlias
 
-from wakelog.redaction.shapes import LOOK_BEHIND, WORD_SIGNS, Piece, Run, Shape, longest
+from wakelog.redaction.shapes import LOOK_BEHIND, WORD_CHARS, Piece, Run, Shape, longest
 
 # The position of the start word of a shape, and the shapes it may belong to.
-Place: TypeAlias = tuple[int, tuple[Shape, ...]]
+Position: TypeAlias = tuple[int, tuple[Shape, ...]]
 # A word without which the search is skipped, and the words to search for, with how far before each a secret may begin.
 _Clue: TypeAlias = tuple[bytes, list[tuple[bytes, int]]]
 # A prefix of a start word, whether case is ignored, what must precede it, and whether the shape yields.
-_Begun: TypeAlias = tuple[str, bool, re.Pattern[str], bool]
+_StartPrefix: TypeAlias = tuple[str, bool, re.Pattern[str], bool]
 # For shorter texts, checking every position costs less than searching for runs and clues first.
-SHORT = 120
+SHORT_TEXT_CHARS = 120
 _KNOWN_MAX = 1024
 
 
@@ -28,7 +28,7 @@ class Runs:
     """Search for runs of at least `least` characters of a class, which begin at most `far` after a secret begins."""
 
     def __init__(self, signs: str, least: int, far: int) -> None:
-        self._signs = _signs_of(signs)
+        self._signs = _chars_of(signs)
         self._least = least
         self._far = far
         self._ones = bytes(ord("1" if chr(code) in self._signs else " ") for code in range(256))
@@ -73,18 +73,18 @@ class Runs:
                 ending = len(piece) - len(piece.rstrip(self._signs))
                 return run + ending if ending == len(piece) else ending
             case Run(signs, least, _):
-                return run + least if set(_signs_of(signs)) <= set(self._signs) else 0
+                return run + least if set(_chars_of(signs)) <= set(self._signs) else 0
             case tuple():
                 return min(self._after(run, each) for each in piece)
             case list():
                 return reduce(self._after, piece, run)
 
 
-def _signs_of(signs: str) -> str:
+def _chars_of(signs: str) -> str:
     return "".join(re.findall(f"[{signs}]", bytes(range(256)).decode("latin-1")))
 
 
-_WORDS = Runs(WORD_SIGNS, 20, far=12)
+_WORDS = Runs(WORD_CHARS, 20, far=12)
 _CODES = Runs("A-Za-z0-9_+/=%-", 40, far=50)
 
 
@@ -119,9 +119,9 @@ class Finder:
         """The minimum length of a secret."""
         return min(shape.least for shape in self.shapes)
 
-    def beginnings(self, text: str, at: int) -> Iterator[Place]:
+    def beginnings(self, text: str, at: int) -> Iterator[Position]:
         """Yield the positions from `at` on where a secret may begin, in order."""
-        if len(text) - at < SHORT:
+        if len(text) - at < SHORT_TEXT_CHARS:
             for place, shapes in self.starts(text, at):
                 if self._is_assigned(shapes, text, place):
                     yield place, shapes
@@ -148,7 +148,7 @@ class Finder:
             gate = self._gates[shapes] = re.compile("|".join(map(_name_of, _shortest_names(shapes))))
         return gate.match(text, place) is not None
 
-    def starts(self, text: str, begin: int, end: int | None = None) -> Iterator[Place]:
+    def starts(self, text: str, begin: int, end: int | None = None) -> Iterator[Position]:
         """Yield the positions from `begin` to `end` where a start word of a shape is found."""
         end = len(text) if end is None else end
         search = self._starts.search
@@ -235,14 +235,14 @@ class Finder:
         return known
 
     @cached_property
-    def _begun(self) -> dict[str, list[_Begun]]:
+    def _begun(self) -> dict[str, list[_StartPrefix]]:
         """All proper prefixes of start words, longest first, by their last one or two characters."""
         found: dict[tuple[str, bool, str, bool], None] = {}
         for shape in self.shapes:
             for start in shape.starts:
                 for size in range(2 if shape.yields else 1, len(start)):
                     found[start[:size], shape.any_case, shape.before, shape.yields] = None
-        ends: dict[str, list[_Begun]] = {}
+        ends: dict[str, list[_StartPrefix]] = {}
         for begun, any_case, before, yields in sorted(found, key=lambda each: -len(each[0])):
             ends.setdefault(begun[-2:].lower(), []).append((begun, any_case, re.compile(before), yields))
         return ends

@@ -24,7 +24,7 @@ ANYWHERE = ""
 LOOK_BEHIND = 256
 NEVER = "(?!)"
 # Most keys are a run of these characters.
-WORD_SIGNS = "A-Za-z0-9_-"
+WORD_CHARS = "A-Za-z0-9_-"
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -71,7 +71,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     unless: str = NEVER
     before: str = AFTER_ANY_BREAK
     behind: str = ""
-    rest: str = WORD_SIGNS
+    rest: str = WORD_CHARS
     until: str = ""
     any_case: bool = False
     clues: tuple[str, ...] = ()
@@ -122,19 +122,19 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     def whole(self) -> re.Pattern[str]:
         """Matches the shape at its beginning. Group 1 is the body."""
         behind = f"(?!{self.behind})" if self.behind else ""
-        return self._compiled(f"{whole(self.kept or [])}(?!{self.unless})({whole(self.body)}){behind}")
+        return self._compiled(f"{pattern_of(self.kept or [])}(?!{self.unless})({pattern_of(self.body)}){behind}")
 
     @cached_property
     def name(self) -> re.Pattern[str]:
         """Matches the kept part: the start word and everything up to the body."""
-        return self._compiled(whole(self.kept or []))
+        return self._compiled(pattern_of(self.kept or []))
 
     @cached_property
     def opened(self) -> re.Pattern[str]:
         """Matches, at the beginning of the shape, a text that ends too early to decide whether it matches."""
         # With `behind`, the character after the body must be known too.
-        pending = rf"|{whole(self.pieces)}\Z" if self.behind else ""
-        return self._compiled(f"(?:{inside(self.pieces)}{pending})")
+        pending = rf"|{pattern_of(self.pieces)}\Z" if self.behind else ""
+        return self._compiled(f"(?:{partial_pattern_of(self.pieces)}{pending})")
 
     @cached_property
     def more(self) -> re.Pattern[str]:
@@ -173,7 +173,7 @@ def shortest(piece: Piece) -> int:
             return sum(map(shortest, piece))
 
 
-def whole(piece: Piece) -> str:
+def pattern_of(piece: Piece) -> str:
     """Return the regular expression that matches a piece."""
     match piece:
         case str():
@@ -181,12 +181,12 @@ def whole(piece: Piece) -> str:
         case Run():
             return f"{piece.unit}{{{piece.least},{piece.most}}}{'+' if piece.maximal else ''}"
         case tuple():
-            return f"(?:{'|'.join(map(whole, piece))})"
+            return f"(?:{'|'.join(map(pattern_of, piece))})"
         case list():
-            return "".join(map(whole, piece))
+            return "".join(map(pattern_of, piece))
 
 
-def inside(piece: Piece) -> str:
+def partial_pattern_of(piece: Piece) -> str:
     """Return the regular expression that matches if the text ends inside the piece."""
     match piece:
         case str():
@@ -195,9 +195,9 @@ def inside(piece: Piece) -> str:
             cut = r"\\?" if piece.escapes else ""
             return rf"{piece.unit}{{0,{piece.most - 1}}}{cut}\Z"
         case tuple():
-            return f"(?:{'|'.join(map(inside, piece))})"
+            return f"(?:{'|'.join(map(partial_pattern_of, piece))})"
         case list():
-            return _nested((inside(each), whole(each)) for each in reversed(piece))
+            return _nested((partial_pattern_of(each), pattern_of(each)) for each in reversed(piece))
 
 
 def _nested(steps: Iterator[tuple[str, str]]) -> str:

@@ -7,21 +7,21 @@ caller. Until then, wakes that fail must leave no entries.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from wakelog.decide.decisions import Ask, Await, Compact, Decision, RecoverReply
+from wakelog.decide.decisions import Await, CallModel, Compact, Decision, RecoverReply
 from wakelog.errors import NoAccess, NotFound, Untrusted, UsageError
 from wakelog.log.entry import Entry, Origin
-from wakelog.log.entry import Session as SessionEntry
-from wakelog.log.needs import references_in
-from wakelog.ports import CheckedProvider, Exposure, Store
-from wakelog.projections.state import BranchState
-from wakelog.reading import read_first
-from wakelog.runtime.world import OpenProvider
+from wakelog.log.entry import SessionHeader as SessionEntry
+from wakelog.log.references import blob_references_in
+from wakelog.ports.runtime import CheckedProvider, OpenProvider
+from wakelog.ports.stores import Exposure, Store
+from wakelog.projections.branch_state import BranchState
+from wakelog.reading import read_session_header
 from wakelog.session import Session
 
 
 def needs_model(decision: Decision) -> bool:
     """Return whether a decision makes a model call. A timed wait counts: it is the back-off before a call."""
-    return isinstance(decision, Ask | RecoverReply | Compact) or (
+    return isinstance(decision, CallModel | RecoverReply | Compact) or (
         isinstance(decision, Await) and decision.until_ms is not None
     )
 
@@ -30,7 +30,7 @@ def check_model(open_provider: OpenProvider, name: str, state: BranchState) -> N
     """Raise `UsageError` if the model in force in session `name` cannot be called. Uses no network, writes nothing."""
     params = state.context.params if state.context is not None else {}
     try:
-        check_askable(open_provider, state.provider or "", state.model or "", params)
+        check_provider(open_provider, state.provider or "", state.model or "", params)
     except UsageError:
         if state.model:
             raise
@@ -38,7 +38,7 @@ def check_model(open_provider: OpenProvider, name: str, state: BranchState) -> N
         raise UsageError(f"{name} names no model that could answer", hint=hint) from None
 
 
-def check_askable(open_provider: OpenProvider, provider: str, model: str, params: Mapping[str, Any]) -> None:
+def check_provider(open_provider: OpenProvider, provider: str, model: str, params: Mapping[str, Any]) -> None:
     """Raise `UsageError` if a model cannot be called with these parameters, as far as is known without a request."""
     opened = open_provider(provider, model)
     if isinstance(opened, CheckedProvider):
@@ -50,44 +50,44 @@ def check_askable(open_provider: OpenProvider, provider: str, model: str, params
 _FORKS_MAX = 64
 
 
-def check_custody(session: Session) -> None:
+def check_files(session: Session) -> None:
     """Raise `Untrusted` if other users own or may write to files that running a session relies on.
 
     These are the store, the session's log, locks and journals, the logs that a fork reads through, and the blobs that
     its entries name.
     """
-    blobs = _blobs_named(session)
+    blobs = _referenced_blobs(session)
     found = [*session.store.custody(session.name, blobs=blobs)]
-    for parent in _read_through(session):
+    for parent in _ancestor_names(session):
         found += session.store.custody(parent)
-    refuse_exposed(f"{session.name} is not run", found)
+    raise_if_exposed(f"{session.name} is not run", found)
 
 
-def check_store_custody(store: Store) -> None:
+def check_store_files(store: Store) -> None:
     """Raise `Untrusted` if other users own or may write to the store in which a session is about to be created."""
-    refuse_exposed("no session is begun", store.custody())
+    raise_if_exposed("no session is begun", store.custody())
 
 
-def refuse_exposed(what: str, exposures: Sequence[Exposure]) -> None:
+def raise_if_exposed(what: str, exposures: Sequence[Exposure]) -> None:
     """Raise `Untrusted` that names the first exposure, if there are any."""
     if exposures:
         first, paths = exposures[0], {exposure.path for exposure in exposures}
         more = f" (and {len(paths) - 1} more)" if len(paths) > 1 else ""
-        raise Untrusted(f"{what}: {first.path} {first.reason}{more}", hint=hint_for(first))
+        raise Untrusted(f"{what}: {first.path} {first.reason}{more}", hint=exposure_hint(first))
 
 
-def hint_for(exposure: Exposure) -> str:
+def exposure_hint(exposure: Exposure) -> str:
     """Return how to end an exposure, or to accept it."""
     accept = "name the user or group in `trusted_owners` of your own configuration"
     return f"check what it holds, then `{exposure.remedy}`; or {accept}" if exposure.remedy else accept
 
 
-def _blobs_named(session: Session) -> list[str]:
+def _referenced_blobs(session: Session) -> list[str]:
     """Return the digests of the blobs that the loaded entries of a session name."""
     digests: dict[str, None] = {}
     for entry in _entries(session):
         if b"sha256:" in entry.raw:
-            digests.update(dict.fromkeys(digest for digest, _ in references_in(entry.raw)))
+            digests.update(dict.fromkeys(digest for digest, _ in blob_references_in(entry.raw)))
     return list(digests)
 
 
@@ -98,7 +98,7 @@ def _entries(session: Session) -> Iterator[Entry]:
         yield from tree.annotations(node)
 
 
-def _read_through(session: Session) -> Iterator[str]:
+def _ancestor_names(session: Session) -> Iterator[str]:
     """Yield the names of the sessions that a fork inherits from, nearest first, up to one that cannot be read."""
     origin: Origin | None = session.tree.card.parent
     for _ in range(_FORKS_MAX):
@@ -106,7 +106,7 @@ def _read_through(session: Session) -> Iterator[str]:
             return
         try:
             name = session.store.name(origin.session)
-            first = read_first(session.store, name)
+            first = read_session_header(session.store, name)
         except (NotFound, NoAccess):
             # Reading the fork reports this.
             return

@@ -10,32 +10,29 @@ from collections.abc import AsyncGenerator, AsyncIterator
 import msgspec
 
 from wakelog.decide import wording as words
-from wakelog.decide.assemble import Draft, as_entry_content
-from wakelog.decide.compaction import shrinks, stretch
+from wakelog.decide.assembly import ReplyDraft, fit_entry_content
+from wakelog.decide.compaction import is_shorter, replaced_part
 from wakelog.decide.decisions import Compact
-from wakelog.log.content import Text, Usage
-from wakelog.log.deltas import Delta, Faulted, Finished
-from wakelog.log.entry import Call, Compaction, FaultReport, Partial
+from wakelog.log.content import Delta, Faulted, Finished, Text, Usage
+from wakelog.log.entry import Compaction, FaultReport, ModelCall, Partial
 from wakelog.projections.context import Context, build_context, estimate_tokens
-from wakelog.runtime.interruption import end_turn, unless_cancelled
-from wakelog.runtime.model_request import request_of
-from wakelog.runtime.model_stream import listen
-from wakelog.runtime.step import Step
+from wakelog.runtime.model_request import build_request, limited_stream
+from wakelog.runtime.step import Step, run_until_cancelled, write_cancelled
 
 
 async def compact(step: Step, decision: Compact) -> None:
     """Ask the model for a summary of everything before the first kept entry, and append the compaction."""
-    await _Fold(step, decision).do()
+    await _SummaryRequest(step, decision).do()
 
 
-class _Fold:
+class _SummaryRequest:
     """One request for one summary."""
 
     def __init__(self, step: Step, decision: Compact) -> None:
         self.step = step
         self.decision = decision
         self.whole: Context = build_context(step.branch)
-        self.draft = Draft()
+        self.draft = ReplyDraft()
         self.end: Finished | Faulted = Faulted("cut", "the summary ended before it was finished")
         self.call_id = ""
         self.reply_id = ""
@@ -45,28 +42,30 @@ class _Fold:
         context = self._context()
         provider = self.step.world.provider(context.provider or "", context.model or "")
         blobs, answers = self.step.world.store.blobs, self.step.state.answers
-        request = request_of(context, blobs, answers=answers, purpose="compaction")
+        request = build_request(context, blobs, answers=answers, purpose="compaction")
         reply = provider.stream(request)
         self._write_call(context)
-        asked = await unless_cancelled(self.step, self._stream(reply))
+        asked = await run_until_cancelled(self.step, self._stream(reply))
         if asked is not None:
-            end_turn(self.step, asked)
+            write_cancelled(self.step, asked)
         elif (error := self._trouble()) is not None:
-            content = as_entry_content(self.draft.content)
+            content = fit_entry_content(self.draft.content)
             self.step.write(Partial(reply_id=self.reply_id, content=content, error=error, usage=self._used))
         else:
             self._fold()
 
     def _context(self) -> Context:
         """Return the context up to the first kept entry (a prefix in the provider's cache), plus the instructions."""
-        wanted = self.step.without_secrets("\n\n".join(filter(None, (words.SUMMARISE, self.decision.instructions))))
+        wanted = self.step.without_secrets(
+            "\n\n".join(filter(None, (words.SUMMARY_INSTRUCTIONS, self.decision.instructions)))
+        )
         blob = self.step.world.store.blobs.put(wanted.encode(), "text/plain")
-        return msgspec.structs.replace(stretch(self.whole, self.decision.first_kept), injected=(blob,))
+        return msgspec.structs.replace(replaced_part(self.whole, self.decision.first_kept), injected=(blob,))
 
     def _write_call(self, context: Context) -> None:
         self.reply_id, self.call_id = self.step.world.clock.new_id(), self.step.world.clock.new_id()
         self.step.write(
-            Call(
+            ModelCall(
                 id=self.call_id,
                 reply_id=self.reply_id,
                 purpose="compaction",
@@ -89,7 +88,7 @@ class _Fold:
                 self.draft.take(delta)
 
     def _heard(self, reply: AsyncIterator[Delta]) -> AsyncGenerator[Delta, None]:
-        return listen(reply, reasoning=self.step.reasoning, is_recorded=self.step.is_recorded)
+        return limited_stream(reply, reasoning=self.step.reasoning, is_recorded=self.step.is_recorded)
 
     @property
     def _said(self) -> str:
@@ -108,13 +107,13 @@ class _Fold:
             )
         if not self._said:
             return FaultReport(kind="empty", message="the summary was empty")
-        if not shrinks(self.whole, self.decision.first_kept, words.framed(self._said)):
+        if not is_shorter(self.whole, self.decision.first_kept, words.with_summary_prefix(self._said)):
             return FaultReport(kind="did_not_shrink", message="the summary was no shorter than what it stood for")
         return None
 
     def _fold(self) -> None:
-        summary, kept = words.framed(self._said), self.decision.first_kept
-        folded = stretch(self.whole, kept)
+        summary, kept = words.with_summary_prefix(self._said), self.decision.first_kept
+        folded = replaced_part(self.whole, kept)
         self.step.fold(
             Compaction(
                 summary=summary,

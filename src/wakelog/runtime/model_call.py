@@ -11,46 +11,53 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 
 import msgspec
 
-from wakelog.decide.assemble import Draft, as_entry_content
-from wakelog.decide.decisions import Ask, RecoverReply
-from wakelog.decide.delivery import is_behind
-from wakelog.decide.faults import OVERFLOW
-from wakelog.decide.policy import HookTerms
-from wakelog.decide.reasoning import check_reasoning
-from wakelog.log.content import BaseMessage, Prompt, Reply
-from wakelog.log.deltas import Delta, Faulted, Finished, Spoken, TextDelta, piece_of
-from wakelog.log.entry import Call, Failed, FaultReport, Message, Partial, Resumed
-from wakelog.ports import Channel, RunInfo
+from wakelog.decide.assembly import ReplyDraft, fit_entry_content
+from wakelog.decide.decisions import CallModel, RecoverReply
+from wakelog.decide.policy import HookSettings
+from wakelog.decide.retries import CONTEXT_OVERFLOW, has_waiting_retry
+from wakelog.log.content import (
+    BaseMessage,
+    ContentDelta,
+    Delta,
+    Faulted,
+    Finished,
+    Prompt,
+    Reply,
+    TextDelta,
+    encode_delta,
+)
+from wakelog.log.entry import Failed, FaultReport, Message, ModelCall, Partial, Resumed
+from wakelog.ports.runtime import Channel, HookContext
 from wakelog.projections.context import Context, build_context
-from wakelog.redaction.entries import Sieve
+from wakelog.redaction.entries import DeltaRedactor
+from wakelog.runtime.actions import call_channel, count_model_calls, write_send_failed
 from wakelog.runtime.checks import check_model
-from wakelog.runtime.delivery import attempt_of, channel_fault, write_send_failed
-from wakelog.runtime.interruption import end_turn, unless_cancelled
-from wakelog.runtime.model_request import request_of
-from wakelog.runtime.model_stream import listen
-from wakelog.runtime.step import Step
+from wakelog.runtime.model_request import build_request, check_reasoning, limited_stream
+from wakelog.runtime.step import Step, run_until_cancelled, write_cancelled
 
-_CUT = Faulted("cut", "the reply ended before it was finished", retryable=True)
+_ENDED_EARLY = Faulted("cut", "the reply ended before it was finished", retryable=True)
 
 
-async def ask(step: Step, decision: Ask) -> None:
+async def call_model(step: Step, decision: CallModel) -> None:
     """Call the model for a new reply."""
-    await _Answer(step, step.world.clock.new_id(), decision.strategy).get()
+    await _ModelCallRun(step, step.world.clock.new_id(), decision.strategy).get()
 
 
 async def recover_reply(step: Step, decision: RecoverReply) -> None:
     """Call the model again for an interrupted reply, under the same id."""
     check_model(step.world.provider, step.session.name, step.state)
     prior = step.said_of(decision.reply_id)
-    answer = _Answer(step, decision.reply_id, decision.window, prior=prior if decision.strategy == "resume" else "")
+    answer = _ModelCallRun(
+        step, decision.reply_id, decision.window, prior=prior if decision.strategy == "resume" else ""
+    )
     step.write(Resumed(reply_id=decision.reply_id, strategy=decision.strategy, prior_chars=len(prior)))
     await answer.get()
 
 
-def _occasion(step: Step) -> RunInfo:
+def _hook_context(step: Step) -> HookContext:
     """Return the description of the coming run that hooks get."""
     card, (turn_id, prompt) = step.card, _last_prompt(step)
-    return RunInfo(
+    return HookContext(
         session=step.session.name,
         turn_id=turn_id,
         agent=card.agent,
@@ -75,7 +82,7 @@ def reply_channels(step: Step) -> tuple[str, ...]:
     return (prompt.channel,) if prompt.channel is not None else tuple(sorted(step.world.attached))
 
 
-class _Answer:
+class _ModelCallRun:
     """One model call for one reply."""
 
     def __init__(self, step: Step, reply_id: str, strategy: str, *, prior: str = "") -> None:
@@ -83,8 +90,8 @@ class _Answer:
         self.reply_id = reply_id
         self.prior = prior
         self.context: Context = build_context(step.branch, strategy, state=step.state)
-        self.draft = Draft(prior)
-        self.end: Finished | Faulted = _CUT
+        self.draft = ReplyDraft(prior)
+        self.end: Finished | Faulted = _ENDED_EARLY
         self.call_id = ""
         self.owed = reply_channels(step)
         self.channels = self._in_reach()
@@ -95,35 +102,35 @@ class _Answer:
         channels = {name: channel for name, channel in self.step.world.channels.items() if name in self.owed}
         if self.step.rules < 2:
             return channels
-        return {name: channel for name, channel in channels.items() if not is_behind(self.step.state, name)}
+        return {name: channel for name, channel in channels.items() if not has_waiting_retry(self.step.state, name)}
 
     async def get(self) -> None:
         """Write the call, stream the reply, and write the one entry that ends the call."""
         hooks = self.step.policy.hooks
-        if hooks and await unless_cancelled(self.step, self._inject(hooks)) is not None:
+        if hooks and await run_until_cancelled(self.step, self._inject(hooks)) is not None:
             # No request was made yet: the next decision ends the turn.
             return
         context, state = self.context, self.step.state
         provider = self.step.world.provider(context.provider or "", context.model or "")
         needs_back, reasoning = getattr(provider, "needs_reasoning_back", False), self.step.reasoning
         check_reasoning(provider.name, needs_back=needs_back, reasoning=reasoning, params=context.params)
-        request = request_of(context, self.step.world.store.blobs, answers=state.answers, prefill=self.prior)
+        request = build_request(context, self.step.world.store.blobs, answers=state.answers, prefill=self.prior)
         # A provider may refuse the request here, before anything is written.
         reply = provider.stream(request)
         self._write_call()
-        asked = await unless_cancelled(self.step, self._stream(reply))
+        asked = await run_until_cancelled(self.step, self._stream(reply))
         if asked is not None:
             self._keep_partial()
-            end_turn(self.step, asked, BaseMessage(content=self.draft.content).text)
+            write_cancelled(self.step, asked, BaseMessage(content=self.draft.content).text)
         elif isinstance(self.end, Finished):
             self._keep_reply(self.end)
         else:
             await self._keep_fault(self.end)
         self._write_send_failures()
 
-    async def _inject(self, hooks: Sequence[HookTerms]) -> None:
+    async def _inject(self, hooks: Sequence[HookSettings]) -> None:
         """Store the hooks' texts as blobs that the call names. They follow the history and never join it (VIEW-7)."""
-        texts = await self.step.world.inject(hooks, _occasion(self.step))
+        texts = await self.step.world.inject(hooks, _hook_context(self.step))
         put = self.step.world.store.blobs.put
         blobs = tuple(put(self.step.without_secrets(text).encode(), "text/plain") for text in texts)
         self.context = msgspec.structs.replace(self.context, injected=blobs)
@@ -132,7 +139,7 @@ class _Answer:
         self.call_id = self.step.world.clock.new_id()
         context = self.context
         self.step.write(
-            Call(
+            ModelCall(
                 id=self.call_id,
                 reply_id=self.reply_id,
                 model=context.model,
@@ -150,7 +157,7 @@ class _Answer:
 
     async def _stream(self, reply: AsyncIterator[Delta]) -> None:
         await self._begin()
-        sieve = Sieve(self.step.redact)
+        sieve = DeltaRedactor(self.step.redact)
         async with contextlib.aclosing(self._heard(reply)) as said:
             async for delta in said:
                 if isinstance(delta, Finished | Faulted):
@@ -164,11 +171,11 @@ class _Answer:
                 await self._pass_on(safe)
 
     def _heard(self, reply: AsyncIterator[Delta]) -> AsyncGenerator[Delta, None]:
-        return listen(reply, self.prior, reasoning=self.step.reasoning, is_recorded=self.step.is_recorded)
+        return limited_stream(reply, self.prior, reasoning=self.step.reasoning, is_recorded=self.step.is_recorded)
 
-    async def _pass_on(self, delta: Spoken) -> None:
+    async def _pass_on(self, delta: ContentDelta) -> None:
         # Journaled first: nothing is displayed that a process crash could lose (law 5).
-        self._write_piece(piece_of(delta))
+        self._write_piece(encode_delta(delta))
         offset = self.draft.chars
         self.draft.take(delta)
         if isinstance(delta, TextDelta):
@@ -180,7 +187,7 @@ class _Answer:
         self.step.world.store.journal(self.step.session.name, self.reply_id, piece, fence=fence)
 
     async def _begin(self) -> None:
-        attempt = attempt_of(self.step.session.branch(self.step.tip), self.reply_id)
+        attempt = count_model_calls(self.step.session.branch(self.step.tip), self.reply_id)
 
         async def begin(channel: Channel) -> None:
             await channel.begin(self.reply_id, attempt)
@@ -194,7 +201,7 @@ class _Answer:
     async def _tell(self, say: Callable[[Channel], Awaitable[None]]) -> None:
         """Call `say` with every channel; a channel that raises gets nothing more of this reply."""
         for name, channel in [*self.channels.items()]:
-            fault = await channel_fault(self.step, channel, say)
+            fault = await call_channel(self.step, channel, say)
             if fault is not None:
                 self.channel_faults[name] = fault
                 del self.channels[name]
@@ -217,7 +224,7 @@ class _Answer:
     async def _keep_fault(self, end: Faulted) -> None:
         self._keep_partial()
         # A context overflow is retried at once with a shorter context, even if the provider calls it permanent.
-        is_curable = end.kind == OVERFLOW
+        is_curable = end.kind == CONTEXT_OVERFLOW
         error = FaultReport(
             kind=end.kind,
             message=self.step.fault_message(end.message),
@@ -229,7 +236,7 @@ class _Answer:
             await self._tell(lambda channel: channel.reset(self.reply_id))
 
     def _keep_partial(self) -> None:
-        content = as_entry_content(self.draft.content)
+        content = fit_entry_content(self.draft.content)
         if content:
             self.step.write(Partial(reply_id=self.reply_id, content=content))
         self._drop_journal()

@@ -1,35 +1,53 @@
-"""Model requests: built from the log and its blobs.
+"""Model requests and the streams of their replies.
 
 The same function builds a request for the model and rebuilds one that was made earlier: everything it needs is in the
 log and its blobs, and the digest in the `call` entry tells whether the two are the same (VIEW-9).
+The stream of a reply is limited to what one entry can hold, filtered by `Policy.reasoning`, and always closed. Deltas
+are filtered before they are journaled: reasoning that is left out reaches no journal, no display and no entry (LOG-18).
+Replay does not filter, because the log holds filtered content only.
 """
 
 import base64
-from collections.abc import Mapping
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
 import msgspec
 
-from wakelog.errors import Damaged
-from wakelog.log.content import AnyPart, BlobRef, Media
-from wakelog.log.entry import Call
+from wakelog.decide.policy import ReasoningMode
+from wakelog.errors import Damaged, UsageError
+from wakelog.log.codec import BRACKETS_MAX, LINE_MAX_BYTES, NESTING_MAX, count_brackets
+from wakelog.log.content import (
+    AnyPart,
+    BlobRef,
+    ContentDelta,
+    Delta,
+    Faulted,
+    Finished,
+    Media,
+    ThinkingDelta,
+    ToolCallDelta,
+    encode_delta,
+)
+from wakelog.log.entry import ModelCall
 from wakelog.log.tree import Branch, Tree
-from wakelog.ports import Blobs, Request
+from wakelog.ports.runtime import ModelRequest
+from wakelog.ports.stores import Blobs
+from wakelog.projections.branch_state import branch_state
 from wakelog.projections.context import Context, ContextMessage, build_context
-from wakelog.projections.state import branch_state
 
 
-def request_of(
+def build_request(
     context: Context, blobs: Blobs, *, answers: int = 0, prefill: str = "", purpose: str = "reply"
-) -> Request:
+) -> ModelRequest:
     """Return the request for a provider, with the contents of all blobs included."""
-    return Request(
+    return ModelRequest(
         model=context.model or "",
         messages=tuple(_with_media(message, blobs) for message in context.messages),
-        system=text_of(blobs, context.system),
+        system=blob_text(blobs, context.system),
         tools=tuple(declared_tools(blobs, context.tools)),
         params=context.params,
-        injected=tuple(text_of(blobs, blob) for blob in context.injected),
+        injected=tuple(blob_text(blobs, blob) for blob in context.injected),
         prefill=prefill,
         answers=answers,
         purpose="compaction" if purpose == "compaction" else "reply",
@@ -50,7 +68,7 @@ def _inline(part: AnyPart, blobs: Blobs) -> AnyPart:
     return msgspec.structs.replace(part, mime_type=part.mime_type or part.blob.media_type, blob=None, data=data)
 
 
-def text_of(blobs: Blobs, ref: BlobRef | None) -> str:
+def blob_text(blobs: Blobs, ref: BlobRef | None) -> str:
     """Return the text of a blob; empty without a blob."""
     return blobs.get(ref).decode(errors="replace") if ref is not None else ""
 
@@ -66,18 +84,128 @@ def declared_tools(blobs: Blobs, ref: BlobRef | None) -> list[Mapping[str, Any]]
     return tools
 
 
-def context_at(tree: Tree, call: Call) -> tuple[Context, int]:
+def context_of_call(tree: Tree, call: ModelCall) -> tuple[Context, int]:
     """Return the context of a past model call and how many calls had ended before it, from the log alone."""
-    branch = seen_by(tree, call)
+    branch = branch_at_call(tree, call)
     context = build_context(branch, call.strategy)
     if call.to_id is not None and call.to_id in context.entry_ids:
         context = context.until(context.entry_ids.index(call.to_id))
     return msgspec.structs.replace(context, injected=call.injected), branch_state(branch).answers
 
 
-def seen_by(tree: Tree, call: Call) -> Branch:
+def branch_at_call(tree: Tree, call: ModelCall) -> Branch:
     """Return the branch as it was when a model call was made, without annotations that were appended later."""
     branch = tree.branch(call.parent_id)
     return msgspec.structs.replace(
         branch, annotations=tuple(annotation for annotation in branch.annotations if annotation.seq < (call.seq or 0))
     )
+
+
+def check_reasoning(provider: str, *, needs_back: bool, reasoning: ReasoningMode, params: Mapping[str, Any]) -> None:
+    """Raise `UsageError` if the policy leaves out reasoning that the provider must get back unchanged."""
+    if reasoning == "keep" or not needs_back or params.get("thinking") == "drop":
+        return
+    raise UsageError(
+        f"{provider} signs a model's reasoning and must get it back as it came, so reasoning = {reasoning!r} cannot be",
+        hint='leave it at "keep"; or set thinking = "drop" as well, so that none is asked for and none goes back',
+    )
+
+
+class ReasoningFilter:
+    """Filters the deltas of one reply."""
+
+    def __init__(self, keeps: ReasoningMode) -> None:
+        self._keeps = keeps
+        self._begin()
+
+    def _begin(self) -> None:
+        self._has_text = self._lacks_text = False
+
+    def take(self, delta: Delta) -> list[Delta]:
+        """Return the deltas to store and display for the next delta; an empty list if it is left out."""
+        if not isinstance(delta, ThinkingDelta):
+            self._begin()
+            return [delta]
+        if self._keeps == "keep":
+            return [delta]
+        return self._summary(delta) if self._keeps == "summary" else []
+
+    def _summary(self, delta: ThinkingDelta) -> list[Delta]:
+        """Keep summary text, and signatures and provider data unless text that they cover is left out."""
+        is_shown = delta.summary and (self._has_text or bool(delta.thinking.strip()))
+        text = delta.thinking if is_shown else ""
+        self._has_text |= bool(text)
+        self._lacks_text |= bool(delta.thinking.strip()) and not delta.summary
+        if delta.signature is None and delta.bound is None:
+            return [delta] if text else []
+        has_text, lacks_text = self._has_text, self._lacks_text
+        self._begin()
+        if not lacks_text:
+            return [ThinkingDelta(text, delta.signature, delta.bound, summary=delta.summary)]
+        # The signature covers text that is left out, so it is dropped; an empty `bound` still ends the thinking block.
+        return [ThinkingDelta(text, bound={}, summary=delta.summary)] if has_text else []
+
+
+# Half a line: a reply becomes one entry or one `partial`, which has other fields too.
+REPLY_MAX_BYTES = LINE_MAX_BYTES // 2
+# Lists and objects of the entry itself: its usage, its message, its text parts.
+_ENTRY_BRACKETS = 100
+TOO_LONG = Faulted("reply_too_long", f"the reply was stopped when it had grown beyond {REPLY_MAX_BYTES:,} bytes")
+TOO_NESTED = Faulted(
+    "reply_too_nested",
+    f"the reply was stopped: it is nested deeper than {NESTING_MAX} levels "
+    f"or made of more than {BRACKETS_MAX:,} lists and objects",
+)
+
+
+async def limited_stream(
+    reply: AsyncIterator[Delta], prior: str = "", *, reasoning: ReasoningMode = "keep", is_recorded: bool = False
+) -> AsyncGenerator[Delta, None]:
+    """Yield the deltas of a reply that continues `prior`; end with a fault if the reply would not fit into one entry.
+
+    `reasoning` says how much of the model's reasoning is kept. A reply that `is_recorded` is not limited: its end is in
+    the log.
+    """
+    room = _EntryCapacity(prior)
+    kept = ReasoningFilter(reasoning)
+    async with _closing(reply):
+        async for delta in reply:
+            if not isinstance(delta, Finished | Faulted) and not is_recorded:
+                fault = room.take(delta)
+                if fault is not None:
+                    yield fault
+                    return
+            for heard in kept.take(delta):
+                yield heard
+
+
+class _EntryCapacity:
+    """The remaining capacity of the entry that will hold the reply."""
+
+    def __init__(self, prior: str) -> None:
+        self._bytes = REPLY_MAX_BYTES - len(prior.encode())
+        self._brackets = BRACKETS_MAX - _ENTRY_BRACKETS
+        self._last: type[ContentDelta] | None = None
+
+    def take(self, delta: ContentDelta) -> Faulted | None:
+        """Subtract the size of a delta; return a fault if it does not fit."""
+        piece = encode_delta(delta)
+        self._bytes -= len(piece)
+        if self._bytes < 0:
+            return TOO_LONG
+        is_plain = not isinstance(delta, ToolCallDelta) and delta.bound is None
+        # Consecutive deltas of one kind make one part.
+        brackets, is_too_deep = (int(type(delta) is not self._last), False) if is_plain else count_brackets(piece)
+        self._brackets -= brackets
+        self._last = type(delta)
+        return TOO_NESTED if is_too_deep or self._brackets < 0 else None
+
+
+@contextlib.asynccontextmanager
+async def _closing(reply: AsyncIterator[Delta]) -> AsyncIterator[None]:
+    """Close the stream when reading stops, so that the model does not generate (and cost) until garbage collection."""
+    try:
+        yield
+    finally:
+        if isinstance(reply, AsyncGenerator):
+            await reply.aclose()

@@ -1,36 +1,40 @@
-"""One step of the runtime: the decision, the log it is based on, and how its entries are appended.
+"""One step of the runtime: the decision, the log it is based on, how its entries are appended and its work cancelled.
 
 Rule 1: the first entry of a step is appended directly after the entries it was decided on, or not at all; then the
 session decides again. So a decision is always a function of the log before it.
 Rule 2: later entries of the same step are appended whatever other writers appended in between, and a node whose place
 is taken becomes a fork instead of being lost.
+Rule 3: cancellable work runs until it ends or a person cancels, whichever comes first. The displayed text of a
+cancelled reply is written into the entry that ends the turn, so that the model knows what the next message refers to.
 """
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from wakelog.decide.clip import clip, storable
-from wakelog.decide.policy import Policy, Reasoning, Redact
+from wakelog.decide.policy import Policy, ReasoningMode, RedactMode
 from wakelog.decide.table import Verdict, decide
-from wakelog.log.content import BaseMessage, Usage
-from wakelog.log.entry import AnyAnnotation, AnyNode, Compaction, Entry, Node, Partial
-from wakelog.log.entry import Session as SessionEntry
-from wakelog.log.times import iso, parse_ms
+from wakelog.decide.wording import clip, valid_utf8
+from wakelog.log.content import BaseMessage, Text, Usage
+from wakelog.log.entry import AnyAnnotation, AnyNode, Cancelled, Compaction, Entry, Node, Partial, Queued
+from wakelog.log.entry import SessionHeader as SessionEntry
+from wakelog.log.timestamps import iso_timestamp, parse_ms
 from wakelog.log.tree import Branch, Tree
-from wakelog.ports import Lease, Tool
-from wakelog.projections.state import BranchState
+from wakelog.ports.runtime import Tool
+from wakelog.ports.stores import Lease
+from wakelog.projections.branch_state import BranchState
 from wakelog.redaction.redactor import redact
+from wakelog.runtime.interface import Runtime
 from wakelog.runtime.model_request import declared_tools
-from wakelog.runtime.world import World
 from wakelog.session import Session
 
 
 class Step:
     """One decision and its action, on a session that this worker holds."""
 
-    def __init__(self, world: World, session: Session, lease: Lease, verdict: Verdict) -> None:
+    def __init__(self, world: Runtime, session: Session, lease: Lease, verdict: Verdict) -> None:
         self.world = world
         self.session = session
         self.lease = lease
@@ -73,7 +77,7 @@ class Step:
         return self.world.tools(self.cwd, self.declared())
 
     @property
-    def redact(self) -> Redact:
+    def redact(self) -> RedactMode:
         """Which secrets are redacted in input from outside; "off" in replay."""
         return self.policy.redact if self.world.redacts else "off"
 
@@ -83,7 +87,7 @@ class Step:
         return self.redact != "off"
 
     @property
-    def reasoning(self) -> Reasoning:
+    def reasoning(self) -> ReasoningMode:
         """How much of a model's reasoning is kept; in replay, all of it."""
         return "keep" if self.is_recorded else self.policy.reasoning
 
@@ -98,7 +102,7 @@ class Step:
 
     def fault_message(self, message: str) -> str:
         """Return a fault message for an entry, clipped: a provider may answer with a page of any length."""
-        return clip(storable(message))[0] if self.rules >= 2 else message
+        return clip(valid_utf8(message))[0] if self.rules >= 2 else message
 
     def priced(self, usage: Usage | None) -> Usage | None:
         """Return the usage of a model call, with its cost if the policy has a price."""
@@ -117,7 +121,7 @@ class Step:
 
     def write(self, body: AnyNode | AnyAnnotation, *, about: str | None = None, now_ms: int | None = None) -> Entry:
         """Append an entry of this step: a node at the step's tip, or an annotation `about` a node."""
-        stamp = iso(self.now_ms() if now_ms is None else now_ms)
+        stamp = iso_timestamp(self.now_ms() if now_ms is None else now_ms)
         entry = self.session.append(
             msgspec.structs.replace(body, timestamp=stamp),
             at=about or self.tip,
@@ -141,7 +145,7 @@ class Step:
             self.tip = entry.id
 
 
-def decided(world: World, session: Session, *, new_worker: bool = False) -> Verdict:
+def decide_now(world: Runtime, session: Session, *, new_worker: bool = False) -> Verdict:
     """Return what is to be done in a session now: by the worker that holds it, or by a new worker."""
     return decide(session.tree, world.clock.now_ms(), world.attached, world.rules, new_worker=new_worker)
 
@@ -149,3 +153,47 @@ def decided(world: World, session: Session, *, new_worker: bool = False) -> Verd
 def elapsed_since(entry: Entry, now_ms: int) -> int:
     """Return the milliseconds since the timestamp of an entry, at least 0."""
     return max(0, now_ms - (parse_ms(entry.value.timestamp) or now_ms))
+
+
+async def run_until_cancelled(step: Step, work: Coroutine[Any, Any, None]) -> Queued | None:
+    """Run the work. If a person cancels before it is done, stop it and return the cancel; else return None."""
+    working = asyncio.ensure_future(work)
+    watching = asyncio.ensure_future(step.world.cancelled(step.session, step.decided_on))
+    try:
+        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+            return None
+        return watching.result()
+    finally:
+        try:
+            await cancel_and_wait(working)
+        finally:
+            await cancel_and_wait(watching)
+
+
+def write_cancelled(step: Step, asked: Queued, said: str = "") -> None:
+    """Write the entry that ends the turn at a person's request; `said` is the displayed text of the reply."""
+    content = (Text(text=said),) if said else ()
+    step.write(Cancelled(reason="asked by a person", queued_id=asked.id, content=content))
+
+
+async def cancel_and_wait(task: "asyncio.Future[Any]") -> None:
+    """Cancel a task and wait for its end. Raises an error of the cancellation; a task that is done is left alone."""
+    if task.done():
+        if not task.cancelled():
+            # Marks the exception as retrieved, so that the event loop does not report it.
+            task.exception()
+        return
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled() and (error := task.exception()) is not None:
+        raise error
+
+
+async def cancel_all_and_wait(tasks: "Iterable[asyncio.Future[Any]]") -> None:
+    """Cancel tasks concurrently, wait until all have ended, and raise the first error."""
+    ended = await asyncio.gather(*map(cancel_and_wait, tasks), return_exceptions=True)
+    for error in ended:
+        if isinstance(error, BaseException):
+            raise error

@@ -1,73 +1,173 @@
-"""Subagents: the child session of a tool call is named in the log before it exists (TREE-6).
+"""Subagents as sessions of the same store: create the child, write its settings and prompt, wake it, cancel it.
 
-So a crash at any point leaves either no child and no name, or a name under which the next worker creates the child,
-once. The child's log is its receipt: it is woken like any session, and its last reply is the result.
+The child's log is its receipt: it is woken like any session, and its last reply is the result.
 """
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
 from wakelog.decide import wording as words
-from wakelog.errors import WakelogError
-from wakelog.log.entry import Spawned
-from wakelog.ports import Outcome
-from wakelog.projections.pending import OpenCall
-from wakelog.providers import split_model
-from wakelog.runtime.step import Step
-from wakelog.runtime.world import SubagentTask
-from wakelog.tools.subagent import others_in
+from wakelog.decide.decisions import Await, Idle
+from wakelog.decide.policy import policy_in_force, redact_mode, stored_policy
+from wakelog.errors import Conflict, NotFound, Untrusted, WakelogError
+from wakelog.log.codec import canonical_json
+from wakelog.log.content import Prompt, Text
+from wakelog.log.entry import ContextEntry, Failed, Message, Origin, Queued
+from wakelog.log.tree import Branch
+from wakelog.ports.runtime import ToolOutcome
+from wakelog.ports.stores import Blobs
+from wakelog.runtime.checks import check_files, check_provider
+from wakelog.runtime.context_entry import store_instructions
+from wakelog.runtime.interface import Runtime, SubagentTask
+from wakelog.runtime.model_request import declared_tools
+from wakelog.runtime.step import decide_now
+from wakelog.runtime.wake import WakeReport, check_first_decision, is_waiting, wake
+from wakelog.session import Session
+from wakelog.tools.subagent import SUBAGENT_NAME, SubagentProfile
+
+# ── subagents ────────────────────────────────────────────────────────────────────────────────────
 
 
-def spawn(step: Step, call: OpenCall) -> str:
-    """Write the id of the child of a tool call, durably, before the child exists; return the id."""
-    child = step.world.clock.new_id()
-    step.write(Spawned(child_session=child, reply_id=call.reply_id, tool_call_id=call.call.id), about=call.reply_id)
-    return child
-
-
-def refusal(step: Step, call: OpenCall) -> str | None:
-    """Return why a tool call may not start a child; None if it may."""
-    if step.policy.children <= 0:
-        return words.NO_DEEPER
-    if not _given(call, "prompt"):
-        return words.NO_PROMPT
-    named, others = _given(call, "agent"), others_in(step.declared())
-    if not named or named in others:
-        return None
-    return words.NO_SUCH_AGENT.format(name=named, names=", ".join(others)) if others else words.NO_OTHERS
-
-
-def _given(call: OpenCall, key: str) -> str:
-    """Return an argument of a tool call, `prompt` or `agent` (which agent to start); empty if it is no string."""
-    given = call.call.input
-    value = given.get(key) if isinstance(given, dict) else None
-    return value if isinstance(value, str) else ""
-
-
-async def answer_of_child(step: Step, call: OpenCall, child: str) -> Outcome | None:
-    """Run the child; return its outcome, or None while it waits."""
-    return await step.world.send(step.world, _subagent_task(step, call, child))
-
-
-def obstacle_of_child(step: Step, call: OpenCall) -> WakelogError | None:
-    """Return why the child of a tool call, existing or new, cannot run here; None if it can or would be refused."""
-    if call.child is None and refusal(step, call) is not None:
-        return None
-    return step.world.obstacle(step.world, _subagent_task(step, call, call.child or ""))
-
-
-def _subagent_task(step: Step, call: OpenCall, child: str) -> SubagentTask:
-    card, named = step.card, _given(call, "agent")
-    other = others_in(step.declared()).get(named)
-    provider, model = split_model(other.model) if other is not None and other.model else (None, None)
-    return SubagentTask(
-        child=child,
-        prompt=_given(call, "prompt"),
-        parent=step.session.id,
-        reply_id=call.reply_id,
-        tool_call_id=call.call.id,
-        agent=named if other is not None else card.agent or "agent",
-        sender=card.sender or "user",
-        cwd=card.cwd,
-        model=model or step.state.model,
-        provider=provider or step.state.provider,
-        context=step.state.context,
-        other=other,
+async def run_subagent(world: Runtime, subagent_task: SubagentTask) -> ToolOutcome | None:
+    """See `World.send`. Creates the child and writes its task where that is not done yet, then wakes it."""
+    child = Session.create(
+        world.store,
+        agent=subagent_task.agent,
+        sender=subagent_task.sender,
+        cwd=subagent_task.cwd,
+        model=subagent_task.model,
+        provider=subagent_task.provider,
+        parent=Origin(session=subagent_task.parent, entry=subagent_task.reply_id, kind="subagent"),
+        session_id=subagent_task.child,
+        clock=world.clock,
+        redact=policy_in_force(subagent_task.context).redact,
     )
+    _write_settings_and_prompt(child, subagent_task, world.store.blobs)
+    try:
+        report = await wake(msgspec.structs.replace(world, channels={}), child.name)
+    except Conflict:
+        return None
+    return None if isinstance(report.decision, Await) else _child_outcome(child.branch(), report)
+
+
+def _write_settings_and_prompt(child: Session, subagent_task: SubagentTask, blobs: Blobs) -> None:
+    """Append the settings and the prompt of a child, each only if it has none yet."""
+    nodes = child.branch().nodes
+    if subagent_task.context is not None and not any(isinstance(node.value, ContextEntry) for node in nodes):
+        record = _child_settings(subagent_task.context)
+        child.append(
+            record
+            if subagent_task.other is None
+            else _other_agent_settings(subagent_task.other, record, subagent_task.cwd, blobs)
+        )
+    if not any(isinstance(node.value, Message) and isinstance(node.value.message, Prompt) for node in nodes):
+        child.append(Message(message=Prompt(content=(Text(text=subagent_task.prompt),))))
+
+
+def _child_settings(record: ContextEntry) -> ContextEntry:
+    """Return the parent's settings for its child, with one subagent level less."""
+    depth = record.policy.get("children")
+    policy = {**record.policy, "children": depth - 1 if isinstance(depth, int) else 0}
+    if "redact" in policy:
+        policy["redact"] = redact_mode(policy["redact"])
+    return msgspec.structs.replace(record.bare, policy=policy)
+
+
+def _other_agent_settings(other: SubagentProfile, sender: ContextEntry, cwd: str, blobs: Blobs) -> ContextEntry:
+    """Return the settings of another agent as declared in the parent's log, with the levels of the parent's child."""
+    depth = policy_in_force(sender).children
+    policy = msgspec.structs.replace(policy_in_force(ContextEntry(policy=other.policy)), children=depth)
+    system, sources = store_instructions(blobs, cwd, other.system, policy)
+    tools = _tools_of_other_agent(other, declared_tools(blobs, sender.tools))
+    return ContextEntry(
+        sources=sources,
+        environment={**sender.environment, "approvalPolicy": policy.approval},
+        system=system,
+        tools=blobs.put(canonical_json(tools), "application/json") if tools else None,
+        params=dict(_params_of_other_agent(other, sender.params)),
+        policy=stored_policy(policy),
+    )
+
+
+def _params_of_other_agent(other: SubagentProfile, sender: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the parameters of another agent. Without its own model it uses the parent's, at the same endpoint."""
+    endpoint = {"endpoint": sender["endpoint"]} if other.model is None and "endpoint" in sender else {}
+    return {**endpoint, **other.params}
+
+
+def _tools_of_other_agent(other: SubagentProfile, sender: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the tools of another agent: its own (`agent` as the parent has it), and the parent's of shared servers."""
+    same = {tool.get("name"): tool for tool in sender if tool.get("name") == SUBAGENT_NAME}
+    own = [same.get(tool.get("name"), tool) for tool in other.tools]
+    return [*own, *(tool for tool in sender if _server_name(tool) in other.servers)]
+
+
+def _server_name(tool: Mapping[str, Any]) -> Any:
+    """Return the name of the MCP server that a declared tool comes from; None if there is none."""
+    origin = tool.get("from")
+    server = origin.get("mcp") if isinstance(origin, Mapping) else None
+    return server.get("name") if isinstance(server, Mapping) else None
+
+
+def _child_outcome(branch: Branch, report: WakeReport) -> ToolOutcome:
+    """Return the outcome of a child at rest: its last reply, or how it failed."""
+    if isinstance(report.decision, Idle) and report.decision.outcome != "done":
+        faults = [node.value for node in branch.nodes if isinstance(node.value, Failed)]
+        message = faults[-1].error.message if faults and faults[-1].error else report.decision.outcome
+        return ToolOutcome(words.CHILD_FAILED.format(message=message), is_error=True)
+    return ToolOutcome(report.text or words.CHILD_WITHOUT_REPLY, is_error=not report.text)
+
+
+def is_subagent_blocked(world: Runtime, child: str) -> bool:
+    """See `World.stuck`. Writes nothing; False if the child does not exist."""
+    session = _open_child(world, child)
+    if session is None:
+        return False
+    if world.store.held(session.name) is not None:
+        return True
+    return is_waiting(msgspec.structs.replace(world, channels={}), session)
+
+
+def subagent_error(world: Runtime, subagent_task: SubagentTask) -> WakelogError | None:
+    """See `World.obstacle`. Checks the child's next step, or, before it exists, the model that it would get."""
+    inner = msgspec.structs.replace(world, channels={})
+    try:
+        if subagent_task.child and (child := _open_child(world, subagent_task.child)) is not None:
+            check_files(child)
+            if world.store.held(child.name) is None:
+                check_first_decision(inner, child, decide_now(inner, child))
+        elif subagent_task.model:
+            check_provider(
+                world.provider, subagent_task.provider or "", subagent_task.model, _new_child_params(subagent_task)
+            )
+    except WakelogError as error:
+        return error
+    return None
+
+
+def _new_child_params(subagent_task: SubagentTask) -> Mapping[str, Any]:
+    """Return the parameters that a new child begins with."""
+    sender = subagent_task.context.params if subagent_task.context is not None else {}
+    return sender if subagent_task.other is None else _params_of_other_agent(subagent_task.other, sender)
+
+
+def _open_child(world: Runtime, child: str) -> Session | None:
+    try:
+        return Session(world.store, child, clock=world.clock)
+    except NotFound:
+        return None
+
+
+async def cancel_subagent(world: Runtime, child: str) -> None:
+    """See `World.recall`. Runs the child until it is at rest; does nothing if the child does not exist."""
+    session = _open_child(world, child)
+    if session is None:
+        return
+    session.append(Queued(mode="cancel"))
+    try:
+        await wake(msgspec.structs.replace(world, channels={}), session.name)
+    except (Conflict, Untrusted):
+        # A worker that holds the child sees the cancel; a child that may not run here has nothing to stop.
+        return

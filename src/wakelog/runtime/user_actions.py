@@ -1,7 +1,8 @@
-"""User actions on a session: answer a question, cancel or retry a turn, request a compaction, run a tool again.
+"""User actions on a session: answer a question, cancel or retry a turn, compact, run a tool again.
 
-None of them needs a lease. Each is one entry, or a few in an order that is safe at any crash; the worker that runs the
-session, now or later, reads them from the log.
+Each is one entry, or a few in an order that is safe at any crash, and needs no lease; the worker that runs the session,
+now or later, reads them from the log. `compact_now` also wakes the session step by step until its request is answered:
+the session's own model writes the summary.
 """
 
 from collections.abc import Sequence
@@ -9,36 +10,42 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from wakelog.decide.compaction import is_kept_by_a_compaction, plan_compaction
+from wakelog.decide.compaction import can_keep_from, plan_compaction
+from wakelog.decide.decisions import Await, Idle
 from wakelog.decide.policy import policy_in_force
 from wakelog.errors import Conflict, NotFound, UsageError
 from wakelog.log.content import Content, Prompt, Reply, Text, ToolCall, ToolResult
 from wakelog.log.entry import (
     Attention,
     AttentionResolved,
-    Call,
+    Compaction,
     ContextEntry,
     Entry,
     Failed,
     Message,
+    ModelCall,
     ModelChange,
+    Partial,
     Queued,
     Setting,
 )
-from wakelog.log.tree import Tree
-from wakelog.projections.pending import OpenCall, is_under_way, pending
-from wakelog.projections.state import branch_state
+from wakelog.log.tree import Branch, Tree
+from wakelog.projections.branch_state import branch_state
+from wakelog.projections.context import build_context, group_starts
+from wakelog.projections.pending import OpenToolCall, is_turn_open, pending
+from wakelog.runtime.checks import check_files, check_model
+from wakelog.runtime.interface import Runtime
+from wakelog.runtime.wake import wake
 from wakelog.session import Session
 
-DecisionWord: TypeAlias = Literal["approve", "deny", "ran", "did not run", "unknown", "run again", "result"]
+PersonDecision: TypeAlias = Literal["approve", "deny", "ran", "did not run", "unknown", "run again", "result"]
 # The decisions allowed for each reason of a question.
-CHOICES: dict[str, tuple[DecisionWord, ...]] = {
+DECISIONS_BY_REASON: dict[str, tuple[PersonDecision, ...]] = {
     "approve": ("approve", "deny"),
     "unknown": ("ran", "did not run", "run again", "result"),
     # The tools of a lost reply cannot be run again: their input is lost.
     "damage": ("ran", "did not run", "unknown", "result"),
 }
-
 
 _Setting: TypeAlias = ModelChange | ContextEntry | Setting
 
@@ -47,24 +54,26 @@ class Question(msgspec.Struct, frozen=True):
     """An open question to a person, and the tool call it is about."""
 
     attention: Attention
-    call: OpenCall | None = None
+    call: OpenToolCall | None = None
 
     @property
-    def choices(self) -> tuple[DecisionWord, ...]:
+    def choices(self) -> tuple[PersonDecision, ...]:
         """The allowed decisions."""
-        return CHOICES.get(self.attention.reason, CHOICES["unknown"])
+        return DECISIONS_BY_REASON.get(self.attention.reason, DECISIONS_BY_REASON["unknown"])
 
 
-def questions(session: Session) -> list[Question]:
+def open_questions(session: Session) -> list[Question]:
     """Return the open questions on the head branch, oldest first."""
     open_work = pending(session.branch())
     calls = {call.waits: call for call in open_work.open_calls if call.waits is not None}
     return [Question(attention, calls.get(attention.id)) for attention in open_work.attention]
 
 
-def resolve(session: Session, attention_id: str, decision: DecisionWord, *, result: str | None = None) -> Entry:
+def resolve_question(
+    session: Session, attention_id: str, decision: PersonDecision, *, result: str | None = None
+) -> Entry:
     """Append the decision on a question. A `result` is passed to the model as the result of the tool."""
-    question = next((found for found in questions(session) if found.attention.id == attention_id), None)
+    question = next((found for found in open_questions(session) if found.attention.id == attention_id), None)
     if question is None:
         raise NotFound(f"{attention_id} does not wait for a decision in {session.name}")
     if decision not in question.choices:
@@ -76,9 +85,9 @@ def resolve(session: Session, attention_id: str, decision: DecisionWord, *, resu
     return session.append(body, at=question.attention.parent_id)
 
 
-def cancel(session: Session) -> Entry | None:
+def request_cancel(session: Session) -> Entry | None:
     """Ask the current or next worker to end the turn; return None if there is no turn to end."""
-    return session.append(Queued(mode="cancel")) if is_under_way(session.branch()) else None
+    return session.append(Queued(mode="cancel")) if is_turn_open(session.branch()) else None
 
 
 def request_compaction(session: Session, *, keep: str | None = None, instructions: str = "") -> Entry:
@@ -86,24 +95,24 @@ def request_compaction(session: Session, *, keep: str | None = None, instruction
     branch = session.branch()
     policy = policy_in_force(branch_state(branch).context)
     kept = keep or plan_compaction(branch, policy.keep)
-    if kept is None or not is_kept_by_a_compaction(branch, kept):
+    if kept is None or not can_keep_from(branch, kept):
         raise UsageError("there is nothing to fold", hint="a fold stands for messages before the first one it keeps")
     message = Prompt(content=(Text(text=instructions),)) if instructions else None
     return session.append(Queued(mode="compact", keep=keep, message=message))
 
 
-def has_failed(session: Session) -> bool:
+def has_failed_turn(session: Session) -> bool:
     """Return whether the last turn has failed for good."""
     return branch_state(session.branch()).ends_in == "failed"
 
 
-def retry(session: Session) -> Entry:
+def retry_turn(session: Session) -> Entry:
     """Move the head back before the failures of the last turn, so that the next worker tries it again.
 
     Settings that were changed since then are copied and apply to the retry. Other entries after the failures stay on
     the old branch. `Conflict` if the last turn did not fail.
     """
-    if not has_failed(session):
+    if not has_failed_turn(session):
         raise Conflict(f"the last turn of {session.name} did not fail", hint="say something, or wake it")
     # The failures may be older than the last compaction, and so not in the part of the log that a session loads.
     nodes = session.read().tree.branch().nodes
@@ -112,7 +121,7 @@ def retry(session: Session) -> Entry:
     # Settings are copied before the head is moved, so that no worker retries without them.
     for node in nodes[first:]:
         if isinstance(node.value, _Setting):
-            place = session.append(_bare(node.value), at=place, fork=True).id
+            place = session.append(_without_envelope(node.value), at=place, fork=True).id
     return session.move_head(place, reason="retry")
 
 
@@ -126,12 +135,12 @@ def _first_failure(nodes: Sequence[Entry]) -> int:
     return first
 
 
-def _bare(setting: _Setting) -> _Setting:
+def _without_envelope(setting: _Setting) -> _Setting:
     """Return a setting without its envelope fields."""
     return msgspec.structs.replace(setting, id="", parent_id=None, timestamp="", turn_id=None, v=None, seq=None)
 
 
-def rerun(session: Session, entry_id: str) -> Entry:
+def rerun_tool(session: Session, entry_id: str) -> Entry:
     """Fork before the reply that called a tool, repeat the call, and ask for approval; return the `attention` entry.
 
     The entry is the tool's result, or a reply with exactly one tool call. `Conflict` while a worker runs the session.
@@ -139,11 +148,11 @@ def rerun(session: Session, entry_id: str) -> Entry:
     if session.store.held(session.name) is not None:
         raise Conflict(f"{session.name} is being run", hint="wait until it rests, or cancel it")
     tree = session.read().tree
-    reply, call = _called(tree, tree.find(entry_id))
+    reply, call = _reply_and_call(tree, tree.find(entry_id))
     parent = tree.parent(reply.id)
     assert parent is not None
     call_id, reply_id = session.clock.new_id(), session.clock.new_id()
-    session.append(Call(id=call_id, reply_id=reply_id, purpose="rerun"), at=parent)
+    session.append(ModelCall(id=call_id, reply_id=reply_id, purpose="rerun"), at=parent)
     said = Reply(content=(call,), call_id=call_id)
     session.append(Message(id=reply_id, message=said), at=parent, fork=True)
     # The question is written before the head is moved, so that no worker finds the new call without it.
@@ -152,18 +161,18 @@ def rerun(session: Session, entry_id: str) -> Entry:
     return asked
 
 
-def _called(tree: Tree, node_id: str) -> tuple[Entry, ToolCall]:
+def _reply_and_call(tree: Tree, node_id: str) -> tuple[Entry, ToolCall]:
     """Return the reply and the tool call that an entry belongs to."""
     node = tree.nodes[node_id]
     said = node.value.message if isinstance(node.value, Message) else None
     if isinstance(said, ToolResult):
-        return _answered(tree, node, said)
+        return _call_of_result(tree, node, said)
     if isinstance(said, Reply) and len(said.calls) == 1:
         return node, said.calls[0]
     raise UsageError(f"{node_id} is not the result of a tool", hint="name the result, or a reply that calls one tool")
 
 
-def _answered(tree: Tree, node: Entry, result: ToolResult) -> tuple[Entry, ToolCall]:
+def _call_of_result(tree: Tree, node: Entry, result: ToolResult) -> tuple[Entry, ToolCall]:
     for before in reversed(tree.branch(node.id).nodes):
         said = before.value.message if isinstance(before.value, Message) else None
         if isinstance(said, Reply) and result.reply_id in (None, before.id):
@@ -171,3 +180,93 @@ def _answered(tree: Tree, node: Entry, result: ToolResult) -> tuple[Entry, ToolC
                 if call.id == result.tool_call_id:
                     return before, call
     raise NotFound(f"the call that {node.id} answers cannot be found")
+
+
+class CompactionResult(msgspec.Struct, frozen=True):
+    """Result: the compaction entry; or the request, if another worker runs the session; or None and `why_not`."""
+
+    entry: Entry | None
+    why_not: str = ""
+
+
+async def compact_now(
+    world: Runtime, session_id: str, *, keep: str | None = None, instructions: str = ""
+) -> CompactionResult:
+    """Compact a session: its model summarises everything before `keep` (default: as much as the policy says).
+
+    `Conflict` if it has open tool calls or an interrupted reply and no worker runs it. `UsageError` if its model cannot
+    be called, `Untrusted` if other users own or may write to its files; nothing is written then.
+    """
+    session = Session(world.store, session_id, clock=world.clock)
+    branch = session.branch()
+    held = world.store.held(session.name) is not None
+    if not held:
+        check_files(session)
+        _check_not_busy(session.name, branch)
+    kept = _first_kept(branch, keep) if keep is not None else _planned_first_kept(branch)
+    if kept is None:
+        return CompactionResult(None, "there is nothing to fold")
+    if not held:
+        # Checked before the request is written: one that cannot be answered here would wait in the queue.
+        check_model(world.provider, session.name, branch_state(branch))
+    asked = request_compaction(session, keep=kept if keep is not None else None, instructions=instructions)
+    return CompactionResult(asked) if held else await _wake_until_compacted(world, session, asked)
+
+
+async def _wake_until_compacted(world: Runtime, session: Session, asked: Entry) -> CompactionResult:
+    """Wake the session one step at a time until the request is answered."""
+    while True:
+        try:
+            report = await wake(world, session.name, steps=1)
+        except Conflict:
+            # Another worker has taken the session, and the request with it.
+            return CompactionResult(asked)
+        done = _compaction_result(session, asked.id)
+        if done is not None:
+            return done
+        if isinstance(report.decision, Idle | Await):
+            return CompactionResult(None, "the session does not get to it")
+
+
+def _check_not_busy(name: str, branch: Branch) -> None:
+    """Raise `Conflict` while a tool call is open or a reply is interrupted: a compaction must come after both."""
+    open_work = pending(branch)
+    if open_work.open_calls or open_work.cut:
+        raise Conflict(f"{name} is in the middle of something", hint=f"`wakelog wake {name}` finishes it first")
+
+
+def _planned_first_kept(branch: Branch) -> str | None:
+    return plan_compaction(branch, policy_in_force(branch_state(branch).context).keep)
+
+
+def _first_kept(branch: Branch, keep: str) -> str | None:
+    """Return the id of the first message in the context from `keep` on; None if it is the first of all."""
+    context = build_context(branch)
+    nodes = [node.id for node in branch.nodes]
+    if keep not in nodes:
+        raise UsageError(f"{keep} is not on the active branch", hint="keep from an entry that is")
+    later = set(nodes[nodes.index(keep) :])
+    at = next((at for at, entry_id in enumerate(context.entry_ids) if entry_id in later), None)
+    if at is None:
+        raise UsageError(f"the model sees nothing from {keep} on", hint="keep from a message")
+    if at not in group_starts(context.messages):
+        raise UsageError(f"{keep} stands between a tool call and its result", hint="keep from the reply that called")
+    return context.entry_ids[at] if at else None
+
+
+def _compaction_result(session: Session, asked: str) -> CompactionResult | None:
+    """Return the result of the model call for a request; None if there is no such call yet."""
+    entries = session.tree.own()
+    call = next(
+        (entry.value for entry in entries if isinstance(entry.value, ModelCall) and entry.value.queued_id == asked),
+        None,
+    )
+    if call is None:
+        return None
+    for entry in entries:
+        match entry.value:
+            case Compaction(call_id=call.key):
+                return CompactionResult(entry)
+            case Partial(reply_id=call.reply_id, error=error) if error is not None:
+                return CompactionResult(None, error.message or error.kind)
+    return CompactionResult(None, "it was cut off")

@@ -1,4 +1,4 @@
-"""Stores: open a store or its catalog by URL.
+"""Open a store or its catalog by URL.
 
 All stores implement `ports.Store` and pass the same conformance suite. Store modules are imported by name on first
 use, so an unused store costs no start-up time and its driver need not be installed.
@@ -11,14 +11,15 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from wakelog.errors import UsageError
-from wakelog.ports import Catalog, Store
+from wakelog.ports.catalogs import Catalog
+from wakelog.ports.stores import Store
 from wakelog.stores.retrying import without_retries
 
 if TYPE_CHECKING:
     from wakelog.stores.locking import LockWait
 
-_SPOKEN = "use a directory, jsonl:DIR, sqlite:FILE, postgresql://… or memory:"
-_OWN_CATALOGS = {
+_SCHEMES_HINT = "use a directory, jsonl:DIR, sqlite:FILE, postgresql://… or memory:"
+_CATALOG_MODULES = {
     "sqlite": "wakelog.stores.sqlite.catalog",
     "postgresql": "wakelog.stores.postgres.catalog",
     "postgres": "wakelog.stores.postgres.catalog",
@@ -54,7 +55,7 @@ def open_store(
             path = os.path.expanduser(place)
             store = load("wakelog.stores.jsonl").JsonlStore(path, trusted_owners=trusted_owners, **given)
         case word if word and "/" not in word and not os.path.isdir(url):
-            raise UsageError(f"no store speaks {word!r}", hint=_SPOKEN)
+            raise UsageError(f"no store speaks {word!r}", hint=_SCHEMES_HINT)
         case _:
             path = os.path.expanduser(url)
             store = load("wakelog.stores.jsonl").JsonlStore(path, trusted_owners=trusted_owners, **given)
@@ -66,7 +67,7 @@ def open_catalog(url: str, store: Store, *, lock_wait: "LockWait | None" = None)
 
     `lock_wait`: as for `open_store`; a catalog in the store's own database uses the limit of the store.
     """
-    module = _OWN_CATALOGS.get(_scheme(url))
+    module = _CATALOG_MODULES.get(_scheme(url))
     catalog: Catalog
     if module is not None:
         catalog = load(module).catalog_in(without_retries(store))
@@ -77,7 +78,7 @@ def open_catalog(url: str, store: Store, *, lock_wait: "LockWait | None" = None)
 
 def has_own_catalog(url: str) -> bool:
     """Whether the catalog of a URL's store is in the store's own database."""
-    return _scheme(url) in _OWN_CATALOGS
+    return _scheme(url) in _CATALOG_MODULES
 
 
 def _scheme(url: str) -> str:

@@ -17,12 +17,12 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from wakelog.errors import UsageError
-from wakelog.ports import Append, Sealed, Store
+from wakelog.ports.stores import AppendRequest, SealedLine, Store
 
 WAITING_MAX = 1_024
 GROUP_MAX = 256
-_Waiting: TypeAlias = tuple[Append, asyncio.Future[Sealed]]
-_Answered: TypeAlias = tuple[_Waiting, Sealed | BaseException]
+_Waiting: TypeAlias = tuple[AppendRequest, asyncio.Future[SealedLine]]
+_Answered: TypeAlias = tuple[_Waiting, SealedLine | BaseException]
 # None ends the thread.
 _Groups: TypeAlias = SimpleQueue[list[_Waiting] | None]
 
@@ -68,14 +68,14 @@ class GroupCommit:
         behind: int = 0,
         fence: int | None = None,
         durable: bool = True,
-    ) -> Sealed:
+    ) -> SealedLine:
         """See `Store.append`. If the task is cancelled while it waits, the entry may or may not be appended."""
         await self._room.acquire()
         if self._groups is None:
             self._room.release()
             raise UsageError("this group takes no appends", hint="use it inside `async with`")
-        answer: asyncio.Future[Sealed] = self._loop.create_future()
-        self._waiting.append((Append(session, body, after, behind, fence, durable), answer))
+        answer: asyncio.Future[SealedLine] = self._loop.create_future()
+        self._waiting.append((AppendRequest(session, body, after, behind, fence, durable), answer))
         if self._is_idle.is_set():
             self._is_idle.clear()
             self._loop.call_soon(self._commit, self._groups)

@@ -1,5 +1,8 @@
-"""Locks with a limit on the wait: try, wait, and raise `StoreBusy` when the time is up.
+"""Waits of store calls: stop times of leases, and file locks with a limit on the wait.
 
+Stores are synchronous: while one call waits, its thread does nothing else, and no tool can be stopped. So a call that
+waits (for a server, a lock, the next try) waits no longer than the earliest stop time of all leases held on the
+thread. Stop times are in `seconds_since_boot`, and are read only when a call waits.
 Rule 1: a free lock costs one system call. Everything else here runs only while another process holds the lock.
 Rule 2: a wait ends after `LockWait.timeout_s` in total, whatever the lock holder does: a holder that was stopped with
 SIGSTOP keeps its locks. Under a lease it ends when that lease must be given up, if that is sooner.
@@ -21,9 +24,39 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from wakelog.errors import StoreBusy
-from wakelog.stores.holding import seconds_since_boot
-from wakelog.stores.lock_holders import flock_holder
-from wakelog.stores.time_limit import earliest_stop
+from wakelog.stores.process_identity import flock_holder, seconds_since_boot
+
+
+class _StopTimes(threading.local):
+    """The stop times of the leases that are held on one thread, by holder object."""
+
+    def __init__(self) -> None:
+        self.stops: dict[int, float] = {}
+
+
+_stop_times = _StopTimes()
+
+
+def set_stop_time(holder: object, stop_at: float) -> None:
+    """Require calls on this thread to return by `stop_at`, until the holder's stop time is cleared."""
+    _stop_times.stops[id(holder)] = stop_at
+
+
+def clear_stop_time(holder: object) -> None:
+    """Remove the stop time of a holder whose lease has ended."""
+    _stop_times.stops.pop(id(holder), None)
+
+
+def earliest_stop() -> float | None:
+    """The earliest stop time on this thread; None without a lease."""
+    return min(_stop_times.stops.values(), default=None)
+
+
+def is_time_up() -> bool:
+    """Whether a waiting call must give up now."""
+    stop_at = earliest_stop()
+    return stop_at is not None and seconds_since_boot() >= stop_at
+
 
 DEFAULT_TIMEOUT_S = 30.0
 NOTICE_AFTER_S = 1.5
@@ -35,10 +68,10 @@ _PAUSE_GROWTH = 1.5
 _QUICK_TRIES = 20
 _QUICK_PAUSE_S = 0.000_1
 # Interval at which `QueueWait` checks whether the lock holder is stopped.
-_LOOK_S = 1.0
+_HOLDER_CHECK_S = 1.0
 
 
-class Holder(Protocol):
+class LockHolder(Protocol):
     """A lock holder: a process of this machine or a backend of a server. `str(holder)` names and describes it."""
 
     @property
@@ -54,12 +87,12 @@ class Holder(Protocol):
         """What a user can do to free the lock."""
 
 
-class Waiting(NamedTuple):
+class LockWaitNotice(NamedTuple):
     """Notice of a long wait for a lock. `holder` is None where it cannot be determined."""
 
     lock: str
     """The description of the lock: `the append lock of crab_user_1`."""
-    holder: Holder | None
+    holder: LockHolder | None
     waited_s: float
 
     def __str__(self) -> str:
@@ -71,22 +104,22 @@ class LockWait(NamedTuple):
     """How long a store waits for a lock, and the callback for long waits."""
 
     timeout_s: float = DEFAULT_TIMEOUT_S
-    on_wait: Callable[[Waiting], None] | None = None
+    on_wait: Callable[[LockWaitNotice], None] | None = None
 
 
 DEFAULT_WAIT = LockWait()
-AT_ONCE = LockWait(timeout_s=0.0)
+NO_WAIT = LockWait(timeout_s=0.0)
 
 
 class Wait:
     """One wait for a lock, started after the first try failed. `find_holder` returns the lock's holder, if known."""
 
-    def __init__(self, policy: LockWait, lock: str, find_holder: Callable[[], Holder | None]) -> None:
+    def __init__(self, policy: LockWait, lock: str, find_holder: Callable[[], LockHolder | None]) -> None:
         self._policy = policy
         self._lock = lock
         self._find_holder = find_holder
         self._begun = time.monotonic()
-        self._limit_s = min(policy.timeout_s, _left_of_leases_s())
+        self._limit_s = min(policy.timeout_s, _lease_time_left_s())
         self._pause_s = _FIRST_PAUSE_S
         self._is_told = policy.on_wait is None
 
@@ -108,38 +141,38 @@ class Wait:
         """Seconds until the limit. Calls `on_wait` once when it is due; raises `StoreBusy` at the limit."""
         waited_s = time.monotonic() - self._begun
         if waited_s >= self._limit_s:
-            raise busy(self._lock, self._find_holder(), waited_s)
+            raise busy_error(self._lock, self._find_holder(), waited_s)
         if not self._is_told and waited_s >= NOTICE_AFTER_S:
             self._is_told = True
             assert self._policy.on_wait is not None
-            self._policy.on_wait(Waiting(self._lock, self._find_holder(), waited_s))
+            self._policy.on_wait(LockWaitNotice(self._lock, self._find_holder(), waited_s))
         return self._limit_s - waited_s
 
 
 class QueueWait(Wait):
     """Part of a longer wait, for an optional lock: it also ends when the lock holder is a stopped process."""
 
-    def __init__(self, whole: Wait, limit_s: float, find_holder: Callable[[], Holder | None]) -> None:
+    def __init__(self, whole: Wait, limit_s: float, find_holder: Callable[[], LockHolder | None]) -> None:
         super().__init__(LockWait(limit_s), "the queue", find_holder)
         self._whole = whole
 
     def left_s(self) -> float:
         """See `Wait`. The holder is checked once a second."""
         left_s = min(self._whole.left_s(), super().left_s())
-        if time.monotonic() - self._begun >= _LOOK_S:
+        if time.monotonic() - self._begun >= _HOLDER_CHECK_S:
             holder = self._find_holder()
             if holder is not None and holder.is_stopped:
-                raise busy(self._lock, holder, _LOOK_S)
-        return min(left_s, _LOOK_S)
+                raise busy_error(self._lock, holder, _HOLDER_CHECK_S)
+        return min(left_s, _HOLDER_CHECK_S)
 
 
-def _left_of_leases_s() -> float:
+def _lease_time_left_s() -> float:
     """Seconds until the earliest stop time of the leases held on this thread; infinite without a lease."""
     stop_at = earliest_stop()
     return math.inf if stop_at is None else max(0.0, stop_at - seconds_since_boot())
 
 
-def busy(lock: str, holder: Holder | None, waited_s: float) -> StoreBusy:
+def busy_error(lock: str, holder: LockHolder | None, waited_s: float) -> StoreBusy:
     """The error for a lock that was not free in time; it names the holder where that is known."""
     by = str(holder) if holder else "another process"
     hint = holder.hint if holder else "find the process that holds it, let it finish or end it, and try again"
@@ -149,29 +182,29 @@ def busy(lock: str, holder: Holder | None, waited_s: float) -> StoreBusy:
 
 def lock_file(descriptor: int, how: int, lock: str, policy: LockWait) -> None:
     """Take a `flock` lock, shared or exclusive, within the limit; `OSError` for anything but a taken lock."""
-    if not is_locked(descriptor, how):
-        wait_for_file(descriptor, how, Wait(policy, lock, lambda: file_lock_holder(descriptor)))
+    if not try_lock(descriptor, how):
+        wait_for_file_lock(descriptor, how, Wait(policy, lock, lambda: file_lock_holder(descriptor)))
 
 
-def file_lock_holder(descriptor: int) -> Holder | None:
+def file_lock_holder(descriptor: int) -> LockHolder | None:
     """The process that holds a `flock` lock on an open file."""
     return flock_holder(descriptor)
 
 
-def wait_for_file(descriptor: int, how: int, wait: Wait) -> None:
+def wait_for_file_lock(descriptor: int, how: int, wait: Wait) -> None:
     """Wait for a `flock` lock that another process holds. After an error the caller must close the descriptor."""
     for _ in range(_QUICK_TRIES):
         wait.pause(_QUICK_PAUSE_S)
-        if is_locked(descriptor, how):
+        if try_lock(descriptor, how):
             return
-    place = _place(descriptor)
+    place = _file_id(descriptor)
     if place in _abandoned:
         _poll(descriptor, how, wait)
     else:
         _block(descriptor, how, wait, place)
 
 
-def is_locked(descriptor: int, how: int) -> bool:
+def try_lock(descriptor: int, how: int) -> bool:
     """Take a `flock` lock without waiting; False where another process holds it."""
     try:
         fcntl.flock(descriptor, how | fcntl.LOCK_NB)
@@ -181,7 +214,7 @@ def is_locked(descriptor: int, how: int) -> bool:
 
 
 def _poll(descriptor: int, how: int, wait: Wait) -> None:
-    while not is_locked(descriptor, how):
+    while not try_lock(descriptor, how):
         wait.pause()
 
 
@@ -197,7 +230,7 @@ def _block(descriptor: int, how: int, wait: Wait, place: tuple[int, int]) -> Non
         raise call.error
 
 
-def _place(descriptor: int) -> tuple[int, int]:
+def _file_id(descriptor: int) -> tuple[int, int]:
     found = os.fstat(descriptor)
     return found.st_dev, found.st_ino
 

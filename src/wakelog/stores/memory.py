@@ -1,6 +1,7 @@
-"""Memory store: keeps each session in memory, as the bytes of its log. It is the reference for the other stores.
+"""Memory store: keeps logs, journals and blobs in memory. It is the reference for the other stores.
 
-It implements all of `ports.Store` except durability: nothing outlives the process.
+It implements all of `ports.Store` and `ports.Blobs` except durability: nothing outlives the process. Blobs are checked
+against their digest on read, as in the other stores, so that one suite can test all of them.
 """
 
 import threading
@@ -9,20 +10,87 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from wakelog.errors import BadId, Conflict, LeaseLost, NotFound, WakelogError
-from wakelog.log.end import End, already_there, check_place
-from wakelog.log.ids import checked_id
-from wakelog.log.lines import Line, lines_after, split
-from wakelog.log.names import checked_name, is_name, name_stem, parted
-from wakelog.ports import Append, Exposure, FirstLine, Lease, News, Piece, Sealed, Stat
-from wakelog.stores.memory_blobs import MemoryBlobs
-from wakelog.stores.numbering import last_old_number
+from wakelog.errors import BadId, Conflict, Damaged, LeaseLost, NotFound, WakelogError
+from wakelog.log.content import BlobRef
+from wakelog.log.ids import checked_id, digest_of
+from wakelog.log.integrity import LogEnd, can_append_after, find_appended
+from wakelog.log.lines import Line, lines_after, split_lines
+from wakelog.log.session_names import checked_name, is_name, name_stem, split_name
+from wakelog.ports.stores import (
+    AppendRequest,
+    Exposure,
+    FirstLine,
+    FollowResult,
+    JournalPiece,
+    Lease,
+    SealedLine,
+    SessionStat,
+    StoredBlob,
+)
+from wakelog.stores.session_numbers import last_old_number
+
+
+class _StoredContent(msgspec.Struct):
+    content: bytes
+    put_at: float
+
+
+class MemoryBlobs:
+    """Blobs by digest. `now` is the clock of their ages, in seconds."""
+
+    def __init__(self, *, now: Callable[[], float]) -> None:
+        self._now = now
+        self._kept: dict[str, _StoredContent] = {}
+        self._lock = threading.Lock()
+
+    def put(self, content: bytes, media_type: str = "") -> BlobRef:
+        """See `ports.Blobs`."""
+        digest = digest_of(content)
+        with self._lock:
+            self._kept[digest] = _StoredContent(bytes(content), self._now())
+        return BlobRef(digest=digest, bytes=len(content), media_type=media_type)
+
+    def get(self, ref: BlobRef) -> bytes:
+        """See `ports.Blobs`."""
+        with self._lock:
+            kept = self._kept.get(ref.digest)
+        if kept is None:
+            raise NotFound(f"no blob {ref.digest[:80]!r}", hint="memory keeps what this process has put")
+        if len(kept.content) != ref.bytes or digest_of(kept.content) != ref.digest:
+            raise Damaged(f"the blob {ref.digest} holds other bytes than its digest says", hint="put the bytes again")
+        return kept.content
+
+    def check(self, ref: BlobRef) -> None:
+        """See `ports.Blobs`."""
+        self.get(ref)
+
+    def stored(self) -> Iterator[StoredBlob]:
+        """See `ports.Blobs`."""
+        with self._lock:
+            found = [StoredBlob(digest, len(kept.content), self._age_s(kept)) for digest, kept in self._kept.items()]
+        return iter(found)
+
+    def remove(self, digest: str, *, older_than_s: float) -> bool:
+        """See `ports.Blobs`."""
+        with self._lock:
+            kept = self._kept.get(digest)
+            if kept is None or self._age_s(kept) < older_than_s:
+                return False
+            del self._kept[digest]
+            return True
+
+    def tidy(self, *, older_than_s: float, dry_run: bool = False) -> int:  # noqa: ARG002 - there are no drafts
+        """See `ports.Blobs`. Always 0: a put leaves nothing behind in memory."""
+        return 0
+
+    def _age_s(self, kept: _StoredContent) -> float:
+        return max(0.0, self._now() - kept.put_at)
 
 
 class _Log(msgspec.Struct):
     id: str
     data: bytearray
-    end: End
+    end: LogEnd
     lease: Lease | None = None
     expires: float = 0.0
     journals: dict[str, list[bytes]] = {}
@@ -47,7 +115,7 @@ class MemoryStore:
             stem = name_stem(agent, sender)
             number = 1 + (self._last(stem) or last_old_number(self.first_lines, agent, sender))
             name = f"{stem}{number}"
-            self._logs[name] = _Log(session, bytearray(End().seal(first_line(number))), End())
+            self._logs[name] = _Log(session, bytearray(LogEnd().seal(first_line(number))), LogEnd())
             return name
 
     def first_lines(self, stem: str) -> Iterator[FirstLine]:
@@ -58,7 +126,7 @@ class MemoryStore:
     def _numbers(self, stem: str) -> Iterator[tuple[int, str]]:
         """The number and name of every session whose name is `stem` and a number."""
         for name in list(self._logs):
-            found, number = parted(name)
+            found, number = split_name(name)
             if found == stem and number is not None:
                 yield number, name
 
@@ -71,7 +139,7 @@ class MemoryStore:
         with self._changed:
             if not size and all(log.id != session for log in self._logs.values()):
                 name = self._free_name(checked_name(name))
-                self._logs[name] = _Log(session, bytearray(), End())
+                self._logs[name] = _Log(session, bytearray(), LogEnd())
             log = self._log(session)
             if len(log.data) != size:
                 raise Conflict(f"the session is {len(log.data):,} bytes long here, not {size:,}")
@@ -80,13 +148,13 @@ class MemoryStore:
             return self.name(session)
 
     def _free_name(self, name: str) -> str:
-        stem, _ = parted(name)
+        stem, _ = split_name(name)
         return f"{stem}{self._last(stem) + 1}" if name in self._logs else name
 
     def replace(self, session: str, name: str, raw: bytes = b"") -> None:
         """Replace the log of a name with these bytes, or create it. For replay and tests."""
         with self._changed:
-            self._logs[name] = _Log(checked_id(session), bytearray(raw), End())
+            self._logs[name] = _Log(checked_id(session), bytearray(raw), LogEnd())
 
     def plant(self, session: str, raw: bytes) -> None:
         """Add raw bytes to a log without sealing them, as another program would. For replay and tests."""
@@ -103,7 +171,7 @@ class MemoryStore:
         behind: int = 0,
         fence: int | None = None,
         durable: bool = True,  # noqa: ARG002 - nothing is synced in memory
-    ) -> Sealed:
+    ) -> SealedLine:
         """See `ports.Store`."""
         with self._changed:
             log = self._log(session)
@@ -112,11 +180,11 @@ class MemoryStore:
             self._changed.notify_all()
             return sealed
 
-    def append_all(self, appends: Sequence[Append]) -> list[Sealed | WakelogError]:
+    def append_all(self, appends: Sequence[AppendRequest]) -> list[SealedLine | WakelogError]:
         """See `ports.Store`."""
         return [self._answer(append) for append in appends]
 
-    def _answer(self, append: Append) -> Sealed | WakelogError:
+    def _answer(self, append: AppendRequest) -> SealedLine | WakelogError:
         try:
             return self.append(
                 append.session, append.body, after=append.after, behind=append.behind, fence=append.fence
@@ -124,22 +192,22 @@ class MemoryStore:
         except WakelogError as error:
             return error
 
-    def _append(self, log: _Log, body: bytes, *, after: int, behind: int) -> Sealed:
+    def _append(self, log: _Log, body: bytes, *, after: int, behind: int) -> SealedLine:
         end = self._end(log)
-        if not check_place(end, after=after, behind=behind):
-            there = already_there(body, self._lines(log, after), after=after)
+        if not can_append_after(end, after=after, behind=behind):
+            there = find_appended(body, self._lines(log, after), after=after)
             if there is None:
                 raise Conflict(f"the session has moved on to entry {end.seq}")
-            return Sealed(*there)
+            return SealedLine(*there)
         written = end.seal(body)
         log.data += written
         raw = written.strip(b"\n")
-        return Sealed(end.advance(written), Line(raw, end.size - len(raw) - 1))
+        return SealedLine(end.advance(written), Line(raw, end.size - len(raw) - 1))
 
-    def _end(self, log: _Log) -> End:
+    def _end(self, log: _Log) -> LogEnd:
         if log.end.size != len(log.data):
-            log.end = End()
-            for line in split([bytes(log.data)]):
+            log.end = LogEnd()
+            for line in split_lines([bytes(log.data)]):
                 log.end.take(line)
         return log.end
 
@@ -150,16 +218,16 @@ class MemoryStore:
         return iter(lines)
 
     def _lines(self, log: _Log, after: int) -> Iterator[Line]:
-        return lines_after(split([bytes(log.data)]), after)
+        return lines_after(split_lines([bytes(log.data)]), after)
 
     def tail(self, session: str) -> Iterator[Line]:
         """See `ports.Store`."""
         return reversed(list(self.load(session)))
 
-    def sessions(self) -> Iterator[Stat]:
+    def sessions(self) -> Iterator[SessionStat]:
         """See `ports.Store`."""
         with self._changed:
-            stats = [Stat(name, len(log.data), len(log.data)) for name, log in self._logs.items()]
+            stats = [SessionStat(name, len(log.data), len(log.data)) for name, log in self._logs.items()]
         return iter(stats)
 
     def name(self, session: str) -> str:
@@ -191,7 +259,7 @@ class MemoryStore:
 
     def _took(self, log: _Log, body: bytes, after: int, holder: str) -> bool:
         """Whether an earlier try of the same call took the lease in force."""
-        entry = already_there(body, self._lines(log, after), after=after)
+        entry = find_appended(body, self._lines(log, after), after=after)
         return entry is not None and log.lease is not None and (entry[0], holder) == (log.lease.fence, log.lease.holder)
 
     def renew(self, lease: Lease, *, ttl_s: float) -> None:
@@ -220,18 +288,18 @@ class MemoryStore:
 
     # ── following and journals ───────────────────────────────────────────────────────────────────
 
-    def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> News:
+    def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> FollowResult:
         """See `ports.Store`."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
             while True:
                 log = self._log(session)
                 fresh = tuple(
-                    Piece(reply_id, at, journal[at])
+                    JournalPiece(reply_id, at, journal[at])
                     for reply_id, journal in log.journals.items()
                     for at in range(pieces.get(reply_id, 0), len(journal))
                 )
-                news = News(tuple(self._lines(log, after)), fresh)
+                news = FollowResult(tuple(self._lines(log, after)), fresh)
                 left = deadline - time.monotonic()
                 if news.lines or news.pieces or left <= 0:
                     return news

@@ -15,13 +15,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Protocol, TypeVar
 
-from wakelog.decide.lease_term import retry_pause_s
+from wakelog.decide.timing import retry_pause_s
 from wakelog.errors import LeaseLost, StoreError, Unavailable, WakelogError
 from wakelog.log.content import BlobRef
 from wakelog.log.lines import Line
-from wakelog.ports import Append, Blobs, Exposure, FirstLine, Lease, News, Sealed, Stat, Store, StoredBlob
-from wakelog.stores.holding import seconds_since_boot
-from wakelog.stores.time_limit import earliest_stop
+from wakelog.ports.stores import (
+    AppendRequest,
+    Blobs,
+    Exposure,
+    FirstLine,
+    FollowResult,
+    Lease,
+    SealedLine,
+    SessionStat,
+    Store,
+    StoredBlob,
+)
+from wakelog.stores.locking import earliest_stop
+from wakelog.stores.process_identity import seconds_since_boot
 
 RETRY_S = 5.0
 """How long a call is repeated without a lease, in seconds."""
@@ -205,13 +216,13 @@ class RetryingStore:
         behind: int = 0,
         fence: int | None = None,
         durable: bool = True,
-    ) -> Sealed:
+    ) -> SealedLine:
         """See `ports.Store`."""
         return self.repeat(
             lambda: self.inner.append(session, body, after=after, behind=behind, fence=fence, durable=durable)
         )
 
-    def append_all(self, appends: Sequence[Append]) -> list[Sealed | WakelogError]:
+    def append_all(self, appends: Sequence[AppendRequest]) -> list[SealedLine | WakelogError]:
         """See `ports.Store`; not repeated: each append has its own result."""
         self.check()
         return self.inner.append_all(appends)
@@ -276,7 +287,7 @@ class RetryingStore:
         """See `ports.Store`."""
         return self._resumed(lambda: self.inner.tail(session), backwards=True)
 
-    def sessions(self) -> Iterator[Stat]:
+    def sessions(self) -> Iterator[SessionStat]:
         """See `ports.Store`; not repeated: sessions may be created meanwhile."""
         return self.inner.sessions()
 
@@ -288,7 +299,7 @@ class RetryingStore:
         """See `ports.Store`."""
         return self.repeat(lambda: self.inner.held(session))
 
-    def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> News:
+    def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> FollowResult:
         """See `ports.Store`."""
         return self.repeat(lambda: self.inner.follow(session, after=after, pieces=pieces, timeout_s=timeout_s))
 

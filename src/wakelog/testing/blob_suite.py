@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 from wakelog.errors import Damaged, NotFound
 from wakelog.log.content import BlobRef
-from wakelog.log.digest import digest_of
-from wakelog.ports import Blobs
+from wakelog.log.ids import digest_of
+from wakelog.ports.stores import Blobs
 
 DAY_S = 24 * 60 * 60.0
-NO_DIGESTS = (
+INVALID_DIGESTS = (
     "",
     "sha256:",
     "sha256:../../x",
@@ -130,7 +130,7 @@ class BlobSuite:
         assert not rig.blobs.remove(digest_of(b"x"), older_than_s=0)
         assert rig.blobs.tidy(older_than_s=0) == 0
 
-    @pytest.mark.parametrize("digest", NO_DIGESTS)
+    @pytest.mark.parametrize("digest", INVALID_DIGESTS)
     def test_digests_outside_the_grammar(self, rig: BlobRig, digest: str) -> None:
         """Law 13: a reference comes from a log and is hostile; a digest that could be a path finds nothing."""
         rig.blobs.put(b"x")

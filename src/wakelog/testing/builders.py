@@ -7,10 +7,10 @@ A `Story` writes through a real `Session`, so its entries are stamped, sealed an
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wakelog.log.content import Prompt, Reply, Settlement, Text, ToolCall, ToolResult, Usage
-from wakelog.log.entry import Call, Entry, Message, ToolStarted
+from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult, ToolStatus, Usage
+from wakelog.log.entry import Entry, Message, ModelCall, ToolStarted
 from wakelog.log.ids import RANDOM_BYTES, new_id
-from wakelog.ports import Store
+from wakelog.ports.stores import Store
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 
@@ -35,7 +35,7 @@ class FixedClock:
         return new_id(self.now_ms(), self._drawn.to_bytes(RANDOM_BYTES, "big"))
 
 
-class Story:
+class SessionBuilder:
     """A session written with short method calls. Each method returns the entry it wrote."""
 
     def __init__(self, store: Store | None = None, *, agent: str = "crab", sender: str = "user") -> None:
@@ -61,7 +61,7 @@ class Story:
         message = Reply(content=(*said, *asked), model=model, usage=usage)
         return self.session.append(Message(message=message), at=at, fork=at is not None)
 
-    def result(self, reply: Entry, call: str, text: str = "ok", *, status: Settlement = "ok") -> Entry:
+    def result(self, reply: Entry, call: str, text: str = "ok", *, status: ToolStatus = "ok") -> Entry:
         """Append the result of one tool call of a reply."""
         message = ToolResult(
             tool_call_id=call,
@@ -74,7 +74,9 @@ class Story:
 
     def call(self, reply_id: str, *, at: str | None = None, channels: Sequence[str] = ()) -> Entry:
         """Append the annotation that a model call for the reply of that id is about to be made."""
-        return self.session.append(Call(call_id=f"call-{reply_id}", reply_id=reply_id, channels=tuple(channels)), at=at)
+        return self.session.append(
+            ModelCall(call_id=f"call-{reply_id}", reply_id=reply_id, channels=tuple(channels)), at=at
+        )
 
     def started(self, reply: Entry, call: str, *, attempt: int = 1) -> Entry:
         """Append the annotation that a tool is about to run."""

@@ -10,13 +10,14 @@ from typing import Any, Protocol, cast
 from wakelog.errors import WakelogError
 from wakelog.forking import fork
 from wakelog.log.content import Prompt
-from wakelog.log.entry import Activity, Call, Queued
+from wakelog.log.entry import Activity, ModelCall, Queued
 from wakelog.log.lines import Line
-from wakelog.ports import Catalog, Hit, Store
+from wakelog.ports.catalogs import Catalog, SearchHit
+from wakelog.ports.stores import Store
 from wakelog.session import Session
 from wakelog.stores.catalog.index import Index
-from wakelog.stores.catalog.index_tables import IndexTables
-from wakelog.testing.builders import FixedClock, Story
+from wakelog.stores.catalog.index_file import IndexTables
+from wakelog.testing.builders import FixedClock, SessionBuilder
 
 QUERIES = (
     "prompt",
@@ -60,7 +61,7 @@ class CatalogRig(Protocol):
         ...
 
 
-class Counting:
+class CountingStore:
     """Wrap a store and count the lines that are read. `meanwhile` is called when reading of a log begins."""
 
     def __init__(self, store: Store) -> None:
@@ -84,19 +85,19 @@ class CatalogFixture:
 
     def __init__(self, rig: CatalogRig) -> None:
         self.rig = rig
-        self.counting = Counting(rig.store)
+        self.counting = CountingStore(rig.store)
         self.store = cast("Store", self.counting)
         self.catalog = rig.catalog(self.store)
         self.clock = FixedClock()
 
-    def begin(self, *, agent: str = "crab", sender: str = "user", cwd: str = "/repo") -> Story:
+    def begin(self, *, agent: str = "crab", sender: str = "user", cwd: str = "/repo") -> SessionBuilder:
         """Create a session without messages."""
-        story = Story(agent=agent)
+        story = SessionBuilder(agent=agent)
         story.store = self.store
         story.session = Session.create(self.store, agent=agent, sender=sender, cwd=cwd, clock=self.clock)
         return story
 
-    def talk(self, turns: int, **about: str) -> Story:
+    def talk(self, turns: int, **about: str) -> SessionBuilder:
         """Create a session of `turns` turns with one tool call each."""
         story = self.begin(**about)
         for turn in range(turns):
@@ -121,7 +122,7 @@ class CatalogFixture:
         """Assert that the catalog gives the same results as a newly built index."""
         self.catalog.refresh()
         fresh = self.fresh()
-        assert said(self.catalog) == said(fresh)
+        assert all_results(self.catalog) == all_results(fresh)
         fresh.close()
 
     def fresh(self) -> Catalog:
@@ -131,7 +132,7 @@ class CatalogFixture:
         return made
 
 
-def said(catalog: Catalog) -> dict[str, object]:
+def all_results(catalog: Catalog) -> dict[str, object]:
     """Return the results of all catalog queries. Ranks depend on the store, so hits are sorted without them."""
     rows = list(catalog.rows(archived=None))
     return {
@@ -140,21 +141,21 @@ def said(catalog: Catalog) -> dict[str, object]:
         "counts": (catalog.count(), catalog.count(archived=None), catalog.count(agent="crab", cwd="/repo")),
         "found": [list(catalog.find(ref)) for row in rows for ref in (row.id, row.name, row.name[:6])],
         "damaged": [row.name for row in rows if catalog.is_damaged(row.name)],
-        "hits": {query: sorted(map(shown, catalog.search(query, limit=10_000))) for query in QUERIES},
+        "hits": {query: sorted(map(hit_without_rank, catalog.search(query, limit=10_000))) for query in QUERIES},
     }
 
 
-def shown(hit: Hit) -> tuple[str, ...]:
+def hit_without_rank(hit: SearchHit) -> tuple[str, ...]:
     """Return a hit without its rank."""
     return (hit.session, hit.name, hit.entry, hit.type, hit.timestamp, hit.excerpt, str(hit.seq))
 
 
-def names(hits: Sequence[Hit]) -> list[str]:
+def session_names(hits: Sequence[SearchHit]) -> list[str]:
     """Return the session names of hits, in order."""
     return [hit.name for hit in hits]
 
 
-def change(shelf: CatalogFixture, chance: random.Random, stories: list[Story]) -> None:
+def change_randomly(shelf: CatalogFixture, chance: random.Random, stories: list[SessionBuilder]) -> None:
     """Make one random change to the store."""
     story = chance.choice(stories)
     session = Session(shelf.store, story.session.name, clock=shelf.clock)
@@ -168,10 +169,10 @@ def change(shelf: CatalogFixture, chance: random.Random, stories: list[Story]) -
         "retry": lambda: session.move_head(chance.choice(nodes), reason="retry"),
         "queue": lambda: session.append(Queued(message=Prompt(content="later")), at=chance.choice(nodes)),
         "attach": lambda: session.append(Activity(holder="w")),
-        "work": lambda: session.append(Call(reply_id="r")),
+        "work": lambda: session.append(ModelCall(reply_id="r")),
         "leave": lambda: session.append(Activity(holder="w", event="left")),
         "new": lambda: stories.append(shelf.talk(1, agent=chance.choice(["crab", "dove"]))),
-        "fork": lambda: stories.append(_told(shelf, fork(session, chance.choice(nodes)))),
+        "fork": lambda: stories.append(_builder_of(shelf, fork(session, chance.choice(nodes)))),
         "garbage": lambda: shelf.rig.plant(session.id, b"\x00\xff garbage\n"),
         "repeat": lambda: shelf.rig.plant(session.id, list(shelf.store.load(session.name))[-1].bytes),
         "torn": lambda: shelf.rig.plant(session.id, b'{"v":1,"ty'),
@@ -183,7 +184,7 @@ def change(shelf: CatalogFixture, chance: random.Random, stories: list[Story]) -
         return
 
 
-def _told(shelf: CatalogFixture, session: Session) -> Story:
-    story = Story()
+def _builder_of(shelf: CatalogFixture, session: Session) -> SessionBuilder:
+    story = SessionBuilder()
     story.store, story.session = shelf.store, session
     return story

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wakelog.errors import UsageError
-from wakelog.ports import Channel
+from wakelog.ports.runtime import Channel
 
 
 class Stage(Protocol):
@@ -37,14 +37,14 @@ Play = Callable[[Channel], Coroutine[Any, Any, None]]
 HOSTILE = "one\r\ntwo \x1b[31mred\x1b[0m\r three\t\u2764\ufe0f\ufe0f\u202efour\n\n\x9b5n" + "long " * 20 + "end"
 
 
-def played(new: NewStage, play: Play) -> str:
+def output_of(new: NewStage, play: Play) -> str:
     """Return the output of a delivery."""
     stage = new()
     asyncio.run(play(stage.channel))
     return stage.shown()
 
 
-def whole(text: str, reply_id: str = "r1") -> Play:
+def single_delivery(text: str, reply_id: str = "r1") -> Play:
     """Return the plain delivery: one reply, in one piece."""
 
     async def play(channel: Channel) -> None:
@@ -81,11 +81,11 @@ class ChannelSuite:
             await channel.delta("r1", 0, "")
             await channel.end("r1")
 
-        assert played(stage, play) == ""
+        assert output_of(stage, play) == ""
 
     def test_cuts_and_repeats_leave_no_trace(self, stage: NewStage) -> None:
         """Law 13: however a reply is cut and however often a piece is repeated, the reader gets it once."""
-        plain = played(stage, whole(HOSTILE))
+        plain = output_of(stage, single_delivery(HOSTILE))
         place = st.integers(0, len(HOSTILE))
 
         @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -101,13 +101,13 @@ class ChannelSuite:
                 await channel.delta("r1", there, HOSTILE[there:])
                 await channel.end("r1")
 
-            assert played(stage, play) == plain
+            assert output_of(stage, play) == plain
 
         check()
 
     def test_every_cut_in_two(self, stage: NewStage) -> None:
         """Law 13: the output does not depend on where the text is cut."""
-        plain = played(stage, whole(HOSTILE))
+        plain = output_of(stage, single_delivery(HOSTILE))
         for cut in range(len(HOSTILE) + 1):
 
             async def play(channel: Channel, cut: int = cut) -> None:
@@ -116,7 +116,7 @@ class ChannelSuite:
                 await channel.delta("r1", cut, HOSTILE[cut:])
                 await channel.end("r1")
 
-            assert played(stage, play) == plain, cut
+            assert output_of(stage, play) == plain, cut
 
     def test_a_reply_delivered_again(self, stage: NewStage) -> None:
         """RUN-9: a reply that may not have been sent is delivered again with the same id, and not shown twice."""
@@ -128,7 +128,7 @@ class ChannelSuite:
                 await channel.delta("r1", 7, "world")
                 await channel.end("r1")
 
-        assert played(stage, play) == played(stage, whole("Hello, world"))
+        assert output_of(stage, play) == output_of(stage, single_delivery("Hello, world"))
 
     def test_a_later_attempt_goes_on(self, stage: NewStage) -> None:
         """RUN-8: a new attempt discards nothing; a resumed reply continues where it was interrupted."""
@@ -140,7 +140,7 @@ class ChannelSuite:
             await channel.delta("r1", 7, "world")
             await channel.end("r1")
 
-        assert played(stage, play) == played(stage, whole("Hello, world"))
+        assert output_of(stage, play) == output_of(stage, single_delivery("Hello, world"))
 
     def test_reset_starts_from_nothing(self, stage: NewStage) -> None:
         """RUN-8: a reset discards the text shown before, and the new text is shown from its start."""
@@ -153,17 +153,17 @@ class ChannelSuite:
             await channel.delta("r1", 0, "Good morning")
             await channel.end("r1")
 
-        assert played(stage, play).endswith(played(stage, whole("Good morning")))
+        assert output_of(stage, play).endswith(output_of(stage, single_delivery("Good morning")))
 
     def test_reset_after_the_end(self, stage: NewStage) -> None:
         """A reply that was delivered completely can still be replaced."""
 
         async def play(channel: Channel) -> None:
-            await whole("Hello")(channel)
+            await single_delivery("Hello")(channel)
             await channel.reset("r1")
-            await whole("Good morning")(channel)
+            await single_delivery("Good morning")(channel)
 
-        assert played(stage, play).endswith(played(stage, whole("Good morning")))
+        assert output_of(stage, play).endswith(output_of(stage, single_delivery("Good morning")))
 
     def test_reset_of_nothing_shows_nothing(self, stage: NewStage) -> None:
         """A reset of a reply without output shows nothing."""
@@ -171,20 +171,22 @@ class ChannelSuite:
         async def play(channel: Channel) -> None:
             await channel.begin("r1", 1)
             await channel.reset("r1")
-            await whole("Hello")(channel)
+            await single_delivery("Hello")(channel)
 
-        assert played(stage, play) == played(stage, whole("Hello"))
+        assert output_of(stage, play) == output_of(stage, single_delivery("Hello"))
 
     def test_replies_count_for_themselves(self, stage: NewStage) -> None:
         """Offsets are per reply: a second one begins at 0, and a repetition of the first changes nothing."""
 
         async def play(channel: Channel) -> None:
-            await whole("Hello, world", "r1")(channel)
-            await whole("Hello", "r2")(channel)
-            await whole("Hello, world", "r1")(channel)
+            await single_delivery("Hello, world", "r1")(channel)
+            await single_delivery("Hello", "r2")(channel)
+            await single_delivery("Hello, world", "r1")(channel)
 
-        both = played(stage, play)
-        assert both == played(stage, whole("Hello, world", "r1")) + played(stage, whole("Hello", "r2"))
+        both = output_of(stage, play)
+        assert both == output_of(stage, single_delivery("Hello, world", "r1")) + output_of(
+            stage, single_delivery("Hello", "r2")
+        )
 
     @pytest.mark.parametrize("offset", [-1, 6, 100])
     def test_a_gap_is_refused(self, stage: NewStage, offset: int) -> None:
@@ -198,7 +200,7 @@ class ChannelSuite:
             await channel.delta("r1", 5, ", world")
             await channel.end("r1")
 
-        assert played(stage, play) == played(stage, whole("Hello, world"))
+        assert output_of(stage, play) == output_of(stage, single_delivery("Hello, world"))
 
     def test_a_contradiction_is_refused(self, stage: NewStage) -> None:
         """A repetition with different text is refused; replacing text needs a reset."""
@@ -212,14 +214,14 @@ class ChannelSuite:
             await channel.delta("r1", 5, ", world")
             await channel.end("r1")
 
-        assert played(stage, play) == played(stage, whole("Hello, world"))
+        assert output_of(stage, play) == output_of(stage, single_delivery("Hello, world"))
 
     def test_a_whole_reply_does_not_grow(self, stage: NewStage) -> None:
         """A delta after `end` is refused."""
 
         async def play(channel: Channel) -> None:
-            await whole("Hello")(channel)
+            await single_delivery("Hello")(channel)
             with pytest.raises(UsageError):
                 await channel.delta("r1", 5, ", world")
 
-        assert played(stage, play) == played(stage, whole("Hello"))
+        assert output_of(stage, play) == output_of(stage, single_delivery("Hello"))

@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 
 from wakelog.errors import UsageError
 from wakelog.forking import fork
-from wakelog.log.entry import Activity, Call, ModelChange
-from wakelog.ports import Catalog
-from wakelog.projections.session_row import SessionRow
+from wakelog.log.entry import Activity, ModelCall, ModelChange
+from wakelog.ports.catalogs import Catalog, SessionRow
 from wakelog.session import Session
-from wakelog.testing.builders import Story
-from wakelog.testing.catalog_rig import CatalogFixture, CatalogRig, change, said
+from wakelog.testing.builders import SessionBuilder
+from wakelog.testing.catalog_rig import CatalogFixture, CatalogRig, all_results, change_randomly
 
 _PAGES_MAX = 1_000
 
 
-def pages(catalog: Catalog, limit: int, **filters: str | bool | None) -> list[SessionRow]:
+def row_pages(catalog: Catalog, limit: int, **filters: str | bool | None) -> list[SessionRow]:
     """Return all rows, read page by page."""
     rows: list[SessionRow] = []
     for _ in range(_PAGES_MAX):
@@ -32,14 +31,14 @@ def pages(catalog: Catalog, limit: int, **filters: str | bool | None) -> list[Se
     raise AssertionError("the pages have no end")
 
 
-_WRONG: tuple[tuple[Exception, str], ...] = (
+_READ_ERRORS: tuple[tuple[Exception, str], ...] = (
     (MemoryError(), "there is not enough memory"),
     (RecursionError("too deep"), "RecursionError: too deep"),
     (ValueError("odd"), "ValueError: odd"),
 )
 
 
-class _Failing:
+class _FailingOpen:
     """Raises an error when a log is opened, a given number of times."""
 
     def __init__(self, name: str, error: Exception, *, times: int) -> None:
@@ -99,7 +98,7 @@ class ListingSuite:
         moved.move_head(moved.branch().nodes[1].id)
         worked = shelf.talk(1).session
         worked.append(Activity(holder="killed", timestamp="2026-01-02T10:00:00.000Z"))
-        worked.append(Call(reply_id="r", timestamp="2026-01-02T10:00:30.000Z"))
+        worked.append(ModelCall(reply_id="r", timestamp="2026-01-02T10:00:30.000Z"))
         shelf.catalog.refresh()
         worked.append(Activity(holder="later", timestamp="2026-01-03T10:00:00.000Z"))
         worked.append(Activity(holder="later", event="left", timestamp="2026-01-03T10:00:10.000Z"))
@@ -144,12 +143,12 @@ class ListingSuite:
     def test_a_log_that_cannot_be_summarised_costs_its_own_row(self, shelf: CatalogFixture, known: bool) -> None:  # noqa: FBT001
         """An error while reading one log affects only its row, which shows what is known; the others are listed."""
         others = [shelf.talk(1).session.name for _ in range(3)]
-        for error, reason in _WRONG:
+        for error, reason in _READ_ERRORS:
             story = shelf.talk(2)
             if known:
                 shelf.catalog.refresh()
             story.user("and then")
-            failing = _Failing(story.session.name, error, times=2 if known else 1)
+            failing = _FailingOpen(story.session.name, error, times=2 if known else 1)
             shelf.counting.meanwhile = failing
             shelf.catalog.refresh()
             rows = {row.name: row for row in shelf.catalog.rows()}
@@ -181,7 +180,7 @@ class ListingSuite:
         for wanted in filters:
             rows = list(catalog.rows(**wanted))  # type: ignore[arg-type]
             for limit in (1, 2, 5, len(rows), 100):
-                assert pages(catalog, max(1, limit), **wanted) == rows
+                assert row_pages(catalog, max(1, limit), **wanted) == rows
             for at, row in enumerate(rows):
                 assert catalog.count(after=row.cursor, **wanted) == len(rows) - at - 1  # type: ignore[arg-type]
 
@@ -287,7 +286,7 @@ class ListingSuite:
         shelf.catalog.refresh()
         other = CatalogFixture(rig)
         assert other.refreshed() in (0, 81)
-        assert said(other.catalog) == said(shelf.catalog)
+        assert all_results(other.catalog) == all_results(shelf.catalog)
 
     def test_a_fork_is_a_row_of_its_own(self, shelf: CatalogFixture) -> None:
         """Law 2: the row of a fork names its origin; later entries of the parent do not change it."""
@@ -328,7 +327,7 @@ class ListingSuite:
 
     def test_a_fork_whose_parent_comes_later(self, shelf: CatalogFixture) -> None:
         """Law 2: the row of a fork shows inherited data once its parent arrives, also after an interrupt."""
-        parent = Story().session
+        parent = SessionBuilder().session
         parent.say("prompt of a parent")
         child = fork(parent)
         name = shelf.put_in(child)
@@ -369,9 +368,9 @@ class ListingSuite:
     def test_any_history_gives_what_building_anew_gives(self, shelf: CatalogFixture, seed: int) -> None:
         """Law 2: after random appends, forks, renames, archives and damage, results equal those of a rebuild."""
         chance = random.Random(seed)  # noqa: S311 - nothing here is a secret
-        stories: list[Story] = [shelf.talk(2) for _ in range(3)]
+        stories: list[SessionBuilder] = [shelf.talk(2) for _ in range(3)]
         for _ in range(20):
-            change(shelf, chance, stories)
+            change_randomly(shelf, chance, stories)
             if chance.random() < 0.3:
                 shelf.agrees()
         shelf.agrees()

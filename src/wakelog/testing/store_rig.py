@@ -9,8 +9,8 @@ from typing import Protocol
 import msgspec
 
 from wakelog.errors import Conflict
-from wakelog.log.seal import seq_of
-from wakelog.ports import Lease, Store
+from wakelog.log.seal import find_seq
+from wakelog.ports.stores import Lease, Store
 
 
 class Rig(Protocol):
@@ -55,7 +55,7 @@ def make(store: Store, session: str = "s", agent: str = "crab", sender: str = "u
     return store.create(session, agent, sender, first_line(session))
 
 
-def stored(store: Store, session: str = "s") -> bytes:
+def log_bytes(store: Store, session: str = "s") -> bytes:
     """Return the bytes of a whole log."""
     return b"".join(line.bytes for line in store.load(session))
 
@@ -65,20 +65,20 @@ def journals_of(store: Store, session: str = "s") -> dict[str, tuple[bytes, ...]
     return {reply_id: tuple(pieces) for reply_id, pieces in store.journals(session).items()}
 
 
-def activity(entry: str, holder: str) -> bytes:
+def activity_body(entry: str, holder: str) -> bytes:
     """Return an encoded entry that takes a lease."""
     return msgspec.json.encode({"type": "activity", "id": entry, "parentId": "s", "holder": holder})
 
 
-def take(store: Store, entry: str, holder: str, *, after: int, ttl_s: float = 10.0) -> Lease:
+def take_lease(store: Store, entry: str, holder: str, *, after: int, ttl_s: float = 10.0) -> Lease:
     """Take the lease of session `s`."""
-    return store.acquire("s", activity(entry, holder), after=after, holder=holder, ttl_s=ttl_s)
+    return store.acquire("s", activity_body(entry, holder), after=after, holder=holder, ttl_s=ttl_s)
 
 
 def append_at_end(store: Store, entry: bytes, *, session: str = "s", tries: int = 10_000) -> int:
     """Append after the current last entry, retrying on `Conflict`; return the seq."""
     for _ in range(tries):
-        after = max((seq_of(line.raw) or 0 for line in store.load(session)), default=-1)
+        after = max((find_seq(line.raw) or 0 for line in store.load(session)), default=-1)
         try:
             return store.append(session, entry, after=after).seq
         except Conflict:

@@ -1,20 +1,82 @@
-"""The read-only file tools `read` and `list`. Both are safe to run again.
+"""The read-only file tools `read` and `list`, both safe to run again, and the resolution of a model's paths.
 
-File text is returned unchanged, without line numbers, so that it can be passed to `edit` verbatim; `grep` reports line
-numbers, and `read` accepts them. Every result is bounded and states at its end, in square brackets, what was left out
-and how to get it.
+Rule 1: a path is checked after every symbolic link in it is resolved. If confined, it must then be inside the
+working directory. This guards against mistakes; it is not a sandbox, because files can change between check and
+use.
+Rule 2: an `OSError` becomes one line with the path as the model wrote it. File names are hostile: displayed, they
+are one line of UTF-8.
+Rule 3: file text is returned unchanged, without line numbers, so that it can be passed to `edit` verbatim. Every
+result is bounded and states at its end, in square brackets, what was left out and how to get it.
 """
 
+import contextlib
 import io
 import os
+import stat
+from collections.abc import Iterator
 from typing import Annotated
 
 import msgspec
 
 from wakelog.errors import UsageError
-from wakelog.ports import Outcome
+from wakelog.ports.runtime import ToolOutcome
 from wakelog.tools.function_tool import FunctionTool, tool
-from wakelog.tools.places import WorkingDirectory, is_binary, open_file, reaching, shown
+
+_BINARY_PROBE_BYTES = 8192
+
+
+class WorkingDirectory:
+    """The working directory of one agent, and whether paths must stay inside it."""
+
+    def __init__(self, cwd: str, *, confined: bool = True) -> None:
+        self.cwd = os.path.abspath(cwd)
+        self._confined = confined
+
+    def find(self, path: str) -> str:
+        """Return the real path of `path`, existing or not; `UsageError` if it may not be accessed."""
+        if not path or "\0" in path:
+            raise UsageError(f"not a path: {printable_name(path)!r}")
+        found = os.path.realpath(os.path.join(self.cwd, os.path.expanduser(path)))
+        home = os.path.realpath(self.cwd)
+        if self._confined and found != home and not found.startswith(os.path.join(home, "")):
+            raise UsageError(f"{printable_name(path)} leads out of the working directory, which is not allowed")
+        return found
+
+    def show(self, found: str) -> str:
+        """Return a real path for display: relative to the working directory if it is inside."""
+        home = os.path.join(os.path.realpath(self.cwd), "")
+        return printable_name(found.removeprefix(home))
+
+
+@contextlib.contextmanager
+def reporting_os_errors(what: str) -> Iterator[None]:
+    """Turn an `OSError` into a one-line `UsageError` that says what could not be done."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"cannot {what}: {error.strerror or error}") from error
+
+
+def open_regular_file(found: str) -> int:
+    """Return a descriptor for reading a regular file. Never waits for the other end of a pipe; raises `OSError`."""
+    descriptor = os.open(found, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    kind = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(kind):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(0, "it is a folder" if stat.S_ISDIR(kind) else "it is not a regular file")
+
+
+def is_binary(start: bytes) -> bool:
+    """Return whether the start of a file holds a zero byte, which text does not."""
+    return b"\0" in start[:_BINARY_PROBE_BYTES]
+
+
+def printable_name(name: str) -> str:
+    """Return a file name as one line of UTF-8: invalid bytes and control characters are escaped."""
+    clean = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in clean)
+
 
 READ_BYTES = 256 * 1024
 LIST_ENTRIES = 1000
@@ -25,7 +87,7 @@ def read_tool(place: WorkingDirectory) -> FunctionTool:
     """Create the `read` tool, which returns the text of a file."""
 
     @tool(replay="safe")
-    def read(path: str, offset: _Count = 1, limit: _Count | None = None) -> Outcome:
+    def read(path: str, offset: _Count = 1, limit: _Count | None = None) -> ToolOutcome:
         """Gives the text of a file, or some of its lines. Long files come in parts; the last line says how to go on.
 
         Args:
@@ -33,10 +95,15 @@ def read_tool(place: WorkingDirectory) -> FunctionTool:
             offset: The number of the first line wanted; the first line of a file is 1.
             limit: How many lines are wanted; all by default.
         """
-        with reaching(f"read {shown(path)}"), open(open_file(place.find(path)), "rb") as file:
+        with (
+            reporting_os_errors(f"read {printable_name(path)}"),
+            open(open_regular_file(place.find(path)), "rb") as file,
+        ):
             if is_binary(file.peek()):
-                raise UsageError(f"{shown(path)} is a binary file of {os.fstat(file.fileno()).st_size:,} bytes")
-            return Outcome(_part(file, offset, limit))
+                raise UsageError(
+                    f"{printable_name(path)} is a binary file of {os.fstat(file.fileno()).st_size:,} bytes"
+                )
+            return ToolOutcome(_read_lines(file, offset, limit))
 
     return read
 
@@ -45,22 +112,22 @@ def list_tool(place: WorkingDirectory) -> FunctionTool:
     """Create the `list` tool, which lists a folder."""
 
     @tool(name="list", replay="safe")
-    def list_folder(path: str = ".") -> Outcome:
+    def list_folder(path: str = ".") -> ToolOutcome:
         """Lists a folder, hidden entries included: `name/` is a folder, `name -> target` a link, a file has its bytes.
 
         Args:
             path: The folder, relative to the working directory, which is the default.
         """
-        with reaching(f"list {shown(path)}"), os.scandir(place.find(path)) as entries:
-            lines = [_listed(entry) for entry in sorted(entries, key=lambda entry: entry.name)]
+        with reporting_os_errors(f"list {printable_name(path)}"), os.scandir(place.find(path)) as entries:
+            lines = [_list_line(entry) for entry in sorted(entries, key=lambda entry: entry.name)]
         left = len(lines) - LIST_ENTRIES
         more = [f"[{left:,} more entries are not shown]"] if left > 0 else []
-        return Outcome("\n".join(lines[:LIST_ENTRIES] + more) or "[the folder is empty]")
+        return ToolOutcome("\n".join(lines[:LIST_ENTRIES] + more) or "[the folder is empty]")
 
     return list_folder
 
 
-def _part(file: io.BufferedReader, offset: int, limit: int | None) -> str:
+def _read_lines(file: io.BufferedReader, offset: int, limit: int | None) -> str:
     """Return the lines from `offset` on, within `limit` and the size bound, and a note on what is missing."""
     for before in range(offset - 1):
         if not _skip_line(file):
@@ -104,12 +171,12 @@ def _with_notes(lines: list[bytes], offset: int, left: int) -> str:
     return text if not notes else text + ("\n" if text and not text.endswith("\n") else "") + "\n".join(notes)
 
 
-def _listed(entry: os.DirEntry[str]) -> str:
+def _list_line(entry: os.DirEntry[str]) -> str:
     """Return one line of a listing. An entry that vanishes or cannot be read is listed with the error."""
-    name = shown(entry.name)
+    name = printable_name(entry.name)
     try:
         if entry.is_symlink():
-            return f"{name} -> {shown(os.readlink(entry.path))}"
+            return f"{name} -> {printable_name(os.readlink(entry.path))}"
         if entry.is_dir():
             return f"{name}/"
         return f"{name}  {entry.stat(follow_symlinks=False).st_size:,}" if entry.is_file() else f"{name}  (no file)"

@@ -1,11 +1,14 @@
-"""Function tools: the `tool` decorator and the adapter between a model's tool call and a Python function.
+"""Function tools: the `tool` decorator, the JSON schema of a typed function, and the adapter that calls it.
 
-Rule 1: an exception of the function becomes an error outcome, which the model reads. Only cancellation is passed on,
-and mistakes of the tool's author, which are raised before anything starts.
-Rule 2: a call refused in `prepare` stays refused. The refusal is part of the intent in the log, so `run` and `receipt`
-return the same outcome at every attempt, and the function is not called.
-Rule 3: `show` is called in the thread of the event loop, and never after `run` has ended. An exception of `show` is not
-an error of the tool: `run` raises it.
+Rule 1: msgspec makes one struct of the parameters; the schema for the model and the validation of its arguments
+both come from that struct, so they cannot disagree. A function that cannot be described is a `UsageError` when it
+is made a tool; arguments that do not fit become the call's outcome, in one line.
+Rule 2: an exception of the function becomes an error outcome, which the model reads. Only cancellation is passed
+on, and mistakes of the tool's author, which are raised before anything starts.
+Rule 3: a call refused in `prepare` stays refused. The refusal is part of the intent in the log, so `run` and
+`receipt` return the same outcome at every attempt, and the function is not called.
+Rule 4: `show` is called in the thread of the event loop, and never after `run` has ended. An exception of `show` is
+not an error of the tool: `run` raises it.
 """
 
 import asyncio
@@ -13,19 +16,134 @@ import contextlib
 import functools
 import inspect
 import re
+import typing
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
-from wakelog.decide.clip import storable
+from wakelog.decide.wording import valid_utf8
 from wakelog.errors import UsageError
-from wakelog.log.entry import Replay
-from wakelog.ports import Answer, Invocation, Outcome, Tool
-from wakelog.tools.schema import describe
+from wakelog.log.entry import ReplayMode
+from wakelog.ports.runtime import ReceiptAnswer, Tool, ToolInvocation, ToolOutcome
+
+_MUTABLE = (list, dict, set)
+_ARGUMENT_LINE = re.compile(r"(\w+)(?: \([^)]*\))?: +(.*)")
+
+
+class FunctionDescription(msgspec.Struct, frozen=True):
+    """A function as described to a model. `call_parameter` names the parameter for the invocation, if there is one."""
+
+    description: str
+    schema: Mapping[str, Any]
+    shape: type[msgspec.Struct]
+    call_parameter: str | None = None
+
+    def arguments(self, given: Any) -> dict[str, Any]:
+        """Return a model's arguments as the function takes them; `UsageError` in one line if they do not fit."""
+        try:
+            return msgspec.structs.asdict(msgspec.convert(given, self.shape))
+        except msgspec.ValidationError as error:
+            raise UsageError(f"bad arguments: {' '.join(str(error).split())}") from None
+
+
+def describe_function(function: Callable[..., Any]) -> FunctionDescription:
+    """Read a function's signature and docstring."""
+    types = _parameter_types(function)
+    parameters = [
+        _checked_parameter(function, found, types) for found in inspect.signature(function).parameters.values()
+    ]
+    calls = [found.name for found in parameters if types[found.name] is ToolInvocation]
+    if len(calls) > 1:
+        raise UsageError(f"{function.__name__} takes the invocation twice", hint="one parameter is enough")
+    description, meanings = _docstring(function)
+    fields = [_struct_field(found, types[found.name]) for found in parameters if found.name not in calls]
+    shape, schema = _arguments_struct(function, fields)
+    for name, meaning in meanings.items():
+        if name in schema["properties"]:
+            schema["properties"][name].setdefault("description", meaning)
+    return FunctionDescription(description, schema, shape, *calls)
+
+
+# ── signature ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations, with names resolved."""
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError) as error:
+        hint = "use names that its module knows"
+        raise UsageError(f"the types of {function.__name__} cannot be read: {error}", hint=hint) from error
+
+
+def _checked_parameter(
+    function: Callable[..., Any], found: inspect.Parameter, types: dict[str, Any]
+) -> inspect.Parameter:
+    """Return a parameter if it can be passed by name and has a type; `UsageError` otherwise."""
+    if found.kind in (found.VAR_POSITIONAL, found.VAR_KEYWORD, found.POSITIONAL_ONLY):
+        hint = "a model gives arguments by name: write each one out"
+        raise UsageError(f"{function.__name__} cannot be a tool: its parameter {found}", hint=hint)
+    if found.name not in types:
+        hint = f"write `{found.name}: str`, or whatever it is"
+        raise UsageError(f"the parameter {found.name} of {function.__name__} has no type", hint=hint)
+    return found
+
+
+def _struct_field(found: inspect.Parameter, kind: Any) -> tuple[str, Any] | tuple[str, Any, Any]:
+    """Return a parameter as a struct field. A mutable default is copied for each call."""
+    default = found.default
+    if default is found.empty:
+        return found.name, kind
+    if isinstance(default, _MUTABLE):
+        return found.name, kind, msgspec.field(default_factory=default.copy)
+    return found.name, kind, default
+
+
+def _arguments_struct(function: Callable[..., Any], fields: list[Any]) -> tuple[type[msgspec.Struct], dict[str, Any]]:
+    """Return the struct of the arguments and its schema, with named types under `$defs`."""
+    title = function.__name__
+    try:
+        shape = msgspec.defstruct(title, fields, kw_only=True, forbid_unknown_fields=True)
+        (reference,), named = msgspec.json.schema_components((shape,), ref_template="#/$defs/{name}")
+    except TypeError as error:
+        hint = "use str, int, float, bool, list, dict, Literal, unions with None, TypedDict or a msgspec Struct"
+        raise UsageError(f"{title} cannot be described to a model: {error}", hint=hint) from error
+    schema = named.pop(reference["$ref"].removeprefix("#/$defs/"))
+    del schema["title"]
+    return shape, schema | ({"$defs": named} if named else {})
+
+
+# ── docstring ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """Return the first paragraph on one line, and the description of each parameter in the `Args:` section."""
+    text = inspect.getdoc(function) or ""
+    first, _, _ = text.partition("\n\n")
+    _, _, section = f"\n{text}\n".partition("\nArgs:\n")
+    return " ".join(first.split()), _parameter_descriptions(section)
+
+
+def _parameter_descriptions(section: str) -> dict[str, str]:
+    """Parse `name: text` lines; one indented further continues the one before, an empty or unindented one ends them."""
+    meanings: dict[str, str] = {}
+    name, margin = "", 0
+    for line in section.splitlines():
+        indent = len(line) - len(line.lstrip())
+        if not line.strip() or indent == 0:
+            break
+        margin = margin or indent
+        found = _ARGUMENT_LINE.fullmatch(line.strip()) if indent <= margin else None
+        if found:
+            name, meanings[found[1]] = found[1], found[2]
+        elif name:
+            meanings[name] += " " + line.strip()
+    return meanings
+
 
 # The attributes of `ports.Tool`.
-_PARTS = ("name", "description", "schema", "replay", "prepare", "run", "receipt")
+_TOOL_ATTRIBUTES = ("name", "description", "schema", "replay", "prepare", "run", "receipt")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # Key of an intent: why the call was refused before it started.
 _REFUSED = "refused"
@@ -36,14 +154,14 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 class FunctionTool:
     """A tool made from a function. Calling the tool calls the function unchanged."""
 
-    def __init__(self, function: Callable[..., Any], *, name: str | None = None, replay: Replay = "never") -> None:
+    def __init__(self, function: Callable[..., Any], *, name: str | None = None, replay: ReplayMode = "never") -> None:
         self.name = name or function.__name__
         if not _NAME.fullmatch(self.name):
             raise UsageError(f"not a tool's name: {self.name!r}", hint="use up to 64 letters, digits, - and _")
         if replay not in ("safe", "receipt", "never"):
             raise UsageError(f"no replay word: {replay!r}", hint='use "safe", "receipt" or "never"')
-        self.replay: Replay = replay
-        self._described = describe(function)
+        self.replay: ReplayMode = replay
+        self._described = describe_function(function)
         self.description = self._described.description
         self.schema = self._described.schema
         self._function = function
@@ -64,46 +182,46 @@ class FunctionTool:
     # it is the method of the port, which calls that function.
 
     @overload
-    def prepare(self, call: Invocation) -> Coroutine[Any, Any, Mapping[str, Any]]: ...
+    def prepare(self, call: ToolInvocation) -> Coroutine[Any, Any, Mapping[str, Any]]: ...
     @overload
     def prepare(self, call: _Function) -> _Function: ...
     def prepare(self, call: Any) -> Any:
         """As a decorator: register the function that makes the intent. With an invocation: return it, for the log."""
-        if isinstance(call, Invocation):
+        if isinstance(call, ToolInvocation):
             return self._intent(call)
         self._prepare = self._registered(call)
         return call
 
     @overload
-    def receipt(self, call: Invocation) -> Coroutine[Any, Any, Answer]: ...
+    def receipt(self, call: ToolInvocation) -> Coroutine[Any, Any, ReceiptAnswer]: ...
     @overload
     def receipt(self, call: _Function) -> _Function: ...
     def receipt(self, call: Any) -> Any:
         """As a decorator: register the function that reports on a begun call. With an invocation: return its answer."""
-        if isinstance(call, Invocation):
+        if isinstance(call, ToolInvocation):
             return self._answer(call)
         self._receipt = self._registered(call)
         return call
 
-    async def run(self, call: Invocation) -> Outcome:
+    async def run(self, call: ToolInvocation) -> ToolOutcome:
         """Call the function; return its result or exception as the outcome."""
         self.check()
         if _REFUSED in call.intent:
-            return Outcome(str(call.intent[_REFUSED]), is_error=True)
+            return ToolOutcome(str(call.intent[_REFUSED]), is_error=True)
         try:
             arguments = self._described.arguments(call.arguments)
         except UsageError as error:
-            return Outcome(error.message, is_error=True)
-        live = _Live(call)
+            return ToolOutcome(error.message, is_error=True)
+        live = _LiveOutput(call)
         if self._described.call_parameter:
             arguments[self._described.call_parameter] = live.invocation(self._function)
         try:
-            value = await _attempt(self._function, **arguments)
+            value = await _call_function(self._function, **arguments)
         finally:
             live.close()
         if live.fault is not None:
             raise live.fault
-        return _outcome(value)
+        return _as_outcome(value)
 
     # ── registered functions ─────────────────────────────────────────────────────────────────────
 
@@ -113,7 +231,7 @@ class FunctionTool:
             raise UsageError(f"the tool {self.name} is {self.replay}: it is never asked for a receipt", hint=hint)
         return function
 
-    async def _intent(self, call: Invocation) -> Mapping[str, Any]:
+    async def _intent(self, call: ToolInvocation) -> Mapping[str, Any]:
         self.check()
         if self.replay != "receipt":
             return {}
@@ -123,7 +241,7 @@ class FunctionTool:
             return {_REFUSED: error.message}
         if self._prepare is None:
             return {}
-        found = await _attempt(self._prepare, call)
+        found = await _call_function(self._prepare, call)
         if isinstance(found, _Raised):
             return {_REFUSED: found.text}
         try:
@@ -132,15 +250,15 @@ class FunctionTool:
         except (TypeError, ValueError, RecursionError) as error:
             return {_REFUSED: f"the preparation of {self.name} gave no JSON object: {error}"}
 
-    async def _answer(self, call: Invocation) -> Answer:
+    async def _answer(self, call: ToolInvocation) -> ReceiptAnswer:
         self.check()
         if self._receipt is None:
             return "cannot say"
         if _REFUSED in call.intent:
-            return Outcome(str(call.intent[_REFUSED]), is_error=True)
-        answer = await _attempt(self._receipt, call)
-        if isinstance(answer, Outcome):
-            return _outcome(answer)
+            return ToolOutcome(str(call.intent[_REFUSED]), is_error=True)
+        answer = await _call_function(self._receipt, call)
+        if isinstance(answer, ToolOutcome):
+            return _as_outcome(answer)
         # A receipt function that fails or returns an unknown value has not stated that nothing happened.
         return "not begun" if isinstance(answer, str) and answer == "not begun" else "cannot say"
 
@@ -152,11 +270,11 @@ def as_tool(value: object) -> Tool:
     """Return a tool as it is, a plain function as a tool with `replay="never"`. `UsageError` for anything else."""
     if isinstance(value, type):
         raise UsageError(f"{value.__name__} is a class, not a tool", hint=f"pass an instance: {value.__name__}(…)")
-    if all(hasattr(value, part) for part in _PARTS):
+    if all(hasattr(value, part) for part in _TOOL_ATTRIBUTES):
         return cast("Tool", value)
     if inspect.isroutine(value):
         return FunctionTool(value)
-    what = f"a tool is a function, or an object with {', '.join(_PARTS)}, not {type(value).__name__}"
+    what = f"a tool is a function, or an object with {', '.join(_TOOL_ATTRIBUTES)}, not {type(value).__name__}"
     raise UsageError(what, hint="write a function with a docstring, under @tool to say how it may be replayed")
 
 
@@ -170,9 +288,9 @@ def as_tools(values: object) -> tuple[Tool, ...]:
 @overload
 def tool(function: Callable[..., Any], /) -> FunctionTool: ...
 @overload
-def tool(*, replay: Replay = "never", name: str | None = None) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+def tool(*, replay: ReplayMode = "never", name: str | None = None) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def tool(
-    function: Callable[..., Any] | None = None, /, *, replay: Replay = "never", name: str | None = None
+    function: Callable[..., Any] | None = None, /, *, replay: ReplayMode = "never", name: str | None = None
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a typed function a tool: `@tool`, or `@tool(replay="safe")`.
 
@@ -209,15 +327,15 @@ class _Raised(msgspec.Struct, frozen=True):
     text: str
 
 
-class _Live:
+class _LiveOutput:
     """Live output of one call: accepted from any thread, shown in order, until the call ends."""
 
-    def __init__(self, call: Invocation) -> None:
+    def __init__(self, call: ToolInvocation) -> None:
         self._call = call
         self._open = True
         self.fault: Exception | None = None
 
-    def invocation(self, function: Callable[..., Any]) -> Invocation:
+    def invocation(self, function: Callable[..., Any]) -> ToolInvocation:
         """Return the invocation with a `show` that can be called from where the function runs."""
         if inspect.iscoroutinefunction(function):
             return msgspec.structs.replace(self._call, show=self._show)
@@ -246,41 +364,41 @@ class _Live:
             self._show(text)
 
 
-async def _attempt(function: Callable[_P, Any], /, *args: _P.args, **kwargs: _P.kwargs) -> Any:
+async def _call_function(function: Callable[_P, Any], /, *args: _P.args, **kwargs: _P.kwargs) -> Any:
     """Return what a function returns, or `_Raised`. An awaitable result is awaited too."""
     try:
         if inspect.iscoroutinefunction(function):
             return await function(*args, **kwargs)
-        value = await asyncio.to_thread(_caught, function, *args, **kwargs)
+        value = await asyncio.to_thread(_call_in_thread, function, *args, **kwargs)
         return await value if inspect.isawaitable(value) else value
     except (Exception, SystemExit) as error:  # noqa: BLE001 - what an author's code raises is an outcome
-        return _raised(error)
+        return _exception_text(error)
 
 
-def _caught(function: Callable[_P, Any], /, *args: _P.args, **kwargs: _P.kwargs) -> Any:
+def _call_in_thread(function: Callable[_P, Any], /, *args: _P.args, **kwargs: _P.kwargs) -> Any:
     """Return a function's result or `_Raised`, inside the thread: some exceptions (StopIteration) cannot leave it."""
     try:
         return function(*args, **kwargs)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - what an author's code raises is an outcome
-        return _raised(error)
+        return _exception_text(error)
 
 
-def _raised(error: BaseException) -> _Raised:
+def _exception_text(error: BaseException) -> _Raised:
     """Return an exception as text: a `UsageError` as its message alone, any other with its type."""
     if isinstance(error, UsageError):
         return _Raised(error.message)
     return _Raised(f"{type(error).__name__}: {error}")
 
 
-def _outcome(value: Any) -> Outcome:
+def _as_outcome(value: Any) -> ToolOutcome:
     """Return a function's result as an outcome: text as it is, anything else as JSON."""
-    if isinstance(value, Outcome):
-        return msgspec.structs.replace(value, text=storable(value.text))
+    if isinstance(value, ToolOutcome):
+        return msgspec.structs.replace(value, text=valid_utf8(value.text))
     if isinstance(value, _Raised):
-        return Outcome(storable(value.text), is_error=True)
+        return ToolOutcome(valid_utf8(value.text), is_error=True)
     if isinstance(value, str):
-        return Outcome(storable(value))
+        return ToolOutcome(valid_utf8(value))
     try:
-        return Outcome(msgspec.json.encode(value, order="deterministic").decode())
+        return ToolOutcome(msgspec.json.encode(value, order="deterministic").decode())
     except (TypeError, ValueError, RecursionError) as error:
-        return Outcome(f"the tool ran, but what it returned cannot be written as JSON: {error}", is_error=True)
+        return ToolOutcome(f"the tool ran, but what it returned cannot be written as JSON: {error}", is_error=True)

@@ -17,10 +17,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-LARGEST_BYTES = 16 * 1024 * 1024
-_LINE_SIGNS = 400
+FILE_MAX_BYTES = 16 * 1024 * 1024
+_LINE_CHARS = 400
 _PROBE_BYTES = 8192
-_NO_WAIT = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def main(wanted: dict[str, Any]) -> int:
@@ -80,12 +80,12 @@ def _files(root: str, missed: Counter[str]) -> Iterator[str]:
 def _content(path: str, missed: Counter[str]) -> bytes:
     """Return the bytes of a text file, empty for others; links, large and unreadable files are counted in `missed`."""
     try:
-        with open(os.open(path, _NO_WAIT), "rb") as file:
+        with open(os.open(path, _OPEN_FLAGS), "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 return b""
-            if found.st_size > LARGEST_BYTES:
-                missed[f"larger than {LARGEST_BYTES:,} bytes"] += 1
+            if found.st_size > FILE_MAX_BYTES:
+                missed[f"larger than {FILE_MAX_BYTES:,} bytes"] += 1
                 return b""
             content = file.read()
     except IsADirectoryError:
@@ -107,7 +107,7 @@ def _one_line(raw: bytes) -> str:
     """Return text as one printable line of bounded length, so that it cannot imitate another line."""
     text = raw.decode("utf-8", "backslashreplace")
     clean = "".join(sign if sign.isprintable() or sign == "\t" else ascii(sign)[1:-1] for sign in text)
-    return clean if len(clean) <= _LINE_SIGNS else f"{clean[:_LINE_SIGNS]} […]"
+    return clean if len(clean) <= _LINE_CHARS else f"{clean[:_LINE_CHARS]} […]"
 
 
 def _failed(line: str) -> int:

@@ -13,11 +13,11 @@ import msgspec
 
 from wakelog.errors import Damaged
 from wakelog.log.content import JsonObject, Value
-from wakelog.log.entry import Replay
-from wakelog.ports import Answer, Invocation, Outcome
+from wakelog.log.entry import ReplayMode
+from wakelog.ports.runtime import ReceiptAnswer, ToolInvocation, ToolOutcome
 
 SUBAGENT_NAME = "agent"
-_WHOM = "Who is sent: an agent that has its own instructions and tools. Without it, one like yourself."
+_AGENT_PARAMETER = "Who is sent: an agent that has its own instructions and tools. Without it, one like yourself."
 
 
 class SubagentProfile(Value, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class SubagentProfile(Value, frozen=True, kw_only=True):
     policy: JsonObject = {}
 
 
-class SubAgentTool:
+class SubagentTool:
     """Starts a sub-agent with a prompt: one like the parent, or one of the `others`."""
 
     name = SUBAGENT_NAME
@@ -42,11 +42,11 @@ class SubAgentTool:
         "Hands a task to a sub-agent that has the same tools and sees nothing of this conversation. "
         "Its last reply is the result, so say in the prompt everything it must know."
     )
-    replay: Replay = "receipt"
+    replay: ReplayMode = "receipt"
 
     def __init__(self, others: Mapping[str, SubagentProfile] | None = None) -> None:
         self._others = dict(others or {})
-        whom = {"type": "string", "enum": list(self._others), "description": _WHOM}
+        whom = {"type": "string", "enum": list(self._others), "description": _AGENT_PARAMETER}
         self.schema: Mapping[str, Any] = {
             "type": "object",
             "properties": {
@@ -62,20 +62,20 @@ class SubAgentTool:
         told = {"name": self.name, "description": self.description, "schema": self.schema, "replay": self.replay}
         return told | ({"agents": msgspec.to_builtins(self._others)} if self._others else {})
 
-    async def prepare(self, call: Invocation) -> Mapping[str, Any]:  # noqa: ARG002 - the port's signature
+    async def prepare(self, call: ToolInvocation) -> Mapping[str, Any]:  # noqa: ARG002 - the port's signature
         """See `ports.Tool`."""
         return {}
 
-    async def run(self, call: Invocation) -> Outcome:  # noqa: ARG002
+    async def run(self, call: ToolInvocation) -> ToolOutcome:  # noqa: ARG002
         """See `ports.Tool`."""
-        return Outcome("A sub-agent can only be run inside a session.", is_error=True)
+        return ToolOutcome("A sub-agent can only be run inside a session.", is_error=True)
 
-    async def receipt(self, call: Invocation) -> Answer:  # noqa: ARG002
+    async def receipt(self, call: ToolInvocation) -> ReceiptAnswer:  # noqa: ARG002
         """See `ports.Tool`."""
         return "cannot say"
 
 
-def others_in(declared: Sequence[Mapping[str, Any]]) -> dict[str, SubagentProfile]:
+def declared_profiles(declared: Sequence[Mapping[str, Any]]) -> dict[str, SubagentProfile]:
     """Return the agents that can be started, from the tools' declarations; `Damaged` if they cannot be read."""
     found = [tool.get("agents", {}) for tool in declared if tool.get("name") == SUBAGENT_NAME]
     try:

@@ -1,9 +1,9 @@
 """Copy sessions from one store to another, byte for byte, damage included. Prints nothing.
 
 Rule 1: the target always holds a prefix of the source's log, so a copy continues where an earlier one was interrupted,
-and two copies at once do no harm (`logs.py`).
+and two copies at once do no harm (`LogCopy`).
 Rule 2: what a log needs is copied before it: the session that a fork inherits from, the subagents that it waits for
-(waking it without them would start them again), and the blobs that its bytes name (`blobs.py`).
+(waking it without them would start them again), and the blobs that its bytes name (`BlobCopy`).
 Rule 3: an error in one session is reported for that session, and the others are still copied.
 Rule 4: leases and journals are not copied: of a running session, the current log is copied.
 """
@@ -18,17 +18,23 @@ from wakelog.errors import BadId, Conflict, Damaged, NotFound, UsageError, Wakel
 from wakelog.log.codec import envelope_of
 from wakelog.log.ids import is_id
 from wakelog.log.lines import Damage
-from wakelog.ports import Store
-from wakelog.transfer.blobs import BlobCopy
-from wakelog.transfer.copy_state import Lost, Seen, Unreadable
-from wakelog.transfer.logs import LogCopy, name_in
-from wakelog.transfer.meter import Meter, Progress
+from wakelog.ports.stores import Store
+from wakelog.transfer.copying import (
+    BlobCopy,
+    LogCopy,
+    MissingItem,
+    Progress,
+    ProgressMeter,
+    SourceSession,
+    UnreadableSession,
+    name_in,
+)
 
-__all__ = ["Copied", "Lost", "Progress", "Status", "copy"]
+__all__ = ["Copied", "MissingItem", "Progress", "Status", "copy"]
 
 Status: TypeAlias = Literal["copied", "pending", "unchanged", "conflict", "failed"]
 # Errors that concern one session only.
-_OWN = (Conflict, Damaged, BadId, NotFound, Unreadable)
+_SESSION_ERRORS = (Conflict, Damaged, BadId, NotFound, UnreadableSession)
 
 
 class Copied(msgspec.Struct, frozen=True):
@@ -47,7 +53,7 @@ class Copied(msgspec.Struct, frozen=True):
     blobs: int = 0
     blob_bytes: int = 0
     damage: tuple[Damage, ...] = ()
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[MissingItem, ...] = ()
     journals: int = 0
     needed_by: str | None = None
     error: WakelogError | None = None
@@ -67,18 +73,18 @@ def copy(
     """
     if source is target:
         raise UsageError("a store cannot be copied onto itself", hint="name another store")
-    return _Copying(source, target, dry_run=dry_run, progress=progress).run(sessions)
+    return _CopyRun(source, target, dry_run=dry_run, progress=progress).run(sessions)
 
 
-class _Wanted(msgspec.Struct, frozen=True):
+class _Requested(msgspec.Struct, frozen=True):
     """A session to be read, by id or name; the session that needs it, and its role for that one."""
 
     ref: str
-    by: Seen | None = None
+    by: SourceSession | None = None
     role: Literal["asked", "parent", "child"] = "asked"
 
 
-class _Copying:
+class _CopyRun:
     """One run from one store to another: which sessions are copied, in which order, with which result."""
 
     def __init__(self, source: Store, target: Store, *, dry_run: bool, progress: Progress | None) -> None:
@@ -86,7 +92,7 @@ class _Copying:
         self._target = target
         self._dry_run = dry_run
         self._sizes = {stat.name: stat.size for stat in source.sessions()}
-        self._meter = Meter(progress, self._sizes)
+        self._meter = ProgressMeter(progress, self._sizes)
         self._logs = LogCopy(source, target, self._meter)
         self._blobs = BlobCopy(source.blobs, target.blobs, dry_run=dry_run)
         self._met: set[str] = set()
@@ -101,10 +107,10 @@ class _Copying:
             yield from self._with_relatives(ref)
 
     def _with_relatives(self, ref: str) -> Iterator[Copied]:
-        waiting: list[_Wanted | Seen] = [_Wanted(ref)]
+        waiting: list[_Requested | SourceSession] = [_Requested(ref)]
         while waiting:
             step = waiting.pop()
-            if isinstance(step, Seen):
+            if isinstance(step, SourceSession):
                 yield self._finished(step)
                 continue
             found = self._begun(step)
@@ -112,10 +118,10 @@ class _Copying:
                 yield found
             elif found is not None:
                 waiting.append(found)
-                waiting += [_Wanted(child, found, "child") for child in found.needs.children]
-                waiting += [_Wanted(found.needs.parent, found, "parent")] if found.needs.parent else []
+                waiting += [_Requested(child, found, "child") for child in found.needs.children]
+                waiting += [_Requested(found.needs.parent, found, "parent")] if found.needs.parent else []
 
-    def _begun(self, wanted: _Wanted) -> Seen | Copied | None:
+    def _begun(self, wanted: _Requested) -> SourceSession | Copied | None:
         """Read a session; return it, or its failure; None if it was read before or does not exist."""
         try:
             is_name = wanted.role == "asked" and wanted.ref in self._asked
@@ -123,7 +129,7 @@ class _Copying:
         except (NotFound, BadId):
             # A subagent that is named in the log and not created yet is no error.
             if wanted.by is not None and wanted.role == "parent":
-                wanted.by.lost.append(Lost(wanted.ref, f"no session {wanted.ref} to read through"))
+                wanted.by.lost.append(MissingItem(wanted.ref, f"no session {wanted.ref} to read through"))
             return None
         if name in self._met:
             return None
@@ -133,27 +139,27 @@ class _Copying:
         needed_by = wanted.by.name if wanted.by is not None and name not in self._asked else None
         try:
             return self._logs.see(session, name, needed_by=needed_by)
-        except _OWN as error:
+        except _SESSION_ERRORS as error:
             return self._failed(error, session, name, needed_by)
 
     def _id(self, ref: str, name: str) -> str:
         """Return the id in the first line; else `ref`, which may be a name."""
-        with contextlib.suppress(NotFound, Unreadable):
+        with contextlib.suppress(NotFound, UnreadableSession):
             first = next(self._logs.lines(name), None)
             said = envelope_of(first.raw) if first is not None and first.whole else None
             if said is not None and said.type == "session" and is_id(said.id):
                 return said.id
         return ref
 
-    def _finished(self, seen: Seen) -> Copied:
+    def _finished(self, seen: SourceSession) -> Copied:
         try:
             done = self._done(seen)
-        except _OWN as error:
+        except _SESSION_ERRORS as error:
             return self._failed(error, seen.id, seen.name, seen.needed_by)
         self._meter.finish(seen.name)
         return done
 
-    def _done(self, seen: Seen) -> Copied:
+    def _done(self, seen: SourceSession) -> Copied:
         """Copy the blobs and the part of the log that the target does not have yet."""
         blobs = list(self._blobs.bring(seen))
         is_there = seen.to is not None and seen.there == seen.size
@@ -179,7 +185,7 @@ class _Copying:
 
     def _failed(self, error: Exception, session: str, name: str, needed_by: str | None) -> Copied:
         self._meter.finish(name)
-        told = error.error if isinstance(error, Unreadable) else error
+        told = error.error if isinstance(error, UnreadableSession) else error
         assert isinstance(told, WakelogError)
         return Copied(
             session=session,

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from wakelog.errors import StoreError
-from wakelog.log.digest import DIGEST_CHARS, digests_in
-from wakelog.ports import Store, StoredBlob
+from wakelog.log.ids import DIGEST_CHARS, digests_in
+from wakelog.ports.stores import Store, StoredBlob
 
 DAY_S = 24 * 60 * 60.0
 
@@ -42,12 +42,12 @@ def unnamed_blobs(store: Store, *, older_than_s: float = DAY_S, progress: Progre
     """Return the blobs that no log names and that are at least `older_than_s` old, sorted by digest."""
     # Blobs are listed before the logs are read: a blob that is put and named meanwhile is not among the old ones.
     unnamed = {blob.digest: blob for blob in store.blobs.stored() if blob.age_s >= older_than_s}
-    for digest in _named(store, progress) if unnamed else ():
+    for digest in _named_digests(store, progress) if unnamed else ():
         unnamed.pop(digest, None)
     return [unnamed[digest] for digest in sorted(unnamed)]
 
 
-def _named(store: Store, progress: Progress | None) -> Iterator[str]:
+def _named_digests(store: Store, progress: Progress | None) -> Iterator[str]:
     """Yield every digest in every log."""
     stats = list(store.sessions())
     total = sum(stat.size for stat in stats)
@@ -55,14 +55,14 @@ def _named(store: Store, progress: Progress | None) -> Iterator[str]:
     for stat in stats:
         if store.name(stat.name) != stat.name:
             raise StoreError(f"{stat.name} is the id of another session, so its log cannot be told apart")
-        for size, digests in _digests(store, stat.name):
+        for size, digests in _digests_of_log(store, stat.name):
             yield from digests
             done += size
             if progress is not None:
                 progress(min(done, total), total)
 
 
-def _digests(store: Store, name: str) -> Iterator[tuple[int, set[str]]]:
+def _digests_of_log(store: Store, name: str) -> Iterator[tuple[int, set[str]]]:
     """Yield the size and the digests of each line of a log. A line too long for memory comes in slices."""
     before = b""
     for line in store.load(name):

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from tests.cli.chat.seeing import Gate
+from tests.cli.chat.inspection import Gate
 from tests.cli.chat.tmux import Pane
 
 

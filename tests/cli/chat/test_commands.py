@@ -4,34 +4,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakelog.cli.chat.commands import COMMANDS, Do, Nothing, Say, meaning, usage_of
-from wakelog.cli.chat.doing import _DOINGS
+from wakelog.cli.chat.commands import ACTIONS, COMMANDS, IgnoredLine, RunCommand, SendMessage, command_usage, parse_line
 
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        ("hello", Say("hello")),
-        ("  indented", Say("  indented")),
-        ("two\nlines\n", Say("two\nlines")),
-        ("/etc/passwd is missing", Say("/etc/passwd is missing")),
-        ("/Users/me", Say("/Users/me")),
-        ("//help", Say("/help")),
-        ("", Nothing()),
-        (" \n ", Nothing()),
-        ("/tree", Do("tree")),
-        ("/tree ", Do("tree")),
-        ("/", Do("help")),
-        ("/?", Do("help")),
-        ("/fork", Do("fork")),
-        ("/fork  12", Do("fork", "12")),
-        ("/rename The  parser", Do("rename", "The  parser")),
-        ("/steer first\nsecond", Do("steer", "first\nsecond")),
-        ("/compact Keep the names.", Do("compact", "Keep the names.")),
+        ("hello", SendMessage("hello")),
+        ("  indented", SendMessage("  indented")),
+        ("two\nlines\n", SendMessage("two\nlines")),
+        ("/etc/passwd is missing", SendMessage("/etc/passwd is missing")),
+        ("/Users/me", SendMessage("/Users/me")),
+        ("//help", SendMessage("/help")),
+        ("", IgnoredLine()),
+        (" \n ", IgnoredLine()),
+        ("/tree", RunCommand("tree")),
+        ("/tree ", RunCommand("tree")),
+        ("/", RunCommand("help")),
+        ("/?", RunCommand("help")),
+        ("/fork", RunCommand("fork")),
+        ("/fork  12", RunCommand("fork", "12")),
+        ("/rename The  parser", RunCommand("rename", "The  parser")),
+        ("/steer first\nsecond", RunCommand("steer", "first\nsecond")),
+        ("/compact Keep the names.", RunCommand("compact", "Keep the names.")),
     ],
 )
 def test_meaning(typed, meant):
-    assert meaning(typed) == meant
+    assert parse_line(typed) == meant
 
 
 @pytest.mark.parametrize(
@@ -47,18 +46,18 @@ def test_meaning(typed, meant):
     ],
 )
 def test_what_cannot_be_followed_says_what_to_do(typed, why):
-    assert meaning(typed) == Nothing(why)
+    assert parse_line(typed) == IgnoredLine(why)
 
 
 @given(st.text())
 def test_every_text_means_something(typed):
     """A message keeps every word; nothing that begins like a command is said."""
-    found = meaning(typed)
-    if isinstance(found, Say):
+    found = parse_line(typed)
+    if isinstance(found, SendMessage):
         assert found.text == typed.strip("\n") or "/" + found.text == typed.strip("\n")
         assert found.text.strip()
 
 
 def test_every_command_is_done_and_explained():
-    assert list(COMMANDS) == list(_DOINGS)
-    assert all(command.help and len(usage_of(command)) <= 24 for command in COMMANDS.values())
+    assert list(COMMANDS) == list(ACTIONS)
+    assert all(command.help and len(command_usage(command)) <= 24 for command in COMMANDS.values())

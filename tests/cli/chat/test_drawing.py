@@ -7,25 +7,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.payloads import PAYLOADS
-from wakelog.cli.chat.diffs import diff_of
-from wakelog.cli.chat.drawing import TranscriptLayout, diff_lines, draw, live_thought, live_tool
-from wakelog.cli.chat.figures import Figures, status_line
-from wakelog.cli.chat.living import Moment, live_lines
+from wakelog.cli.chat.drawing import ItemLayout, diff_lines, diff_tool_call, draw_item
+from wakelog.cli.chat.items import Block, Decision, Notice, RunningTool, Thought, ToolUse, UserMessage
+from wakelog.cli.chat.live_area import (
+    FrameTime,
+    StatusFigures,
+    live_lines,
+    running_tool_line,
+    status_line,
+    thinking_line,
+)
 from wakelog.cli.chat.markdown import markdown_lines
-from wakelog.cli.chat.page import page_lines, shape_of
-from wakelog.cli.chat.picking import Page
-from wakelog.cli.chat.shown import Block, Decided, Notice, Prompted, Thought, Tool, Used
-from wakelog.cli.chat.talk import ChatState
-from wakelog.cli.draw import Look, cells
-from wakelog.cli.safe import hostile
-from wakelog.log.content import Prompt, ToolResult, Usage
-from wakelog.log.deltas import TextDelta
+from wakelog.cli.chat.session_list import Page, page_layout, page_lines
+from wakelog.cli.chat.transcript import ChatTranscript
+from wakelog.cli.ui.safe_text import hostile_characters
+from wakelog.cli.ui.terminal import TerminalStyle, text_width
+from wakelog.log.content import Prompt, TextDelta, ToolResult, Usage
 from wakelog.log.entry import AttentionResolved, Queued
-from wakelog.projections.session_row import SessionRow
+from wakelog.ports.catalogs import SessionRow
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-PLAIN = Look(colour=False, width=60)
-BRIGHT = Look(colour=True, width=60)
+PLAIN = TerminalStyle(colour=False, width=60)
+BRIGHT = TerminalStyle(colour=True, width=60)
 HOSTILE = [*PAYLOADS, "&#x202e;&#8206;&rlm;&#13;&#9;", "<b>&shy;</b>", "x" * 3_000]
 
 
@@ -44,32 +47,34 @@ def everything(text):
         f"[{text}]({text})",
     ]
     shown = [
-        Prompted(text),
+        UserMessage(text),
         *map(Block, markdown),
         Block(f"![{text}](http://x/{text})\n\n> `{text}` **{text}**"),
         Thought(text),
         Notice(text),
-        Decided(AttentionResolved(attention_id="a", decision=text, result=text), text, {"command": text}),
-        Used(text, {"command": text}, result(text)),
-        Used(text, {text: text}, result(text, status="error")),
-        Used("edit", {"path": text, "old": text, "new": text + "\n" + text, text: text}, result()),
-        Used("write", {"path": text, "content": text}, result()),
+        Decision(AttentionResolved(attention_id="a", decision=text, result=text), text, {"command": text}),
+        ToolUse(text, {"command": text}, result(text)),
+        ToolUse(text, {text: text}, result(text, status="error")),
+        ToolUse("edit", {"path": text, "old": text, "new": text + "\n" + text, text: text}, result()),
+        ToolUse("write", {"path": text, "content": text}, result()),
     ]
     for look in (BRIGHT, PLAIN):
         for one in shown:
-            yield from draw(TranscriptLayout(look), one)
-        yield live_tool(look, Tool(text, {"command": text}, "2026-01-01T00:00:00.000Z", output=text), "*", 0)
-        yield live_thought(look, text)
-        yield status_line(look, Figures(name=text, title=text, model=text, calls=1), "working", 1)
-        yield from live_lines(look, talking(text), Moment(0))
+            yield from draw_item(ItemLayout(look), one)
+        yield running_tool_line(
+            look, RunningTool(text, {"command": text}, "2026-01-01T00:00:00.000Z", output=text), "*", 0
+        )
+        yield thinking_line(look, text)
+        yield status_line(look, StatusFigures(name=text, title=text, model=text, calls=1), "working", 1)
+        yield from live_lines(look, talking(text), FrameTime(0))
         row = SessionRow(
             "i", text, text, text, text, text, 1, text, text, 1, 1, text, text, 1, False, 0, text, None, False, 0.0, ""
         )
-        yield from page_lines(look, Page((row,), 0, text), text, 0, shape_of(30))
+        yield from page_lines(look, Page((row,), 0, text), text, 0, page_layout(30))
 
 
 def talking(text):
-    talk = ChatState("s")
+    talk = ChatTranscript("s")
     talk.queue["q"] = Queued(message=Prompt(content=text))
     talk._call("r", "reply", None)
     talk.piece("r", TextDelta(text))
@@ -80,14 +85,14 @@ def talking(text):
 def test_nothing_stored_reaches_a_terminal_raw(text):
     """Colours are ours; whatever else would be obeyed, hidden or turned round comes out as a sign."""
     for line in everything(text):
-        assert not hostile().search(COLOUR.sub("", line)), line
+        assert not hostile_characters().search(COLOUR.sub("", line)), line
 
 
 @given(st.text())
 def test_no_markdown_reaches_a_terminal_raw(text):
-    for look in (BRIGHT, PLAIN, Look(utf8=False, width=20)):
+    for look in (BRIGHT, PLAIN, TerminalStyle(utf8=False, width=20)):
         for line in markdown_lines(look, text):
-            assert not hostile().search(COLOUR.sub("", line))
+            assert not hostile_characters().search(COLOUR.sub("", line))
 
 
 # ── Markdown ─────────────────────────────────────────────────────────────────────────────────────
@@ -130,12 +135,12 @@ def test_markdown_is_no_wider_than_the_terminal(width):
         + "code " * 30
         + "\n```\n日本語日本語日本語"
     )
-    assert max(map(cells, drawn(text, Look(width=width)))) <= width
+    assert max(map(text_width, drawn(text, TerminalStyle(width=width)))) <= width
 
 
 def test_ascii_where_there_is_no_utf8():
     text = "# T\n\n- a\n\n> q\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n---"
-    assert all(line.isascii() for line in drawn(text, Look(width=40, utf8=False)))
+    assert all(line.isascii() for line in drawn(text, TerminalStyle(width=40, utf8=False)))
     assert all(line.isascii() for line in markdown_lines(PLAIN, text, boxes=False))
 
 
@@ -148,38 +153,38 @@ def test_a_huge_block_is_not_laid_out():
 
 
 def lines_of(shown, look=PLAIN):
-    return draw(TranscriptLayout(look), shown)
+    return draw_item(ItemLayout(look), shown)
 
 
 def test_a_tool_is_one_line():
     ls = {"command": "ls"}
-    assert lines_of(Used("shell", ls, result("a\nb\nc\n", duration_ms=312))) == ["✓ shell ls · 312 ms · 3 lines"]
-    assert lines_of(Used("shell", ls, result("one", duration_ms=3_100))) == ["✓ shell ls · 3.1 s"]
-    assert lines_of(Used("shell", ls, result(status="denied"))) == ["✗ shell ls · denied"]
-    assert lines_of(Used("shell", ls, result(status="unknown"))) == ["! shell ls · unknown"]
-    assert lines_of(Used("read", {}, result(), inside=True)) == ["  ✓ read"]
-    assert lines_of(Used("shell", ls, result("no such file", status="error"))) == ["✗ shell ls", "  no such file"]
-    plain = Look(width=60, utf8=False)
-    assert lines_of(Used("shell", ls, result("a\nb")), plain) == ["v shell ls - 2 lines"]
+    assert lines_of(ToolUse("shell", ls, result("a\nb\nc\n", duration_ms=312))) == ["✓ shell ls · 312 ms · 3 lines"]
+    assert lines_of(ToolUse("shell", ls, result("one", duration_ms=3_100))) == ["✓ shell ls · 3.1 s"]
+    assert lines_of(ToolUse("shell", ls, result(status="denied"))) == ["✗ shell ls · denied"]
+    assert lines_of(ToolUse("shell", ls, result(status="unknown"))) == ["! shell ls · unknown"]
+    assert lines_of(ToolUse("read", {}, result(), inside=True)) == ["  ✓ read"]
+    assert lines_of(ToolUse("shell", ls, result("no such file", status="error"))) == ["✗ shell ls", "  no such file"]
+    plain = TerminalStyle(width=60, utf8=False)
+    assert lines_of(ToolUse("shell", ls, result("a\nb")), plain) == ["v shell ls - 2 lines"]
 
 
 def test_long_things_are_folded_with_a_count():
     many = "\n".join(f"line {number}" for number in range(50))
-    assert lines_of(Prompted(many))[-1] == "  … 38 more lines"
-    assert lines_of(Used("x", {}, result(many, status="error")))[-1] == "  … 46 more lines"
-    write = Used("write", {"path": "x", "content": many}, result())
+    assert lines_of(UserMessage(many))[-1] == "  … 38 more lines"
+    assert lines_of(ToolUse("x", {}, result(many, status="error")))[-1] == "  … 46 more lines"
+    write = ToolUse("write", {"path": "x", "content": many}, result())
     assert (len(lines_of(write)), lines_of(write)[-1]) == (18, "  … 34 more lines")
     assert len(diff_lines(PLAIN, "write", {"path": "x", "content": many})) == 50
 
 
 def test_a_decision_is_one_dim_line():
     approve = AttentionResolved(attention_id="a", decision="approve")
-    assert lines_of(Decided(approve, "shell", {"command": "ls -l"})) == ["· decided: approve · shell ls -l"]
-    assert lines_of(Decided(approve, "shell", {"command": "ls"}, inside=True)) == ["  · decided: approve · shell ls"]
-    assert lines_of(Decided(approve)) == ["· decided: approve"]
-    (long,) = lines_of(Decided(approve, "shell", {"command": "word " * 40}), BRIGHT)
+    assert lines_of(Decision(approve, "shell", {"command": "ls -l"})) == ["· decided: approve · shell ls -l"]
+    assert lines_of(Decision(approve, "shell", {"command": "ls"}, inside=True)) == ["  · decided: approve · shell ls"]
+    assert lines_of(Decision(approve)) == ["· decided: approve"]
+    (long,) = lines_of(Decision(approve, "shell", {"command": "word " * 40}), BRIGHT)
     assert long.startswith("\x1b[2m")
-    assert cells(COLOUR.sub("", long)) <= 60
+    assert text_width(COLOUR.sub("", long)) <= 60
 
 
 FAMILY = "👨\u200d👩\u200d👧"
@@ -190,9 +195,9 @@ def test_the_end_of_a_thought_is_cut_between_signs(said):
     """As many of the last signs as have room, none of them torn."""
     ends = ["".join(said[at:]) for at in range(len(said))]
     for between in (" ", ""):
-        shown = live_thought(PLAIN, between.join(said))
+        shown = thinking_line(PLAIN, between.join(said))
         assert shown.removeprefix("∴ thinking … ").replace(" ", "") in ends
-        assert cells(shown) <= 60
+        assert text_width(shown) <= 60
 
 
 def test_a_thought_is_one_line():
@@ -201,11 +206,11 @@ def test_a_thought_is_one_line():
 
 @pytest.mark.parametrize("columns", [12, 30, 80])
 def test_lines_of_tools_fit(columns):
-    look = Look(width=columns)
-    used = Used("a_tool_with_a_long_name_indeed", {"command": "word " * 40}, result("a\nb", duration_ms=90_000))
-    assert cells(lines_of(used, look)[0]) <= max(columns, 40)
-    tool = Tool("shell", {"command": "word " * 40}, "2026-01-01T00:00:00.000Z", output="out " * 40)
-    assert cells(live_tool(look, tool, "*", 0)) <= columns
+    look = TerminalStyle(width=columns)
+    used = ToolUse("a_tool_with_a_long_name_indeed", {"command": "word " * 40}, result("a\nb", duration_ms=90_000))
+    assert text_width(lines_of(used, look)[0]) <= max(columns, 40)
+    tool = RunningTool("shell", {"command": "word " * 40}, "2026-01-01T00:00:00.000Z", output="out " * 40)
+    assert text_width(running_tool_line(look, tool, "*", 0)) <= columns
 
 
 # ── diffs ────────────────────────────────────────────────────────────────────────────────────────
@@ -213,11 +218,15 @@ def test_lines_of_tools_fit(columns):
 
 def test_diffs():
     given = {"path": "x", "old": "a\nb\nc", "new": "a\nB\nc"}
-    assert diff_of("edit", given) == [(" ", "a"), ("-", "b"), ("+", "B"), (" ", "c")]
-    assert diff_of("edit", {**given, "all": True})[0] == (" ", "(all: true)")
-    assert diff_of("write", {"path": "x", "content": "a\nb\n"}) == [("+", "a"), ("+", "b")]
-    assert diff_of("write", {"path": "x", "content": ""}) == []
-    assert [diff_of("shell", {"command": "x"}), diff_of("edit", "x"), diff_of("edit", {"path": 1})] == [None] * 3
+    assert diff_tool_call("edit", given) == [(" ", "a"), ("-", "b"), ("+", "B"), (" ", "c")]
+    assert diff_tool_call("edit", {**given, "all": True})[0] == (" ", "(all: true)")
+    assert diff_tool_call("write", {"path": "x", "content": "a\nb\n"}) == [("+", "a"), ("+", "b")]
+    assert diff_tool_call("write", {"path": "x", "content": ""}) == []
+    assert [
+        diff_tool_call("shell", {"command": "x"}),
+        diff_tool_call("edit", "x"),
+        diff_tool_call("edit", {"path": 1}),
+    ] == [None] * 3
 
 
 @given(
@@ -226,19 +235,19 @@ def test_diffs():
 )
 def test_a_diff_holds_everything(old, new):
     """Nobody approves what they have not seen: both sides can be read from it."""
-    lines = diff_of("edit", {"path": "x", "old": "\n".join(old), "new": "\n".join(new)})
+    lines = diff_tool_call("edit", {"path": "x", "old": "\n".join(old), "new": "\n".join(new)})
     assert "\n".join(line for sign, line in lines if sign != "+") == "\n".join(old)
     assert "\n".join(line for sign, line in lines if sign != "-") == "\n".join(new)
 
 
 def test_a_very_long_change_is_not_compared():
     old = "\n".join(map(str, range(3_000)))
-    assert diff_of("edit", {"path": "x", "old": old, "new": "y"})[-1] == ("+", "y")
+    assert diff_tool_call("edit", {"path": "x", "old": old, "new": "y"})[-1] == ("+", "y")
 
 
 # ── the status ───────────────────────────────────────────────────────────────────────────────────
 
-KNOWN = Figures(
+KNOWN = StatusFigures(
     name="crab_user_3",
     title="The parser",
     model="demo",
@@ -250,15 +259,15 @@ KNOWN = Figures(
 
 
 def test_the_status_line():
-    wide = status_line(Look(width=140), KNOWN, "working", 2)
+    wide = status_line(TerminalStyle(width=140), KNOWN, "working", 2)
     assert wide == ("crab_user_3 · The parser · demo · context 4.1k/8k · spent 1.5M · $0.0123 · working · 2 questions")
-    assert "cost unknown" in status_line(Look(width=140), Figures(spent=Usage(), calls=1), "", 0)
-    assert status_line(Look(width=80), Figures(model="demo"), "", 0) == "a new session · demo"
+    assert "cost unknown" in status_line(TerminalStyle(width=140), StatusFigures(spent=Usage(), calls=1), "", 0)
+    assert status_line(TerminalStyle(width=80), StatusFigures(model="demo"), "", 0) == "a new session · demo"
 
 
 @pytest.mark.parametrize("columns", [12, 20, 40, 60, 80])
 def test_a_narrow_status_keeps_what_matters_most(columns):
-    line = status_line(Look(width=columns), KNOWN, "working", 1)
-    assert cells(line) <= columns
+    line = status_line(TerminalStyle(width=columns), KNOWN, "working", 1)
+    assert text_width(line) <= columns
     assert line.startswith("crab_user_")
     assert columns < 40 or ("working" in line and "1 question" in line)

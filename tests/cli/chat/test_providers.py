@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tests.cli.chat.seeing import READY
+from tests.cli.chat.inspection import READY
 from tests.loopback import CUT, Answer, Hold, Loopback, events
 from tests.providers.anthropic import speaking
 from tests.providers.openai import wire

@@ -11,15 +11,15 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import create_pipe_input
 
 from wakelog.cli.chat import screen as screens
-from wakelog.cli.chat.steady import Steady
-from wakelog.cli.draw import Look
+from wakelog.cli.chat.terminal import FrameOutput
+from wakelog.cli.ui.terminal import TerminalStyle
 
 
 @pytest.fixture
 def terminal(monkeypatch):
     """A terminal of 40 times 12 that keeps what is written to it."""
     written = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
-    monkeypatch.setattr(screens, "terminal", lambda: Steady(written, lambda: Size(rows=12, columns=40)))
+    monkeypatch.setattr(screens, "terminal", lambda: FrameOutput(written, lambda: Size(rows=12, columns=40)))
     return written
 
 
@@ -28,7 +28,9 @@ def sitting(act):
 
     async def sit():
         with create_pipe_input() as keyboard, create_app_session(input=keyboard):
-            screen = screens.Screen(Look(), DummyCompleter(), InMemoryHistory(), lambda: ["live"], lambda: ["status"])
+            screen = screens.Screen(
+                TerminalStyle(), DummyCompleter(), InMemoryHistory(), lambda: ["live"], lambda: ["status"]
+            )
             drawn = asyncio.Event()
             screen.app.after_render += lambda _: drawn.set()
             running = asyncio.ensure_future(screen.app.run_async())

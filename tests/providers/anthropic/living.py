@@ -9,15 +9,15 @@ import sys
 
 import msgspec
 
-from wakelog.agent import Agent
+from wakelog.app.agent import Agent
 from wakelog.clock import SystemClock
-from wakelog.providers.anthropic.provider import MESSAGES
-from wakelog.providers.door import HttpProvider
-from wakelog.runtime.live import live_world
+from wakelog.providers.anthropic.messages import MESSAGES
+from wakelog.providers.http_provider import HttpProvider
+from wakelog.runtime.live import live_runtime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.tools import tool
+from wakelog.tools.function_tool import tool
 
 SESSION = "s"
 MODEL = "claude-sonnet-4-6"
@@ -40,7 +40,7 @@ class Ahead(SystemClock):
 def world_of(store, provider, *, tools=(), clock=None):
     """Everything an agent of this provider can reach."""
     clock = clock or Ahead()
-    world = live_world(store, tools=tools, provider=lambda *_: provider, clock=clock)
+    world = live_runtime(store, tools=tools, provider=lambda *_: provider, clock=clock)
     return msgspec.structs.replace(world, pause=clock.pause)
 
 

@@ -10,14 +10,12 @@ import json
 import anthropic
 
 from tests.loopback import Answer, events
-from wakelog.decide.assemble import Draft
-from wakelog.log.content import Text, Thinking, ToolCall
-from wakelog.log.deltas import Faulted, Finished
-from wakelog.providers.anthropic.provider import MESSAGES
-from wakelog.providers.anthropic.to_wire import to_wire
-from wakelog.providers.conversing import trusted
-from wakelog.providers.door import HttpProvider
-from wakelog.providers.params import params_of
+from wakelog.decide.assembly import ReplyDraft
+from wakelog.log.content import Faulted, Finished, Text, Thinking, ToolCall
+from wakelog.providers.anthropic.messages import MESSAGES
+from wakelog.providers.anthropic.messages_request import request_body
+from wakelog.providers.http_provider import HttpProvider, tls_context
+from wakelog.providers.requests import parse_params
 
 KEY = "sk-not-a-key"
 MODEL = "claude-sonnet-4-6"
@@ -102,14 +100,14 @@ def provider(server, **more):
 
 def body_of(request):
     """What would be sent."""
-    return to_wire(request, params_of(request.params))
+    return request_body(request, parse_params(request.params))
 
 
 def heard(model, request):
     """What a provider made of a reply: its parts, and its end."""
 
     async def listen():
-        draft, end = Draft(), None
+        draft, end = ReplyDraft(), None
         async for delta in model.stream(request):
             assert end is None, "something came behind the end"
             if isinstance(delta, Finished | Faulted):
@@ -125,7 +123,7 @@ def judged(server):
     """What the SDK's own accumulator makes of the next reply."""
 
     async def listen():
-        http = anthropic.DefaultAsyncHttpxClient(verify=trusted())
+        http = anthropic.DefaultAsyncHttpxClient(verify=tls_context())
         async with anthropic.AsyncAnthropic(api_key=KEY, base_url=server.url, http_client=http) as client:
             asked = {"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
             async with client.messages.stream(**asked) as stream:

@@ -10,15 +10,15 @@ from tests.loopback import Answer, Hold, Loopback, events
 from tests.providers.anthropic.living import MODEL, SESSION, Place, world_of
 from tests.providers.anthropic.speaking import STREAMED, answer, call, provider, reply, text, thought
 from tests.providers.anthropic.validating import complaints
-from wakelog.agent import Agent
-from wakelog.decide.assemble import from_journal
-from wakelog.decide.decisions import Rest
+from wakelog.app.agent import Agent
+from wakelog.decide.assembly import parts_from_journal
+from wakelog.decide.decisions import Idle
 from wakelog.log.content import Reply, Text, Thinking, ToolResult
-from wakelog.log.entry import Call, Message, Partial, Resumed
+from wakelog.log.entry import Message, ModelCall, Partial, Resumed
 from wakelog.runtime.wake import wake
 from wakelog.stores.memory import MemoryStore
-from wakelog.testing.dying import CrashingStore, Died
-from wakelog.tools import tool
+from wakelog.testing.crashing_store import CrashingStore, SimulatedCrash
+from wakelog.tools.function_tool import tool
 
 PAY = call(2, "toolu_1", "pay", '{"amou', 'nt": 7}')
 WHOLE = reply(thought(0, "I must ", "pay"), text(1, "I ", "pay."), PAY, stop="tool_use")
@@ -56,12 +56,12 @@ def test_a_worker_is_killed_in_a_reply(tmp_path, name):
         left = _shown(place)
         assert place.paid() == [], "half a call is no call"
         server.play(answer(*WHOLE), answer(*DONE))
-        assert place.wake(server.url).decision == Rest()
+        assert place.wake(server.url).decision == Idle()
         bodies = [asked.json for asked in server.asked]
     entries = session.read().entries
     assert [entry.value.content for entry in entries if isinstance(entry.value, Partial)] == ([left] if left else [])
     assert [entry.value.strategy for entry in entries if isinstance(entry.value, Resumed)] == ["replace"]
-    first, second, third = (entry.value for entry in entries if isinstance(entry.value, Call))
+    first, second, third = (entry.value for entry in entries if isinstance(entry.value, ModelCall))
     assert (first.reply_id == second.reply_id, first.context_digest == second.context_digest) == (True, True)
     assert bodies[0] == bodies[1], "it is the same question"
     assert [reply.text for reply in _said(entries, Reply)] == ["I pay.", "It is paid."]
@@ -96,7 +96,7 @@ def _died(dies_at, *, after):
         first = _woken(CrashingStore(store, dies_at=dies_at, after=after), server, pay, session.name)
         now[0] += 1e9
         second = _woken(store, server, pay, session.name)
-    assert second == Rest()
+    assert second == Idle()
     assert len(paid) <= 1
     assert [reply.text for reply in _said(session.read().entries, Reply)] == ["I pay.", "It is paid."]
     (result,) = _said(session.read().entries, ToolResult)
@@ -114,7 +114,7 @@ def _woken(store, server, pay, name):
     """How a worker left the session; None if it died."""
     try:
         return asyncio.run(wake(world_of(store, provider(server), tools=(pay,)), name)).decision
-    except Died:
+    except SimulatedCrash:
         return None
 
 
@@ -131,4 +131,4 @@ def _words(part):
 
 def _shown(place):
     (pieces,) = list(place.store.journals(SESSION).values()) or [()]
-    return from_journal(pieces)
+    return parts_from_journal(pieces)

@@ -9,7 +9,7 @@ from tests.loopback import Loopback
 from tests.providers.anthropic.speaking import answer, heard, reply, text
 from tests.providers.asking import request
 from wakelog.errors import UsageError
-from wakelog.log.deltas import Finished
+from wakelog.log.content import Finished
 from wakelog.providers import open_provider
 
 

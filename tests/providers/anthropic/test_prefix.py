@@ -9,11 +9,11 @@ from tests.loopback import Loopback
 from tests.providers.anthropic.living import MODEL, Ahead, world_of
 from tests.providers.anthropic.speaking import answer, call, provider, redacted, refused, reply, text, thought
 from tests.providers.anthropic.validating import bare, complaints
-from wakelog.agent import Agent
-from wakelog.decide.decisions import Rest
+from wakelog.app.agent import Agent
+from wakelog.decide.decisions import Idle
 from wakelog.runtime.wake import wake
 from wakelog.stores.memory import MemoryStore
-from wakelog.tools import tool
+from wakelog.tools.function_tool import tool
 
 TURNS = 30
 # How far back from a mark the cache looks for a place it knows.
@@ -72,7 +72,7 @@ def _run():
         world = world_of(store, model, tools=(look,), clock=clock)
         for turn in range(TURNS):
             session.say(f"Turn {turn}." if turn % 5 else f"Turn {turn}.\n  ")
-            assert asyncio.run(wake(world, session.name)).decision == Rest()
+            assert asyncio.run(wake(world, session.name)).decision == Idle()
         return [asked.json for asked in server.asked], model.told, clock.waits
 
 

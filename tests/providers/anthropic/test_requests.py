@@ -14,10 +14,10 @@ from tests.providers.anthropic.validating import complaints
 from tests.providers.asking import TOOLS
 from wakelog.log.content import Image, Prompt, Reply, Text, Thinking, ToolCall, ToolResult
 from wakelog.log.entry import Message
-from wakelog.ports import Request
+from wakelog.ports.runtime import ModelRequest
 from wakelog.projections.context import build_context
 from wakelog.stores.memory import MemoryStore
-from wakelog.testing.builders import Story
+from wakelog.testing.builders import SessionBuilder
 
 INJECTED = st.sampled_from([(), ("It rains.",), ("", " ", "It is late.", "x")])
 PLANS = st.sampled_from(["full", "window:2", "window:5", "budget:20"])
@@ -46,7 +46,7 @@ def assert_taken(request):
 def test_any_log_makes_a_request(steps, plan, injected):
     """RUN-8: calls left open, forks, folds and windows never make a body that is refused."""
     context = build_context(tell(steps).session.branch(), plan)
-    assert_taken(Request(model=MODEL, messages=context.messages, injected=injected, system="s", tools=TOOLS))
+    assert_taken(ModelRequest(model=MODEL, messages=context.messages, injected=injected, system="s", tools=TOOLS))
 
 
 # ── parts as they may be ─────────────────────────────────────────────────────────────────────────
@@ -73,7 +73,7 @@ _WHO = st.sampled_from([("anthropic", MODEL), ("anthropic", "claude-opus-5"), ("
 @st.composite
 def _told(draw):
     """A session of messages by hand: replies of several models, results that come in any order, twice, or never."""
-    story = Story(MemoryStore())
+    story = SessionBuilder(MemoryStore())
     for _ in range(draw(st.integers(1, 12))):
         if draw(st.booleans()):
             parts = tuple(draw(st.lists(_TEXTS | _PICTURES, max_size=3)))
@@ -97,7 +97,7 @@ def _told(draw):
 def test_any_parts_make_a_request(context, injected, purpose, model):
     """RUN-8: over switches of provider and model, thoughts go only where they came from, and pairs are whole."""
     params = {"effort": "high"}
-    request = Request(
+    request = ModelRequest(
         model=model, messages=context.messages, injected=injected, purpose=purpose, tools=TOOLS, params=params
     )
     assert_taken(request)
@@ -109,8 +109,8 @@ def test_a_longer_conversation_begins_with_the_shorter_one(context, data):
     """Law 8: whatever the parts are, the blocks of a request are the first ones of any that goes on from it."""
     starts = [at for at, message in enumerate(context.messages) if message.role == "user"]
     at = data.draw(st.sampled_from([0, *starts]))
-    shorter = _blocks(Request(model=MODEL, messages=context.messages[: at + 1]))
-    longer = _blocks(Request(model=MODEL, messages=context.messages, injected=("x",)))
+    shorter = _blocks(ModelRequest(model=MODEL, messages=context.messages[: at + 1]))
+    longer = _blocks(ModelRequest(model=MODEL, messages=context.messages, injected=("x",)))
     if context.messages and context.messages[at].role == "user":
         assert longer[: len(shorter)] == shorter
 

@@ -9,15 +9,15 @@ from tests.loopback import Loopback
 from tests.providers.anthropic.living import MODEL, Ahead, world_of
 from tests.providers.anthropic.speaking import answer, call, provider, refused, reply, text, thought
 from tests.providers.anthropic.validating import complaints
-from wakelog.agent import Agent
-from wakelog.decide.decisions import Rest
+from wakelog.app.agent import Agent
+from wakelog.decide.decisions import Idle
 from wakelog.decide.policy import Policy
 from wakelog.log.content import Reply
 from wakelog.log.entry import Compaction, Failed, Message
 from wakelog.providers.scripted import ScriptedProvider
 from wakelog.runtime.wake import wake
 from wakelog.stores.memory import MemoryStore
-from wakelog.tools import tool
+from wakelog.tools.function_tool import tool
 
 OTHER = "claude-opus-5"
 
@@ -92,7 +92,7 @@ def test_a_session_changes_its_model(server):
     life.switch("scripted:x")
     life.turn("Three.", steps=2)
     life.switch(MODEL)
-    assert life.turn("", says("Done.", "a3")) == Rest()
+    assert life.turn("", says("Done.", "a3")) == Idle()
     bodies = [asked.json for asked in server.asked]
     assert [(body["model"], seals(body)) for body in bodies] == [
         (MODEL, []),
@@ -111,7 +111,7 @@ def test_a_fold(server):
     """RUN-8: the wish for a summary comes last, no tool may be called, and the next request is whole."""
     life = Life(server, policy=Policy(compact_at=60, keep=1))
     life.turn("One. " * 40, looks("a1"), says("So. " * 60))
-    assert life.turn("Two.", says("They looked."), says("Done.")) == Rest()
+    assert life.turn("Two.", says("They looked."), says("Done.")) == Idle()
     (fold,) = life.values(Compaction)
     assert "They looked." in fold.summary
     asked = [each.json for each in server.asked]
@@ -133,8 +133,8 @@ def _tail(body):
 def test_replies_end_in_their_own_way(server, stop, word):
     """RUN-8: the reply is kept with the reason it ended, the turn is over, and the session goes on."""
     life = Life(server)
-    assert life.turn("One.", answer(*reply(text(0, "I can"), stop=stop))) == Rest()
-    assert life.turn("Two.", says("Now I do.")) == Rest()
+    assert life.turn("One.", answer(*reply(text(0, "I can"), stop=stop))) == Idle()
+    assert life.turn("Two.", says("Now I do.")) == Idle()
     assert [(each.text, each.stop_reason) for each in life.replies()] == [("I can", word), ("Now I do.", "stop")]
 
 

@@ -8,12 +8,11 @@ import openai
 
 from tests.loopback import Loopback
 from tests.providers.asking import deltas, user
-from wakelog.decide.assemble import assemble
-from wakelog.log.content import Image, Text, Thinking, ToolCall
-from wakelog.log.deltas import Faulted, Finished
-from wakelog.ports import Request
+from wakelog.decide.assembly import assemble_parts
+from wakelog.log.content import Faulted, Finished, Image, Text, Thinking, ToolCall
+from wakelog.ports.runtime import ModelRequest
 from wakelog.projections.context import ContextMessage
-from wakelog.providers.door import HttpProvider
+from wakelog.providers.http_provider import HttpProvider
 from wakelog.providers.openai.chat import CHAT
 from wakelog.providers.openai.responses import RESPONSES
 
@@ -31,7 +30,7 @@ def serving(*answers):
 def requested(server, *messages, params=None, **more):
     """A request that goes to a server."""
     settings = {"endpoint": f"{server.url}/v1", **(params or {})}
-    return Request(model=MODEL, messages=messages or (user("hi"),), params=settings, **more)
+    return ModelRequest(model=MODEL, messages=messages or (user("hi"),), params=settings, **more)
 
 
 def said_by(provider, *answers, **more):
@@ -40,7 +39,7 @@ def said_by(provider, *answers, **more):
         told = deltas(PROVIDERS[provider](), requested(server, **more))
     assert isinstance(told[-1], Finished | Faulted)
     assert not any(isinstance(delta, Finished | Faulted) for delta in told[:-1])
-    return assemble(told[:-1]), told[-1]
+    return assemble_parts(told[:-1]), told[-1]
 
 
 def as_reply(parts, provider="openai", model=MODEL):

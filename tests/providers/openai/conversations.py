@@ -10,13 +10,12 @@ from tests.loopback import events
 from tests.providers.asking import request, user
 from tests.providers.openai.asking import MODEL, as_reply, picture
 from tests.providers.openai.wire import call, called, chat_acts, chunk, message, reasoning, response_events
-from wakelog.decide.assemble import assemble
-from wakelog.log.content import Text, Thinking, ToolCall
-from wakelog.log.deltas import Faulted, Finished
+from wakelog.decide.assembly import assemble_parts
+from wakelog.log.content import Faulted, Finished, Text, Thinking, ToolCall
 from wakelog.projections.context import ContextMessage
-from wakelog.providers.openai.chat_reply import ChatReader
-from wakelog.providers.openai.responses_reply import ResponsesReader
-from wakelog.providers.sse import Events
+from wakelog.providers.event_stream import EventParser
+from wakelog.providers.openai.chat import ChatParser
+from wakelog.providers.openai.responses import ResponsesParser
 
 FOREIGN = "FOREIGN"
 FORGED = [
@@ -35,10 +34,10 @@ FORGED = [
 
 def read(reader, acts):
     """The parts that a reader makes of acts, without a socket."""
-    stream, told = Events(), []
+    stream, told = EventParser(), []
     for act in acts:
         told += [delta for event in stream.feed(act) for delta in reader.read(event)]
-    return assemble(delta for delta in told if not isinstance(delta, Finished | Faulted))
+    return assemble_parts(delta for delta in told if not isinstance(delta, Finished | Faulted))
 
 
 class Conversation:
@@ -110,7 +109,7 @@ class Conversation:
         """A reply that came through the Responses API, with ids that are used once."""
         kinds = self._chance.choices(["reasoning", "message", "refusal", "call", "call"], k=self._chance.randint(1, 5))
         items = [self._item(kind) for kind in kinds]
-        return read(ResponsesReader(request()), events(*response_events(*items)))
+        return read(ResponsesParser(request()), events(*response_events(*items)))
 
     def _item(self, kind):
         self._items += 1
@@ -131,7 +130,7 @@ class Conversation:
         told += [chunk({"content": text}) for text in self._texts(0, 1)]
         for index in range(self._chance.randint(0, 2)):
             told.append(chunk({"tool_calls": [called(index, self._call_id(), "look", self._arguments())]}))
-        return read(ChatReader(request()), chat_acts(*told, chunk(finish="stop")))
+        return read(ChatParser(request()), chat_acts(*told, chunk(finish="stop")))
 
     def _foreign(self):
         """A reply of somebody else, with signatures that must never reach us."""

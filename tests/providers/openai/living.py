@@ -10,13 +10,13 @@ import sys
 import msgspec
 
 from tests.providers.openai.asking import MODEL
-from wakelog.agent import Agent
+from wakelog.app.agent import Agent
 from wakelog.clock import SystemClock
-from wakelog.runtime.live import live_world
+from wakelog.runtime.live import live_runtime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.tools import tool
+from wakelog.tools.function_tool import tool
 
 SESSION = "s"
 
@@ -92,7 +92,7 @@ class Place:
 
     def wake(self):
         """Lets the session go on, in this process, with the provider that its log names."""
-        world = live_world(self.store, tools=(self.tool(),), hooks=(self.hook,), clock=self.clock)
+        world = live_runtime(self.store, tools=(self.tool(),), hooks=(self.hook,), clock=self.clock)
         return asyncio.run(wake(msgspec.structs.replace(world, pause=self.clock.pause), SESSION))
 
 

@@ -28,13 +28,12 @@ from tests.providers.openai.wire import (
     chunk,
     error_answer,
 )
-from wakelog.log.content import Text, Thinking, ToolCall, Usage
-from wakelog.log.deltas import Finished
+from wakelog.log.content import Finished, Text, Thinking, ToolCall, Usage
 from wakelog.projections.context import ContextMessage
-from wakelog.providers.door import HttpProvider
+from wakelog.providers.http_provider import HttpProvider
 from wakelog.providers.openai.chat import CHAT
-from wakelog.providers.openai.chat_request import to_wire
-from wakelog.providers.params import Params
+from wakelog.providers.openai.chat_request import request_body
+from wakelog.providers.requests import Params
 
 TWO = (("call_a", "look", '{"where":"north"}'), ("call_b", "look", '{"where": "süd", "n": 1}'))
 REPLIES = {
@@ -49,7 +48,7 @@ REPLIES = {
 
 
 def _wire(*messages, **more):
-    return to_wire(request(*messages, **more), Params(), is_openai=False)
+    return request_body(request(*messages, **more), Params(), is_openai=False)
 
 
 def _result(call_id, *content):
@@ -313,19 +312,19 @@ def test_a_request_on_the_wire():
 def test_what_is_injected_takes_no_turn_of_its_own():
     """Many models' templates want roles to take turns: it ends the user's message; behind others it is a message."""
     said = [*_wire(user("hi"), as_reply([Text(text="yes")], "x"), user("go"))["messages"]]
-    told = to_wire(request(user("hi"), injected=("now",)), Params(), is_openai=False)["messages"]
+    told = request_body(request(user("hi"), injected=("now",)), Params(), is_openai=False)["messages"]
     assert told == [{"role": "user", "content": "hi\n\nnow"}]
     seen = user("look").__class__(role="user", content=(Text(text="look"), picture()))
-    (shown,) = to_wire(request(seen, injected=("now",)), Params(), is_openai=False)["messages"]
+    (shown,) = request_body(request(seen, injected=("now",)), Params(), is_openai=False)["messages"]
     assert shown["content"][-1] == {"type": "text", "text": "now"}
-    behind = to_wire(
+    behind = request_body(
         request(user("hi"), as_reply([Text(text="yes")], "x"), injected=("now",)), Params(), is_openai=False
     )
     assert behind["messages"] == [*said[:2], {"role": "user", "content": "now"}]
 
 
 def test_openai_itself_has_names_of_its_own():
-    body = to_wire(request(user("hi")), Params(max_tokens=9), is_openai=True)
+    body = request_body(request(user("hi")), Params(max_tokens=9), is_openai=True)
     assert body["max_completion_tokens"] == 9
     assert body["prompt_cache_key"].startswith("wakelog-")
     assert body["stream_options"] == {"include_usage": True}
@@ -356,7 +355,7 @@ def test_thoughts_of_others_stay_away():
         ("openai-chat", "n", Params()),
         ("openai-chat", "m", Params(thinking="drop")),
     ]:
-        body = to_wire(request(as_reply(said, provider, model)), params, is_openai=False)
+        body = request_body(request(as_reply(said, provider, model)), params, is_openai=False)
         assert body["messages"] == [{"role": "assistant", "content": "Yes."}]
     assert _wire(as_reply(said, "openai-chat", "m"))["messages"][0]["reasoning_content"] == "Hm."
     assert _wire(user("hi"), as_reply(said[:1], "other"))["messages"] == [{"role": "user", "content": "hi"}]

@@ -10,11 +10,11 @@ from tests.providers.openai.asking import PROVIDERS, requested, serving
 from tests.providers.openai.wire import chat_reply, message, responses_answer
 from wakelog.errors import UsageError
 from wakelog.providers import open_provider
-from wakelog.providers.endpoints import server_of
-from wakelog.providers.openai.account import OWNER
-from wakelog.providers.params import merged, params_of
+from wakelog.providers.endpoints import resolve_server
+from wakelog.providers.openai.api import VENDOR
+from wakelog.providers.requests import merge_body, parse_params
 
-OPENAI = OWNER.address
+OPENAI = VENDOR.address
 ANSWERS = {"openai": responses_answer(message("msg_1", "Hi")), "openai-chat": chat_reply("Hi")}
 
 
@@ -36,7 +36,7 @@ def test_both_open_by_name(provider):
 )
 def test_the_server_that_is_meant(endpoint, environment, url, key):
     """The endpoint wins over the environment; a server that is not OpenAI may do without a key."""
-    found = server_of(OWNER, endpoint, environment)
+    found = resolve_server(VENDOR, endpoint, environment)
     assert (found.url, found.key, found.is_owner) == (url, key, "openai.com" in url)
 
 
@@ -80,19 +80,19 @@ def test_a_reply_cannot_be_gone_on_with(provider):
 )
 def test_a_setting_that_nobody_knows(params, hint):
     with pytest.raises(UsageError) as error:
-        params_of(params)
+        parse_params(params)
     assert hint in error.value.hint
 
 
 @pytest.mark.parametrize("params", [{"maxTokens": 0}, {"effort": "huge"}, {"thinking": True}, {"extra": 3}])
 def test_a_setting_that_cannot_be(params):
     with pytest.raises(UsageError):
-        params_of(params)
+        parse_params(params)
 
 
 def test_extra_is_laid_over_the_body():
     body = {"a": 1, "b": {"c": 1, "d": 2}, "e": [1]}
-    assert merged(body, {"a": None, "b": {"c": None, "x": {"y": None}}, "e": [2], "f": 0}) == {
+    assert merge_body(body, {"a": None, "b": {"c": None, "x": {"y": None}}, "e": [2], "f": 0}) == {
         "b": {"d": 2, "x": {}},
         "e": [2],
         "f": 0,

@@ -9,15 +9,15 @@ from tests.loopback import Loopback
 from tests.providers.openai.asking import MODEL
 from tests.providers.openai.living import SESSION, Place
 from tests.providers.openai.test_living import Wire
-from wakelog.agent import Agent
-from wakelog.decide.decisions import Rest
+from wakelog.app.agent import Agent
+from wakelog.decide.decisions import Idle
 from wakelog.log.content import Reply, ToolResult
 from wakelog.log.entry import Message
-from wakelog.runtime.live import live_world
+from wakelog.runtime.live import live_runtime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
-from wakelog.testing.dying import CrashingStore, Died
+from wakelog.testing.crashing_store import CrashingStore, SimulatedCrash
 
 WIRES = {"/v1/responses": Wire("openai"), "/v1/chat/completions": Wire("openai-chat")}
 # One turn of two replies and two calls writes less often than this.
@@ -51,13 +51,13 @@ class Sessions:
         """Lets a worker go on; whether it died."""
         self.now += 1e9
         store = self.place.store if dies_at is None else CrashingStore(self.place.store, dies_at=dies_at, after=after)
-        world = live_world(store, tools=(self.place.tool(),), hooks=(self.place.hook,), clock=self.place.clock)
+        world = live_runtime(store, tools=(self.place.tool(),), hooks=(self.place.hook,), clock=self.place.clock)
         try:
             report = asyncio.run(wake(msgspec.structs.replace(world, pause=self.place.clock.pause), SESSION))
-        except Died:
+        except SimulatedCrash:
             self.now += 1e9
             return True
-        assert report.decision == Rest()
+        assert report.decision == Idle()
         return False
 
 

@@ -21,10 +21,10 @@ from tests.providers.openai.wire import (
     response_events,
     responses_answer,
 )
-from wakelog.decide.assemble import from_journal
-from wakelog.decide.decisions import Rest
+from wakelog.decide.assembly import parts_from_journal
+from wakelog.decide.decisions import Idle
 from wakelog.log.content import Reply, ToolResult
-from wakelog.log.entry import Call, Cancelled, Failed, Message, Partial, Queued, Resumed
+from wakelog.log.entry import Cancelled, Failed, Message, ModelCall, Partial, Queued, Resumed
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 
@@ -101,7 +101,7 @@ def test_a_long_session_keeps_its_prefix(wire, tmp_path):
         session = place.begin(wire.provider, server.url)
         for turn in range(TURNS):
             session.say(f"Turn {turn}, Grüße 🙂")
-            assert place.wake().decision == Rest()
+            assert place.wake().decision == Idle()
         asked = server.asked
     assert len(asked) == 2 * TURNS
     assert len(place.looks) == 2 * TURNS
@@ -165,7 +165,7 @@ def test_a_fault_is_in_the_log_and_wake_goes_on(wire, kind, tmp_path):
         session = place.begin(wire.provider, server.url)
         session.say("Go.")
         server.play(FAULTS[kind](wire), wire.looking(1), wire.saying(1))
-        assert place.wake().decision == Rest()
+        assert place.wake().decision == Idle()
         bodies = [each.json for each in server.asked]
     entries = session.read().entries
     (failed,) = _of(entries, Failed)
@@ -224,7 +224,7 @@ def test_a_refusal_and_a_length_stop_end_the_turn(wire, tmp_path):
         session = place.begin(wire.provider, server.url)
         for _ in told:
             session.say("Go.")
-            assert place.wake().decision == Rest()
+            assert place.wake().decision == Idle()
     replies = _said(session.read().entries, Reply)
     assert [(reply.text, reply.stop_reason) for reply in replies] == [("So", "length"), ("I will not.", "refusal")]
 
@@ -271,12 +271,12 @@ def test_a_worker_is_killed_in_a_reply(wire, tmp_path):
         gate.set()
         assert place.looks == []
         server.play(wire.looking(1), wire.saying(1))
-        assert place.wake().decision == Rest()
+        assert place.wake().decision == Idle()
         bodies = [each.json for each in server.asked]
     entries = session.read().entries
     assert len(_of(entries, Partial)) == 1
     assert [each.strategy for each in _of(entries, Resumed)] == ["replace"]
-    first, second, third = _of(entries, Call)
+    first, second, third = _of(entries, ModelCall)
     assert first.reply_id == second.reply_id != third.reply_id
     assert bodies[0] == bodies[1], "it is the same question"
     assert [reply.text for reply in _said(entries, Reply)] == ["I look (1).", "Snow."]
@@ -286,4 +286,4 @@ def test_a_worker_is_killed_in_a_reply(wire, tmp_path):
 
 def _shown(place):
     (pieces,) = list(place.store.journals(SESSION).values()) or [()]
-    return "".join(part.text for part in from_journal(pieces))
+    return "".join(part.text for part in parts_from_journal(pieces))

@@ -12,24 +12,25 @@ from tests.providers.openai.asking import MODEL, as_reply
 from tests.providers.openai.conversations import FOREIGN, Conversation
 from tests.providers.openai.validating import valid_chat, valid_responses
 from wakelog.log.content import Image, Text, Thinking, ToolCall
-from wakelog.ports import Request
+from wakelog.ports.runtime import ModelRequest
 from wakelog.projections.context import ContextMessage
-from wakelog.providers.media import in_words
 from wakelog.providers.openai import chat_request, responses_request
-from wakelog.providers.openai.pairing import NO_RECORD
-from wakelog.providers.params import Params
+from wakelog.providers.openai.conversation import NO_RECORD
+from wakelog.providers.requests import Params, media_placeholder
 
 SEEDS = st.integers(0, 10**9)
 QUIET = settings(deadline=None, max_examples=300)
 
 
 def _responses(messages, params=None, **more):
-    return responses_request.to_wire(Request(model=MODEL, messages=messages, tools=TOOLS, **more), params or Params())
+    return responses_request.request_body(
+        ModelRequest(model=MODEL, messages=messages, tools=TOOLS, **more), params or Params()
+    )
 
 
 def _chat(messages, params=None, **more):
-    asked = Request(model=MODEL, messages=messages, tools=TOOLS, **more)
-    return chat_request.to_wire(asked, params or Params(), is_openai=False)
+    asked = ModelRequest(model=MODEL, messages=messages, tools=TOOLS, **more)
+    return chat_request.request_body(asked, params or Params(), is_openai=False)
 
 
 def _own_ids(messages):
@@ -112,7 +113,7 @@ def test_a_request_begins_with_the_one_before():
     assert min(seen.values()) > 50, seen
 
 
-MISSING = in_words(Image(mime_type="image/png"))
+MISSING = media_placeholder(Image(mime_type="image/png"))
 
 
 def test_a_picture_that_is_not_at_hand():

@@ -28,16 +28,15 @@ from tests.providers.openai.wire import (
     response_events,
     responses_answer,
 )
-from wakelog.decide.assemble import assemble
-from wakelog.decide.reasoning import ReasoningFilter
-from wakelog.log.content import Text, Usage
-from wakelog.log.deltas import Finished
-from wakelog.ports import Request
+from wakelog.decide.assembly import assemble_parts
+from wakelog.log.content import Finished, Text, Usage
+from wakelog.ports.runtime import ModelRequest
 from wakelog.projections.context import ContextMessage
-from wakelog.providers.door import HttpProvider
+from wakelog.providers.http_provider import HttpProvider
 from wakelog.providers.openai.responses import RESPONSES
-from wakelog.providers.openai.responses_request import to_wire
-from wakelog.providers.params import Params
+from wakelog.providers.openai.responses_request import request_body
+from wakelog.providers.requests import Params
+from wakelog.runtime.model_request import ReasoningFilter
 
 REPLIES = {
     "text": [message("msg_1", "Grüße, 日本 🙂")],
@@ -72,7 +71,7 @@ def _results(parts):
 
 def _sent_back(parts):
     """The items of our own reply in the next request, results left out."""
-    body = to_wire(request(user("hi"), as_reply(parts, model="m"), *_results(parts)), Params())
+    body = request_body(request(user("hi"), as_reply(parts, model="m"), *_results(parts)), Params())
     return [item for item in body["input"][1:] if item["type"] != "function_call_output"]
 
 
@@ -152,7 +151,7 @@ def test_an_item_of_another_kind_keeps_the_rest_from_going_back():
 
 def _sent_back_plain(parts, **more):
     asked = request(user("hi"), as_reply(parts, model=more.pop("model", "m"), **more), *_results(parts))
-    return to_wire(asked, Params())["input"][1:]
+    return request_body(asked, Params())["input"][1:]
 
 
 def test_another_model_gets_no_ids_and_no_reasoning():
@@ -172,10 +171,10 @@ def test_another_model_gets_no_ids_and_no_reasoning():
 def test_thinking_is_dropped_with_the_ids_that_depend_on_it():
     """`thinking: drop`: none goes back and none is asked for."""
     parts, _ = said_by("openai", responses_answer(*REPLIES["reasoning"]))
-    body = to_wire(request(user("hi"), as_reply(parts, model="m")), Params(thinking="drop"))
+    body = request_body(request(user("hi"), as_reply(parts, model="m")), Params(thinking="drop"))
     assert body["input"][1:] == [{"role": "assistant", "content": "So it is."}]
     assert "include" not in body
-    kept = to_wire(request(user("hi")), Params())
+    kept = request_body(request(user("hi")), Params())
     assert kept["include"] == ["reasoning.encrypted_content"]
 
 
@@ -184,7 +183,7 @@ def _kept(keeps, *items):
     with serving(responses_answer(*items)) as server:
         told = deltas(HttpProvider(RESPONSES, environ={"OPENAI_API_KEY": "k"}), requested(server))
     sieve = ReasoningFilter(keeps)
-    return assemble(heard for delta in told[:-1] for heard in sieve.take(delta))
+    return assemble_parts(heard for delta in told[:-1] for heard in sieve.take(delta))
 
 
 def test_reasoning_that_is_not_kept():
@@ -206,9 +205,9 @@ def test_reasoning_that_is_not_kept():
 def test_a_thought_that_was_taken_out_unties_its_reply():
     """Law 14: a part with a key in it is dropped whole; the ids behind it would be refused without it."""
     parts, _ = said_by("openai", responses_answer(*REPLIES["parallel calls"]))
-    kept = to_wire(request(as_reply(parts, model="m"), *_results(parts)), Params())["input"]
+    kept = request_body(request(as_reply(parts, model="m"), *_results(parts)), Params())["input"]
     assert [item.get("id") for item in kept] == ["rs_1", "fc_1", "fc_2", None, None]
-    left = to_wire(request(as_reply(parts[1:], model="m"), *_results(parts)), Params())["input"]
+    left = request_body(request(as_reply(parts[1:], model="m"), *_results(parts)), Params())["input"]
     assert [item["type"] for item in left] == ["function_call"] * 2 + ["function_call_output"] * 2
     assert not any("id" in item for item in left)
 
@@ -374,13 +373,13 @@ def test_a_request_on_the_wire():
 
 @pytest.mark.parametrize("model", ["gpt-4o", "gpt-4.1-mini", "gpt-5-chat-latest", "ft:gpt-4o-mini:x"])
 def test_a_model_that_does_not_reason_is_not_asked_about_it(model):
-    plain = to_wire(Request(model=model, messages=(user("hi"),)), Params())
+    plain = request_body(ModelRequest(model=model, messages=(user("hi"),)), Params())
     assert not {"include", "reasoning"} & set(plain)
 
 
 def test_folding_may_not_call_tools():
     """The tools stay in the request, because the cache knows them; none may be called."""
     tools = ({"name": "look", "description": "", "schema": {}},)
-    body = to_wire(request(user("hi"), tools=tools, purpose="compaction"), Params())
+    body = request_body(request(user("hi"), tools=tools, purpose="compaction"), Params())
     assert (body["tool_choice"], len(body["tools"])) == ("none", 1)
-    assert "tool_choice" not in to_wire(request(user("hi"), purpose="compaction"), Params())
+    assert "tool_choice" not in request_body(request(user("hi"), purpose="compaction"), Params())

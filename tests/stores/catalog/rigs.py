@@ -5,9 +5,9 @@ import os
 from wakelog.errors import StoreError
 from wakelog.session import Session
 from wakelog.stores.catalog.index import Index
-from wakelog.stores.catalog.index_tables import IndexTables
+from wakelog.stores.catalog.index_file import IndexTables
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.testing.builders import FixedClock, Story
+from wakelog.testing.builders import FixedClock, SessionBuilder
 
 QUERIES = ("prompt", "reply", "fork*", "bash -forked", '"taken up"', "title", "summary", "queued", "done", "label")
 
@@ -45,7 +45,7 @@ class Rig:
 
     def begin(self, *, agent="crab"):
         """A story of this store; all of them share one clock, so that no two ids are the same."""
-        story = Story()
+        story = SessionBuilder()
         story.store = self.store
         story.session = Session.create(self.store, agent=agent, cwd="/repo", clock=self.clock)
         return story

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, tell
 from tests.stores.catalog.rigs import Rig
 from wakelog.forking import fork
-from wakelog.log.entry import Session as SessionEntry
+from wakelog.log.entry import SessionHeader as SessionEntry
 from wakelog.projections.overview import overview
-from wakelog.projections.state import session_state
+from wakelog.projections.session_state import session_state
 from wakelog.reading import read_log
 from wakelog.stores.catalog.index import index_path
 from wakelog.stores.catalog.summary import SEGMENT_ENTRIES, LogSummarizer

@@ -10,7 +10,7 @@ import sys
 from tests.stores.catalog.rigs import Rig, answers
 from wakelog.forking import fork
 from wakelog.stores.catalog.index import Index
-from wakelog.stores.catalog.index_tables import IndexTables
+from wakelog.stores.catalog.index_file import IndexTables
 
 
 def harm(path, chance):

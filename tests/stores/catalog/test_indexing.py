@@ -15,11 +15,11 @@ from wakelog.forking import fork
 from wakelog.log.codec import encode
 from wakelog.log.content import Prompt, Reply
 from wakelog.log.entry import CarriedState, Compaction, DamageNote, Head, Label, Message, ModelChange
-from wakelog.log.entry import Session as SessionEntry
+from wakelog.log.entry import SessionHeader as SessionEntry
 from wakelog.reading import read_log
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
-from wakelog.testing.builders import Story
+from wakelog.testing.builders import SessionBuilder
 
 
 def test_nothing_is_read_twice(rig):
@@ -115,7 +115,7 @@ def change(rig, chance, stories):
             case "head":
                 session.move_head(chance.choice(nodes))
             case "fork":
-                stories.append(Story(MemoryStore()))
+                stories.append(SessionBuilder(MemoryStore()))
                 stories[-1].session = fork(session, chance.choice(nodes))
     except (StoreError, OSError, AssertionError, LookupError):
         return

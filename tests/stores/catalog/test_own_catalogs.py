@@ -11,11 +11,11 @@ from tests.stores.catalog.test_catalogs import Cataloged
 from tests.stores.postgres.rig import PostgresRig
 from tests.stores.sqlite.test_store import SqliteRig
 from wakelog.errors import StoreError
-from wakelog.stores.catalog.index_tables import IndexTables
+from wakelog.stores.catalog.index_file import IndexTables
 from wakelog.stores.catalog.tables import CATALOG_VERSION
 from wakelog.stores.postgres.catalog import PostgresCatalog
 from wakelog.stores.sqlite.catalog import SqliteCatalog
-from wakelog.testing.catalog_rig import CatalogFixture, said
+from wakelog.testing.catalog_rig import CatalogFixture, all_results
 
 
 class InSqlite(Cataloged):
@@ -178,7 +178,7 @@ def test_a_role_that_may_only_read(in_postgres, postgres_url):
         theirs = f"postgresql://{name}:secret@{url['host']}:{url['port']}/{url['dbname']}"
         reader = CatalogFixture(InPostgres(PostgresRig(theirs), theirs))
         assert reader.refreshed() == 0
-        assert said(reader.catalog) == said(own.catalog)
+        assert all_results(reader.catalog) == all_results(own.catalog)
         assert is_own(reader)
         own.talk(1)
         reader.agrees()

@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakelog.errors import BadQuery
-from wakelog.stores.catalog.matching import expression
+from wakelog.stores.catalog.full_text import match_expression
 from wakelog.stores.catalog.query import (
     QUERY_MAX_CHARS,
     TERMS_MAX,
     Field,
     Query,
     Term,
-    bound,
-    listed,
-    parse,
-    with_folders,
+    encode_names,
+    parse_query,
+    resolve_folders,
+    values_to_bind,
 )
 
 NOW_MS = 1_800_000_000_000
@@ -34,13 +34,15 @@ def words():
 
 
 def matches(db, query):
-    found = db.execute("SELECT rowid FROM words WHERE words MATCH ?", (expression(parse(query)),))
+    found = db.execute("SELECT rowid FROM words WHERE words MATCH ?", (match_expression(parse_query(query)),))
     return found.fetchall() == [(1,)]
 
 
 def test_terms_and_fields():
     """Search: each part of a query is what it looks like; what has no meaning of its own is a word."""
-    assert parse('one -two three* -"four five" "six"* agent:crab -cwd:"/a b" foo:bar "type:x" xtool:y ++') == Query(
+    assert parse_query(
+        'one -two three* -"four five" "six"* agent:crab -cwd:"/a b" foo:bar "type:x" xtool:y ++'
+    ) == Query(
         (
             Term("one"),
             Term("two", without=True),
@@ -74,8 +76,8 @@ def test_terms_and_fields():
 )
 def test_what_a_field_is_compared_with(query, values):
     """Search: parsing knows no clock; what counts from now is counted when the time is given."""
-    (field,) = parse(query).fields
-    assert bound(field, NOW_MS) == values
+    (field,) = parse_query(query).fields
+    assert values_to_bind(field, NOW_MS) == values
 
 
 @pytest.mark.parametrize(
@@ -90,20 +92,20 @@ def test_what_a_field_is_compared_with(query, values):
 )
 def test_a_relative_folder_is_made_whole_by_who_asks(query, whole):
     """Search: only the folder of a `cwd:` changes; everything else stays as it was typed, quotes too."""
-    assert with_folders(query, "/here/{}".format) == whole
+    assert resolve_folders(query, "/here/{}".format) == whole
 
 
 def test_a_folder_that_no_query_can_name():
     """Search: a quote has no way into a value, so it is refused and not read as the end of one."""
     with pytest.raises(BadQuery, match="cannot name the folder"):
-        with_folders("cwd:x", '/odd"folder/{}'.format)
+        resolve_folders("cwd:x", '/odd"folder/{}'.format)
 
 
 def test_a_tool_is_found_whole():
     """Search: `tool:` means a name and not a part of one, among any number of them."""
-    tools = listed(["bash", "read file", "a\nb"])
-    assert all(listed([name]) in tools for name in ("bash", "read file", "a b"))
-    assert not any(listed([name]) in tools for name in ("ba", "file", "read", "b"))
+    tools = encode_names(["bash", "read file", "a\nb"])
+    assert all(encode_names([name]) in tools for name in ("bash", "read file", "a b"))
+    assert not any(encode_names([name]) in tools for name in ("ba", "file", "read", "b"))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,7 @@ def test_a_tool_is_found_whole():
 def test_a_query_that_cannot_be_understood_says_why(query, reason):
     """A `BadQuery` is one line that says what is wrong."""
     with pytest.raises(BadQuery, match=reason) as caught:
-        parse(query)
+        parse_query(query)
     assert "\n" not in caught.value.message
     assert caught.value.hint
 
@@ -149,7 +151,7 @@ def test_the_limits_themselves_are_allowed(words):
 def test_hostile_text_is_text(words, query):
     """Law 13: no query, whatever it holds, is an error of SQLite's."""
     try:
-        asked = expression(parse(query))
+        asked = match_expression(parse_query(query))
     except BadQuery:
         return
     if asked:

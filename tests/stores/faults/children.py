@@ -15,13 +15,13 @@ from collections.abc import Callable
 from tests.faults.children import refused, wait_for
 from tests.stores.faults.logs import append_under, body, last_seq, make, numbered, stands, take
 from wakelog.errors import Conflict, LeaseLost, StoreError
-from wakelog.log.proof import prove
-from wakelog.ports import Append, Sealed
+from wakelog.log.integrity import verify_seals
+from wakelog.ports.stores import AppendRequest, SealedLine
 from wakelog.reading import read_log
 from wakelog.session import Session
 from wakelog.stores import open_store
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.stores.jsonl.syncing import ThreadSyncs
+from wakelog.stores.jsonl.file_sync import ThreadSync
 
 MODULE = "tests.stores.faults.children"
 # One append in so many is synced: ten thousand syncs of a busy disk would be most of the run.
@@ -62,10 +62,10 @@ def append_together(folder: str, sync: str, *sessions: str) -> None:
     """One append each to sessions of a folder, made durable together in one way or the other."""
     store = JsonlStore(folder, sync="filesystem" if sync == "filesystem" else "file")
     if sync == "threads":
-        store._syncs = ThreadSyncs()
-    appends = [Append(session, body(f"m-{session}"), 0) for session in sessions]
+        store._syncs = ThreadSync()
+    appends = [AppendRequest(session, body(f"m-{session}"), 0) for session in sessions]
     for session, answer in zip(sessions, store.append_all(appends), strict=True):
-        tell("kept" if isinstance(answer, Sealed) else "failed", session)
+        tell("kept" if isinstance(answer, SealedLine) else "failed", session)
 
 
 def write_batches(url: str, label: str, count: str, *sessions: str) -> None:
@@ -76,9 +76,9 @@ def write_batches(url: str, label: str, count: str, *sessions: str) -> None:
     for number in range(int(count)):
         entry, left = f"{label}-{number}", list(sessions)
         while left:
-            answers = store.append_all([Append(session, body(entry), after[session]) for session in left])
+            answers = store.append_all([AppendRequest(session, body(entry), after[session]) for session in left])
             for session, answer in zip(tuple(left), answers, strict=True):
-                if isinstance(answer, Sealed):
+                if isinstance(answer, SealedLine):
                     left.remove(session)
                     after[session] = answer.seq
                     tell("kept", session, entry, answer.seq)
@@ -243,7 +243,7 @@ def fill(url: str, kind: str) -> None:
     kept += [session.say("there is space again").id for _ in range(5)]
     log = read_log(open_store(url), "s")
     found = [entry.id for entry in log.entries]
-    tell("found", json.dumps([kept, found, len(log.damage), prove(open_store(url).load("s")).broken]))
+    tell("found", json.dumps([kept, found, len(log.damage), verify_seals(open_store(url).load("s")).broken]))
 
 
 def attempt(url: str) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from wakelog.errors import Conflict
 from wakelog.log.codec import id_of
-from wakelog.log.proof import prove
-from wakelog.log.seal import seq_of, unsealed
-from wakelog.ports import Lease, Sealed, Store
+from wakelog.log.integrity import verify_seals
+from wakelog.log.seal import find_seq, unseal
+from wakelog.ports.stores import Lease, SealedLine, Store
 from wakelog.stores import open_store
 
 PATIENCE_S = 600
@@ -70,7 +70,7 @@ def take(store: Store, session: str, holder: str, ttl_s: float) -> Lease:
                 raise AssertionError(f"{lease.holder} holds it") from None
 
 
-def append_under(store: Store, lease: Lease, fence: int | None) -> Sealed:
+def append_under(store: Store, lease: Lease, fence: int | None) -> SealedLine:
     """Appends an entry that names the lease it was written under, behind whatever is last.
 
     The end is read each time: so it is the fence, and not an old end, that stops whoever comes back too late.
@@ -95,7 +95,7 @@ def stale(places: list[Kept]) -> list[Kept]:
 
 def last_seq(store: Store, session: str) -> int:
     """Where a log ends."""
-    return next(seq for line in store.tail(session) if (seq := seq_of(line.raw)) is not None)
+    return next(seq for line in store.tail(session) if (seq := find_seq(line.raw)) is not None)
 
 
 def stands(store: Store, session: str, entry: str) -> bool:
@@ -111,10 +111,10 @@ def standing(url: str, session: str, body: Callable[[str], bytes] = body) -> lis
     store = open_store(url)
     lines = list(store.load(session))
     store.close()
-    proof = prove(lines)
+    proof = verify_seals(lines)
     assert (proof.broken, proof.unsealed) == ((), 0)
-    assert [seq_of(line.raw) for line in lines] == list(range(len(lines)))
-    bodies = [unsealed(line.raw) for line in lines]
+    assert [find_seq(line.raw) for line in lines] == list(range(len(lines)))
+    bodies = [unseal(line.raw) for line in lines]
     ids = [id_of(each) or "" for each in bodies]
     assert len(set(ids)) == len(ids), "an entry stands twice"
     for entry, each in zip(ids, bodies, strict=True):

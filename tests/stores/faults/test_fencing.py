@@ -15,7 +15,7 @@ from tests.faults.figures import Figure, store_name
 from tests.faults.processes import Child
 from tests.stores.faults.children import MODULE
 from tests.stores.faults.logs import append_under, made, stale, standing, take, until
-from wakelog.ports import Lease, Store
+from wakelog.ports.stores import Lease, Store
 from wakelog.stores import open_store
 
 ROUNDS = 100

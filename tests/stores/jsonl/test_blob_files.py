@@ -9,10 +9,10 @@ import pytest
 
 from wakelog.errors import NotFound, StoreError
 from wakelog.log.content import BlobRef
-from wakelog.log.digest import digest_of
-from wakelog.stores.files import Folder
+from wakelog.log.ids import digest_of
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.jsonl.blob_files import BlobFiles
+from wakelog.stores.jsonl.folder import Folder
 from wakelog.testing.blob_suite import DAY_S, BlobSuite, age_of, digests
 
 CONTENT = b"some content"

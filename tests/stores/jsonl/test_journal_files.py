@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wakelog.stores.files import Folder
 from wakelog.stores.jsonl import journal_files
+from wakelog.stores.jsonl.folder import Folder
 from wakelog.stores.jsonl.journal_files import JournalFiles
 
 ANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -12,11 +12,12 @@ import pytest
 
 from wakelog.errors import Conflict, StoreError
 from wakelog.identity import latest
-from wakelog.log.lines import Reader
-from wakelog.ports import Append, Sealed
+from wakelog.log.lines import EntryReader
+from wakelog.ports.stores import AppendRequest, SealedLine
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.stores.jsonl.syncing import ThreadSyncs
-from wakelog.testing.store_suite import StoreSuite, body, make
+from wakelog.stores.jsonl.file_sync import ThreadSync
+from wakelog.testing.store_rig import body, make
+from wakelog.testing.store_suite import StoreSuite
 
 
 class JsonlRig:
@@ -234,7 +235,7 @@ def test_many_open_logs(tmp_path):
 def test_syncs_of_many_logs_fail_one_by_one(tmp_path, monkeypatch):
     """Law 4: of appends that are made durable together, those whose sync failed are in doubt, and only those."""
     store = JsonlStore(str(tmp_path))
-    store._syncs = ThreadSyncs()
+    store._syncs = ThreadSync()
     for name in "abc":
         make(store, name, sender=name)
     synced, sync = [], os.fdatasync
@@ -247,12 +248,14 @@ def test_syncs_of_many_logs_fail_one_by_one(tmp_path, monkeypatch):
         sync(descriptor)
 
     monkeypatch.setattr(os, "fdatasync", failing)
-    answers = store.append_all([Append(name, body(f"m-{name}"), 0) for name in "abc"] + [Append("b", body("n"), 7)])
-    assert [type(answer) for answer in answers] == [Sealed, StoreError, Sealed, Conflict]
+    answers = store.append_all(
+        [AppendRequest(name, body(f"m-{name}"), 0) for name in "abc"] + [AppendRequest("b", body("n"), 7)]
+    )
+    assert [type(answer) for answer in answers] == [SealedLine, StoreError, SealedLine, Conflict]
     assert sorted(synced) == ["crab_a_1.jsonl", "crab_b_1.jsonl", "crab_c_1.jsonl"]
     monkeypatch.setattr(os, "fdatasync", sync)
     assert store.append("b", body("m-b"), after=0).seq == 1
-    assert [entry.id for entry in Reader().feed_all(store.load("b"))] == ["b", "m-b"]
+    assert [entry.id for entry in EntryReader().feed_all(store.load("b"))] == ["b", "m-b"]
 
 
 def test_what_needs_no_sync_gets_none(tmp_path, monkeypatch):
@@ -262,7 +265,9 @@ def test_what_needs_no_sync_gets_none(tmp_path, monkeypatch):
     make(store, "b", sender="b")
     synced = []
     monkeypatch.setattr(os, "fdatasync", synced.append)
-    store.append_all([Append("a", body("m1"), 0, durable=False), Append("b", body("m1"), 0, durable=False)])
+    store.append_all(
+        [AppendRequest("a", body("m1"), 0, durable=False), AppendRequest("b", body("m1"), 0, durable=False)]
+    )
     assert synced == []
-    store.append_all([Append("a", body("m2"), 1, durable=False), Append("b", body("m2"), 1)])
+    store.append_all([AppendRequest("a", body("m2"), 1, durable=False), AppendRequest("b", body("m2"), 1)])
     assert len(synced) == 1

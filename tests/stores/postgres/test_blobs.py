@@ -3,7 +3,7 @@
 import pytest
 
 from tests.stores.postgres.rig import PostgresRig
-from wakelog.log.digest import digest_of
+from wakelog.log.ids import digest_of
 from wakelog.testing.blob_suite import BlobSuite, digests
 
 
@@ -46,7 +46,7 @@ def test_reading_makes_nothing(database):
 
 def test_a_listing_is_fetched_in_pieces(database, monkeypatch):
     """LOG-12: every blob is listed once, however many there are."""
-    monkeypatch.setattr("wakelog.stores.postgres.blobs._LISTED_MAX", 3)
+    monkeypatch.setattr("wakelog.stores.postgres.tables._BLOBS_PAGE_MAX", 3)
     put = [database.store.blobs.put(b"%d" % number).digest for number in range(10)]
     assert digests(database.store.blobs) == sorted(put)
 

@@ -15,9 +15,9 @@ from tests.patience import PATIENCE_S
 from tests.stores.postgres.rig import PostgresRig
 from wakelog.errors import Damaged, NoAccess, StoreError, Unavailable, UsageError
 from wakelog.stores.postgres import PostgresStore
-from wakelog.stores.postgres.errors import refused
+from wakelog.stores.postgres.errors import connection_error
 from wakelog.stores.postgres.url import PostgresUrl
-from wakelog.testing.store_rig import body, make, stored
+from wakelog.testing.store_rig import body, log_bytes, make
 
 SECRET = "s3cret-w0rd"
 
@@ -155,7 +155,7 @@ def test_a_right_to_read(rig, role):
     rig.run(f"GRANT USAGE ON SCHEMA wakelog TO {name}")
     rig.run(f"GRANT SELECT ON ALL TABLES IN SCHEMA wakelog TO {name}")
     reader = PostgresStore(url)
-    assert stored(reader) == stored(rig.store)
+    assert log_bytes(reader) == log_bytes(rig.store)
     assert reader.follow("s", after=0, pieces={}, timeout_s=0.1).lines == ()
     assert "lacks a right (permission denied" in failure(lambda: reader.append("s", body("m1"), after=0), NoAccess)
     reader.close()
@@ -185,7 +185,7 @@ def test_a_read_only_server(rig, role):
     rig.run(f"GRANT ALL ON ALL TABLES IN SCHEMA wakelog TO {name}")
     rig.run(f"ALTER ROLE {name} SET default_transaction_read_only = on")
     store = PostgresStore(url)
-    assert stored(store) == stored(rig.store)
+    assert log_bytes(store) == log_bytes(rig.store)
     assert "read-only" in failure(lambda: store.append("s", body("m1"), after=0))
     assert store.follow("s", after=0, pieces={}, timeout_s=0.1).lines == ()
     store.close()
@@ -208,13 +208,13 @@ def test_a_read_only_server(rig, role):
 def test_what_the_server_meets(rig, code, said):
     """ST-6, law 4: what the server itself cannot do is told as it is, and nothing was appended."""
     make(rig.store)
-    before = stored(rig.store)
+    before = log_bytes(rig.store)
     rig.run(f"""CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN RAISE EXCEPTION E'something\\nelse' USING ERRCODE = '{code}'; END $$""")
     rig.run("CREATE TRIGGER fail BEFORE INSERT ON wakelog.lines FOR EACH ROW EXECUTE FUNCTION fail()")
     kind = Damaged if code == "XX001" else StoreError
     assert said in failure(lambda: rig.store.append("s", body("m1"), after=0), kind)
-    assert stored(rig.store) == before
+    assert log_bytes(rig.store) == before
     rig.run("DROP TRIGGER fail ON wakelog.lines")
     assert rig.store.append("s", body("m1"), after=0).seq == 1
 
@@ -254,8 +254,8 @@ def test_all_connections_are_in_use(rig, monkeypatch):
         held = [pool.submit(hold, at) for at in range(8)]
         for _ in held:
             assert taken.acquire(timeout=120)
-        monkeypatch.setattr("wakelog.stores.postgres.pool._PATIENCE_S", 0.1)
-        said = failure(lambda: stored(rig.store))
+        monkeypatch.setattr("wakelog.stores.postgres.connections._POOL_TIMEOUT_S", 0.1)
+        said = failure(lambda: log_bytes(rig.store))
         free.set()
     assert "all 8 connections" in said
 
@@ -326,5 +326,5 @@ def test_a_driver_that_is_not_installed():
 )
 def test_what_is_worth_another_try(text, kind):
     """Law 4: a server that is away may come back; a wrong password, name or certificate stays wrong."""
-    error = refused(psycopg.OperationalError(text), PostgresUrl("postgresql://user@host/name"))
+    error = connection_error(psycopg.OperationalError(text), PostgresUrl("postgresql://user@host/name"))
     assert type(error) is kind

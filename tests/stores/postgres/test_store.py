@@ -8,13 +8,13 @@ import pytest
 
 from tests.stores.postgres.rig import PostgresRig
 from wakelog.errors import LeaseLost
-from wakelog.log.seal import seq_of
-from wakelog.ports import Append, Lease, Sealed
+from wakelog.log.seal import find_seq
+from wakelog.ports.stores import AppendRequest, Lease, SealedLine
 from wakelog.stores import open_store
 from wakelog.stores.database.tables import Addition, Row
 from wakelog.stores.postgres import PostgresStore
-from wakelog.stores.postgres.pool import Connections
-from wakelog.testing.store_rig import body, make, stored, take
+from wakelog.stores.postgres.connections import Connections
+from wakelog.testing.store_rig import body, log_bytes, make, take_lease
 from wakelog.testing.store_suite import StoreSuite
 
 
@@ -64,7 +64,7 @@ def test_an_append_is_one_round_trip(direct, monkeypatch):
     monkeypatch.setattr(Connections, "run", lambda *given, **options: asked.append(given[1]) or run(*given, **options))
     direct.store.append("s", body("m2"), after=1)
     assert len(asked) == 1
-    direct.store.append_all([Append("s", body("m3"), 2)])
+    direct.store.append_all([AppendRequest("s", body("m3"), 2)])
     assert len(asked) == 2
 
 
@@ -83,9 +83,9 @@ def test_opposite_orders_never_wait_for_each_other(direct):
         let_in = 0
         for number in range(25):
             order = sessions if worker else sessions[::-1]
-            appends = [Append(session, body(f"w{worker}-{number}", session), number) for session in order]
+            appends = [AppendRequest(session, body(f"w{worker}-{number}", session), number) for session in order]
             begun.wait()
-            let_in += sum(isinstance(answer, Sealed) for answer in writers[worker].append_all(appends))
+            let_in += sum(isinstance(answer, SealedLine) for answer in writers[worker].append_all(appends))
         return let_in
 
     with ThreadPoolExecutor(2) as pool:
@@ -93,7 +93,7 @@ def test_opposite_orders_never_wait_for_each_other(direct):
     direct.run("SELECT pg_stat_force_next_flush()")
     assert direct.run("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == [(0,)]
     for session in sessions:
-        assert [seq_of(line.raw) for line in direct.store.load(session)] == list(range(26))
+        assert [find_seq(line.raw) for line in direct.store.load(session)] == list(range(26))
 
 
 def test_each_addition_is_judged_for_itself(direct):
@@ -112,8 +112,8 @@ def test_each_addition_is_judged_for_itself(direct):
         Addition("c", sizes["c"] + 8, (Row(b"three again\n", 3, "c4"),)),
     ]
     assert tables.add(additions) == [True, False, False, False, True, False, False]
-    assert stored(direct.store, "c")[sizes["c"] :] == b"one\ntwo\nthree\n"
-    assert [stored(direct.store, session)[sizes[session] :] for session in ("a", "b")] == [b"", b""]
+    assert log_bytes(direct.store, "c")[sizes["c"] :] == b"one\ntwo\nthree\n"
+    assert [log_bytes(direct.store, session)[sizes[session] :] for session in ("a", "b")] == [b"", b""]
     assert [row.number for row in tables.rows("c", after=0, budget=10**6)] == [1, 2, 3, 4]
 
 
@@ -125,21 +125,21 @@ def test_what_others_said_already_has_less_to_be_found_by(direct):
     rows = (Row(b"1\n", 1, "x"), Row(b"2\n", None, "x"), Row(b"3\n", 0, "s"))
     assert tables.add([Addition("s", size, rows, refuse_known=False)]) == [True]
     assert tables.add([Addition("s", size + 6, (Row(b"4\n", 1, "y"),))]) == [True]
-    assert stored(direct.store)[size:] == b"1\n2\n3\n4\n"
+    assert log_bytes(direct.store)[size:] == b"1\n2\n3\n4\n"
     assert (tables.row_of("s", "x").raw, tables.row_of("s", "y").raw) == (b"1\n", b"4\n")
     assert tables.number_of("s", seq=1) == 2
 
 
 FENCED = {
     "append": lambda store, fence: store.append("s", body("m1"), after=1, fence=fence),
-    "append of many": lambda store, fence: list_of(store, Append("s", body("m1"), 1, fence=fence)),
+    "append of many": lambda store, fence: list_of(store, AppendRequest("s", body("m1"), 1, fence=fence)),
     "journal": lambda store, fence: store.journal("s", "r1", b"piece", fence=fence),
     "renew": lambda store, fence: store.renew(Lease("s", "one", fence), ttl_s=10),
 }
 
 
 def list_of(store, append):
-    answers = store.append_all([append, Append("t", body("m1"), 0)])
+    answers = store.append_all([append, AppendRequest("t", body("m1"), 0)])
     if isinstance(answers[0], Exception):
         raise answers[0]
 
@@ -149,8 +149,8 @@ def test_a_fence_is_judged_when_it_is_the_turn(direct, act):
     """Law 6: who asked while the lease was its own, and had to wait while another took it, is not let in."""
     make(direct.store)
     make(direct.store, "t")
-    lease = take(direct.store, "a1", "one", after=0)
-    before = stored(direct.store)
+    lease = take_lease(direct.store, "a1", "one", after=0)
+    before = log_bytes(direct.store)
     with ThreadPoolExecutor(1) as pool:
         with direct.holding("s") as other:
             asked = pool.submit(FENCED[act], direct.store, lease.fence)
@@ -158,7 +158,7 @@ def test_a_fence_is_judged_when_it_is_the_turn(direct, act):
             other.execute("UPDATE wakelog.logs SET fence = fence + 1 WHERE session = 's'")
         with pytest.raises(LeaseLost):
             asked.result(30)
-    assert (stored(direct.store), direct.store.journals("s")) == (before, {})
+    assert (log_bytes(direct.store), direct.store.journals("s")) == (before, {})
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────
@@ -188,13 +188,13 @@ def test_a_row_that_is_gone_costs_only_itself(direct):
         direct.store.append("s", body(f"m{number}"), after=number)
     direct.run("DELETE FROM wakelog.lines WHERE session = 's' AND number IN (1, 3, 4)")
     fresh = direct.again()
-    assert [seq_of(line.raw) for line in fresh.load("s")] == [1, 4, 5]
-    assert [seq_of(line.raw) for line in fresh.tail("s")] == [5, 4, 1]
+    assert [find_seq(line.raw) for line in fresh.load("s")] == [1, 4, 5]
+    assert [find_seq(line.raw) for line in fresh.tail("s")] == [5, 4, 1]
 
 
 def test_a_listing_is_fetched_in_pieces(direct, monkeypatch):
     """ST-5: every session is listed once, however many there are."""
-    monkeypatch.setattr("wakelog.stores.postgres.tables._LISTED_MAX", 3)
+    monkeypatch.setattr("wakelog.stores.postgres.tables._SESSIONS_PAGE_MAX", 3)
     names = {make(direct.store, f"s{number}") for number in range(10)}
     listed = [stat.name for stat in direct.store.sessions()]
     assert (len(listed), set(listed)) == (10, names)
@@ -225,23 +225,23 @@ def test_what_is_acknowledged_is_on_disk_even_where_that_is_not_the_default(own_
     for kind in (_append_one, _append_many, _make_one):
         kept = kind(store)
         own_postgres.restart(immediate=True)
-        assert {session: stored(store, session) for session in kept} == kept
+        assert {session: log_bytes(store, session) for session in kept} == kept
     store.close()
 
 
 def _append_one(store):
     store.append("s", body("m1"), after=0)
-    return {"s": stored(store, "s")}
+    return {"s": log_bytes(store, "s")}
 
 
 def _append_many(store):
-    store.append_all([Append("t", body("m1"), 0), Append("u", body("m1"), 0, durable=False)])
-    return {"t": stored(store, "t"), "u": stored(store, "u")}
+    store.append_all([AppendRequest("t", body("m1"), 0), AppendRequest("u", body("m1"), 0, durable=False)])
+    return {"t": log_bytes(store, "t"), "u": log_bytes(store, "u")}
 
 
 def _make_one(store):
     make(store, "v")
-    return {"v": stored(store, "v")}
+    return {"v": log_bytes(store, "v")}
 
 
 # ── processes ────────────────────────────────────────────────────────────────────────────────────
@@ -268,7 +268,7 @@ def test_a_forked_process_has_connections_of_its_own(direct):
     assert child.exitcode == 0
     assert backend(direct.store) == parents
     assert direct.store.append("s", body("parent"), after=1).seq == 2
-    assert [seq_of(line.raw) for line in direct.store.load("s")] == [0, 1, 2]
+    assert [find_seq(line.raw) for line in direct.store.load("s")] == [0, 1, 2]
 
 
 def test_closing_lets_go(direct):

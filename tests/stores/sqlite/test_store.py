@@ -12,17 +12,18 @@ import sys
 import pytest
 
 from wakelog.errors import Conflict, NewerFormat, NotFound, StoreBusy, StoreError
-from wakelog.log.proof import prove
-from wakelog.log.seal import seq_of
-from wakelog.ports import Append
+from wakelog.log.integrity import verify_seals
+from wakelog.log.seal import find_seq
+from wakelog.ports.stores import AppendRequest
 from wakelog.stores.database.migrations import migrations, newest
 from wakelog.stores.database.tables import Addition, Row
 from wakelog.stores.locking import LockWait
 from wakelog.stores.sqlite import SqliteStore
-from wakelog.stores.sqlite.file import apply
+from wakelog.stores.sqlite.schema import apply_migration
 from wakelog.stores.sqlite.tables import _FIRST_ROWS
 from wakelog.testing.blob_suite import BlobSuite
-from wakelog.testing.store_suite import StoreSuite, body, make
+from wakelog.testing.store_rig import body, make
+from wakelog.testing.store_suite import StoreSuite
 
 
 class SqliteRig:
@@ -192,7 +193,7 @@ def test_a_file_in_the_place_of_another(path, tmp_path):
     os.replace(tmp_path / "other.db", path)
     assert store.append("s", body("m2"), after=1).seq == 2
     assert [len(list(store.load(name))) for name in "st"] == [3, 2]
-    store.append_all([Append("s", body("m3"), 2), Append("t", body("m2"), 1)])
+    store.append_all([AppendRequest("s", body("m3"), 2), AppendRequest("t", body("m2"), 1)])
     assert [len(list(store.load(name))) for name in "st"] == [4, 3]
 
 
@@ -204,7 +205,7 @@ def test_a_store_of_every_earlier_schema_is_brought_up_to_date(path, version):
     with contextlib.closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA journal_mode = WAL")
         for step in migrations("sqlite")[:version]:
-            apply(db, step)
+            apply_migration(db, step)
         if version < 3:
             db.execute(
                 "INSERT INTO logs (id, name, stem, number, rows, size) VALUES ('s', 'n_1', 'n_', 1, 1, ?)", (len(raw),)
@@ -275,7 +276,7 @@ def test_a_forked_child_opens_its_own(path):
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert store.append("s", body("m3"), after=2).seq == 3
-    assert prove(store.load("s")).broken == ()
+    assert verify_seals(store.load("s")).broken == ()
 
 
 def test_a_closed_store_opens_again(path):
@@ -293,10 +294,12 @@ def test_a_long_log_is_read_in_parts(path):
     store = SqliteStore(path)
     make(store)
     texts = ["x" * size for size in (10, 9_000_000, 10, 5_000_000)] + ["short"] * 2_500
-    answers = store.append_all([Append("s", body(f"m{at}", text), at, durable=False) for at, text in enumerate(texts)])
+    answers = store.append_all(
+        [AppendRequest("s", body(f"m{at}", text), at, durable=False) for at, text in enumerate(texts)]
+    )
     assert [answer.seq for answer in answers] == list(range(1, len(texts) + 1))
     forwards = list(store.load("s"))
-    assert [seq_of(line.raw) for line in forwards] == list(range(len(texts) + 1))
+    assert [find_seq(line.raw) for line in forwards] == list(range(len(texts) + 1))
     assert [(line.offset, line.raw) for line in store.tail("s")] == [(line.offset, line.raw) for line in forwards[::-1]]
     assert len(list(store.load("s", after=700))) == len(texts) - 700
 

@@ -6,8 +6,8 @@ python -m tests.tools.mcp.conforming URL
 import asyncio
 import sys
 
-from wakelog.ports import Invocation
-from wakelog.tools.mcp import McpServer, Servers, mcp_tools
+from wakelog.ports.runtime import ToolInvocation
+from wakelog.tools.mcp import McpServer, ServerPool, mcp_tools
 
 _SAMPLES = {"number": 2, "integer": 2, "string": "two", "boolean": True, "array": [], "object": {}}
 
@@ -17,10 +17,10 @@ def _arguments(schema):
 
 
 async def main(url):
-    async with Servers() as servers:
+    async with ServerPool() as servers:
         declared = await servers.list_tools(McpServer(name="suite", url=url, timeout_s=120))
         for tool in mcp_tools(declared, servers).values():
-            outcome = await tool.run(Invocation("reply-1", "call-1", _arguments(tool.schema)))
+            outcome = await tool.run(ToolInvocation("reply-1", "call-1", _arguments(tool.schema)))
             print(tool.name, outcome)
             assert not outcome.is_error, outcome
 

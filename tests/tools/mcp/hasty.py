@@ -9,7 +9,7 @@ import sys
 
 from tests.kernel.watching import until
 from tests.tools.mcp.serving import plain, running_servers
-from wakelog.tools.mcp import Servers
+from wakelog.tools.mcp import ServerPool
 
 _MOMENT_S = 0.2
 
@@ -21,7 +21,7 @@ async def main(manner):
         here.cancel()
         loop.call_later(_MOMENT_S, leave)
 
-    async with Servers() as servers:
+    async with ServerPool() as servers:
         asking = asyncio.create_task(servers.call(plain(manner), "add", {"a": 1, "b": 1}))
         (server,) = await asyncio.to_thread(until, lambda: running_servers(os.getpid()))
         print(server, flush=True)

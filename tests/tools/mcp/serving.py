@@ -9,9 +9,9 @@ import sys
 
 from tests.faults.processes import INTERPRETER, environment
 from tests.kernel.watching import until
-from wakelog.ports import Invocation
+from wakelog.ports.runtime import ToolInvocation
 from wakelog.processes import supervisor
-from wakelog.tools.mcp import McpServer, Servers, guard, mcp_tools
+from wakelog.tools.mcp import McpServer, ServerPool, guard, mcp_tools
 
 PLAIN = os.path.join(os.path.dirname(__file__), "plain_server.py")
 SDK = "tests.tools.mcp.sdk_server"
@@ -60,14 +60,14 @@ class Asked:
 
     async def run(self, name, /, show=lambda text: None, **arguments):
         found = {tool.declared()["from"]["mcp"]["tool"]: tool for tool in self.tools.values()}
-        return await found[name].run(Invocation("reply-1", "call-1", arguments, show=show))
+        return await found[name].run(ToolInvocation("reply-1", "call-1", arguments, show=show))
 
 
 @contextlib.asynccontextmanager
 async def asking(server, cwd="", notices=None):
     """The tools of a server, listed and at hand."""
     heard = [] if notices is None else notices
-    async with Servers(notice=heard.append) as servers:
+    async with ServerPool(notice=heard.append) as servers:
         declared = await servers.list_tools(server, cwd)
         yield Asked(servers, mcp_tools(declared, servers, cwd))
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.processes import INTERPRETER, environment
 from tests.patience import PATIENCE_S
-from tests.tools.test_shell import Watched
+from tests.tools.test_commands_shell import Watched
 from wakelog.tools.mcp import guard
 
 # Prints the numbers of the server and of a child of it, and stays whatever happens to its input.

@@ -10,15 +10,15 @@ from tests.faults.processes import PATIENCE_S
 from tests.kernel.watching import until
 from tests.tools.mcp.serving import asking, children, plain
 from tests.tools.mcp.waker import Place
-from tests.tools.test_shell import Watched
+from tests.tools.test_commands_shell import Watched
 from wakelog.log.content import Prompt, ToolResult
 from wakelog.log.entry import Message
-from wakelog.ports import Outcome
+from wakelog.ports.runtime import ToolOutcome
 from wakelog.reading import read_log
-from wakelog.runtime.live import live_world
+from wakelog.runtime.live import live_runtime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
-from wakelog.tools.mcp import McpServer, Servers, mcp_tools
+from wakelog.tools.mcp import McpServer, ServerPool, mcp_tools
 
 
 async def _pids(servers, server=None):
@@ -30,7 +30,7 @@ async def _pids(servers, server=None):
 
 def test_all_who_are_inside_share_a_server_and_it_ends_with_the_last():
     async def main():
-        servers = Servers()
+        servers = ServerPool()
         async with servers:
             first = await _pids(servers)
             watched = Watched(first)
@@ -47,7 +47,7 @@ def test_who_enters_while_servers_end_begins_with_none():
     """One that is on its way out is nobody's server any more, and the new one is not ended with it."""
 
     async def main():
-        servers = Servers()
+        servers = ServerPool()
         await servers.__aenter__()
         before = await _pids(servers, plain("deaf"))
         leaving = asyncio.create_task(servers.__aexit__(None, None, None))
@@ -63,7 +63,7 @@ def test_who_enters_while_servers_end_begins_with_none():
 
 
 def test_one_set_of_servers_in_loop_after_loop():
-    servers = Servers()
+    servers = ServerPool()
 
     async def main():
         async with servers:
@@ -79,8 +79,8 @@ def test_wakes_inside_share_a_server(tmp_path):
     _script(tmp_path, 3)
 
     async def main():
-        servers = Servers()
-        world = live_world(place.store, servers=servers)
+        servers = ServerPool()
+        world = live_runtime(place.store, servers=servers)
         async with servers:
             await wake(world, "s")
             await _again(world, place)
@@ -123,7 +123,7 @@ def test_one_that_nobody_waits_for_any_more_is_ended_although_others_live():
     """It never greeted: nobody knows what it hangs on, and whoever needs it next has it begun anew."""
 
     async def main():
-        async with Servers() as servers:
+        async with ServerPool() as servers:
             kept = await _pids(servers)
             before = children(os.getpid())
             mute = plain("mute")
@@ -157,7 +157,7 @@ def test_a_call_is_cancelled_at_once_although_its_server_takes_its_time_to_go(tm
         return task.cancelled(), connection.is_over, connection.is_gone
 
     async def main():
-        async with Servers() as servers:
+        async with ServerPool() as servers:
             called = await cancelled(servers, servers.call(stubborn, "t", {}))
         async with servers:
             return called, await cancelled(servers, servers.list_tools(stubborn))
@@ -177,7 +177,7 @@ def test_a_tool_that_is_malformed_costs_itself_alone():
             return list(asked.tools), await asked.run("add", a=1, b=1)
 
     names, ran = asyncio.run(main())
-    assert (len(names), ran) == (12, Outcome("2"))
+    assert (len(names), ran) == (12, ToolOutcome("2"))
     assert "mcp__plain__die" in names
     left = "of the MCP server plain is left out: it is not described as the protocol asks"
     assert heard == [
@@ -203,7 +203,7 @@ def test_a_tool_that_the_sdk_drops_is_noticed():
     heard = []
 
     async def main():
-        async with Servers(notice=heard.append) as servers:
+        async with ServerPool(notice=heard.append) as servers:
             return await servers.list_tools(McpServer(name="odd", command=(sys.executable, "-c", HEADERS)))
 
     assert [tool["name"] for tool in asyncio.run(main())] == ["mcp__odd__good"]
@@ -216,7 +216,7 @@ def test_a_listing_is_asked_for_anew_by_each_session_that_begins():
     """Servers outlive sessions: what one has changed meanwhile holds from the next that begins."""
 
     async def main():
-        async with Servers() as servers:
+        async with ServerPool() as servers:
             counts = [len(await servers.list_tools(plain("growing"))) for _ in range(3)]
             return counts, len(servers._begun)
 
@@ -227,7 +227,7 @@ def test_a_listing_is_asked_for_anew_by_each_session_that_begins():
 def test_the_same_is_noticed_once():
     """The tools of a log are looked at in every step."""
     heard = []
-    servers = Servers(notice=heard.append)
+    servers = ServerPool(notice=heard.append)
     for _ in range(3):
         mcp_tools([{"name": "t", "from": {"mcp": {"tool": "t", "name": "a"}}}], servers)
     assert len(heard) == 1
@@ -237,7 +237,7 @@ def test_those_that_are_gone_are_forgotten():
     """A server that dies again and again in a long chat leaves nothing behind."""
 
     async def main():
-        async with Servers() as servers:
+        async with ServerPool() as servers:
             for _ in range(5):
                 await servers.call(plain(), "die", {})
             return len(servers._begun)

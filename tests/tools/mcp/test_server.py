@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from wakelog.errors import UsageError
-from wakelog.tools.mcp import McpServer, server_of
+from wakelog.tools.mcp import McpServer, parse_server
 
 WHOLE = {
     "name": "files",
@@ -22,9 +22,9 @@ WHOLE = {
 def test_there_and_back():
     """RUN-19: what the log keeps gives the same server."""
     for value in (WHOLE, {"name": "web", "url": "https://host/mcp", "bearerEnv": "T", "headersFrom": {"X-Key": "K"}}):
-        server = server_of(value)
+        server = parse_server(value)
         assert server.value == value
-        assert server_of(msgspec.json.decode(server.key)) == server
+        assert parse_server(msgspec.json.decode(server.key)) == server
 
 
 def test_it_is_careful_unless_told_otherwise():
@@ -58,7 +58,7 @@ def test_it_is_careful_unless_told_otherwise():
 )
 def test_a_mistake_is_told_in_one_line(value, says):
     with pytest.raises(UsageError) as caught:
-        server_of(value)
+        parse_server(value)
     assert says in f"{caught.value.message} {caught.value.hint}"
     assert "\n" not in caught.value.message + caught.value.hint
     assert "secret@" not in caught.value.message

@@ -9,13 +9,13 @@ from tests.kernel.watching import Watched as Worker
 from tests.kernel.watching import until
 from tests.tools.mcp.serving import plain
 from tests.tools.mcp.waker import Place
-from tests.tools.test_shell import Watched
+from tests.tools.test_commands_shell import Watched
 from wakelog.decide import wording as words
-from wakelog.decide.decisions import Rest
+from wakelog.decide.decisions import Idle
 from wakelog.log.content import ToolResult
 from wakelog.log.entry import Message, ToolStarted
 from wakelog.reading import read_log
-from wakelog.runtime.user_actions import cancel
+from wakelog.runtime.user_actions import request_cancel
 
 MODULE = "tests.tools.mcp.waker"
 
@@ -33,7 +33,7 @@ def test_an_agent_calls_a_tool(tmp_path):
     place = Place(tmp_path)
     place.begin(plain(trusted=True), "folder")
     report = asyncio.run(place.wake())
-    assert (report.decision, report.text) == (Rest(), "Seen.")
+    assert (report.decision, report.text) == (Idle(), "Seen.")
     assert (_result(place).text, _result(place).settled) == (os.path.realpath(tmp_path), "ok")
 
 
@@ -52,7 +52,7 @@ def test_a_kill_while_a_tool_runs(tmp_path, trusted, runs, settled):
         worker.process.kill()
         assert orphan.all_end()
     assert [value.replay for value in _values(place, ToolStarted)] == ["safe" if trusted else "never"]
-    assert asyncio.run(place.wake()).decision == Rest()
+    assert asyncio.run(place.wake()).decision == Idle()
     assert len(place.touched) == runs
     assert len(set(place.touched)) == runs
     assert _result(place).settled == settled
@@ -66,7 +66,7 @@ def test_a_person_cancels(tmp_path):
     with Worker(tmp_path, module=MODULE) as worker:
         (server,) = until(lambda: place.touched)
         gone = Watched([server])
-        cancel(session)
+        request_cancel(session)
         assert worker.process.wait(60) == 0
         assert gone.all_end()
     assert _result(place).settled == "interrupted"

@@ -8,14 +8,14 @@ import json
 import os
 import sys
 
-from wakelog.log.codec import canonical
+from wakelog.log.codec import canonical_json
 from wakelog.log.content import Prompt
 from wakelog.log.entry import ContextEntry, Message
-from wakelog.runtime.live import live_world
+from wakelog.runtime.live import live_runtime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.tools.mcp import Servers
+from wakelog.tools.mcp import ServerPool
 
 SESSION = "s"
 
@@ -47,18 +47,18 @@ class Place:
         session = Session.create(
             self.store, session_id=SESSION, agent="crab", provider="scripted", model=self._script, cwd=self._folder
         )
-        told = self.store.blobs.put(canonical(asyncio.run(self._listed(server))), "application/json")
+        told = self.store.blobs.put(canonical_json(asyncio.run(self._listed(server))), "application/json")
         session.append(ContextEntry(tools=told))
         session.append(Message(message=Prompt(content="Look.")))
         return session
 
     async def _listed(self, server):
-        async with Servers() as servers:
+        async with ServerPool() as servers:
             return await servers.list_tools(server, self._folder)
 
     async def wake(self):
         """Goes on. Nothing is known here but the store."""
-        return await wake(live_world(self.store), SESSION)
+        return await wake(live_runtime(self.store), SESSION)
 
 
 if __name__ == "__main__":

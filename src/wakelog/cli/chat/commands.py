@@ -1,25 +1,48 @@
-"""Parse a typed line: a message or a slash command. Pure; `doing.py` executes the commands.
+"""Slash commands of a chat: parse a typed line, and run the command in it.
 
 A command is a slash and a word of letters, then a space or the end: `/etc/passwd is missing` is a message. A second
 slash (`//help`) sends the line without the first one. An unknown command is never sent as a message; the nearest
-command is suggested instead.
+command is suggested instead. `ChatContext` is what commands and completion may use of the running chat. Each command
+calls the function of the matching CLI command, and appends an entry where it changes something. Output is drawn as on
+the command line, but limited to a number of lines.
 """
 
 import difflib
 import re
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-Takes: TypeAlias = Literal["", "entry", "model", "session", "text", "tool"]
+from wakelog.app.addresses import find_entry, find_session
+from wakelog.app.approvals import require_approval, tools_without_approval
+from wakelog.app.entry_names import entry_name
+from wakelog.app.event_loop import contact_no_servers
+from wakelog.app.settings import Overrides, apply_settings, checked_model
+from wakelog.app.stores import StoreLocation
+from wakelog.cli.chat.runner import SessionRunner
+from wakelog.cli.chat.view import ChatView
+from wakelog.cli.ui.options import SharedOptions
+from wakelog.cli.ui.session_views import context_lines, draw_tree, estimate_other_tokens, usage_lines
+from wakelog.cli.ui.terminal import pad, wrap
+from wakelog.decide.policy import policy_in_force
+from wakelog.errors import Conflict, UsageError
+from wakelog.forking import fork
+from wakelog.projections.branch_state import branch_state
+from wakelog.projections.context import build_context
+from wakelog.runtime.checks import check_files
+from wakelog.runtime.user_actions import request_compaction, retry_turn
+from wakelog.session import Session
+
+ArgumentKind: TypeAlias = Literal["", "entry", "model", "session", "text", "tool"]
 
 
-class Command(msgspec.Struct, frozen=True):
+class SlashCommand(msgspec.Struct, frozen=True):
     """A command: name, help text, kind and display of its argument, and whether the argument is required."""
 
     name: str
     help: str
-    takes: Takes = ""
+    takes: ArgumentKind = ""
     shown: str = ""
     needs: bool = False
 
@@ -27,26 +50,26 @@ class Command(msgspec.Struct, frozen=True):
 COMMANDS = {
     command.name: command
     for command in (
-        Command("fork", "go on from here, or from an entry, in a session of its own", "entry", "[ENTRY]"),
-        Command("tree", "draw every branch"),
-        Command("head", "show the head, or go on from an earlier entry", "entry", "[ENTRY]"),
-        Command("retry", "try a turn that has failed again"),
-        Command("compact", "let a summary stand for what came before", "text", "[INSTRUCTIONS]"),
-        Command("model", "show the model, or change it", "model", "[PROVIDER:NAME]"),
-        Command("ask", "show which tools run unasked, or let one ask again", "tool", "[TOOL]"),
-        Command("rename", "give the session a title", "text", "TITLE", needs=True),
-        Command("new", "begin another session with the next message"),
-        Command("open", "go on with another session", "session", "SESSION", needs=True),
-        Command("steer", "say it to a busy agent at its next step", "text", "TEXT", needs=True),
-        Command("attention", "show what waits for you"),
-        Command("context", "show what the model sees"),
-        Command("usage", "show what was spent"),
-        Command("help", "show the commands and keys"),
-        Command("quit", "leave; the session stays"),
+        SlashCommand("fork", "go on from here, or from an entry, in a session of its own", "entry", "[ENTRY]"),
+        SlashCommand("tree", "draw every branch"),
+        SlashCommand("head", "show the head, or go on from an earlier entry", "entry", "[ENTRY]"),
+        SlashCommand("retry", "try a turn that has failed again"),
+        SlashCommand("compact", "let a summary stand for what came before", "text", "[INSTRUCTIONS]"),
+        SlashCommand("model", "show the model, or change it", "model", "[PROVIDER:NAME]"),
+        SlashCommand("ask", "show which tools run unasked, or let one ask again", "tool", "[TOOL]"),
+        SlashCommand("rename", "give the session a title", "text", "TITLE", needs=True),
+        SlashCommand("new", "begin another session with the next message"),
+        SlashCommand("open", "go on with another session", "session", "SESSION", needs=True),
+        SlashCommand("steer", "say it to a busy agent at its next step", "text", "TEXT", needs=True),
+        SlashCommand("attention", "show what waits for you"),
+        SlashCommand("context", "show what the model sees"),
+        SlashCommand("usage", "show what was spent"),
+        SlashCommand("help", "show the commands and keys"),
+        SlashCommand("quit", "leave; the session stays"),
     )
 }
 # Names that other programs use.
-_MEANT = {
+_SYNONYMS = {
     **dict.fromkeys(("exit", "q", "bye"), "quit"),
     **dict.fromkeys(("clear", "reset"), "new"),
     **dict.fromkeys(("resume", "switch", "load"), "open"),
@@ -60,63 +83,311 @@ _MEANT = {
     **dict.fromkeys(("allow", "permissions", "tools"), "ask"),
     **dict.fromkeys(("interrupt",), "steer"),
 }
-_COMMAND = re.compile(r"/([a-z?]*)(?:\s+(.*))?", re.DOTALL)
+_COMMAND_PATTERN = re.compile(r"/([a-z?]*)(?:\s+(.*))?", re.DOTALL)
 
 
-class Say(msgspec.Struct, frozen=True):
+class SendMessage(msgspec.Struct, frozen=True):
     """A message."""
 
     text: str
 
 
-class Do(msgspec.Struct, frozen=True):
+class RunCommand(msgspec.Struct, frozen=True):
     """A command with its argument."""
 
     name: str
     given: str = ""
 
 
-class Nothing(msgspec.Struct, frozen=True):
+class IgnoredLine(msgspec.Struct, frozen=True):
     """A line that does nothing, with the reason in one line; empty for a blank line."""
 
     why: str = ""
 
 
-Meaning: TypeAlias = Say | Do | Nothing
+ParsedLine: TypeAlias = SendMessage | RunCommand | IgnoredLine
 
 
-def meaning(typed: str) -> Meaning:
+def parse_line(typed: str) -> ParsedLine:
     """Return the meaning of a typed text."""
     text = typed.strip("\n")
     if not text.strip():
-        return Nothing()
+        return IgnoredLine()
     if text.startswith("//"):
-        return Say(text[1:])
-    found = _COMMAND.fullmatch(text.rstrip())
+        return SendMessage(text[1:])
+    found = _COMMAND_PATTERN.fullmatch(text.rstrip())
     if found is None:
-        return Say(text)
-    return _command(found[1], (found[2] or "").strip())
+        return SendMessage(text)
+    return _parse_command(found[1], (found[2] or "").strip())
 
 
-def as_typed(words: str) -> str:
+def escape_message(words: str) -> str:
     """Return what to type to send `words` as a message."""
     return f"/{words}" if words.startswith("/") else words
 
 
-def _command(word: str, given: str) -> Meaning:
+def _parse_command(word: str, given: str) -> ParsedLine:
     name = "help" if word in ("", "?") else word
     command = COMMANDS.get(name)
     if command is None:
-        close = [_MEANT[name]] if name in _MEANT else difflib.get_close_matches(name, COMMANDS, n=1)
+        close = [_SYNONYMS[name]] if name in _SYNONYMS else difflib.get_close_matches(name, COMMANDS, n=1)
         meant = f"did you mean /{close[0]}?" if close else "/help lists them"
-        return Nothing(f"there is no command /{name}; {meant}")
+        return IgnoredLine(f"there is no command /{name}; {meant}")
     if command.needs and not given:
-        return Nothing(f"/{name} {command.shown}: {command.help}")
+        return IgnoredLine(f"/{name} {command.shown}: {command.help}")
     if given and not command.takes:
-        return Nothing(f"/{name} takes nothing behind it")
-    return Do(name, given)
+        return IgnoredLine(f"/{name} takes nothing behind it")
+    return RunCommand(name, given)
 
 
-def usage_of(command: Command) -> str:
+def command_usage(command: SlashCommand) -> str:
     """Return how a command is typed."""
     return f"/{command.name} {command.shown}".rstrip()
+
+
+class ChatContext(Protocol):
+    """The running chat: store, session, settings, view and runner."""
+
+    asked: SharedOptions
+    place: StoreLocation
+    terms: Overrides
+    view: ChatView
+    runner: SessionRunner
+
+    @property
+    def session(self) -> Session | None:
+        """Return the session; None before the first message of a new one."""
+        ...
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether the agent is working, in this process or another."""
+        ...
+
+    def enter(self, session: Session) -> None:
+        """Open a session."""
+        ...
+
+    def detach(self) -> None:
+        """Leave the session; the next message begins a new one."""
+        ...
+
+    def check(self, terms: Overrides) -> str:
+        """Return the model of a new session. `UsageError` if it cannot be used."""
+        ...
+
+    def say(self, words: str, *, steer: bool) -> None:
+        """Send a message to the session or to a new one."""
+        ...
+
+    def left(self) -> None:
+        """Leave the chat."""
+        ...
+
+
+_LINES_MAX = 200
+_HELP_COLUMN, _HELP_MIN_WIDTH = 24, 16
+_KEY_HELP = (
+    ("Enter", "send; while the agent is busy the message waits until it is done"),
+    ("Alt-S", "send so that a busy agent sees it at its next step, as /steer does"),
+    ("Alt-Enter, Ctrl-J", "a new line"),
+    ("Up, Down", "earlier messages, also of other chats"),
+    ("Esc, Ctrl-C", "cancel the turn; again: leave"),
+    ("Ctrl-D, Ctrl-Z", "leave, where nothing is typed; stop for a while"),
+    ("//...", "say something that begins with a slash"),
+)
+
+
+def run_command(room: ChatContext, name: str, given: str) -> None:
+    """Execute a command; errors are raised."""
+    ACTIONS[name](room, given)
+
+
+def _require_session(room: ChatContext) -> Session:
+    if room.session is None:
+        raise UsageError("there is no session yet", hint="say something first, or /open one")
+    return room.session
+
+
+def _require_idle(room: ChatContext) -> None:
+    """Raise `Conflict` if the agent is busy: the command would change the session or its settings during a run."""
+    if room.is_busy:
+        raise Conflict("the agent is busy", hint="wait until it rests, or cancel the turn with Esc")
+
+
+def _print_lines(room: ChatContext, lines: Iterable[str], whole: str) -> None:
+    drawn = list(lines)
+    if len(drawn) > _LINES_MAX:
+        left = f"{len(drawn) - _LINES_MAX:,} lines above this; `wakelog {whole}` shows all"
+        drawn = [room.view.look.paint("dim", left), *drawn[-_LINES_MAX:]]
+    room.view.show_lines(drawn)
+
+
+# ── branches ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _fork(room: ChatContext, given: str) -> None:
+    session = _require_session(room)
+    _require_idle(room)
+    target = session.read().tree.find(find_entry(session.read(), given)) if given else None
+    child = fork(session, target)
+    room.view.notice(f"forked into {child.name}; /open {session.name} goes back")
+    room.enter(child)
+
+
+def _head(room: ChatContext, given: str) -> None:
+    session = _require_session(room)
+    tree = session.tree
+    if not given:
+        where = entry_name(tree, tree.nodes[tree.head]) if tree.head is not None else "nowhere"
+        room.view.notice(f"the head is {where}; /tree shows where else to go on")
+        return
+    _require_idle(room)
+    before = entry_name(tree, tree.nodes[tree.head]) if tree.head is not None else ""
+    log = session.read()
+    session.move_head(log.tree.find(find_entry(log, given)))
+    room.view.catch_up()
+    room.enter(session)
+    room.view.notice(f"/head {before} goes back")
+
+
+def _tree(room: ChatContext, _: str) -> None:
+    session = _require_session(room)
+    _print_lines(room, draw_tree(room.view.look, session.read().tree), f"tree {session.name}")
+
+
+def _retry(room: ChatContext, _: str) -> None:
+    session = _require_session(room)
+    _require_idle(room)
+    room.view.expect(retry_turn(session).id)
+    room.view.catch_up()
+    room.runner.want(session.name)
+
+
+# ── settings ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _compact(room: ChatContext, given: str) -> None:
+    session = _require_session(room)
+    if room.is_busy:
+        request_compaction(session, instructions=given)
+        room.view.notice("it is folded when its work allows")
+    else:
+        room.runner.fold(session.name, given)
+
+
+def _model(room: ChatContext, given: str) -> None:
+    if not given:
+        room.view.notice(f"{room.view.known.model or 'no model'} answers; /model PROVIDER:NAME changes that")
+    elif room.session is None:
+        terms = msgspec.structs.replace(room.terms, model=given)
+        room.view.known = msgspec.structs.replace(room.view.known, model=room.check(terms))
+        room.terms = terms
+    else:
+        _require_idle(room)
+        apply_settings(room.session, Overrides(model=given), contact_no_servers)
+        # A model from the command line that was not written yet no longer applies.
+        room.terms = msgspec.structs.replace(room.terms, model=None)
+        room.view.catch_up()
+
+
+def _ask(room: ChatContext, given: str) -> None:
+    session = _require_session(room)
+    if given:
+        _require_idle(room)
+        require_approval(session, given)
+        room.view.catch_up()
+    names = ", ".join(tools_without_approval(session)) or "none"
+    room.view.notice(f"tools that run unasked in this session: {names}; /ask TOOL lets one ask again")
+
+
+def _rename(room: ChatContext, given: str) -> None:
+    _require_session(room).rename(given)
+    room.view.catch_up()
+
+
+# ── sessions ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _new(room: ChatContext, _: str) -> None:
+    _require_idle(room)
+    before = f"; /open {room.session.name} goes back" if room.session is not None else ""
+    room.detach()
+    room.view.notice(f"the next message begins a session{before}")
+
+
+def _open(room: ChatContext, given: str) -> None:
+    _require_idle(room)
+    address = find_session(room.asked, given)
+    if address.entry is not None:
+        raise UsageError("a chat goes on from the head", hint="open the session, then /head moves it")
+    if address.ref != address.name:
+        raise UsageError("that is a log of another store", hint=f"`wakelog chat {address.ref}` opens it")
+    opened = Session(room.place.store, address.name)
+    check_files(opened)
+    checked_model(Overrides(), opened)
+    room.view.notice(f"this is {opened.name}")
+    room.enter(opened)
+
+
+def _steer(room: ChatContext, given: str) -> None:
+    room.say(given, steer=True)
+
+
+# ── displays ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _attention(room: ChatContext, _: str) -> None:
+    _require_session(room)
+    if not room.view.ask_again():
+        room.view.notice("nothing waits for you here")
+
+
+def _context(room: ChatContext, _: str) -> None:
+    session = _require_session(room)
+    log = session.read()
+    branch = log.tree.branch()
+    built = build_context(branch, policy_in_force(branch_state(branch).context).strategy)
+    _print_lines(
+        room, context_lines(room.view.look, log, built, estimate_other_tokens(built, branch)), f"context {session.name}"
+    )
+
+
+def _usage(room: ChatContext, _: str) -> None:
+    session = _require_session(room)
+    _print_lines(room, usage_lines(session.read()), f"usage {session.name}")
+
+
+def _help(room: ChatContext, _: str) -> None:
+    seen = room.view.look
+    rows = [(command_usage(command), command.help) for command in COMMANDS.values()]
+    lines: list[str] = []
+    for left, right in (*rows, *_KEY_HELP):
+        first, *others = wrap(right, max(_HELP_MIN_WIDTH, seen.columns - _HELP_COLUMN - 1))
+        lines.append(f"{seen.paint('bold', pad(left, _HELP_COLUMN))} {first}")
+        lines += [f"{' ' * _HELP_COLUMN} {line}" for line in others]
+    room.view.show_lines(lines)
+
+
+def _quit(room: ChatContext, _: str) -> None:
+    room.left()
+
+
+ACTIONS: dict[str, Callable[[ChatContext, str], None]] = {
+    "fork": _fork,
+    "tree": _tree,
+    "head": _head,
+    "retry": _retry,
+    "compact": _compact,
+    "model": _model,
+    "ask": _ask,
+    "rename": _rename,
+    "new": _new,
+    "open": _open,
+    "steer": _steer,
+    "attention": _attention,
+    "context": _context,
+    "usage": _usage,
+    "help": _help,
+    "quit": _quit,
+}

@@ -1,181 +1,185 @@
-"""Draw chat items as terminal lines. Every stored string passes through `safe` here, or through `markdown`.
+"""Draw display items as terminal lines, with the diff of an `edit` or `write` call.
 
-Printed lines belong to the terminal's scroll-back and are never drawn over. Long items are shortened, with a count of
-what is left out.
+Every stored string is made visible here or in `markdown`. Printed lines belong to the terminal's scroll-back and are
+never drawn over. Long items are shortened, with a count of what is left out.
+A diff is made from the logged call alone: the log does not contain the file's content before `write`, so a whole file
+is shown as added. Other arguments of the call are shown too, because an approval must not cover anything unseen.
 """
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
-from wakelog.cli.annotation_text import annotation_words
-from wakelog.cli.chat.diffs import diff_of
+from wakelog.cli.chat.items import Block, Decision, DrawnLines, Item, Notice, Thought, ToolUse, UserMessage
 from wakelog.cli.chat.markdown import markdown_lines
-from wakelog.cli.chat.shown import Block, Decided, Lines, Notice, Prompted, Shown, Thought, Tool, Used
-from wakelog.cli.draw import Look, clip, ending, wrap
-from wakelog.cli.safe import first_line, visible, visible_lines
-from wakelog.cli.times import lasted, plural
-from wakelog.cli.transcripts import telling
+from wakelog.cli.ui.quantities import duration_text, plural
+from wakelog.cli.ui.safe_text import first_line, visible, visible_lines
+from wakelog.cli.ui.terminal import TerminalStyle, clip, wrap
+from wakelog.cli.ui.transcripts import annotation_text, key_argument
+from wakelog.log.codec import canonical_json
 from wakelog.log.content import ToolResult
-from wakelog.log.times import parse_ms
+
+# Above this number of lines on one side nothing is compared: the time grows with the product of both.
+_COMPARED_MAX = 2_000
+
+
+def diff_tool_call(tool: str, given: object) -> list[tuple[str, str]] | None:
+    """Return the diff lines, each with its sign (`+`, `-` or a space); None if the call changes no file."""
+    if not isinstance(given, Mapping):
+        return None
+    match tool, dict(given):
+        case "edit", {"path": str(), "old": str() as old, "new": str() as new}:
+            return [*_other_arguments(given, ("path", "old", "new")), *_compare_lines(old.split("\n"), new.split("\n"))]
+        case "write", {"path": str(), "content": str() as content}:
+            lines = content.removesuffix("\n").split("\n") if content else []
+            return [*_other_arguments(given, ("path", "content")), *(("+", line) for line in lines)]
+    return None
+
+
+def _other_arguments(given: Mapping[str, Any], told: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for key, value in given.items():
+        if key not in told:
+            yield " ", f"({key}: {canonical_json(value).decode()})"
+
+
+def _compare_lines(old: list[str], new: list[str]) -> Iterator[tuple[str, str]]:
+    if max(len(old), len(new)) > _COMPARED_MAX:
+        yield from (("-", line) for line in old)
+        yield from (("+", line) for line in new)
+        return
+    for line in difflib.ndiff(old, new):
+        if not line.startswith("?"):
+            yield line[0], line[2:]
+
 
 _PROMPT_LINES = 12
 _DIFF_LINES = 16
 _ERROR_LINES = 4
-_NAME_ROOM = 24
-_SIGN_CHARS = 12
-_SIGNS = {"ok": ("✓", "v", "good"), "error": ("✗", "x", "bad"), "denied": ("✗", "x", "warn")}
-_CLOSE = (Used, Decided, Notice)
+_NAME_WIDTH = 24
+
+
+_RESULT_MARKS = {"ok": ("✓", "v", "good"), "error": ("✗", "x", "bad"), "denied": ("✗", "x", "warn")}
+_COMPACT_ITEMS = (ToolUse, Decision, Notice)
 _DIFF_STYLES = {"+": "good", "-": "bad"}
 
 
-class TranscriptLayout(msgspec.Struct, frozen=True):
+class ItemLayout(msgspec.Struct, frozen=True):
     """How a chat is drawn: the look, and whether box-drawing lines may be used."""
 
-    look: Look
+    look: TerminalStyle
     boxes: bool = True
 
 
-def draw(dress: TranscriptLayout, shown: Shown) -> list[str]:
+def draw_item(dress: ItemLayout, shown: Item) -> list[str]:
     """Return the lines of one item."""
     look = dress.look
     match shown:
-        case Prompted(text=text):
-            return _prompted(look, text)
+        case UserMessage(text=text):
+            return _user_message_lines(look, text)
         case Block(text=text):
             return markdown_lines(look, text, boxes=dress.boxes)
         case Thought(text=text):
-            return [look.paint("dim", _thought(look, text))]
-        case Used() as used:
-            return _used(look, used)
-        case Decided() as decided:
-            return [_decided(look, decided)]
+            return [look.paint("dim", _thought_line(look, text))]
+        case ToolUse() as used:
+            return _tool_use_lines(look, used)
+        case Decision() as decided:
+            return [_decision_line(look, decided)]
         case Notice(text=text, style=style):
             pieces = wrap(f"{look.sign('·', '-')} {visible(text)}", look.columns)
             return [look.paint(style, piece) for piece in pieces]
-        case Lines(lines=lines):
+        case DrawnLines(lines=lines):
             return list(lines)
 
 
-def draw_all(dress: TranscriptLayout, shown: Sequence[Shown], last: Shown | None) -> tuple[list[str], Shown | None]:
+def draw_items(dress: ItemLayout, shown: Sequence[Item], last: Item | None) -> tuple[list[str], Item | None]:
     """Return the lines of items after the `last` one, with blank lines between groups; and the new last item."""
     lines: list[str] = []
     for one in shown:
-        drawn = draw(dress, one)
+        drawn = draw_item(dress, one)
         if drawn:
-            lines += drawn if _is_close(last, one) else ["", *drawn]
+            lines += drawn if _is_adjacent(last, one) else ["", *drawn]
             last = one
     return lines, last
 
 
-def _is_close(before: Shown | None, after: Shown) -> bool:
+def _is_adjacent(before: Item | None, after: Item) -> bool:
     """Return whether two items follow each other without a blank line: notices and tools do."""
-    return before is None or (isinstance(before, _CLOSE) and isinstance(after, _CLOSE))
+    return before is None or (isinstance(before, _COMPACT_ITEMS) and isinstance(after, _COMPACT_ITEMS))
 
 
-def _prompted(look: Look, text: str) -> list[str]:
+def _user_message_lines(look: TerminalStyle, text: str) -> list[str]:
     mark = look.sign("›", ">")
     lines = [piece for line in visible_lines(text.strip("\n")) for piece in wrap(line, look.columns - 2)]
-    shown = _folded(look, lines, _PROMPT_LINES)
+    shown = _shortened(look, lines, _PROMPT_LINES)
     return [look.paint("user", f"{mark if at == 0 else ' '} {line}") for at, line in enumerate(shown)]
 
 
-def _thought(look: Look, text: str) -> str:
+def _thought_line(look: TerminalStyle, text: str) -> str:
     words = plural(len(text.split()), "word")
     return clip(look, f"{look.sign('∴', '~')} thought, {words}: {first_line(text)}", look.columns)
 
 
-def _used(look: Look, used: Used) -> list[str]:
+def _tool_use_lines(look: TerminalStyle, used: ToolUse) -> list[str]:
     result = used.result
-    sign, plain, style = _SIGNS.get(result.settled, ("!", "!", "warn"))
+    sign, plain, style = _RESULT_MARKS.get(result.settled, ("!", "!", "warn"))
     indent = "  " if used.inside else ""
-    tail = _tail(look, result)
+    tail = _outcome_text(look, result)
     room = look.columns - len(tail) - len(indent) - 2
     title = clip(look, tool_title(look, used.name, used.input), max(8, room))
     line = f"{indent}{look.paint(style, look.sign(sign, plain))} {title}{look.paint('dim', tail)}"
-    below = _errors(look, result) if result.settled == "error" else _change(look, used)
+    below = _error_lines(look, result) if result.settled == "error" else _change_lines(look, used)
     return [line, *(f"{indent}  {piece}" for piece in below)]
 
 
-def _decided(look: Look, decided: Decided) -> str:
+def _decision_line(look: TerminalStyle, decided: Decision) -> str:
     """Return one line with the decision and its tool call."""
     dot, indent = look.sign("·", "-"), "  " if decided.inside else ""
-    words = f"{indent}{dot} decided: {annotation_words(decided.decision)}"
+    words = f"{indent}{dot} decided: {annotation_text(decided.decision)}"
     title = tool_title(look, decided.name, decided.input) if decided.name else ""
     return look.paint("dim", clip(look, f" {dot} ".join(filter(None, (words, title))), look.columns))
 
 
-def _tail(look: Look, result: ToolResult) -> str:
+def _outcome_text(look: TerminalStyle, result: ToolResult) -> str:
     """Return the outcome of a tool, shown after its title."""
     dot = look.sign("·", "-")
     count = len(result.text.rstrip("\n").split("\n")) if result.text.strip() else 0
     words = [
         "" if result.settled in ("ok", "error") else result.settled,
-        lasted(result.duration_ms) if result.duration_ms is not None else "",
+        duration_text(result.duration_ms) if result.duration_ms is not None else "",
         plural(count, "line") if count > 1 and result.settled == "ok" else "",
     ]
     return "".join(f" {dot} {word}" for word in words if word)
 
 
-def tool_title(look: Look, name: str, given: object) -> str:
+def tool_title(look: TerminalStyle, name: str, given: object) -> str:
     """Return a tool and its main argument on one line."""
-    return " ".join(filter(None, (clip(look, visible(name), _NAME_ROOM), telling(given))))
+    return " ".join(filter(None, (clip(look, visible(name), _NAME_WIDTH), key_argument(given))))
 
 
-def _errors(look: Look, result: ToolResult) -> list[str]:
+def _error_lines(look: TerminalStyle, result: ToolResult) -> list[str]:
     lines = [piece for line in visible_lines(result.text.strip("\n")) for piece in wrap(line, look.columns - 4)]
-    return [look.paint("bad", line) for line in _folded(look, lines, _ERROR_LINES)] if result.text.strip() else []
+    return [look.paint("bad", line) for line in _shortened(look, lines, _ERROR_LINES)] if result.text.strip() else []
 
 
-def _change(look: Look, used: Used) -> list[str]:
+def _change_lines(look: TerminalStyle, used: ToolUse) -> list[str]:
     if used.told or used.result.settled != "ok":
         return []
     return diff_lines(look, used.name, used.input, most=_DIFF_LINES)
 
 
-def diff_lines(look: Look, tool: str, given: object, *, most: int = 0) -> list[str]:
+def diff_lines(look: TerminalStyle, tool: str, given: object, *, most: int = 0) -> list[str]:
     """Return the coloured diff of a call, cut to `most` lines (0: all); empty if it changes no file."""
-    changed = diff_of(tool, given) or []
+    changed = diff_tool_call(tool, given) or []
     room = max(10, look.columns - 6)
     rows = [(sign, piece) for sign, line in changed for piece in wrap(visible(line), room)]
     drawn = [look.paint(_DIFF_STYLES.get(sign, "dim"), f"{sign} {line}".rstrip()) for sign, line in rows]
-    return _folded(look, drawn, most) if most else drawn
+    return _shortened(look, drawn, most) if most else drawn
 
 
-def _folded(look: Look, lines: list[str], most: int) -> list[str]:
+def _shortened(look: TerminalStyle, lines: list[str], most: int) -> list[str]:
     """Return the first lines and a count of the rest; a single extra line is shown instead of counted."""
     if len(lines) <= most + 1:
         return lines
     return [*lines[:most], look.paint("dim", f"{look.sign('…', '...')} {len(lines) - most} more lines")]
-
-
-# ── live ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def live_tool(look: Look, tool: Tool, spinner: str, now: int) -> str:
-    """Return the line of a running tool: duration and last output line. Without a spinner it shows no duration."""
-    indent = "  " if tool.inside else ""
-    since = parse_ms(tool.since)
-    took = lasted(max(0, now - since) // 100 * 100) if since is not None and spinner else ""
-    output = next((line for line in reversed(tool.output.split("\n")) if line.strip()), "")
-    dot = look.sign("·", "-")
-    title = tool_title(look, tool.name, tool.input)
-    words = [clip(look, title, look.columns // 2) if output else title, took, visible(output.strip())]
-    line = f" {dot} ".join(word for word in words if word)
-    return indent + look.paint("tool", spinner or look.sign("•", "*")) + " " + clip(look, line, look.columns - 4)
-
-
-def _whole_words(words: str, width: int) -> str:
-    """Return the last whole words that fit; of a single word that is too long, its end."""
-    end = ending(words, width)
-    cut = end != words and not words[: len(words) - len(end)].endswith(" ")
-    space = end.find(" ") if cut else -1
-    return end[space + 1 :] if 0 <= space < 2 * width // 3 else end.lstrip(" ")
-
-
-def live_thought(look: Look, text: str) -> str:
-    """Return the end of the current thought, on one line."""
-    # Enough characters for the end of the line: no common grapheme has more than `_SIGN_CHARS`.
-    words = visible(" ".join(text[-look.columns * _SIGN_CHARS :].split()))
-    end = _whole_words(words, max(8, look.columns - 15))
-    return look.paint("dim", f"{look.sign('∴', '~')} thinking {look.sign('…', '...')} {end}")

@@ -1,5 +1,6 @@
-"""Render a block of Markdown as terminal lines, with rich. Text of the block cannot control the terminal.
+"""Render a block of Markdown as terminal lines. The only module that uses rich and markdown_it.
 
+Text of the block cannot control the terminal.
 Rule 1: text is made visible before the layout, so that widths are right, and again afterwards, because Markdown can
 spell characters as entities (`&#x202e;`).
 Rule 2: only text and colours are taken from rich's output; links are written out.
@@ -17,14 +18,14 @@ from rich.markdown import Heading, Markdown
 from rich.segment import Segment
 from rich.style import Style
 
-from wakelog.cli.draw import Look
-from wakelog.cli.safe import visible, visible_lines
+from wakelog.cli.ui.safe_text import visible, visible_lines
+from wakelog.cli.ui.terminal import TerminalStyle
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_COLOUR_CODE = re.compile(r"\x1b\[[0-9;]*m")
 _THEME = "ansi_dark"
-_BOXLESS = str.maketrans({"•": "*", "▌": "|", "─": "-", "━": "-", "│": "|", "🌆": "#"})
+_ASCII_BOXES = str.maketrans({"•": "*", "▌": "|", "─": "-", "━": "-", "│": "|", "🌆": "#"})
 # Longer text is not laid out; the terminal wraps it.
-_LAID_OUT_CHARS = 50_000
+_LAYOUT_MAX_CHARS = 50_000
 
 
 class _PlainHeading(Heading):
@@ -45,22 +46,22 @@ def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
 
 
-def markdown_lines(look: Look, text: str, *, boxes: bool = True) -> list[str]:
+def markdown_lines(look: TerminalStyle, text: str, *, boxes: bool = True) -> list[str]:
     """Return the lines of a block, no wider than the look allows."""
     lines = visible_lines(text)
-    if len(text) > _LAID_OUT_CHARS:
+    if len(text) > _LAYOUT_MAX_CHARS:
         return lines
     console = Console(width=look.columns, force_terminal=True, color_system="standard", legacy_windows=False)
     options = console.options.update(width=look.columns)
     options.encoding = "utf-8" if look.utf8 and boxes else "ascii"
     made = _Markdown("", code_theme=_THEME, hyperlinks=False)
-    made.parsed = _as_written(_parser().parse("\n".join(lines)))
-    drawn = [_line(look, line) for line in console.render_lines(made, options, pad=False)]
-    drawn = drawn if look.utf8 and boxes else [line.translate(_BOXLESS) for line in drawn]
-    return _trimmed(drawn)
+    made.parsed = _keep_line_breaks(_parser().parse("\n".join(lines)))
+    drawn = [_draw_line(look, line) for line in console.render_lines(made, options, pad=False)]
+    drawn = drawn if look.utf8 and boxes else [line.translate(_ASCII_BOXES) for line in drawn]
+    return _trim_blank_lines(drawn)
 
 
-def _as_written(tokens: list[Token]) -> list[Token]:
+def _keep_line_breaks(tokens: list[Token]) -> list[Token]:
     """Keep the line breaks of the model, because replies are often listings."""
     for token in tokens:
         for child in token.children or ():
@@ -69,17 +70,17 @@ def _as_written(tokens: list[Token]) -> list[Token]:
     return tokens
 
 
-def _line(look: Look, segments: list[Segment]) -> str:
+def _draw_line(look: TerminalStyle, segments: list[Segment]) -> str:
     """Return one line without trailing blanks, so that copied text has none."""
     texts = [(visible(segment.text), segment.style) for segment in segments if not segment.control]
     while texts and not texts[-1][0].rstrip():
         texts.pop()
     if texts:
         texts[-1] = (texts[-1][0].rstrip(), texts[-1][1])
-    return "".join(_painted(look, text, style) for text, style in texts)
+    return "".join(_styled(look, text, style) for text, style in texts)
 
 
-def _painted(look: Look, text: str, style: Style | None) -> str:
+def _styled(look: TerminalStyle, text: str, style: Style | None) -> str:
     if not look.colour or style is None or not text.strip():
         return text
     bare = style.update_link(None)
@@ -88,7 +89,7 @@ def _painted(look: Look, text: str, style: Style | None) -> str:
     ).render(text, color_system=ColorSystem.STANDARD)
 
 
-def _trimmed(lines: list[str]) -> list[str]:
+def _trim_blank_lines(lines: list[str]) -> list[str]:
     """Remove blank lines at both ends; the caller decides on the spacing between blocks."""
-    said = [at for at, line in enumerate(lines) if _COLOUR.sub("", line).strip()]
+    said = [at for at, line in enumerate(lines) if _COLOUR_CODE.sub("", line).strip()]
     return lines[said[0] : said[-1] + 1] if said else []

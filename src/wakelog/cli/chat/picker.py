@@ -1,4 +1,4 @@
-"""Session list of `chat --pick`: a filter, rows, and the last message of the chosen session.
+"""Session picker of `chat --pick`: a filter, rows, and the last message of the chosen session.
 
 It is drawn before anything is read; rows come from a thread. Only the chosen log is read, from its end back to its last
 message.
@@ -18,50 +18,55 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import FormattedTextControl, Layout
 from prompt_toolkit.output import ColorDepth
 
-from wakelog.cli.behind import behind
-from wakelog.cli.chat.ahead import press, pressed, typed_ahead
-from wakelog.cli.chat.listing import Listed, read_rows
-from wakelog.cli.chat.page import ROWS_MAX, page_lines, shape_of
-from wakelog.cli.chat.picking import Picking, page_of
-from wakelog.cli.chat.standins import GraphemeWindow
-from wakelog.cli.chat.steady import terminal
-from wakelog.cli.draw import Look, signs
-from wakelog.cli.places import Place
-from wakelog.cli.times import now_ms
+from wakelog.app.event_loop import run_in_daemon_thread
+from wakelog.app.stores import StoreLocation
+from wakelog.cli.chat.graphemes import GraphemeWindow
+from wakelog.cli.chat.session_list import (
+    ROWS_MAX,
+    ReadProgress,
+    SessionList,
+    page_layout,
+    page_lines,
+    page_of,
+    read_rows,
+)
+from wakelog.cli.chat.terminal import feed_keys, open_output, parse_keys, take_typeahead
+from wakelog.cli.ui.quantities import now_ms
+from wakelog.cli.ui.terminal import TerminalStyle, graphemes
 from wakelog.errors import WakelogError
 from wakelog.log.content import Prompt, Reply
 from wakelog.log.entry import Entry, Message
-from wakelog.log.entry import Session as Begun
-from wakelog.log.lines import Reader
-from wakelog.ports import Store
-from wakelog.projections.session_row import SessionRow
+from wakelog.log.entry import SessionHeader as Begun
+from wakelog.log.lines import EntryReader
+from wakelog.ports.catalogs import SessionRow
+from wakelog.ports.stores import Store
 from wakelog.stores import open_catalog
 
 _PREVIEW_ENTRIES = 200
 _PREVIEW_CHARS = 10_000
-_NARROWEST = 12
-_FAR = 1 << 40
-_KEY_S = 0.1
+_MIN_COLUMNS = 12
+_ALL_ROWS = 1 << 40
+_KEY_SEQUENCE_S = 0.1
 
 
-def pick(look: Look, place: Place) -> tuple[str | None, str]:
+def pick(look: TerminalStyle, place: StoreLocation) -> tuple[str | None, str]:
     """Return the name of the picked session, or None; and the keys that were pressed for the chat after it."""
-    picker = _Picker(look, place, Picking(ROWS_MAX))
-    with typed_ahead(picker.app.input.fileno()) as ahead:
+    picker = _PickerApp(look, place, SessionList(ROWS_MAX))
+    with take_typeahead(picker.app.input.fileno()) as ahead:
         # The first Enter ends the keys for the list, even if there is nothing to open yet.
         mine, enter, rest = ahead.partition("\r")
         return picker.run(mine + enter), rest
 
 
-class _Picker:
+class _PickerApp:
     """The list on the terminal."""
 
-    def __init__(self, look: Look, place: Place, picking: Picking) -> None:
+    def __init__(self, look: TerminalStyle, place: StoreLocation, picking: SessionList) -> None:
         self._look = look
         self._place = place
         self._picking = picking
         self._previews: dict[str, str] = {}
-        self._output = terminal()
+        self._output = open_output()
         window = GraphemeWindow(FormattedTextControl(lambda: ANSI("\n".join(self._lines()))), wrap_lines=False)
         self.app: Application[str | None] = Application(
             layout=Layout(window),
@@ -70,13 +75,13 @@ class _Picker:
             color_depth=None if look.colour else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
         )
-        self.app.timeoutlen = self.app.ttimeoutlen = _KEY_S
+        self.app.timeoutlen = self.app.ttimeoutlen = _KEY_SEQUENCE_S
 
     def run(self, ahead: str) -> str | None:
         """Run the list, with these keys pressed first; return the picked session or None."""
 
         def begin() -> None:
-            press(self.app, pressed(ahead))
+            feed_keys(self.app, parse_keys(ahead))
             self.app.create_background_task(self._read())
 
         return self.app.run(pre_run=begin)
@@ -85,7 +90,7 @@ class _Picker:
         """Read the catalog in a thread. It continues during the chat, so that the next list is complete."""
         loop = asyncio.get_running_loop()
 
-        def tell(listed: Listed) -> None:
+        def tell(listed: ReadProgress) -> None:
             # The event loop may be closed by now.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._take, listed)
@@ -95,12 +100,12 @@ class _Picker:
                 read_rows(catalog, tell)
 
         try:
-            await behind(read)
+            await run_in_daemon_thread(read)
         except (WakelogError, OSError) as error:
             if not self.app.is_done:
                 self.app.exit(exception=error)
 
-    def _take(self, listed: Listed) -> None:
+    def _take(self, listed: ReadProgress) -> None:
         self._picking.take(listed)
         # The last key may have closed the list.
         if (row := self._picking.due) is not None and not self.app.is_done:
@@ -109,17 +114,17 @@ class _Picker:
 
     def _lines(self) -> list[str]:
         size = self._output.get_size()
-        shape = shape_of(size.rows)
+        shape = page_layout(size.rows)
         self._picking.stretch(shape.rows)
         chosen = self._picking.row
         preview = self._preview(chosen) if chosen is not None and shape.preview else ""
-        seen = msgspec.structs.replace(self._look, width=max(_NARROWEST, size.columns))
+        seen = msgspec.structs.replace(self._look, width=max(_MIN_COLUMNS, size.columns))
         lines = page_lines(seen, page_of(self._picking), preview, now_ms(), shape)
         return list(map(GraphemeWindow.stand_ins.put, lines))
 
     def _preview(self, row: SessionRow) -> str:
         if row.name not in self._previews:
-            self._previews[row.name] = last_words(self._place.store, row.name)
+            self._previews[row.name] = last_message(self._place.store, row.name)
         return self._previews[row.name]
 
     def _keys(self) -> KeyBindings:
@@ -128,8 +133,8 @@ class _Picker:
             _add_move(keys, key, picking, partial(int, by))
         _add_move(keys, "pageup", picking, lambda: 1 - max(2, picking.height))
         _add_move(keys, "pagedown", picking, lambda: max(2, picking.height) - 1)
-        _add_move(keys, "home", picking, partial(int, -_FAR))
-        _add_move(keys, "end", picking, partial(int, _FAR))
+        _add_move(keys, "home", picking, partial(int, -_ALL_ROWS))
+        _add_move(keys, "end", picking, partial(int, _ALL_ROWS))
 
         @keys.add("enter")
         def choose(event: KeyPressEvent) -> None:
@@ -144,7 +149,7 @@ class _Picker:
 
         @keys.add("backspace")
         def shorten(_: KeyPressEvent) -> None:
-            picking.type("".join(list(signs(picking.filter))[:-1]))
+            picking.type("".join(list(graphemes(picking.filter))[:-1]))
 
         @keys.add("c-u")
         def clear(_: KeyPressEvent) -> None:
@@ -169,35 +174,35 @@ class _Picker:
         return keys
 
 
-def _add_move(keys: KeyBindings, key: str, picking: Picking, by: Callable[[], int]) -> None:
+def _add_move(keys: KeyBindings, key: str, picking: SessionList, by: Callable[[], int]) -> None:
     @keys.add(key)
     def move(_: KeyPressEvent) -> None:
         picking.move(by())
 
 
-def last_words(store: Store, name: str) -> str:
+def last_message(store: Store, name: str) -> str:
     """Return the last message of a session or of its fork parents, read from the end; an error's text if it fails."""
     try:
-        entries = itertools.islice(_backwards(store, name), _PREVIEW_ENTRIES)
-        return next(filter(None, map(_words, entries)), "")
+        entries = itertools.islice(_entries_backwards(store, name), _PREVIEW_ENTRIES)
+        return next(filter(None, map(_message_text, entries)), "")
     except (WakelogError, OSError) as error:
         return str(error)
 
 
-def _backwards(store: Store, name: str) -> Iterator[Entry | None]:
+def _entries_backwards(store: Store, name: str) -> Iterator[Entry | None]:
     """Yield the entries of a log and its fork parents, the last first; None for parent entries after the fork."""
     place: str | None = None
     while name:
         log, name = name, ""
         for line in store.tail(log):
-            for entry in Reader(next_seq=0).feed_all([line]):
+            for entry in EntryReader(next_seq=0).feed_all([line]):
                 place = None if entry.id == place else place
                 yield entry if place is None else None
                 if isinstance(entry.value, Begun) and (origin := entry.value.parent) and origin.kind == "fork":
                     name, place = origin.session, origin.entry
 
 
-def _words(entry: Entry | None) -> str:
+def _message_text(entry: Entry | None) -> str:
     match entry.value if entry is not None else None:
         case Message(message=Prompt() | Reply() as said) if said.text.strip():
             return f"{'you' if isinstance(said, Prompt) else 'agent'}: {said.text[:_PREVIEW_CHARS]}"

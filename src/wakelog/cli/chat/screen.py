@@ -1,11 +1,17 @@
-"""Screen of a chat: printed lines go to the terminal's scroll-back; below are the live area, input and status.
+"""Screen of a chat: scroll-back, live area, input line with its history, and status line.
 
 This module knows nothing of sessions. It uses no alternate screen and no mouse, so scrolling, searching and copying are
-the terminal's own. Typed text passes through `safe` too, because pasted text is as hostile as stored text.
+the terminal's own. Typed text is made visible too, because pasted text is as hostile as stored text.
+The input history is a file with one JSON string per line in the XDG state folder, readable by its owner only. It is
+bounded and may be deleted at any time; a chat that cannot write it works without it. Several chats may append to it at
+once, one line at a time. Secrets stay out (law 14), whatever a session's policy says: the file belongs to no session,
+so no policy applies to it.
 """
 
+import contextlib
+import os
 import select
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 from prompt_toolkit.application import Application
@@ -32,18 +38,87 @@ from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style, default_ui_style, merge_styles
 
-from wakelog.cli.chat.ahead import press, pressed, typed_ahead
-from wakelog.cli.chat.reflow import Reflowing
-from wakelog.cli.chat.standins import GraphemeWindow
-from wakelog.cli.chat.steady import terminal
-from wakelog.cli.chat.typed import Visible
-from wakelog.cli.draw import Look
+from wakelog.cli.chat.graphemes import GraphemeWindow, VisibleInput
+from wakelog.cli.chat.terminal import ReflowRenderer, feed_keys, open_output, parse_keys, take_typeahead
+from wakelog.cli.ui.terminal import TerminalStyle
+from wakelog.decide.wording import valid_utf8
+from wakelog.redaction.redactor import redact
+from wakelog.stores.files import make_private_folders
 
-_INPUT_LINES = 10
-_MENU_LINES = 8
-_NARROWEST = 12
+HISTORY_MAX = 1_000
+_TEXT_MAX_CHARS = 100_000
+
+
+def history_path() -> str:
+    """Return the path of the history file."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(state):
+        state = os.path.expanduser("~/.local/state")
+    return os.path.join(state, "wakelog", "history.jsonl")
+
+
+class InputHistory(History):
+    """See `History`."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+
+    def load_history_strings(self) -> Iterable[str]:
+        """Return the entries, the newest first."""
+        lines = _read_lines(self._path)
+        if len(lines) > 2 * HISTORY_MAX:
+            lines = lines[-HISTORY_MAX:]
+            _rewrite_file(self._path, lines)
+        return [text for line in reversed(lines[-HISTORY_MAX:]) if (text := _decode_line(line)) is not None]
+
+    def store_string(self, string: str) -> None:
+        """Append an entry."""
+        if len(string) > _TEXT_MAX_CHARS:
+            return
+        with contextlib.suppress(OSError):
+            make_private_folders(os.path.dirname(self._path))
+            _write_file(self._path, msgspec.json.encode(redact(valid_utf8(string)).text) + b"\n", os.O_APPEND)
+
+
+def _read_lines(path: str) -> list[bytes]:
+    try:
+        with open(path, "rb") as file:
+            return file.read().splitlines()
+    except OSError:
+        return []
+
+
+def _decode_line(line: bytes) -> str | None:
+    """Return the text of a line; None if the line is cut or foreign."""
+    try:
+        text: str = msgspec.json.decode(line, type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return text
+
+
+def _rewrite_file(path: str, lines: list[bytes]) -> None:
+    beside = f"{path}.{os.getpid()}"
+    with contextlib.suppress(OSError):
+        _write_file(beside, b"".join(line + b"\n" for line in lines), os.O_TRUNC)
+        os.replace(beside, path)
+
+
+def _write_file(path: str, content: bytes, how: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | how | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchmod(descriptor, 0o600)
+        os.write(descriptor, content)
+    finally:
+        os.close(descriptor)
+
+
+_INPUT_LINES_MAX = 10
+_MENU_LINES_MAX = 8
+_MIN_COLUMNS = 12
 # Wait for the rest of a key sequence; short, so that Esc feels immediate.
-_KEY_S = 0.1
+_KEY_SEQUENCE_S = 0.1
 _REDRAW_S = 0.02
 _STYLE = Style.from_dict(
     {
@@ -56,17 +131,18 @@ _STYLE = Style.from_dict(
         "scrollbar.button": "reverse",
     }
 )
-
-Lines = Callable[[], Sequence[str]]
+LineSource = Callable[[], Sequence[str]]
 """Returns drawn lines, at most as wide as the terminal."""
 
 
 class Screen:
     """The terminal of one chat."""
 
-    def __init__(self, look: Look, completer: Completer, history: History, live: Lines, status: Lines) -> None:
+    def __init__(
+        self, look: TerminalStyle, completer: Completer, history: History, live: LineSource, status: LineSource
+    ) -> None:
         self._look = look
-        self._output = terminal()
+        self._output = open_output()
         self.input = Buffer(
             completer=completer,
             history=history,
@@ -74,21 +150,21 @@ class Screen:
             complete_while_typing=Condition(lambda: self.input.text.startswith("/")),
             auto_suggest=DummyAutoSuggest(),
         )
-        self._live, self._status = _Area(live), _Area(status)
+        self._live, self._status = _LineArea(live), _LineArea(status)
         self._ahead: list[KeyPress] = []
         self.app: Application[int] = self._made()
 
     def _made(self) -> Application[int]:
         mark = self._look.sign("›", ">")
-        control = BufferControl(self.input, input_processors=[Visible(GraphemeWindow.stand_ins)])
+        control = BufferControl(self.input, input_processors=[VisibleInput(GraphemeWindow.stand_ins)])
         typing = GraphemeWindow(
             control,
-            height=Dimension(min=1, max=_INPUT_LINES),
+            height=Dimension(min=1, max=_INPUT_LINES_MAX),
             dont_extend_height=True,
             wrap_lines=True,
             get_line_prefix=lambda line, wrapped: f"{mark} " if (line, wrapped) == (0, 0) else "  ",
         )
-        menu = ConditionalContainer(CompletionsMenu(max_height=_MENU_LINES), has_completions)
+        menu = ConditionalContainer(CompletionsMenu(max_height=_MENU_LINES_MAX), has_completions)
         body = HSplit([self._live.window, typing, menu, self._status.window, Window()])
         app: Application[int] = Application(
             layout=Layout(body, focused_element=typing),
@@ -99,8 +175,8 @@ class Screen:
             erase_when_done=True,
             before_render=lambda _: self._refresh(),
         )
-        app.timeoutlen = app.ttimeoutlen = _KEY_S
-        app.renderer = Reflowing(merge_styles([default_ui_style(), _STYLE]), self._output)
+        app.timeoutlen = app.ttimeoutlen = _KEY_SEQUENCE_S
+        app.renderer = ReflowRenderer(merge_styles([default_ui_style(), _STYLE]), self._output)
         return app
 
     def bind(self, keys: KeyBindingsBase) -> None:
@@ -108,9 +184,9 @@ class Screen:
         self.app.key_bindings = keys
 
     @property
-    def look(self) -> Look:
+    def look(self) -> TerminalStyle:
         """Return the look for the terminal's current width."""
-        return msgspec.structs.replace(self._look, width=max(_NARROWEST, self._output.get_size().columns))
+        return msgspec.structs.replace(self._look, width=max(_MIN_COLUMNS, self._output.get_size().columns))
 
     @property
     def is_untouched(self) -> bool:
@@ -121,9 +197,9 @@ class Screen:
 
     async def run(self, ahead: str = "") -> int:
         """Run on the terminal until the user leaves; return the exit code. Keys pressed `ahead` come first."""
-        with typed_ahead(self.app.input.fileno()) as typed:
+        with take_typeahead(self.app.input.fileno()) as typed:
             # Keys that the session list received and did not use come between the two.
-            self._ahead = [*pressed(ahead), *get_typeahead(self.app.input), *pressed(typed)]
+            self._ahead = [*parse_keys(ahead), *get_typeahead(self.app.input), *parse_keys(typed)]
             if typed:
                 # A partial line of it may be where the first frame goes.
                 self._output.write_raw("\r")
@@ -133,7 +209,7 @@ class Screen:
     def press_ahead(self) -> None:
         """Process the keys that were pressed before the chat was ready."""
         keys, self._ahead = self._ahead, []
-        press(self.app, keys)
+        feed_keys(self.app, keys)
 
     def give_back(self, text: str) -> None:
         """Put a text back into the input, before what was typed since."""
@@ -167,10 +243,10 @@ class Screen:
         self._status.refresh()
 
 
-class _Area:
+class _LineArea:
     """An area of lines that is drawn again with every frame; it has no height if it is empty."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: LineSource) -> None:
         self._lines = lines
         self._text = ANSI("")
         self._count = 0

@@ -1,6 +1,7 @@
-"""Display of a session in a chat: read from the log and its journals; finished items are printed, live ones redrawn.
+"""Display of a session in a chat: print finished items to the scroll-back, redraw live ones.
 
-It never changes a session, and shows the same for a session that another process runs.
+Everything is read from the log and its journals. The view never changes a session, and shows the same for a session
+that another process runs.
 """
 
 import contextlib
@@ -10,27 +11,34 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 from prompt_toolkit.completion import Completer
 
-from wakelog.cli.chat.asking import Asking, ask_lines, question_lines
-from wakelog.cli.chat.drawing import TranscriptLayout, draw_all
-from wakelog.cli.chat.figures import Figures, figures, status_line
-from wakelog.cli.chat.history import TypedHistory, history_path
-from wakelog.cli.chat.living import Moment, connecting_line, doing_words, live_lines, unsaid_lines
-from wakelog.cli.chat.opening import opened
-from wakelog.cli.chat.screen import Screen
-from wakelog.cli.chat.shown import Block, Lines, Notice, PendingMessage, Shown
-from wakelog.cli.chat.talk import ChatState
-from wakelog.cli.chat.watching import Heard, Watch
-from wakelog.cli.draw import Look, look
-from wakelog.cli.journal_pieces import Streamed
-from wakelog.cli.times import now_ms
+from wakelog.app.journal_stream import StreamedPiece
+from wakelog.cli.chat.drawing import ItemLayout, draw_items
+from wakelog.cli.chat.items import Block, DrawnLines, Item, Notice, PendingMessage
+from wakelog.cli.chat.live_area import (
+    FrameTime,
+    StatusFigures,
+    activity_text,
+    connecting_line,
+    live_lines,
+    pending_message_lines,
+    status_figures,
+    status_line,
+)
+from wakelog.cli.chat.questions import OpenQuestions, answer_lines, question_lines
+from wakelog.cli.chat.runner import ChatWatcher, SessionEntry
+from wakelog.cli.chat.screen import InputHistory, Screen, history_path
+from wakelog.cli.chat.transcript import ChatTranscript, initial_items
+from wakelog.cli.ui.quantities import now_ms
+from wakelog.cli.ui.terminal import TerminalStyle, style_of
 from wakelog.errors import WakelogError
 from wakelog.log.content import Reply
 from wakelog.log.entry import ContextEntry, Message
-from wakelog.projections.state import branch_state, session_state
+from wakelog.projections.branch_state import branch_state
+from wakelog.projections.session_state import session_state
 from wakelog.session import Session
 
 
-class Doing(msgspec.Struct, frozen=True):
+class Activity(msgspec.Struct, frozen=True):
     """Activity: whether the session is run, here or by another process, and whether Ctrl-C was pressed."""
 
     busy: bool = False
@@ -38,13 +46,13 @@ class Doing(msgspec.Struct, frozen=True):
     pressed: bool = False
 
 
-class View:
+class ChatView:
     """The terminal of a chat, and the session it shows; None before the first message."""
 
-    def __init__(self, color: str, completer: Completer, doing: Callable[[], Doing]) -> None:
+    def __init__(self, color: str, completer: Completer, doing: Callable[[], Activity]) -> None:
         self.session: Session | None = None
-        self.known = Figures()
-        self.asking = Asking()
+        self.known = StatusFigures()
+        self.asking = OpenQuestions()
         self.connecting: tuple[str, ...] = ()
         """The servers (or the model) that a message waits for."""
         self.unsaid: list[PendingMessage] = []
@@ -52,15 +60,15 @@ class View:
         self.stopping = False
         """Whether the wait was cancelled and is about to end."""
         self._doing = doing
-        self._talk = ChatState("")
-        self._watch: Watch | None = None
-        self._last: Shown | None = None
+        self._talk = ChatTranscript("")
+        self._watch: ChatWatcher | None = None
+        self._last: Item | None = None
         self._trouble = ""
         self._moving = not os.environ.get("ACCESSIBLE")
-        self.screen = Screen(look(color), completer, TypedHistory(history_path()), self._live, self._status)
+        self.screen = Screen(style_of(color), completer, InputHistory(history_path()), self._live, self._status)
 
     @property
-    def look(self) -> Look:
+    def look(self) -> TerminalStyle:
         """Return the look for the terminal's current width."""
         return self.screen.look
 
@@ -68,14 +76,14 @@ class View:
 
     def attach(self, session: Session) -> None:
         """Display this session from now on."""
-        self.session, self._talk, self.asking = session, ChatState(session.name), Asking()
+        self.session, self._talk, self.asking = session, ChatTranscript(session.name), OpenQuestions()
         self._talk.context = _as_stored(branch_state(session.branch()).context)
-        self.known = figures(session.name, session.tree)
-        self._watch = Watch(session.store, session.name, session.last_seq)
+        self.known = status_figures(session.name, session.tree)
+        self._watch = ChatWatcher(session.store, session.name, session.last_seq)
 
-    def detach(self, known: Figures) -> None:
+    def detach(self, known: StatusFigures) -> None:
         """Display no session, until one begins."""
-        self.session, self._watch, self._talk, self.asking = None, None, ChatState(""), Asking()
+        self.session, self._watch, self._talk, self.asking = None, None, ChatTranscript(""), OpenQuestions()
         self.known = known
 
     def open(self, session: Session) -> None:
@@ -83,7 +91,9 @@ class View:
         self.attach(session)
         branch, tree = session.branch(), session.tree
         inside = sum(isinstance(node.value, Message) for node in branch.nodes)
-        self.show(opened(self._talk, session.name, tree, session_state(tree).messages if tree.partial else inside))
+        self.show(
+            initial_items(self._talk, session.name, tree, session_state(tree).messages if tree.partial else inside)
+        )
         self.look_for_questions()
 
     # ── news ─────────────────────────────────────────────────────────────────────────────────────
@@ -96,7 +106,7 @@ class View:
         except WakelogError as error:
             if self._trouble != error.message:
                 self._trouble = error.message
-                self.notice(_words(error), "bad")
+                self.notice(_error_text(error), "bad")
         else:
             self._trouble = ""
 
@@ -120,14 +130,14 @@ class View:
             return
         news = self._watch.news()
         self.show([shown for one in news for shown in self._told(one)])
-        if any(isinstance(one, Heard) for one in news):
-            self.known = figures(self.session.name, self.session.tree)
+        if any(isinstance(one, SessionEntry) for one in news):
+            self.known = status_figures(self.session.name, self.session.tree)
             self._look_for_questions()
         if news:
             self.screen.invalidate()
 
-    def _told(self, one: Heard | Streamed) -> list[Shown]:
-        if isinstance(one, Heard):
+    def _told(self, one: SessionEntry | StreamedPiece) -> list[Item]:
+        if isinstance(one, SessionEntry):
             return self._talk.hear(one.session, one.entry)
         return self._talk.piece(one.journal, one.delta)
 
@@ -142,14 +152,14 @@ class View:
 
     # ── printing ─────────────────────────────────────────────────────────────────────────────────
 
-    def show(self, shown: Sequence[Shown]) -> None:
+    def show(self, shown: Sequence[Item]) -> None:
         """Print items to the scroll-back."""
-        lines, self._last = draw_all(TranscriptLayout(self.look, boxes=self._moving), shown, self._last)
+        lines, self._last = draw_items(ItemLayout(self.look, boxes=self._moving), shown, self._last)
         self.screen.print(lines)
 
     def show_lines(self, lines: Sequence[str]) -> None:
         """Print lines that are drawn already."""
-        self.show([Lines(tuple(lines))])
+        self.show([DrawnLines(tuple(lines))])
 
     def notice(self, text: str, style: str = "dim") -> None:
         """Print a notice."""
@@ -159,7 +169,7 @@ class View:
         """Print an error and its hint in one line, unless the log has just reported the same text."""
         before = self._last
         self.catch_up()
-        text = _words(error)
+        text = _error_text(error)
         told = self._last is not before and isinstance(self._last, Notice) and self._last.text == text
         if not told:
             self.notice(text, "bad")
@@ -196,17 +206,17 @@ class View:
         lines = ["", *live_lines(self.look, self._talk, self._moment, {asked.key for asked in self.asking.left})]
         if self.connecting:
             lines.append(connecting_line(self.look, self._moment, self.connecting, stopping=self.stopping))
-            lines += unsaid_lines(self.look, self.unsaid)
+            lines += pending_message_lines(self.look, self.unsaid)
         asked = self.asking.now
         if asked is not None:
             if self.screen.is_untouched:
                 self.asking.see()
-            lines += ask_lines(self.look, asked, is_open=self.asking.is_open)
+            lines += answer_lines(self.look, asked, is_open=self.asking.is_open)
         return lines
 
     def _status(self) -> list[str]:
         now = self._doing()
-        doing = doing_words(
+        doing = activity_text(
             self.look,
             self._moment,
             busy=now.busy,
@@ -217,8 +227,8 @@ class View:
         return [status_line(self.look, self.known, doing, len(self.asking.left))]
 
     @property
-    def _moment(self) -> Moment:
-        return Moment(now_ms(), moving=self._moving)
+    def _moment(self) -> FrameTime:
+        return FrameTime(now_ms(), moving=self._moving)
 
 
 def _as_stored(record: ContextEntry | None) -> ContextEntry | None:
@@ -229,6 +239,6 @@ def _as_stored(record: ContextEntry | None) -> ContextEntry | None:
     return msgspec.structs.replace(record, policy=policy, params=params)
 
 
-def _words(error: WakelogError) -> str:
+def _error_text(error: WakelogError) -> str:
     """Return message and hint in one line."""
     return "; ".join(filter(None, (error.message, error.hint)))

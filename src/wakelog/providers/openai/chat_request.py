@@ -10,33 +10,42 @@ templates of many models require roles to alternate.
 from collections.abc import Iterator, Sequence
 
 from wakelog.log.content import AnyPart, Audio, Image, JsonObject, Media, Text, Thinking, ToolCall
-from wakelog.ports import Request
-from wakelog.providers.media import in_words, kind_of
-from wakelog.providers.openai.bound import Bound, bound_of
-from wakelog.providers.openai.pairing import Exchange, exchanges, is_own, safe_name
-from wakelog.providers.openai.spelling import spelled
-from wakelog.providers.openai.words import cache_key, function, picture_url
-from wakelog.providers.params import Params, merged
+from wakelog.ports.runtime import ModelRequest
+from wakelog.providers.openai.conversation import (
+    Bound,
+    Exchange,
+    cache_key,
+    format_input,
+    function_declaration,
+    image_url,
+    is_own,
+    pair_results,
+    parse_bound,
+    safe_name,
+)
+from wakelog.providers.requests import Params, media_placeholder, media_type_of, merge_body
 
 PROVIDER = "openai-chat"
-_GAP = "\n\n"
+_SEPARATOR = "\n\n"
 # Models that accept audio have it in their name; any other refuses the whole conversation.
-_AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+_AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 
-def to_wire(request: Request, params: Params, *, is_openai: bool) -> JsonObject:
+def request_body(request: ModelRequest, params: Params, *, is_openai: bool) -> JsonObject:
     """Return the body of a request. OpenAI itself has field names that other servers may not know."""
     body: JsonObject = {"model": request.model, "stream": True, "stream_options": {"include_usage": True}}
     if request.tools:
-        body["tools"] = [{"type": "function", "function": function(tool)} for tool in request.tools]
+        body["tools"] = [{"type": "function", "function": function_declaration(tool)} for tool in request.tools]
     if request.tools and request.purpose == "compaction":
         body["tool_choice"] = "none"
     system = [{"role": "system", "content": request.system}] if request.system else []
-    body["messages"] = _with_tail([*system, *history(request, params)], request.injected)
-    return merged({**body, **_settings(request, params, is_openai=is_openai)}, {**params.extra, "stream": True})
+    body["messages"] = _with_injected([*system, *history_messages(request, params)], request.injected)
+    return merge_body(
+        {**body, **_model_settings(request, params, is_openai=is_openai)}, {**params.extra, "stream": True}
+    )
 
 
-def _settings(request: Request, params: Params, *, is_openai: bool) -> JsonObject:
+def _model_settings(request: ModelRequest, params: Params, *, is_openai: bool) -> JsonObject:
     settings: JsonObject = {"prompt_cache_key": cache_key(request)} if is_openai else {}
     if params.max_tokens is not None:
         settings["max_completion_tokens" if is_openai else "max_tokens"] = params.max_tokens
@@ -47,63 +56,68 @@ def _settings(request: Request, params: Params, *, is_openai: bool) -> JsonObjec
     return settings
 
 
-def _with_tail(messages: list[JsonObject], injected: Sequence[str]) -> list[JsonObject]:
-    tail = _GAP.join(injected)
+def _with_injected(messages: list[JsonObject], injected: Sequence[str]) -> list[JsonObject]:
+    tail = _SEPARATOR.join(injected)
     if not tail:
         return messages
     if not messages or messages[-1]["role"] != "user":
         return [*messages, {"role": "user", "content": tail}]
     *before, last = messages
     said = last["content"]
-    content = f"{said}{_GAP}{tail}" if isinstance(said, str) else [*said, {"type": "text", "text": tail}]
+    content = f"{said}{_SEPARATOR}{tail}" if isinstance(said, str) else [*said, {"type": "text", "text": tail}]
     return [*before, {"role": "user", "content": content}]
 
 
 # ── history ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def history(request: Request, params: Params) -> Iterator[JsonObject]:
+def history_messages(request: ModelRequest, params: Params) -> Iterator[JsonObject]:
     """Yield the messages of the conversation, in order."""
-    for exchange in exchanges(request.messages):
+    for exchange in pair_results(request.messages):
         if exchange.said.role == "user":
-            yield {"role": "user", "content": _heard(exchange.said.content, request.model)}
+            yield {"role": "user", "content": _user_content(exchange.said.content, request.model)}
             continue
-        yield from _reply(exchange, request, params)
+        yield from _reply_message(exchange, request, params)
         for call_id, result in exchange.results:
-            yield {"role": "tool", "tool_call_id": call_id, "content": _text(result)}
+            yield {"role": "tool", "tool_call_id": call_id, "content": _joined_text(result)}
         if seen := [part for _, result in exchange.results for part in result if isinstance(part, Media)]:
             # A tool result holds only text in this API: its images and audio follow in a user message.
-            yield {"role": "user", "content": _heard(seen, request.model)}
+            yield {"role": "user", "content": _user_content(seen, request.model)}
 
 
-def _heard(content: Sequence[AnyPart], model: str) -> str | list[JsonObject]:
+def _user_content(content: Sequence[AnyPart], model: str) -> str | list[JsonObject]:
     """Return the content of a user message: a plain string if it is a single text."""
     if all(isinstance(part, Text) for part in content) and len(content) <= 1:
-        return _text(content)
-    return [item for part in content for item in _heard_part(part, model)]
+        return _joined_text(content)
+    return [item for part in content for item in _content_items(part, model)]
 
 
-def _heard_part(part: AnyPart, model: str) -> Iterator[JsonObject]:
+def _content_items(part: AnyPart, model: str) -> Iterator[JsonObject]:
     if isinstance(part, Text):
         yield {"type": "text", "text": part.text}
-    elif isinstance(part, Image) and (url := picture_url(part)) is not None:
+    elif isinstance(part, Image) and (url := image_url(part)) is not None:
         yield {"type": "image_url", "image_url": {"url": url}}
-    elif isinstance(part, Audio) and part.data and (format_ := _AUDIO.get(kind_of(part))) and "audio" in model:
+    elif (
+        isinstance(part, Audio)
+        and part.data
+        and (format_ := _AUDIO_FORMATS.get(media_type_of(part)))
+        and "audio" in model
+    ):
         yield {"type": "input_audio", "input_audio": {"data": part.data, "format": format_}}
     elif isinstance(part, Media):
-        yield {"type": "text", "text": in_words(part)}
+        yield {"type": "text", "text": media_placeholder(part)}
 
 
-def _text(content: Sequence[AnyPart]) -> str:
-    return _GAP.join(part.text for part in content if isinstance(part, Text) and part.text)
+def _joined_text(content: Sequence[AnyPart]) -> str:
+    return _SEPARATOR.join(part.text for part in content if isinstance(part, Text) and part.text)
 
 
-def _reply(exchange: Exchange, request: Request, params: Params) -> Iterator[JsonObject]:
+def _reply_message(exchange: Exchange, request: ModelRequest, params: Params) -> Iterator[JsonObject]:
     """Yield a reply, unless nothing is left of it. Its text may be missing only if there are calls."""
     own = is_own(exchange.said, request, PROVIDER)
-    message: JsonObject = {"role": "assistant", "content": _text(exchange.said.content)}
+    message: JsonObject = {"role": "assistant", "content": _joined_text(exchange.said.content)}
     calls = [
-        _call(part, call_id, bound_of(part) if own else Bound())
+        _tool_call(part, call_id, parse_bound(part) if own else Bound())
         for part, call_id in exchange.parts()
         if isinstance(part, ToolCall)
     ]
@@ -111,14 +125,14 @@ def _reply(exchange: Exchange, request: Request, params: Params) -> Iterator[Jso
         message["tool_calls"] = calls
         message["content"] = message["content"] or None
     if message["content"] or calls:
-        yield {**message, **(_thoughts(exchange.said.content) if own and params.thinking == "keep" else {})}
+        yield {**message, **(_reasoning_field(exchange.said.content) if own and params.thinking == "keep" else {})}
 
 
-def _call(part: ToolCall, call_id: str, bound: Bound) -> JsonObject:
-    called = {"name": safe_name(part.name), "arguments": spelled(part.input, spaced=bound.spaced)}
+def _tool_call(part: ToolCall, call_id: str, bound: Bound) -> JsonObject:
+    called = {"name": safe_name(part.name), "arguments": format_input(part.input, spaced=bound.spaced)}
     return {"id": call_id, "type": "function", "function": called}
 
 
-def _thoughts(content: Sequence[AnyPart]) -> JsonObject:
+def _reasoning_field(content: Sequence[AnyPart]) -> JsonObject:
     thoughts = [part for part in content if isinstance(part, Thinking) and part.thinking]
-    return {bound_of(thoughts[0]).field: _GAP.join(part.thinking for part in thoughts)} if thoughts else {}
+    return {parse_bound(thoughts[0]).field: _SEPARATOR.join(part.thinking for part in thoughts)} if thoughts else {}

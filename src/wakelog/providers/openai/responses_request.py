@@ -10,35 +10,42 @@ Rule 3: injected text is the last item, after the history.
 from collections.abc import Iterator, Sequence
 
 from wakelog.log.content import AnyPart, Image, JsonObject, Media, Text, Thinking, ToolCall
-from wakelog.ports import Request
-from wakelog.providers.media import in_words
-from wakelog.providers.openai.bound import Bound, bound_of
-from wakelog.providers.openai.pairing import Exchange, exchanges, is_own, safe_name
-from wakelog.providers.openai.spelling import spelled
-from wakelog.providers.openai.words import cache_key, function, picture_url
-from wakelog.providers.params import Params, merged
+from wakelog.ports.runtime import ModelRequest
+from wakelog.providers.openai.conversation import (
+    Bound,
+    Exchange,
+    cache_key,
+    format_input,
+    function_declaration,
+    image_url,
+    is_own,
+    pair_results,
+    parse_bound,
+    safe_name,
+)
+from wakelog.providers.requests import Params, media_placeholder, merge_body
 
 PROVIDER = "openai"
 # Separates the parts of a summary in the displayed text.
-GAP = "\n\n"
+SUMMARY_SEPARATOR = "\n\n"
 # Models without reasoning refuse its settings; all later models reason.
 _PLAIN_MODELS = ("gpt-3", "gpt-4", "chatgpt-", "ft:gpt-3", "ft:gpt-4")
 
 
-def to_wire(request: Request, params: Params) -> JsonObject:
+def request_body(request: ModelRequest, params: Params) -> JsonObject:
     """Return the body of a request."""
     body: JsonObject = {"model": request.model, "store": False, "stream": True}
     if request.system:
         body["instructions"] = request.system
     if request.tools:
-        body["tools"] = [{"type": "function", **function(tool)} for tool in request.tools]
+        body["tools"] = [{"type": "function", **function_declaration(tool)} for tool in request.tools]
     if request.tools and request.purpose == "compaction":
         body["tool_choice"] = "none"
-    body["input"] = [*history(request, params), *_injected(request.injected)]
-    return merged({**body, **_settings(request, params)}, {**params.extra, "stream": True})
+    body["input"] = [*history_items(request, params), *_injected_item(request.injected)]
+    return merge_body({**body, **_model_settings(request, params)}, {**params.extra, "stream": True})
 
 
-def _settings(request: Request, params: Params) -> JsonObject:
+def _model_settings(request: ModelRequest, params: Params) -> JsonObject:
     settings: JsonObject = {"prompt_cache_key": cache_key(request)}
     if params.max_tokens is not None:
         settings["max_output_tokens"] = params.max_tokens
@@ -46,17 +53,17 @@ def _settings(request: Request, params: Params) -> JsonObject:
         settings["temperature"] = params.temperature
     if params.effort is not None:
         settings["reasoning"] = {"effort": params.effort}
-    if params.thinking == "keep" and reasons(request.model):
+    if params.thinking == "keep" and is_reasoning_model(request.model):
         settings["include"] = ["reasoning.encrypted_content"]
     return settings
 
 
-def reasons(model: str) -> bool:
+def is_reasoning_model(model: str) -> bool:
     """Return whether a model reasons, by its name."""
     return not model.startswith(_PLAIN_MODELS) and "-chat" not in model
 
 
-def _injected(texts: Sequence[str]) -> Iterator[JsonObject]:
+def _injected_item(texts: Sequence[str]) -> Iterator[JsonObject]:
     if texts:
         yield {"role": "user", "content": [{"type": "input_text", "text": text} for text in texts]}
 
@@ -64,65 +71,67 @@ def _injected(texts: Sequence[str]) -> Iterator[JsonObject]:
 # ── history ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def history(request: Request, params: Params) -> Iterator[JsonObject]:
+def history_items(request: ModelRequest, params: Params) -> Iterator[JsonObject]:
     """Yield the items of the conversation, in order."""
-    for exchange in exchanges(request.messages):
+    for exchange in pair_results(request.messages):
         if exchange.said.role == "user":
-            yield {"role": "user", "content": _heard(exchange.said.content)}
+            yield {"role": "user", "content": _input_content(exchange.said.content)}
             continue
         own = is_own(exchange.said, request, PROVIDER)
         yield from (
-            _as_it_came(exchange) if own and goes_back(exchange.said.content, params) else _plainly(exchange, own=own)
+            _unchanged_items(exchange)
+            if own and can_be_sent_back(exchange.said.content, params)
+            else _plain_items(exchange, own=own)
         )
         for call_id, result in exchange.results:
-            yield {"type": "function_call_output", "call_id": call_id, "output": _heard(result)}
+            yield {"type": "function_call_output", "call_id": call_id, "output": _input_content(result)}
 
 
-def _heard(content: Sequence[AnyPart]) -> str | list[JsonObject]:
+def _input_content(content: Sequence[AnyPart]) -> str | list[JsonObject]:
     """Return the content of a user message or a tool result: a plain string if it is a single text."""
     if all(isinstance(part, Text) for part in content) and len(content) <= 1:
         return "".join(part.text for part in content if isinstance(part, Text))
-    return [item for part in content for item in _heard_part(part)]
+    return [item for part in content for item in _content_items(part)]
 
 
-def _heard_part(part: AnyPart) -> Iterator[JsonObject]:
+def _content_items(part: AnyPart) -> Iterator[JsonObject]:
     if isinstance(part, Text):
         yield {"type": "input_text", "text": part.text}
-    elif isinstance(part, Image) and (url := picture_url(part)) is not None:
+    elif isinstance(part, Image) and (url := image_url(part)) is not None:
         yield {"type": "input_image", "image_url": url, "detail": "auto"}
     elif isinstance(part, Media):
-        yield {"type": "input_text", "text": in_words(part)}
+        yield {"type": "input_text", "text": media_placeholder(part)}
 
 
-def _plainly(exchange: Exchange, *, own: bool) -> Iterator[JsonObject]:
+def _plain_items(exchange: Exchange, *, own: bool) -> Iterator[JsonObject]:
     for part, call_id in exchange.parts():
         if isinstance(part, Text) and part.text:
-            yield {"role": "assistant", "content": part.text, **_phase(bound_of(part) if own else Bound())}
+            yield {"role": "assistant", "content": part.text, **_phase_field(parse_bound(part) if own else Bound())}
         elif isinstance(part, ToolCall):
-            yield _call(part, call_id, bound_of(part) if own else Bound())
+            yield _call_item(part, call_id, parse_bound(part) if own else Bound())
 
 
-def _phase(bound: Bound) -> JsonObject:
+def _phase_field(bound: Bound) -> JsonObject:
     return {"phase": bound.phase} if bound.phase else {}
 
 
-def _call(part: ToolCall, call_id: str, bound: Bound) -> JsonObject:
+def _call_item(part: ToolCall, call_id: str, bound: Bound) -> JsonObject:
     return {
         "type": "function_call",
         "call_id": call_id,
         "name": safe_name(part.name),
-        "arguments": spelled(part.input, spaced=bound.spaced),
+        "arguments": format_input(part.input, spaced=bound.spaced),
     }
 
 
 # ── replies sent back unchanged ──────────────────────────────────────────────────────────────────
 
 
-def goes_back(content: Sequence[AnyPart], params: Params) -> bool:
+def can_be_sent_back(content: Sequence[AnyPart], params: Params) -> bool:
     """Return whether every part of a reply can be sent back: each has its id, and the reasoning before it is there."""
     thoughts: set[str | None] = {None}
     for part in content:
-        bound = bound_of(part)
+        bound = parse_bound(part)
         if bound.id is None or bound.after not in thoughts:
             return False
         if isinstance(part, Thinking):
@@ -135,43 +144,43 @@ def goes_back(content: Sequence[AnyPart], params: Params) -> bool:
 def _is_whole(part: Thinking, bound: Bound) -> bool:
     """Return whether the server can read the reasoning, and its text still has the length that came."""
     sizes = [*bound.summary, *bound.content]
-    gaps = len(GAP) * max(0, len(sizes) - 1)
+    gaps = len(SUMMARY_SEPARATOR) * max(0, len(sizes) - 1)
     return bool(part.signature or bound.content) and sum(sizes) + gaps == len(part.thinking)
 
 
-def _as_it_came(exchange: Exchange) -> Iterator[JsonObject]:
+def _unchanged_items(exchange: Exchange) -> Iterator[JsonObject]:
     parts = list(exchange.parts())
     while parts and isinstance(parts[-1][0], Thinking):
         # Reasoning without the item that follows it is refused.
         parts.pop()
     items: list[JsonObject] = []
     for part, call_id in parts:
-        bound = bound_of(part)
+        bound = parse_bound(part)
         match part:
             case Thinking():
-                items.append(_reasoning(part, bound))
+                items.append(_reasoning_item(part, bound))
             case ToolCall():
-                items.append({**_call(part, call_id, bound), "id": bound.id})
+                items.append({**_call_item(part, call_id, bound), "id": bound.id})
             case Text() if items and (items[-1]["type"], items[-1]["id"]) == ("message", bound.id):
-                items[-1]["content"].append(_written(part, bound))
+                items[-1]["content"].append(_output_content(part, bound))
             case Text():
-                items.append(_message(part, bound))
+                items.append(_message_item(part, bound))
     yield from items
 
 
-def _message(part: Text, bound: Bound) -> JsonObject:
-    item = {"type": "message", "id": bound.id, "role": "assistant", "status": "completed", **_phase(bound)}
-    return {**item, "content": [_written(part, bound)]}
+def _message_item(part: Text, bound: Bound) -> JsonObject:
+    item = {"type": "message", "id": bound.id, "role": "assistant", "status": "completed", **_phase_field(bound)}
+    return {**item, "content": [_output_content(part, bound)]}
 
 
-def _written(part: Text, bound: Bound) -> JsonObject:
+def _output_content(part: Text, bound: Bound) -> JsonObject:
     if bound.refusal:
         return {"type": "refusal", "refusal": part.text}
     return {"type": "output_text", "text": part.text, "annotations": bound.annotations}
 
 
-def _reasoning(part: Thinking, bound: Bound) -> JsonObject:
-    texts = _texts(part.thinking, [*bound.summary, *bound.content])
+def _reasoning_item(part: Thinking, bound: Bound) -> JsonObject:
+    texts = _split_texts(part.thinking, [*bound.summary, *bound.content])
     first = len(bound.summary)
     item: JsonObject = {
         "type": "reasoning",
@@ -183,10 +192,10 @@ def _reasoning(part: Thinking, bound: Bound) -> JsonObject:
     return {**item, "encrypted_content": part.signature} if part.signature is not None else item
 
 
-def _texts(whole: str, sizes: Sequence[int]) -> list[str]:
+def _split_texts(whole: str, sizes: Sequence[int]) -> list[str]:
     """Return the single texts of a displayed text."""
     texts, at = [], 0
     for size in sizes:
         texts.append(whole[at : at + size])
-        at += size + len(GAP)
+        at += size + len(SUMMARY_SEPARATOR)
     return texts

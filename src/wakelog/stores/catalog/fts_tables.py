@@ -1,23 +1,55 @@
-"""Catalog tables in SQLite with FTS5: the SQL statements, independent of the database file.
+"""Catalog tables in SQLite with FTS5: create, fill and query them, independent of the database file.
 
-`index_tables.py` uses them on a file in the cache, `sqlite_catalog.py` on the file of the store.
+`index_file.py` uses them on a file in the cache, `sqlite/catalog.py` on the file of the store. The schema comes from
+the catalog migrations of the SQLite store, so that it is defined in one place.
 User input is bound or quoted and never becomes part of a statement.
 """
 
 import contextlib
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from wakelog.ports import Hit
+from wakelog.ports.catalogs import SearchHit
 from wakelog.stores import load
-from wakelog.stores.catalog.cursors import HitPlace, RowPlace
-from wakelog.stores.catalog.query import Query, as_text
-from wakelog.stores.catalog.tables import Batch, Change, Filters, Kept, SearchableEntry, Seen
+from wakelog.stores.catalog.query import HitPosition, Query, RowPosition, storable_text
+from wakelog.stores.catalog.tables import (
+    CATALOG_VERSION,
+    Batch,
+    IndexedLog,
+    RowFilters,
+    RowUpdate,
+    SearchableEntry,
+    SessionChange,
+)
+from wakelog.stores.database.migrations import migrations
 
-_LATEST = (1 << 63) - 1
+_CATALOG_TABLES = ("catalog", "sessions", "bookmarks", "entries", "words")
+
+
+def create_catalog_tables(db: sqlite3.Connection) -> None:
+    """Drop the catalog tables and create empty ones of this version. The caller provides the transaction."""
+    for table in _CATALOG_TABLES:
+        db.execute(f"DROP TABLE IF EXISTS {table}")
+    for step in migrations("sqlite"):
+        if step.name.endswith("catalog.sql"):
+            for statement in _statements(step.sql):
+                db.execute(statement)
+    db.execute("UPDATE catalog SET version = ?", (CATALOG_VERSION,))
+
+
+def _statements(sql: str) -> Iterator[str]:
+    statement = ""
+    for line in sql.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+_TIME_MS_MAX = (1 << 63) - 1
 _ROWS = """
 SELECT row FROM sessions
 WHERE archived IS coalesce(?, archived) AND agent IS coalesce(?, agent)
@@ -31,26 +63,26 @@ WHERE archived IS coalesce(?, archived) AND agent IS coalesce(?, agent)
   AND sender IS coalesce(?, sender) AND cwd IS coalesce(?, cwd)
   AND updated_ms <= ? AND (updated_ms < ? OR name > ?)
 """
-_EXACT = "SELECT row FROM sessions WHERE id = ? OR name = ? ORDER BY updated_ms DESC, name LIMIT ?"
-_BEGINS = """
+_FIND_EXACT = "SELECT row FROM sessions WHERE id = ? OR name = ? ORDER BY updated_ms DESC, name LIMIT ?"
+_FIND_PREFIX = """
 SELECT row FROM sessions WHERE id >= ? AND id < ? OR name >= ? AND name < ?
 ORDER BY updated_ms DESC, name LIMIT ?
 """
 _DAMAGED = "SELECT 1 FROM sessions WHERE name = ? AND damage > 0"
-_SEEN = """
+_INDEXED_LOG = """
 SELECT key, name, size, changed, id, places, bookmark FROM sessions LEFT JOIN bookmarks USING (key) WHERE name = ?
 """
 _FORKS = "SELECT name FROM sessions WHERE origin = ? AND damage >= ?"
 _MARKS = "SELECT mark FROM entries WHERE session = ? AND place >= ? ORDER BY place"
 _PLACES = "SELECT coalesce(max(place), -1) + 1 FROM entries WHERE session = ?"
-_FORGET_WORDS = """
+_DELETE_WORDS = """
 DELETE FROM words WHERE rowid IN (SELECT rowid FROM entries WHERE session = ? AND place >= ?)
 """
-_OUTDATE = "UPDATE sessions SET size = -1, changed = -1 WHERE name = ?"
+_MARK_OUTDATED = "UPDATE sessions SET size = -1, changed = -1 WHERE name = ?"
 _LAST_ROWID = "SELECT coalesce(max(rowid), 0) FROM entries"
-_ADD = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ADD_ENTRY = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_WORDS = "INSERT INTO words (rowid, text) VALUES (?, ?)"
-_KEEP = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_STORE_ROW = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class FtsTables:
@@ -80,13 +112,13 @@ class FtsTables:
         """See `CatalogTables`."""
         return contextlib.nullcontext()
 
-    def seen(self, names: Sequence[str]) -> Mapping[str, Seen]:
+    def seen(self, names: Sequence[str]) -> Mapping[str, IndexedLog]:
         """See `CatalogTables`."""
         with self._reading() as db:
-            found = (_seen(db, name) for name in names)
+            found = (_indexed_log(db, name) for name in names)
             return {seen.name: seen for seen in found if seen is not None}
 
-    def marks(self, name: str, seen: Seen | None, start: int) -> Sequence[int]:
+    def marks(self, name: str, seen: IndexedLog | None, start: int) -> Sequence[int]:
         """See `CatalogTables`."""
         with self._reading() as db:
             key = seen.key if seen is not None else self._new_key(db, name)
@@ -95,58 +127,62 @@ class FtsTables:
     def forks(self, parents: Iterable[str], *, damage: int) -> Sequence[str]:
         """See `CatalogTables`."""
         with self._reading() as db:
-            return [name for parent in parents for (name,) in db.execute(_FORKS, (as_text(parent), damage))]
+            return [name for parent in parents for (name,) in db.execute(_FORKS, (storable_text(parent), damage))]
 
     def write(self, batch: Batch) -> None:
         """See `CatalogTables`."""
         with self._transaction() as db:
             for name in batch.gone:
-                _forget(db, name)
+                _delete_session(db, name)
             for name in batch.outdated:
-                _outdate(db, name)
+                _mark_outdated(db, name)
             for change in batch.changes.values():
                 self._apply(db, change)
 
-    def _apply(self, db: sqlite3.Connection, change: Change) -> None:
+    def _apply(self, db: sqlite3.Connection, change: SessionChange) -> None:
         """Apply the change of one session. Newer data of other processes is kept; words after a gap are dropped."""
-        current = _seen(db, change.name)
+        current = _indexed_log(db, change.name)
         key = current.key if current is not None else self._new_key(db, change.name)
         if key is None:
             return
         if change.cut is not None:
-            _forget_words(db, key, change.cut)
-        places = _add(db, key, change.words)
+            _delete_words(db, key, change.cut)
+        places = _add_words(db, key, change.words)
         kept = change.kept
         if kept is None or (current is not None and current.is_ahead_of(kept.due)):
             return
         if places == kept.places:
-            _keep(db, key, kept)
+            _store_row(db, key, kept)
         else:
-            _outdate(db, change.name)
+            _mark_outdated(db, change.name)
 
     # ── queries ──────────────────────────────────────────────────────────────────────────────────
 
-    def rows(self, filters: Filters, after: RowPlace | None, limit: int | None) -> Sequence[bytes]:
+    def rows(self, filters: RowFilters, after: RowPosition | None, limit: int | None) -> Sequence[bytes]:
         """See `CatalogTables`."""
-        return self._column(_ROWS, (*_filters(filters), *_start(after), -1 if limit is None else limit))
+        return self._column(_ROWS, (*_filter_values(filters), *_start_values(after), -1 if limit is None else limit))
 
-    def count(self, filters: Filters, after: RowPlace | None) -> int:
+    def count(self, filters: RowFilters, after: RowPosition | None) -> int:
         """See `CatalogTables`."""
-        return int(self._column(_COUNT, (*_filters(filters), *_start(after)))[0])
+        return int(self._column(_COUNT, (*_filter_values(filters), *_start_values(after)))[0])
 
     def find(self, ref: str, limit: int) -> Sequence[bytes]:
         """See `CatalogTables`."""
         end = ref + "\U0010ffff"
-        return self._column(_EXACT, (ref, ref, limit)) or self._column(_BEGINS, (ref, end, ref, end, limit))
+        return self._column(_FIND_EXACT, (ref, ref, limit)) or self._column(_FIND_PREFIX, (ref, end, ref, end, limit))
 
     def is_damaged(self, name: str) -> bool:
         """See `CatalogTables`."""
         return bool(self._column(_DAMAGED, (name,)))
 
-    def search(self, query: Query, now_ms: int, mark: int, after: HitPlace | None, limit: int) -> Sequence[Hit]:
+    def search(
+        self, query: Query, now_ms: int, mark: int, after: HitPosition | None, limit: int
+    ) -> Sequence[SearchHit]:
         """See `CatalogTables`."""
         with self._reading() as db:
-            hits: Sequence[Hit] = load("wakelog.stores.catalog.hits").Hits(db, query, now_ms, mark).behind(after, limit)
+            hits: Sequence[SearchHit] = (
+                load("wakelog.stores.catalog.full_text").FtsSearch(db, query, now_ms, mark).behind(after, limit)
+            )
             return hits
 
     def _column(self, statement: str, values: Sequence[Any]) -> list[Any]:
@@ -157,24 +193,24 @@ class FtsTables:
 # ── values ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _filters(filters: Filters) -> tuple[Any, ...]:
-    texts = (None if text is None else as_text(text) for text in (filters.agent, filters.sender, filters.cwd))
+def _filter_values(filters: RowFilters) -> tuple[Any, ...]:
+    texts = (None if text is None else storable_text(text) for text in (filters.agent, filters.sender, filters.cwd))
     return (filters.archived, *texts)
 
 
-def _start(after: RowPlace | None) -> tuple[int, int, str]:
-    return (after.updated_ms, after.updated_ms, after.name) if after is not None else (_LATEST, _LATEST, "")
+def _start_values(after: RowPosition | None) -> tuple[int, int, str]:
+    return (after.updated_ms, after.updated_ms, after.name) if after is not None else (_TIME_MS_MAX, _TIME_MS_MAX, "")
 
 
-def _seen(db: sqlite3.Connection, name: str) -> Seen | None:
-    row = db.execute(_SEEN, (name,)).fetchone()
-    return Seen(*row) if row is not None else None
+def _indexed_log(db: sqlite3.Connection, name: str) -> IndexedLog | None:
+    row = db.execute(_INDEXED_LOG, (name,)).fetchone()
+    return IndexedLog(*row) if row is not None else None
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _add(db: sqlite3.Connection, key: int, words: Sequence[SearchableEntry]) -> int:
+def _add_words(db: sqlite3.Connection, key: int, words: Sequence[SearchableEntry]) -> int:
     """Add the words that continue the stored ones without a gap; return the number of places then stored."""
     (places,) = db.execute(_PLACES, (key,)).fetchone()
     new = [worded for worded in words if worded.place >= places]
@@ -183,42 +219,43 @@ def _add(db: sqlite3.Connection, key: int, words: Sequence[SearchableEntry]) -> 
     (rowid,) = db.execute(_LAST_ROWID).fetchone()
     numbered = list(enumerate(new, rowid + 1))
     db.executemany(
-        _ADD, [(at, key, w.place, w.id, w.type, w.tools, w.timestamp, w.time_ms, w.mark, w.seq) for at, w in numbered]
+        _ADD_ENTRY,
+        [(at, key, w.place, w.id, w.type, w.tools, w.timestamp, w.time_ms, w.mark, w.seq) for at, w in numbered],
     )
     db.executemany(_ADD_WORDS, [(at, worded.text) for at, worded in numbered])
     return new[-1].place + 1
 
 
-def _keep(db: sqlite3.Connection, key: int, kept: Kept) -> None:
+def _store_row(db: sqlite3.Connection, key: int, kept: RowUpdate) -> None:
     row, stat = kept.row, kept.due.stat
-    texts = (as_text(row.id), as_text(row.agent), as_text(row.sender), as_text(row.cwd))
-    origin = as_text(row.origin) if row.origin is not None else None
+    texts = (storable_text(row.id), storable_text(row.agent), storable_text(row.sender), storable_text(row.cwd))
+    origin = storable_text(row.origin) if row.origin is not None else None
     # Not `INSERT OR REPLACE`: SQLite must be able to undo that statement, and FTS5 flushes all pending data for it.
-    _forget_row(db, key)
+    _delete_row(db, key)
     values = (key, row.name, stat.size, stat.changed, *texts, origin, row.archived, kept.updated_ms, row.damage)
-    db.execute(_KEEP, (*values, kept.places, msgspec.json.encode(row)))
+    db.execute(_STORE_ROW, (*values, kept.places, msgspec.json.encode(row)))
     if kept.bookmark is not None:
         db.execute("INSERT INTO bookmarks VALUES (?, ?)", (key, kept.bookmark))
 
 
-def _outdate(db: sqlite3.Connection, name: str) -> None:
+def _mark_outdated(db: sqlite3.Connection, name: str) -> None:
     """Mark the row as outdated, so that the next refresh reads the whole log."""
-    db.execute(_OUTDATE, (name,))
+    db.execute(_MARK_OUTDATED, (name,))
 
 
-def _forget(db: sqlite3.Connection, name: str) -> None:
-    seen = _seen(db, name)
+def _delete_session(db: sqlite3.Connection, name: str) -> None:
+    seen = _indexed_log(db, name)
     if seen is not None:
-        _forget_words(db, seen.key, 0)
-        _forget_row(db, seen.key)
+        _delete_words(db, seen.key, 0)
+        _delete_row(db, seen.key)
 
 
-def _forget_row(db: sqlite3.Connection, key: int) -> None:
+def _delete_row(db: sqlite3.Connection, key: int) -> None:
     db.execute("DELETE FROM bookmarks WHERE key = ?", (key,))
     db.execute("DELETE FROM sessions WHERE key = ?", (key,))
 
 
-def _forget_words(db: sqlite3.Connection, key: int, start: int) -> None:
+def _delete_words(db: sqlite3.Connection, key: int, start: int) -> None:
     """Delete the words from place `start` on."""
-    db.execute(_FORGET_WORDS, (key, start))
+    db.execute(_DELETE_WORDS, (key, start))
     db.execute("DELETE FROM entries WHERE session = ? AND place >= ?", (key, start))

@@ -18,23 +18,28 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from wakelog.errors import StoreBusy, UsageError
-from wakelog.ports import Hit, Stat, Store
-from wakelog.projections.session_row import SessionRow
+from wakelog.ports.catalogs import SearchHit, SessionRow
+from wakelog.ports.stores import SessionStat, Store
 from wakelog.stores import load
-from wakelog.stores.catalog.cursors import HitPlace, RowPlace, query_mark, read
-from wakelog.stores.catalog.index_file import IN_MEMORY
-from wakelog.stores.catalog.index_tables import IndexTables
-from wakelog.stores.catalog.query import as_text, parse
-from wakelog.stores.catalog.tables import CatalogTables, Filters
+from wakelog.stores.catalog.index_file import IN_MEMORY, IndexTables
+from wakelog.stores.catalog.query import (
+    HitPosition,
+    RowPosition,
+    decode_cursor,
+    parse_query,
+    query_checksum,
+    storable_text,
+)
+from wakelog.stores.catalog.tables import CatalogTables, RowFilters
 from wakelog.stores.locking import DEFAULT_WAIT, LockWait
 
 if TYPE_CHECKING:
-    from wakelog.stores.catalog.indexing import Indexing
+    from wakelog.stores.catalog.indexing import Indexer
 
 FIND_MAX = 20
 # More than can be shown, and small enough to be multiplied (see `hits.py`).
 _LIMIT_MAX = 1 << 40
-_row = msgspec.json.Decoder(SessionRow)
+_row_decoder = msgspec.json.Decoder(SessionRow)
 T = TypeVar("T")
 
 
@@ -72,7 +77,7 @@ class Index:
         self._now_ms = now_ms
         self._inaccessible: list[str] = []
         self._unsummarised: dict[str, str] = {}
-        self._left_out: list[Stat] = []
+        self._left_out: list[SessionStat] = []
 
     def close(self) -> None:
         """See `ports.Catalog`."""
@@ -91,9 +96,9 @@ class Index:
         cwd: str | None = None,
     ) -> list[SessionRow]:
         """See `ports.Catalog`."""
-        filters, place = Filters(archived, agent, sender, cwd), _row_place(after)
+        filters, place = RowFilters(archived, agent, sender, cwd), _row_position(after)
         most = None if limit is None else max(0, min(limit, _LIMIT_MAX))
-        return self._ask(lambda tables: [_row.decode(row) for row in tables.rows(filters, place, most)])
+        return self._ask(lambda tables: [_row_decoder.decode(row) for row in tables.rows(filters, place, most)])
 
     def count(
         self,
@@ -105,16 +110,16 @@ class Index:
         cwd: str | None = None,
     ) -> int:
         """See `ports.Catalog`."""
-        filters, place = Filters(archived, agent, sender, cwd), _row_place(after)
+        filters, place = RowFilters(archived, agent, sender, cwd), _row_position(after)
         return self._ask(lambda tables: tables.count(filters, place))
 
     def find(self, ref: str) -> list[SessionRow]:
         """See `ports.Catalog`."""
-        return self._ask(lambda tables: [_row.decode(row) for row in tables.find(as_text(ref), FIND_MAX)])
+        return self._ask(lambda tables: [_row_decoder.decode(row) for row in tables.find(storable_text(ref), FIND_MAX)])
 
     def is_damaged(self, name: str) -> bool:
         """See `ports.Catalog`."""
-        return self._ask(lambda tables: tables.is_damaged(as_text(name)))
+        return self._ask(lambda tables: tables.is_damaged(storable_text(name)))
 
     def inaccessible(self) -> list[str]:
         """See `ports.Catalog`."""
@@ -131,10 +136,10 @@ class Index:
         rows = load("wakelog.stores.catalog.rows")
         return [rows.bare_row(self._store, stat) for stat in self._left_out]
 
-    def search(self, query: str, *, limit: int = 50, after: str | None = None) -> list[Hit]:
+    def search(self, query: str, *, limit: int = 50, after: str | None = None) -> list[SearchHit]:
         """See `ports.Catalog`."""
-        wanted, mark = parse(query), query_mark(query)
-        place = _hit_place(after, mark)
+        wanted, mark = parse_query(query), query_checksum(query)
+        place = _hit_position(after, mark)
         most, now_ms = min(limit, _LIMIT_MAX), self._now_ms()
         if most <= 0:
             return []
@@ -170,11 +175,14 @@ class Index:
             work, gone = self._tables.changes(self._store)
             self._left_out = []
             if limit_bytes is not None and work:
-                wanted, work = work, load("wakelog.stores.catalog.affordable").within(self._store, work, limit_bytes)
+                wanted, work = (
+                    work,
+                    load("wakelog.stores.catalog.refresh_limit").logs_within_limit(self._store, work, limit_bytes),
+                )
                 self._left_out = [due.stat for name, due in wanted.items() if name not in work]
             self._inaccessible, self._unsummarised = [], {}
             if work or gone:
-                indexing: Indexing = load("wakelog.stores.catalog.indexing").Indexing(
+                indexing: Indexer = load("wakelog.stores.catalog.indexing").Indexer(
                     self._store, self._tables, work, gone
                 )
                 while indexing.is_due:
@@ -196,14 +204,14 @@ class Index:
         self._tables = IndexTables(IN_MEMORY)
 
 
-def _row_place(after: str | None) -> RowPlace | None:
-    return None if after is None else read(after, RowPlace)
+def _row_position(after: str | None) -> RowPosition | None:
+    return None if after is None else decode_cursor(after, RowPosition)
 
 
-def _hit_place(after: str | None, mark: int) -> HitPlace | None:
+def _hit_position(after: str | None, mark: int) -> HitPosition | None:
     if after is None:
         return None
-    place = read(after, HitPlace)
+    place = decode_cursor(after, HitPosition)
     if place.query != mark:
         raise UsageError("this cursor is of another search", hint="a next page is asked for with the same query")
     return place

@@ -1,10 +1,11 @@
-"""The SQLite file of an index in the cache; it is either trusted or discarded.
+"""The index in the cache: a SQLite file with catalog tables, for stores without catalog tables of their own.
 
-SQLite does not detect flipped bits. So every commit stores a timestamp in the database, far enough in the past that no
-later write can have it, and sets the modification time of the file to it. A file with another modification time was
-changed by something else, or a commit was interrupted: it is not trusted.
+Changes are found by comparing a listing of the store with the recorded sizes; one process at a time does that.
+The file is either trusted or discarded. SQLite does not detect flipped bits. So every commit stores a timestamp in the
+database, far enough in the past that no later write can have it, and sets the modification time of the file to it. A
+file with another modification time was changed by something else, or a commit was interrupted: it is not trusted.
 Rule 1: one process at a time opens, checks, writes or replaces the file, guarded by a lock file beside it.
-Rule 2: where the cache cannot be written, `Unusable` is raised and the caller chooses another location.
+Rule 2: where the cache cannot be written, `CatalogUnusable` is raised and the caller chooses another location.
 """
 
 import contextlib
@@ -12,11 +13,15 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from wakelog.errors import StoreBusy
+from wakelog.ports.stores import Store
 from wakelog.stores import load
-from wakelog.stores.catalog.tables import CATALOG_VERSION, Unusable
+from wakelog.stores.catalog.fts_tables import FtsTables
+from wakelog.stores.catalog.tables import CATALOG_VERSION, CatalogUnusable, ChangedLog, IndexedLog
 from wakelog.stores.files import make_private_folders
 from wakelog.stores.locking import DEFAULT_WAIT, LockWait, lock_file
 
@@ -53,7 +58,7 @@ class IndexFile:
         """Hold the write lock, with a trusted database: the existing one, or a new empty one."""
         with self._lock():
             if self._connection is None or not self._is_trusted(self._connection):
-                with _usable():
+                with _as_unusable():
                     self._open()
             yield
 
@@ -76,13 +81,13 @@ class IndexFile:
             with contextlib.suppress(sqlite3.Error):
                 connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         if self._path != IN_MEMORY:
-            with _usable():
+            with _as_unusable():
                 os.utime(self._path, ns=(stamp, stamp))
 
     def discard(self) -> None:
         """Delete the file; the next use creates an empty one."""
         self.close()
-        with contextlib.suppress(Unusable, StoreBusy), self._lock(), _usable():
+        with contextlib.suppress(CatalogUnusable, StoreBusy), self._lock(), _as_unusable():
             self._remove()
 
     def close(self) -> None:
@@ -99,11 +104,11 @@ class IndexFile:
         if self._path == IN_MEMORY:
             yield
             return
-        with _usable():
+        with _as_unusable():
             make_private_folders(os.path.dirname(self._path))
             descriptor = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            with _usable():
+            with _as_unusable():
                 lock_file(descriptor, fcntl.LOCK_EX, f"the lock of the index {self._path}", self._lock_wait)
             yield
         finally:
@@ -134,7 +139,7 @@ class IndexFile:
         with self.writing():
             for statement in _STAMP:
                 self._connection.execute(statement)
-            load("wakelog.stores.catalog.schema").make(self._connection)
+            load("wakelog.stores.catalog.fts_tables").create_catalog_tables(self._connection)
             self._connection.execute(f"PRAGMA user_version = {CATALOG_VERSION}")
 
     def _is_trusted(self, connection: sqlite3.Connection) -> bool:
@@ -156,9 +161,66 @@ class IndexFile:
 
 
 @contextlib.contextmanager
-def _usable() -> Iterator[None]:
+def _as_unusable() -> Iterator[None]:
     """Convert `OSError` to `Unusable`. Only for access to the index file, not for reading logs."""
     try:
         yield
     except OSError as error:
-        raise Unusable(str(error)) from error
+        raise CatalogUnusable(str(error)) from error
+
+
+_INDEXED_SIZES = "SELECT name, size, changed FROM sessions"
+
+
+class IndexTables(FtsTables):
+    """See `CatalogTables`."""
+
+    failures: tuple[type[Exception], ...] = (sqlite3.DatabaseError, msgspec.MsgspecError, CatalogUnusable)
+    # Progress is committed after this many bytes, so that an interrupted first run is not lost.
+    batch_bytes = 64 * 1024 * 1024
+    stretch_bytes = 4 * 1024 * 1024
+
+    def __init__(self, path: str, *, lock_wait: LockWait = DEFAULT_WAIT) -> None:
+        self.file = IndexFile(path, lock_wait=lock_wait)
+
+    def refreshing(self) -> contextlib.AbstractContextManager[None]:
+        """See `CatalogTables`."""
+        return self.file.locked()
+
+    def writing(self) -> contextlib.AbstractContextManager[None]:
+        """See `CatalogTables`. No other writer waits for this file, so logs are read inside the transaction."""
+        return self.file.writing()
+
+    def changes(self, store: Store) -> tuple[dict[str, ChangedLog], list[str]]:
+        """See `CatalogTables`."""
+        with self._reading() as db:
+            known = {name: (size, changed) for name, size, changed in db.execute(_INDEXED_SIZES)}
+        work = {}
+        for stat in store.sessions():
+            before = known.pop(stat.name, None)
+            if before != (stat.size, stat.changed):
+                work[stat.name] = ChangedLog(stat, before)
+        by_age = sorted(work.values(), key=lambda due: due.stat.changed)
+        return {due.stat.name: due for due in reversed(by_age)}, list(known)
+
+    def marks(self, name: str, seen: IndexedLog | None, start: int) -> Sequence[int]:
+        """See `CatalogTables`. A key is assigned on the first write, so a session without a row has no words."""
+        return super().marks(name, seen, start) if seen is not None else ()
+
+    def rebuild(self) -> None:
+        """See `CatalogTables`."""
+        self.file.discard()
+
+    def close(self) -> None:
+        """See `CatalogTables`."""
+        self.file.close()
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        yield self.file.connection
+
+    # Every `write` is inside `writing`.
+    _transaction = _reading
+
+    def _new_key(self, db: sqlite3.Connection, name: str) -> int:  # noqa: ARG002 - any unused number will do
+        return int(db.execute("SELECT coalesce(max(key), 0) + 1 FROM sessions").fetchone()[0])

@@ -3,40 +3,128 @@
 A log that only grew is read from its bookmark on, any other log from the start. A fork's row depends on its parent's
 log too, so forks of a log that was rewritten, added or removed are indexed again with it. Only words that differ from
 the stored ones are written: reading an unchanged log again costs no writes.
+Searchable are messages, tool calls and results, compaction summaries, titles and labels. The text of an entry is
+indexed as one piece, so that a query for several words matches within one message. Reasoning, images and control
+entries (model calls, tool starts, leases) are not indexed.
 """
 
 import binascii
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from typing import Any
 
 import msgspec
 
 from wakelog.errors import NoAccess, NotFound, WakelogError
-from wakelog.log.entry import Entry
-from wakelog.log.times import parse_ms
-from wakelog.ports import Stat, Store
-from wakelog.projections.session_row import SessionRow
-from wakelog.stores.catalog.bookmarks import Bookmark
-from wakelog.stores.catalog.rows import bare_row
-from wakelog.stores.catalog.searchable import searchable
-from wakelog.stores.catalog.streamed import StreamSummarizer
-from wakelog.stores.catalog.summary import LogSummarizer, Rewritten
-from wakelog.stores.catalog.tables import Batch, CatalogTables, Change, Due, Kept, SearchableEntry, Seen
+from wakelog.log.content import AnyMessage, AnyPart, Content, Reply, Text, ToolCall, ToolResult
+from wakelog.log.entry import (
+    Body,
+    Compaction,
+    Custom,
+    Entry,
+    Label,
+    Message,
+    Partial,
+    Queued,
+    SessionHeader,
+    SessionRenamed,
+)
+from wakelog.log.timestamps import parse_ms
+from wakelog.ports.catalogs import SessionRow
+from wakelog.ports.stores import SessionStat, Store
+from wakelog.stores.catalog.query import encode_names
+from wakelog.stores.catalog.rows import Bookmark, bare_row
+from wakelog.stores.catalog.summary import LogSummarizer, NeedsFullRead, StreamSummarizer
+from wakelog.stores.catalog.tables import (
+    Batch,
+    CatalogTables,
+    ChangedLog,
+    IndexedLog,
+    RowUpdate,
+    SearchableEntry,
+    SessionChange,
+)
+
+
+class SearchableText(msgspec.Struct, frozen=True):
+    """The searchable text of an entry and the names of its tools, as encoded by `listed`."""
+
+    text: str
+    tools: str = ""
+
+
+def searchable_text(value: Body) -> SearchableText | None:
+    """Return the searchable text of an entry, or None if it has none."""
+    words = _text_of(value)
+    # SQLite and its snippets end a text at NUL, and PostgreSQL rejects NUL.
+    return SearchableText(words.text.replace("\0", " "), words.tools) if words.text.strip() else None
+
+
+def _text_of(value: Body) -> SearchableText:
+    match value:
+        case Message(message=said) | Queued(message=said) if said is not None:
+            return _message_text(said)
+        case Partial(content=content) | Custom(content=content):
+            return SearchableText("\n".join(_content_texts(content)))
+        case Compaction(summary=text) | SessionRenamed(title=text) | Label(label=text):
+            return SearchableText(text)
+        case SessionHeader(title=str() as title):
+            return SearchableText(title)
+    return SearchableText("")
+
+
+def _message_text(said: AnyMessage) -> SearchableText:
+    text = "\n".join(_content_texts(said.content))
+    if isinstance(said, Reply):
+        return SearchableText(text, encode_names([call.name for call in said.calls]))
+    return SearchableText(
+        text, encode_names([said.tool_name]) if isinstance(said, ToolResult) and said.tool_name else ""
+    )
+
+
+def _content_texts(content: Content) -> Iterable[str]:
+    return [content] if isinstance(content, str) else [text for part in content for text in _part_texts(part)]
+
+
+def _part_texts(part: AnyPart) -> Iterator[str]:
+    if isinstance(part, Text):
+        yield part.text
+    elif isinstance(part, ToolCall):
+        yield part.name
+        yield from _json_leaves(part.input)
+
+
+def _json_leaves(value: Any) -> Iterator[str]:
+    """Yield the strings and numbers inside a JSON value in document order; iterative, so any depth is safe."""
+    rest = [value]
+    while rest:
+        match rest.pop():
+            case str() as text:
+                yield text
+            case dict() as members:
+                rest.extend(reversed(members.values()))
+            case list() as items:
+                rest.extend(reversed(items))
+            case bool() | None:
+                pass
+            case number:
+                yield str(number)
+
 
 # `_ASKED_FIRST`, `_ASKED`: sizes of the first and the largest group of logs looked up at once. The other two estimate
 # the memory of a row and of an entry, without the text.
-_ASKED_FIRST = 16
-_ASKED = 256
+_LOOKUP_FIRST = 16
+_LOOKUP_MAX = 256
 _ROW_BYTES = 1_000
-_WORDED_BYTES = 500
-_bookmark = msgspec.json.Decoder(Bookmark)
+_ENTRY_BYTES = 500
+_bookmark_decoder = msgspec.json.Decoder(Bookmark)
 
 
-class Indexing:
+class Indexer:
     """One refresh: the logs to read, and the names of the sessions that no longer exist."""
 
-    def __init__(self, store: Store, tables: CatalogTables, work: dict[str, Due], gone: list[str]) -> None:
+    def __init__(self, store: Store, tables: CatalogTables, work: dict[str, ChangedLog], gone: list[str]) -> None:
         self._store = store
         self._tables = tables
         self._work = work
@@ -66,7 +154,7 @@ class Indexing:
         self._flush()
         while self._work and budget > 0:
             # Small groups first, so that the newest sessions can be shown early.
-            names = list(islice(self._work, max(_ASKED_FIRST, min(_ASKED, len(self._done)))))
+            names = list(islice(self._work, max(_LOOKUP_FIRST, min(_LOOKUP_MAX, len(self._done)))))
             known = self._tables.seen(names)
             for name in names:
                 due = self._work.pop(name)
@@ -84,7 +172,7 @@ class Indexing:
 
     # ── one log ──────────────────────────────────────────────────────────────────────────────────
 
-    def _index(self, due: Due, seen: Seen | None) -> None:
+    def _index(self, due: ChangedLog, seen: IndexedLog | None) -> None:
         name = due.stat.name
         if seen is not None and seen.is_ahead_of(due) and name not in self._outdated:
             return
@@ -102,43 +190,45 @@ class Indexing:
         else:
             self._changed += (old_id, new_id, name)
 
-    def _has_grown(self, due: Due, seen: Seen | None) -> bool:
+    def _has_grown(self, due: ChangedLog, seen: IndexedLog | None) -> bool:
         is_known = seen is not None and seen.bookmark is not None and due.stat.size > seen.size >= 0
         return is_known and due.stat.name not in self._outdated
 
-    def _index_growth(self, due: Due, seen: Seen | None) -> bool:
+    def _index_growth(self, due: ChangedLog, seen: IndexedLog | None) -> bool:
         """Read a log from its bookmark on; return False if it must be read from the start."""
         assert seen is not None
         assert seen.bookmark is not None
-        bookmark = _bookmark.decode(seen.bookmark)
-        reading = _Reading(LogSummarizer(self._store, due.stat, bookmark), due.stat.name)
+        bookmark = _bookmark_decoder.decode(seen.bookmark)
+        reading = _LogReading(LogSummarizer(self._store, due.stat, bookmark), due.stat.name)
         try:
             places = self._take(reading, seen, seen.places)
             if reading.error is None:
                 self._keep(due, reading, places)
                 return True
-        except (NotFound, Rewritten, NoSummary):
+        except (NotFound, NeedsFullRead, NoSummary):
             pass
         self._batch.changes.pop(due.stat.name, None)
         return False
 
-    def _index_whole(self, due: Due, seen: Seen | None) -> str:
-        with contextlib.suppress(Rewritten):
+    def _index_whole(self, due: ChangedLog, seen: IndexedLog | None) -> str:
+        with contextlib.suppress(NeedsFullRead):
             return self._index_from_start(due, seen, LogSummarizer(self._store, due.stat))
         # The log cannot be read in segments: it is damaged, or an entry refers to one that is no longer in memory. The
         # memory of the first `LogFold` has been released by now.
         return self._index_from_start(due, seen, StreamSummarizer(self._store, due.stat))
 
-    def _index_from_start(self, due: Due, seen: Seen | None, fold: LogSummarizer | StreamSummarizer) -> str:
-        reading = _Reading(fold, due.stat.name)
+    def _index_from_start(
+        self, due: ChangedLog, seen: IndexedLog | None, fold: LogSummarizer | StreamSummarizer
+    ) -> str:
+        reading = _LogReading(fold, due.stat.name)
         try:
             places = self._take(reading, seen, 0)
             return self._keep(due, reading, places)
-        except (NotFound, Rewritten, NoSummary):
+        except (NotFound, NeedsFullRead, NoSummary):
             self._batch.changes.pop(due.stat.name, None)
             raise
 
-    def _take(self, reading: "_Reading", seen: Seen | None, start: int) -> int:
+    def _take(self, reading: "_LogReading", seen: IndexedLog | None, start: int) -> int:
         """Collect the words from place `start` on that differ from the stored ones; return the place after the last."""
         name, place, is_same = reading.name, start, True
         known = iter(self._tables.marks(name, seen, start))
@@ -157,48 +247,50 @@ class Indexing:
 
     def _add(self, name: str, worded: SearchableEntry) -> None:
         self._change(name).words.append(worded)
-        self._batch_bytes += _WORDED_BYTES + len(worded.text)
+        self._batch_bytes += _ENTRY_BYTES + len(worded.text)
         if self._batch_bytes > self._tables.stretch_bytes:
             self._flush()
 
-    def _keep(self, due: Due, reading: "_Reading", places: int) -> str:
+    def _keep(self, due: ChangedLog, reading: "_LogReading", places: int) -> str:
         row, mark = reading.summary()
         if reading.error is not None:
             # Stored with size and time -1, so that every refresh reads it: the cause need not change its size or time.
             row, mark = self._unread(row, reading.error), None
-            due = Due(Stat(row.name, -1, -1), due.before)
+            due = ChangedLog(SessionStat(row.name, -1, -1), due.before)
         bookmark = msgspec.json.encode(mark) if mark is not None else None
-        self._change(row.name).kept = Kept(due, row, parse_ms(row.updated) or 0, places, bookmark)
+        self._change(row.name).kept = RowUpdate(due, row, parse_ms(row.updated) or 0, places, bookmark)
         self._batch_bytes += _ROW_BYTES + len(bookmark or b"")
         return row.id
 
-    def _keep_bare_row(self, due: Due, error: "NoSummary") -> None:
+    def _keep_bare_row(self, due: ChangedLog, error: "NoSummary") -> None:
         """Store a minimal row for a log that cannot be summarised, so that other rows are not affected."""
         stat = due.stat
         row = bare_row(self._store, stat)
         self.unsummarised[stat.name] = str(error)
         # Stored with size and time -1, so that every refresh reads it: the cause need not change its size or time.
-        kept = Kept(Due(Stat(stat.name, -1, -1), due.before), row, parse_ms(row.updated) or 0, 0, None)
-        self._batch.changes[stat.name] = Change(stat.name, cut=0, kept=kept)
+        kept = RowUpdate(
+            ChangedLog(SessionStat(stat.name, -1, -1), due.before), row, parse_ms(row.updated) or 0, 0, None
+        )
+        self._batch.changes[stat.name] = SessionChange(stat.name, cut=0, kept=kept)
         self._batch_bytes += _ROW_BYTES
 
     def _unread(self, row: SessionRow, error: WakelogError) -> SessionRow:
         """Return the row of a log that could not be read to its end. Without access it is not reported as damaged."""
         if isinstance(error, NoAccess):
             self.inaccessible.append(row.name)
-            known = row if row.entries else bare_row(self._store, Stat(row.name, row.size, -1))
+            known = row if row.entries else bare_row(self._store, SessionStat(row.name, row.size, -1))
             return msgspec.structs.replace(known, state="inaccessible")
         return msgspec.structs.replace(row, damage=row.damage + 1, state="damaged")
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
-    def _change(self, name: str) -> Change:
+    def _change(self, name: str) -> SessionChange:
         change = self._batch.changes.get(name)
         if change is None:
-            change = self._batch.changes[name] = Change(name)
+            change = self._batch.changes[name] = SessionChange(name)
         return change
 
-    def _drop(self, name: str, seen: Seen | None) -> None:
+    def _drop(self, name: str, seen: IndexedLog | None) -> None:
         if seen is not None:
             self._batch.gone.append(name)
             self._changed += (seen.id, name)
@@ -213,7 +305,9 @@ class Indexing:
         batch.outdated = sorted(forks - self._done)
         for seen in self._tables.seen(batch.outdated).values() if batch.outdated else ():
             self._outdated.add(seen.name)
-            self._work.setdefault(seen.name, Due(Stat(seen.name, seen.size, seen.changed), (seen.size, seen.changed)))
+            self._work.setdefault(
+                seen.name, ChangedLog(SessionStat(seen.name, seen.size, seen.changed), (seen.size, seen.changed))
+            )
         self._tables.write(batch)
 
 
@@ -225,7 +319,7 @@ class NoSummary(Exception):
         super().__init__(what if isinstance(error, MemoryError | WakelogError) else f"{type(error).__name__}: {what}")
 
 
-class _Reading:
+class _LogReading:
     """Feed one log into its fold, to the end or to the first error, which is kept in `error`."""
 
     def __init__(self, fold: LogSummarizer | StreamSummarizer, name: str) -> None:
@@ -236,8 +330,8 @@ class _Reading:
     def worded(self, start: int) -> Iterator[SearchableEntry]:
         """Yield the searchable entries that were not indexed before."""
         try:
-            yield from _worded(self._entries(), start)
-        except (NotFound, Rewritten):
+            yield from _searchable_entries(self._entries(), start)
+        except (NotFound, NeedsFullRead):
             raise
         except Exception as error:
             raise NoSummary(error) from error
@@ -254,19 +348,19 @@ class _Reading:
         """See `LogFold.summary` and `StreamFold.summary`."""
         try:
             return self.fold.summary()
-        except (NotFound, Rewritten):
+        except (NotFound, NeedsFullRead):
             raise
         except Exception as error:
             raise NoSummary(error) from error
 
 
-def _worded(entries: Iterable[Entry], start: int) -> Iterator[SearchableEntry]:
+def _searchable_entries(entries: Iterable[Entry], start: int) -> Iterator[SearchableEntry]:
     """Yield the searchable entries with their places, counted from `start`."""
     place, last_seq = start, -1
     for entry in entries:
         seq = entry.seq if entry.seq > last_seq else None
         last_seq = max(last_seq, entry.seq)
-        words = searchable(entry.value)
+        words = searchable_text(entry.value)
         if words is None:
             continue
         stamp = entry.value.timestamp

@@ -1,4 +1,4 @@
-"""Parse search queries typed by users into a `Query` value.
+"""Parse search queries and pagination cursors, the two inputs of a catalog that come from users.
 
     word  "a phrase"  prefix*  -not  -"not this"
     agent:NAME  sender:NAME  cwd:FOLDER  tool:NAME  type:TYPE  since:2026-11-01  since:2d  -agent:"a name"
@@ -6,19 +6,22 @@
 All terms must match, in any order; terms after a minus must not match. Pure: the caller passes the current time
 for relative values such as `since:2d`. Rule: user input reaches a database only as a bound value or inside quotes, so
 operators and column names of a query language have no effect.
+A cursor is the position of a row or hit in its sort order, as an opaque string. A string that is not a cursor of the
+expected kind raises `UsageError`. The row or hit that a cursor was taken from may have been removed: the next page
+begins after its position.
 """
 
+import binascii
 import re
 from collections.abc import Callable
-from typing import Literal
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
-from wakelog.errors import BadQuery
-from wakelog.log.times import iso, parse_ms
+from wakelog.errors import BadQuery, UsageError
+from wakelog.log.timestamps import iso_timestamp, parse_ms
 
 FieldName = Literal["agent", "sender", "cwd", "tool", "type", "since"]
-
 QUERY_MAX_CHARS = 2_000
 TERMS_MAX = 64
 _TERM = re.compile(
@@ -28,9 +31,9 @@ _TERM = re.compile(
     r'|(?P<word>[^\s"]+))'
     r'|(?P<stray>")'
 )
-_SPAN = re.compile(r"([0-9]{1,6})([smhdw])")
+_RELATIVE_TIME = re.compile(r"([0-9]{1,6})([smhdw])")
 _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_HINT = 'use words, "a phrase", prefix*, -not and agent: sender: cwd: tool: type: since:'
+_QUERY_HINT = 'use words, "a phrase", prefix*, -not and agent: sender: cwd: tool: type: since:'
 _SINCE_HINT = "write a day, a time, or how long ago: since:2026-11-01, since:2026-11-01T09:30:00Z, since:2d"
 
 
@@ -67,23 +70,23 @@ class Query(msgspec.Struct, frozen=True):
         return tuple(term for term in self.terms if term.without)
 
 
-def parse(query: str) -> Query:
+def parse_query(query: str) -> Query:
     """Parse a query or raise `BadQuery`. Terms without a letter or digit are ignored."""
     if len(query) > QUERY_MAX_CHARS:
         raise BadQuery(f"the query is longer than {QUERY_MAX_CHARS:,} characters", hint="search for fewer words")
-    found = [_part(match) for match in _TERM.finditer(as_text(query))]
-    terms = tuple(part for part in found if isinstance(part, Term) and _says_something(part))
+    found = [_parse_part(match) for match in _TERM.finditer(storable_text(query))]
+    terms = tuple(part for part in found if isinstance(part, Term) and _has_letter_or_digit(part))
     fields = tuple(part for part in found if isinstance(part, Field))
     if len(terms) + len(fields) > TERMS_MAX:
         raise BadQuery(f"the query has more than {TERMS_MAX} words", hint="search for fewer words")
     if not terms and not fields:
-        raise BadQuery("the query holds no word to search for", hint=_HINT)
+        raise BadQuery("the query holds no word to search for", hint=_QUERY_HINT)
     if all(term.without for term in terms) and all(field.without for field in fields):
         raise BadQuery("the query only says what to leave out", hint="add a word to search for")
     return Query(terms, fields)
 
 
-def with_folders(query: str, whole: Callable[[str], str]) -> str:
+def resolve_folders(query: str, whole: Callable[[str], str]) -> str:
     """Return the query with each relative `cwd:` folder replaced by `whole(folder)`; only the caller can resolve it."""
 
     def replaced(found: re.Match[str]) -> str:
@@ -98,44 +101,44 @@ def with_folders(query: str, whole: Callable[[str], str]) -> str:
     return _TERM.sub(replaced, query)
 
 
-def as_text(typed: str) -> str:
+def storable_text(typed: str) -> str:
     """Return `typed` in a form every database can store: invalid Unicode becomes "?", NUL a space."""
     return typed.encode("utf-8", "replace").decode().replace("\0", " ")
 
 
-def bound(field: Field, now_ms: int) -> tuple[str | int, ...]:
+def values_to_bind(field: Field, now_ms: int) -> tuple[str | int, ...]:
     """Return the values to bind for the database condition of a field."""
     match field.name:
         case "cwd":
             # The folder itself, and the prefix of the paths below it.
             return field.value.rstrip("/") or "/", field.value.rstrip("/") + "/"
         case "tool":
-            return (listed([field.value]),)
+            return (encode_names([field.value]),)
         case "since":
             return (_since_ms(field.value, now_ms),)
     return (field.value,)
 
 
-def listed(names: list[str]) -> str:
+def encode_names(names: list[str]) -> str:
     """Encode names as one text, each between two newlines, so that a whole name can be found as a substring."""
-    return "".join(f"\n{as_text(name).replace(chr(10), ' ')}\n" for name in names)
+    return "".join(f"\n{storable_text(name).replace(chr(10), ' ')}\n" for name in names)
 
 
 # ── parsing of terms ─────────────────────────────────────────────────────────────────────────────
 
 
-def _part(found: re.Match[str]) -> Term | Field:
+def _parse_part(found: re.Match[str]) -> Term | Field:
     without = bool(found["minus"])
     if found["stray"] or (found["value"] == "" and found.string[found.end() :].startswith('"')):
-        raise BadQuery("a quote is opened but not closed", hint=_HINT)
+        raise BadQuery("a quote is opened but not closed", hint=_QUERY_HINT)
     if found["field"] is not None:
-        return _field(found["field"], found["quoted"] or found["value"] or "", without=without)
+        return _parse_field(found["field"], found["quoted"] or found["value"] or "", without=without)
     if found["phrase"] is not None:
         return Term(found["phrase"], bool(found["open"]), without)
     return Term(found["word"].removesuffix("*"), found["word"].endswith("*"), without)
 
 
-def _field(name: str, value: str, *, without: bool) -> Field:
+def _parse_field(name: str, value: str, *, without: bool) -> Field:
     if not value.strip():
         raise BadQuery(f"`{name}:` is given without a value", hint=f'write {name}:VALUE, or "{name}:" to search for it')
     field = msgspec.convert({"name": name, "value": value, "without": without}, Field)
@@ -146,16 +149,68 @@ def _field(name: str, value: str, *, without: bool) -> Field:
 
 def _since_ms(value: str, now_ms: int) -> int:
     """Return the time that a `since:` value names, in milliseconds since 1970; raise `BadQuery` if it is invalid."""
-    span = _SPAN.fullmatch(value)
+    span = _RELATIVE_TIME.fullmatch(value)
     if span:
         return now_ms - int(span[1]) * _UNIT_MS[span[2]]
     day_ms = parse_ms(f"{value}T00:00:00Z")
     moment_ms = parse_ms(value) if day_ms is None else day_ms
     # `parse_ms` reads a day that does not exist (31 February) as one of the next month.
-    if moment_ms is None or (day_ms is not None and iso(day_ms)[:10] != value):
+    if moment_ms is None or (day_ms is not None and iso_timestamp(day_ms)[:10] != value):
         raise BadQuery(f"`since:` does not understand {value[:40]!r}", hint=_SINCE_HINT)
     return moment_ms
 
 
-def _says_something(term: Term) -> bool:
+def _has_letter_or_digit(term: Term) -> bool:
     return any(char.isalnum() for char in term.text)
+
+
+_TO_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+_FROM_URL_SAFE = bytes.maketrans(b"-_", b"+/")
+_CURSOR_MAX_CHARS = 1_000
+Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+
+
+class RowPosition(msgspec.Struct, frozen=True, array_like=True, tag="row"):
+    """The position of a row. Rows are ordered by time of last change, newest first, then by name."""
+
+    updated_ms: Int64
+    name: str
+
+
+class HitPosition(msgspec.Struct, frozen=True, array_like=True, tag="hit", order=True):
+    """The position of a hit. Hits are ordered by rank (lower is better), then newest first, then by name and place.
+
+    `query` is the `query_mark` of the search; a position is only valid within the same search.
+    """
+
+    query: Int64
+    rank: float
+    age_ms: Int64
+    name: str
+    place: Int64
+
+
+_Position = TypeVar("_Position", RowPosition, HitPosition)
+
+
+def encode_cursor(place: RowPosition | HitPosition) -> str:
+    """Return the cursor of a position."""
+    raw = binascii.b2a_base64(msgspec.json.encode(place), newline=False)
+    return raw.rstrip(b"=").translate(_TO_URL_SAFE).decode()
+
+
+def decode_cursor(cursor: str, kind: type[_Position]) -> _Position:
+    """Return the position that a cursor encodes; raise `UsageError` if it is not a cursor of this kind."""
+    try:
+        raw = cursor[:_CURSOR_MAX_CHARS].encode("ascii").translate(_FROM_URL_SAFE)
+        place = msgspec.json.decode(binascii.a2b_base64(raw + b"=" * (-len(raw) % 4)), type=kind)
+    except (ValueError, msgspec.MsgspecError):
+        raise UsageError(
+            f"{cursor[:60]!r} is not a cursor of this list", hint="take the `cursor` of the last one you have"
+        ) from None
+    return msgspec.structs.replace(place, name=storable_text(place.name))
+
+
+def query_checksum(query: str) -> int:
+    """Return the checksum of a query (CRC-32), stored in its cursors."""
+    return binascii.crc32(storable_text(query).encode())

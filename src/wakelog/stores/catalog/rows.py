@@ -1,18 +1,162 @@
-"""Build the index row of a session from the results of reading its log."""
+"""What a catalog stores for each log: its row and its bookmark.
 
+A row is the summary of a session that lists show. A bookmark says how far the log is indexed and has the state needed
+to continue reading from there: a lossless compaction that exists only in the catalog.
+Entries are stripped of their text while a log is summarised, so that a log of a gigabyte is not held in memory. No
+field that `strip_text` removes may influence a field of a `SessionRow`; a test compares the rows with projections of
+the whole log.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable
 from itertools import islice
+
+import msgspec
 
 from wakelog.errors import WakelogError
 from wakelog.log.codec import Undecodable, decode
-from wakelog.log.content import Prompt
-from wakelog.log.entry import Body, CarriedState, Compaction, Message, Session, SessionArchived, Terminated
-from wakelog.log.times import parse_ms
-from wakelog.ports import Stat, Store
+from wakelog.log.content import Prompt, Reply, ToolCall, Usage
+from wakelog.log.entry import (
+    Body,
+    CarriedState,
+    Compaction,
+    ContextEntry,
+    Custom,
+    Entry,
+    Message,
+    ModelCall,
+    Partial,
+    Queued,
+    SessionArchived,
+    SessionHeader,
+    Setting,
+    Terminated,
+)
+from wakelog.log.timestamps import parse_ms
+from wakelog.log.tree import Tree
+from wakelog.ports.catalogs import SessionRow
+from wakelog.ports.stores import SessionStat, Store
 from wakelog.projections.overview import Overview
-from wakelog.projections.session_row import SessionRow
-from wakelog.projections.state import SessionState
-from wakelog.reading import read_first
-from wakelog.stores.catalog.cursors import RowPlace, written
+from wakelog.projections.pending import open_tool_calls
+from wakelog.projections.session_state import SessionState, build_carried_state
+from wakelog.reading import read_session_header
+from wakelog.stores.catalog.query import RowPosition, encode_cursor
+
+
+def strip_text(entry: Entry) -> Entry:
+    """Return an entry without raw bytes and text, with every field that trees and overviews read."""
+    return Entry(b"", _strip_value(entry.value), entry.seq, entry.offset, entry.line)
+
+
+def _strip_value(value: Body) -> Body:
+    match value:
+        case Message(message=Reply() as reply):
+            calls = tuple(ToolCall(id=call.id, name=call.name) for call in reply.calls)
+            return msgspec.structs.replace(value, message=msgspec.structs.replace(reply, content=calls, usage=None))
+        case Message(message=said):
+            return msgspec.structs.replace(value, message=msgspec.structs.replace(said, content=()))
+        case Compaction(state=state):
+            light = strip_state(state) if state is not None else None
+            return msgspec.structs.replace(value, summary="", usage=None, state=light)
+        case SessionHeader():
+            return msgspec.structs.replace(value, settings={})
+        case Custom():
+            return msgspec.structs.replace(value, data=None, content=())
+        case Queued():
+            return msgspec.structs.replace(value, message=None)
+        case Partial():
+            return msgspec.structs.replace(value, content=())
+        case Setting():
+            return msgspec.structs.replace(value, value=None)
+        case ContextEntry():
+            return msgspec.structs.replace(value, sources=(), environment={}, params={}, policy={})
+    return value
+
+
+def strip_state(state: CarriedState) -> CarriedState:
+    """Return the carried state of a compaction without the fields that no index row shows."""
+    queue = tuple(msgspec.structs.replace(queued, message=None) for queued in state.queue)
+    return msgspec.structs.replace(state, settings={}, context=None, usage=Usage(), queue=queue)
+
+
+_HASH_BYTES = 8
+
+
+class Bookmark(msgspec.Struct, frozen=True):
+    """How far a log is indexed, and the state needed to continue reading from there.
+
+    `fold` is a compaction that exists only here; it stands for all entries up to the bookmark. `known` holds the hashed
+    ids of those entries.
+    """
+
+    session: SessionHeader
+    fold: Compaction
+    offset: int
+    digest: bytes
+    updated: str
+    damage: int
+    prompt: str
+    inherited: str
+    known: bytes
+
+    @property
+    def after(self) -> int:
+        """The seq to load after: the first line is then the last one that `fold` stands for."""
+        return (self.fold.seq or 0) - 1
+
+    def knows(self, entry_id: str) -> bool:
+        """Whether an entry is before the bookmark, or inherited. Compares short hashes."""
+        return _contains_hash(self.known, hash_id(entry_id))
+
+
+def make_bookmark(
+    session: SessionHeader,
+    fold: Compaction,
+    place: tuple[int, bytes],
+    *,
+    updated: str,
+    damage: int,
+    prompt: str,
+    inherited: str,
+    known: bytes,
+) -> Bookmark:
+    """Return a bookmark whose compaction follows the session header. `place`: offset and digest of the last line."""
+    state = msgspec.structs.replace(fold.state, head=session.id) if fold.state else None
+    return Bookmark(
+        session=session,
+        fold=msgspec.structs.replace(fold, parent_id=session.id, state=state),
+        offset=place[0],
+        digest=place[1],
+        updated=updated,
+        damage=damage,
+        prompt=prompt,
+        inherited=inherited,
+        known=known,
+    )
+
+
+def line_digest(raw: bytes) -> bytes:
+    """Return the digest that identifies a line."""
+    return hashlib.blake2b(raw, digest_size=16).digest()
+
+
+def hash_id(entry_id: str) -> bytes:
+    """Return a short hash of an id, the same in every process."""
+    return hashlib.blake2b(entry_id.encode(), digest_size=_HASH_BYTES).digest()
+
+
+def hash_ids(ids: Iterable[str]) -> bytes:
+    """Return the hashes of ids, concatenated."""
+    return b"".join(map(hash_id, ids))
+
+
+def _contains_hash(known: bytes, key: bytes) -> bool:
+    """Whether concatenated hashes contain a hash, at a multiple of its length."""
+    at = known.find(key)
+    while at >= 0 and at % _HASH_BYTES:
+        at = known.find(key, at + 1)
+    return at >= 0
+
 
 PROMPT_MAX_CHARS = 200
 # How much of the end of a log is read for a row without a summary.
@@ -20,9 +164,9 @@ _END_LINES = 256
 _END_BYTES = 1024 * 1024
 
 
-def row_of(
-    stat: Stat,
-    session: Session | None,
+def make_row(
+    stat: SessionStat,
+    session: SessionHeader | None,
     view: Overview,
     whole: SessionState,
     *,
@@ -32,7 +176,7 @@ def row_of(
 ) -> SessionRow:
     """Return the row of a log that was read. `session` is its session header, or None if that is unreadable."""
     # If the head is an inherited node, the branch has the parent's header; the row shows this session's own header.
-    own = session or Session(id=stat.name)
+    own = session or SessionHeader(id=stat.name)
     return SessionRow(
         name=stat.name,
         id=own.id,
@@ -54,13 +198,13 @@ def row_of(
         damage=damage,
         prompt=prompt,
         origin=own.parent.session if own.parent else None,
-        cursor=written(RowPlace(parse_ms(updated) or 0, stat.name)),
+        cursor=encode_cursor(RowPosition(parse_ms(updated) or 0, stat.name)),
     )
 
 
-def bare_row(store: Store, stat: Stat) -> SessionRow:
+def bare_row(store: Store, stat: SessionStat) -> SessionRow:
     """Return the row of a log that could not be summarised: only what its first and last lines show, if readable."""
-    session, end = _first(store, stat.name), _end(store, stat.name)
+    session, end = _read_header(store, stat.name), _read_end(store, stat.name)
     updated = end.updated or session.timestamp
     return SessionRow(
         name=stat.name,
@@ -83,20 +227,20 @@ def bare_row(store: Store, stat: Stat) -> SessionRow:
         damage=0,
         prompt="",
         origin=session.parent.session if session.parent else None,
-        cursor=written(RowPlace(parse_ms(updated) or 0, stat.name)),
+        cursor=encode_cursor(RowPosition(parse_ms(updated) or 0, stat.name)),
     )
 
 
-def _first(store: Store, name: str) -> Session:
+def _read_header(store: Store, name: str) -> SessionHeader:
     try:
-        first = read_first(store, name)
+        first = read_session_header(store, name)
     except (WakelogError, MemoryError):
         # The caller reports that the session cannot be read.
         first = None
-    return first.value if first is not None and isinstance(first.value, Session) else Session(id=name)
+    return first.value if first is not None and isinstance(first.value, SessionHeader) else SessionHeader(id=name)
 
 
-class _End:
+class _LogEnd:
     """State of the whole session according to the last lines of its log, read backwards."""
 
     def __init__(self) -> None:
@@ -119,14 +263,14 @@ class _End:
         return True
 
 
-def _end(store: Store, name: str) -> _End:
-    end, size = _End(), 0
+def _read_end(store: Store, name: str) -> _LogEnd:
+    end, size = _LogEnd(), 0
     try:
         for line in islice(store.tail(name), _END_LINES):
             size += len(line.raw)
             if size > _END_BYTES or not line.whole:
                 break
-            if line.raw and not _takes_in(end, line.raw):
+            if line.raw and not _add_line(end, line.raw):
                 break
     except (WakelogError, MemoryError):
         # Keep what was read so far.
@@ -134,15 +278,62 @@ def _end(store: Store, name: str) -> _End:
     return end
 
 
-def _takes_in(end: _End, raw: bytes) -> bool:
+def _add_line(end: _LogEnd, raw: bytes) -> bool:
     try:
         return end.add(decode(raw))
     except Undecodable:
         return True
 
 
-def prompt_of(value: Body) -> str:
+def prompt_preview(value: Body) -> str:
     """Return the start of a prompt on one line, at most `PROMPT_MAX_CHARS` characters; empty for any other entry."""
     if not isinstance(value, Message) or not isinstance(value.message, Prompt):
         return ""
     return " ".join(value.message.text[: 8 * PROMPT_MAX_CHARS].split())[:PROMPT_MAX_CHARS]
+
+
+# ── the compaction of a bookmark ─────────────────────────────────────────────────────────────────
+
+
+def tree_from_bookmark(mark: Bookmark) -> Tree:
+    """Return the tree that a bookmark stands for: the session header and one compaction."""
+    tree = Tree(partial=True)
+    tree.add(Entry(b"", mark.session, 0))
+    tree.add(Entry(b"", mark.fold, mark.after + 1))
+    return tree
+
+
+def lossless_compaction(tree: Tree, entries: list[Entry], begun: Callable[[], Tree]) -> Compaction | None:
+    """Return the latest lossless compaction: at the end of the log, or just before the work in progress."""
+    if entries and _is_idle(tree):
+        return _compaction_at(tree, entries[-1])
+    at = _work_start(tree, entries)
+    if at is None:
+        return None
+    before = begun().add_all(entries[: at + 1])
+    return _compaction_at(before, entries[at]) if _is_idle(before) else None
+
+
+def _is_idle(tree: Tree) -> bool:
+    """Whether no work is in progress at the head: neither a tool call nor a model call."""
+    if tree.head is None or isinstance(tree.nodes[tree.head].value, SessionHeader):
+        return False
+    return not any(
+        isinstance(annotation.value, ModelCall) for annotation in tree.annotations(tree.head)
+    ) and not open_tool_calls(tree.branch())
+
+
+def _work_start(tree: Tree, entries: list[Entry]) -> int | None:
+    """Return the index in `entries` of the node that the work in progress follows; None if it is not there."""
+    if tree.head is None:
+        return None
+    waiting = open_tool_calls(tree.branch())
+    node = tree.parent(waiting[0].reply_id) if waiting else tree.head
+    return next((at for at, entry in enumerate(entries) if entry.id == node), None)
+
+
+def _compaction_at(tree: Tree, last: Entry) -> Compaction | None:
+    """Return the compaction that could replace all entries up to `last`, the last one of the tree."""
+    if tree.head is None or last.value.seq is None:
+        return None
+    return Compaction(id=tree.head, seq=last.seq, summary="", state=strip_state(build_carried_state(tree, tree.head)))

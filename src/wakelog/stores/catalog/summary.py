@@ -1,43 +1,43 @@
-"""Build the index row of a log from its lines, and the bookmark from which the next refresh continues.
+"""Summarise a log: build its row, and the bookmark from which the next refresh continues.
 
 A bookmark holds a compaction of its own, made as if the log had been compacted there: a log that only grew is read from
 that node on, whatever its length and whether or not it was ever compacted. Reading from a bookmark is used only where
-it gives the same result as reading the whole log; any other case raises `Rewritten`, and the log is read whole.
-
+it gives the same result as reading the whole log; any other case raises `NeedsFullRead`, and the log is read whole.
 A long log is read in segments in the same way: after each segment a bookmark in memory replaces the entries read, so
-that memory does not grow with the log. Where that is not possible, `Rewritten` is raised too, and `streamed.py` builds
-the row.
+that memory does not grow with the log. Where that is not possible (the log is damaged, or refers back to entries read
+long before), `NeedsFullRead` is raised too, and `StreamSummarizer` builds the row: it reads the log twice and does not
+hold it in memory, see `wakelog.overviews`. It returns a bookmark only if no work is in progress at the head; otherwise
+the next refresh reads the whole log again.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 
 from wakelog.errors import NotFound, WakelogError
-from wakelog.log.entry import (
-    Attention,
-    Body,
-    Call,
-    Compaction,
-    DamageNote,
-    Entry,
-    Head,
-    Origin,
-    Queued,
-    Session,
-)
-from wakelog.log.id_table import IdTable
-from wakelog.log.lines import Line, Reader
-from wakelog.log.seal import seal_of
-from wakelog.log.tree import Branch, Tree, subject
-from wakelog.ports import Stat, Store
+from wakelog.log.entry import Attention, Body, Compaction, DamageNote, Entry, Head, Origin, Queued, SessionHeader
+from wakelog.log.ids import IdTable
+from wakelog.log.lines import EntryReader, Line
+from wakelog.log.seal import find_seal
+from wakelog.log.tree import Branch, Tree, subject_id
+from wakelog.overviews import OverviewReading, OverviewResult
+from wakelog.ports.catalogs import SessionRow
+from wakelog.ports.stores import SessionStat, Store
 from wakelog.projections.overview import overview
-from wakelog.projections.pending import open_calls
-from wakelog.projections.session_row import SessionRow
-from wakelog.projections.state import carried_state, session_state
+from wakelog.projections.session_state import carried_state_of, session_state
 from wakelog.reading import ANCESTORS_MAX
-from wakelog.stores.catalog.bookmarks import Bookmark, bookmark_at, digest_of_line, keys_of
-from wakelog.stores.catalog.rows import prompt_of, row_of
-from wakelog.stores.catalog.slim import slim, slim_state
+from wakelog.stores.catalog.rows import (
+    Bookmark,
+    hash_id,
+    hash_ids,
+    line_digest,
+    lossless_compaction,
+    make_bookmark,
+    make_row,
+    prompt_preview,
+    strip_state,
+    strip_text,
+    tree_from_bookmark,
+)
 
 SEGMENT_ENTRIES = 4_000
 """Number of entries held in memory before a bookmark in memory replaces them."""
@@ -45,7 +45,7 @@ _SEGMENTS_MAX = 4
 """Maximum number of segments held while no bookmark can replace them, because of damage or work in progress."""
 
 
-class Rewritten(Exception):
+class NeedsFullRead(Exception):
     """The log is not a plain continuation of what was indexed, or cannot be read in segments."""
 
 
@@ -55,7 +55,7 @@ class LogSummarizer:
     def __init__(
         self,
         store: Store,
-        stat: Stat,
+        stat: SessionStat,
         bookmark: Bookmark | None = None,
         *,
         segment: int = SEGMENT_ENTRIES,
@@ -70,7 +70,7 @@ class LogSummarizer:
         self._mark = bookmark
         self._segment = segment
         self._full = segment
-        self._reader = Reader(next_seq=bookmark.after + 1 if bookmark else 0)
+        self._reader = EntryReader(next_seq=bookmark.after + 1 if bookmark else 0)
         self._entries: list[Entry] = []
         self._prompt = bookmark.prompt if bookmark else ""
         self._inherited = bookmark.inherited if bookmark else ""
@@ -107,14 +107,14 @@ class LogSummarizer:
 
     def _take(self, line: Line) -> list[Entry]:
         entries = self._reader.feed(line)
-        self._entries += map(slim, entries)
+        self._entries += map(strip_text, entries)
         if self._bookmark is not None and line.offset <= self._bookmark.offset:
-            self._met = self._met or (line.offset, digest_of_line(line.raw)) == self._place
+            self._met = self._met or (line.offset, line_digest(line.raw)) == self._place
             return []
         if entries:
-            self._place = (line.offset, digest_of_line(line.raw))
+            self._place = (line.offset, line_digest(line.raw))
         for entry in entries if not self._prompt else ():
-            self._prompt = self._prompt or prompt_of(entry.value)
+            self._prompt = self._prompt or prompt_preview(entry.value)
         return entries
 
     def summary(self) -> tuple[SessionRow, Bookmark | None]:
@@ -128,9 +128,13 @@ class LogSummarizer:
         mark = self._mark
         if mark is None:
             tree, damage = self._whole()
-            return tree, damage, _fold(tree, self._entries, self._begun)
+            return tree, damage, lossless_compaction(tree, self._entries, self._begun)
         tree = self._from(mark)
-        return tree, mark.damage, _fold(tree, self._entries[1:], lambda: _begun_from(mark)) or mark.fold
+        return (
+            tree,
+            mark.damage,
+            lossless_compaction(tree, self._entries[1:], lambda: tree_from_bookmark(mark)) or mark.fold,
+        )
 
     # ── segments ─────────────────────────────────────────────────────────────────────────────────
 
@@ -143,7 +147,7 @@ class LogSummarizer:
         mark, tree = self._mark_in_memory()
         if mark is None:
             if full >= _SEGMENTS_MAX * self._segment:
-                raise Rewritten
+                raise NeedsFullRead
             return
         known = (name for name in tree.nodes if tree.is_inherited(name)) if self._mark is None else ()
         self._passed.add_names((*known, *(entry.id for entry in self._since_mark())))
@@ -171,7 +175,7 @@ class LogSummarizer:
         tree = self._begun()
         for entry in self._entries:
             if tree.partial and not self._is_placed(tree, entry):
-                raise Rewritten
+                raise NeedsFullRead
             tree.add(entry)
         tree.mark_unreadable(self._reader.damage)
         return tree, len(self._reader.damage) + len(tree.damage)
@@ -180,7 +184,7 @@ class LogSummarizer:
         """Return a new tree: empty, or with the inherited branch if the session is a fork."""
         tree = Tree()
         first = self._entries[0].value if self._entries else None
-        if isinstance(first, Session) and first.parent is not None and first.parent.kind == "fork":
+        if isinstance(first, SessionHeader) and first.parent is not None and first.parent.kind == "fork":
             tree.inherit(self._condensed_parent(first.parent, (*self._children, first.id), self._segment))
             tree.partial = True
         return tree
@@ -191,42 +195,42 @@ class LogSummarizer:
             try:
                 self._parent, self._inherited = condensed_branch(self._store, origin, children, segment)
             except WakelogError as error:
-                raise Rewritten from error
+                raise NeedsFullRead from error
         return self._parent
 
     @staticmethod
     def _is_placed(tree: Tree, entry: Entry) -> bool:
         """Whether the entries that a fork's entry refers to are in the part of the history that is held."""
-        named = (entry.value.parent_id, *_needed(entry.value))
-        return entry.seq == 0 or all(name is not None and _stands(tree, name) for name in named)
+        named = (entry.value.parent_id, *_referenced_ids(entry.value))
+        return entry.seq == 0 or all(name is not None and _is_in_tree(tree, name) for name in named)
 
     def branch_at(self, origin: Origin, rest: Iterator[Line]) -> Branch:
         """Return the branch that ends at the entry fed last, with later annotations of its nodes from `rest`."""
         tree, damage, _ = self._folded()
         path = {node.id for node in tree.branch(origin.entry).nodes}
         if damage or (self._mark is not None and self._mark.fold.id not in path):
-            raise Rewritten
+            raise NeedsFullRead
         for line in rest:
             for entry in self._reader.feed(line):
                 self._add_if_about(tree, path, entry)
         branch = tree.branch(origin.entry)
         if self._reader.damage or branch.holes:
-            raise Rewritten
+            raise NeedsFullRead
         return branch
 
     def _add_if_about(self, tree: Tree, path: set[str], entry: Entry) -> None:
         """Add a later annotation of a node on the path; raise `Rewritten` if its node is no longer held."""
-        names = [name for name in (subject(entry.value), entry.value.parent_id) if name is not None]
+        names = [name for name in (subject_id(entry.value), entry.value.parent_id) if name is not None]
         if entry.is_node or not names:
             return
-        standing = [tree.find(name) for name in names if _stands(tree, name)]
+        standing = [tree.find(name) for name in names if _is_in_tree(tree, name)]
         if standing and standing[0] in path and standing[0] != tree.root:
             is_folded = self._mark is not None and standing[0] == self._mark.fold.id
             if is_folded:
-                raise Rewritten
-            tree.add(slim(entry))
+                raise NeedsFullRead
+            tree.add(strip_text(entry))
         elif not standing and any(map(self._knows, names)):
-            raise Rewritten
+            raise NeedsFullRead
 
     # ── from a bookmark ──────────────────────────────────────────────────────────────────────────
 
@@ -234,14 +238,14 @@ class LogSummarizer:
         """Return the tree of a log that plainly continues from its bookmark, or raise `Rewritten`."""
         seqs = [entry.value.seq for entry in self._entries]
         if not self._met or self._reader.damage or seqs != list(range(mark.after + 1, mark.after + 1 + len(seqs))):
-            raise Rewritten
-        tree = _begun_from(mark)
+            raise NeedsFullRead
+        tree = tree_from_bookmark(mark)
         self._fresh.clear()
         for entry in self._entries[1:]:
             self._check_plain(mark, tree, entry)
             tree.add(entry)
         if all(node.id != mark.fold.id for node in tree.branch().nodes):
-            raise Rewritten
+            raise NeedsFullRead
         return tree
 
     def _check_plain(self, mark: Bookmark, tree: Tree, entry: Entry) -> None:
@@ -253,8 +257,8 @@ class LogSummarizer:
             self._fresh.add(entry.id)
         if isinstance(entry.value, DamageNote):
             is_plain = is_plain and mark.damage == 0
-        if not is_plain or not all(_stands(tree, name) for name in _needed(entry.value)):
-            raise Rewritten
+        if not is_plain or not all(_is_in_tree(tree, name) for name in _referenced_ids(entry.value)):
+            raise NeedsFullRead
 
     def _knows(self, name: str) -> bool:
         if name in self._fresh or name in self._passed:
@@ -267,12 +271,12 @@ class LogSummarizer:
         view, whole = overview(tree, damaged=damage > 0), session_state(tree)
         # A fork without a prompt of its own shows the first prompt that it inherited.
         prompt = self._prompt or self._inherited
-        return row_of(self._stat, self._session(), view, whole, damage=damage, updated=self._updated(), prompt=prompt)
+        return make_row(self._stat, self._session(), view, whole, damage=damage, updated=self._updated(), prompt=prompt)
 
-    def _session(self) -> Session | None:
+    def _session(self) -> SessionHeader | None:
         if self._mark is not None:
             return self._mark.session
-        return next((entry.value for entry in self._entries if isinstance(entry.value, Session)), None)
+        return next((entry.value for entry in self._entries if isinstance(entry.value, SessionHeader)), None)
 
     def _updated(self) -> str:
         if self._entries:
@@ -283,8 +287,8 @@ class LogSummarizer:
         session = self._session()
         if fold is None or session is None or self._reader.torn is not None or not self._is_orderly():
             return None
-        known = self._mark.known if self._mark else keys_of(node for node in tree.nodes if tree.is_inherited(node))
-        return bookmark_at(
+        known = self._mark.known if self._mark else hash_ids(node for node in tree.nodes if tree.is_inherited(node))
+        return make_bookmark(
             session,
             fold,
             self._place,
@@ -292,7 +296,7 @@ class LogSummarizer:
             damage=damage,
             prompt=self._prompt,
             inherited=self._inherited,
-            known=known + keys_of(entry.id for entry in self._since_mark()),
+            known=known + hash_ids(entry.id for entry in self._since_mark()),
         )
 
     def _is_orderly(self) -> bool:
@@ -309,70 +313,26 @@ def condensed_branch(store: Store, origin: Origin, children: tuple[str, ...], se
     Raises `Rewritten` if the log must be read as a whole: it is damaged or changed, or refers back to old entries.
     """
     if origin.session in children or len(children) > ANCESTORS_MAX:
-        raise Rewritten
+        raise NeedsFullRead
     name = store.name(origin.session)
-    fold, lines = LogSummarizer(store, Stat(name, 0, 0), segment=segment, children=children), iter(store.load(name))
+    fold, lines = (
+        LogSummarizer(store, SessionStat(name, 0, 0), segment=segment, children=children),
+        iter(store.load(name)),
+    )
     for line in lines:
         found = next((entry for entry in fold.feed_until(line, origin.entry) if entry.id == origin.entry), None)
         if found is None:
             continue
-        if not found.is_node or (origin.h is not None and seal_of(found.raw) != origin.h):
-            raise Rewritten
+        if not found.is_node or (origin.h is not None and find_seal(found.raw) != origin.h):
+            raise NeedsFullRead
         return fold.branch_at(origin, lines), fold.first_prompt
-    raise Rewritten
-
-
-# ── the compaction of a bookmark ─────────────────────────────────────────────────────────────────
-
-
-def _begun_from(mark: Bookmark) -> Tree:
-    """Return the tree that a bookmark stands for: the session header and one compaction."""
-    tree = Tree(partial=True)
-    tree.add(Entry(b"", mark.session, 0))
-    tree.add(Entry(b"", mark.fold, mark.after + 1))
-    return tree
-
-
-def _fold(tree: Tree, entries: list[Entry], begun: Callable[[], Tree]) -> Compaction | None:
-    """Return the latest lossless compaction: at the end of the log, or just before the work in progress."""
-    if entries and _is_quiet(tree):
-        return _fold_at(tree, entries[-1])
-    at = _work_begins(tree, entries)
-    if at is None:
-        return None
-    before = begun().add_all(entries[: at + 1])
-    return _fold_at(before, entries[at]) if _is_quiet(before) else None
-
-
-def _is_quiet(tree: Tree) -> bool:
-    """Whether no work is in progress at the head: neither a tool call nor a model call."""
-    if tree.head is None or isinstance(tree.nodes[tree.head].value, Session):
-        return False
-    return not any(isinstance(annotation.value, Call) for annotation in tree.annotations(tree.head)) and not open_calls(
-        tree.branch()
-    )
-
-
-def _work_begins(tree: Tree, entries: list[Entry]) -> int | None:
-    """Return the index in `entries` of the node that the work in progress follows; None if it is not there."""
-    if tree.head is None:
-        return None
-    waiting = open_calls(tree.branch())
-    node = tree.parent(waiting[0].reply_id) if waiting else tree.head
-    return next((at for at, entry in enumerate(entries) if entry.id == node), None)
-
-
-def _fold_at(tree: Tree, last: Entry) -> Compaction | None:
-    """Return the compaction that could replace all entries up to `last`, the last one of the tree."""
-    if tree.head is None or last.value.seq is None:
-        return None
-    return Compaction(id=tree.head, seq=last.seq, summary="", state=slim_state(carried_state(tree, tree.head)))
+    raise NeedsFullRead
 
 
 # ── helpers ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _needed(value: Body) -> list[str]:
+def _referenced_ids(value: Body) -> list[str]:
     """Return the ids of the entries that must have been read to know this entry's effect on the head branch."""
     match value:
         case Head(target_id=target):
@@ -384,9 +344,75 @@ def _needed(value: Body) -> list[str]:
     return []
 
 
-def _stands(tree: Tree, name: str) -> bool:
+def _is_in_tree(tree: Tree, name: str) -> bool:
     try:
         tree.find(name)
     except NotFound:
         return False
     return True
+
+
+class StreamSummarizer:
+    """Build the row of one log: consume `entries` to the end, then call `summary`."""
+
+    def __init__(self, store: Store, stat: SessionStat) -> None:
+        self._reading = OverviewReading(store, stat.name, verify=False)
+        self._stat = stat
+        self._prompt = self._inherited = ""
+        self._session: SessionHeader | None = None
+        self._last: Entry | None = None
+        self._known = bytearray()
+        self._is_orderly = True
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield the entries of the log."""
+        for entry in self._reading.entries():
+            self._take(entry)
+            yield entry
+
+    def _take(self, entry: Entry) -> None:
+        is_session, value = entry.type == "session", entry.value
+        # A log written by wakelog begins with its only session header and has increasing seq numbers.
+        is_next = entry.seq > self._last.seq and not is_session if self._last is not None else is_session
+        self._is_orderly = self._is_orderly and is_next
+        if self._session is None and isinstance(value, SessionHeader):
+            self._session = value
+        self._prompt = self._prompt or prompt_preview(value)
+        self._known += hash_id(entry.id)
+        self._last = entry
+
+    def _take_inherited(self, node: Entry) -> None:
+        self._inherited = self._inherited or prompt_preview(node.value)
+        self._known += hash_id(node.id)
+
+    def summary(self) -> tuple[SessionRow, Bookmark | None]:
+        """Return the row and the next bookmark, None if the whole log must be read again. May be called only once."""
+        damage = len(self._reading.scanning.result().damage)
+        read = self._reading.read(damaged=damage > 0, visit_inherited=self._take_inherited)
+        updated = self._last.value.timestamp if self._last is not None else ""
+        prompt = self._prompt or self._inherited
+        row = make_row(
+            self._stat, self._session, read.overview, read.session, damage=damage, updated=updated, prompt=prompt
+        )
+        mark = self._bookmark(read, damage)
+        # The bookmark of a long log is large, and so are the outlines, which are not needed any more.
+        del self._reading, self._known
+        return row, mark
+
+    def _bookmark(self, read: OverviewResult, damage: int) -> Bookmark | None:
+        last, session, head = self._last, self._session, read.overview.head
+        if last is None or session is None or head is None or last.value.seq is None:
+            return None
+        if not self._is_orderly or not read.is_quiet or self._reading.scanning.is_torn:
+            return None
+        state = strip_state(carried_state_of(head, read.here, read.session, read.overview.queue))
+        return make_bookmark(
+            session,
+            Compaction(id=head, seq=last.seq, summary="", state=state),
+            (last.offset, line_digest(last.raw)),
+            updated=last.value.timestamp,
+            damage=damage,
+            prompt=self._prompt,
+            inherited=self._inherited,
+            known=bytes(self._known),
+        )

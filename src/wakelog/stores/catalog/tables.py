@@ -1,7 +1,7 @@
 """`CatalogTables`: the database interface of a catalog, with session rows, searchable text and queries over both.
 
-`indexing.py` fills the tables and `index.py` queries them. Implementations: `index_tables.py` (file in the cache),
-`sqlite_catalog.py` and `postgres_catalog.py`.
+`indexing.py` fills the tables and `index.py` queries them. Implementations: `index_file.py` (file in the cache),
+`sqlite/catalog.py` and `postgres/catalog.py`.
 Rule 1: all data is derived and may be lost at any time. `CATALOG_VERSION` is raised with every change of what is
 stored or how; tables of another version are rebuilt.
 Rule 2: logs are read before anything is written, and each `write` is short, so that appends to a log are not blocked.
@@ -16,26 +16,25 @@ from typing import Protocol
 
 import msgspec
 
-from wakelog.ports import Hit, Stat, Store
-from wakelog.projections.session_row import SessionRow
-from wakelog.stores.catalog.cursors import HitPlace, RowPlace
-from wakelog.stores.catalog.query import Query
+from wakelog.ports.catalogs import SearchHit, SessionRow
+from wakelog.ports.stores import SessionStat, Store
+from wakelog.stores.catalog.query import HitPosition, Query, RowPosition
 
 CATALOG_VERSION = 5
 
 
-class Unusable(Exception):
+class CatalogUnusable(Exception):
     """The tables of a catalog cannot be stored at their location; says nothing about the logs."""
 
 
-class Due(msgspec.Struct, frozen=True):
+class ChangedLog(msgspec.Struct, frozen=True):
     """A log that differs from what the catalog knows. `before` is the recorded (size, changed), None if unknown."""
 
-    stat: Stat
+    stat: SessionStat
     before: tuple[int, int] | None = None
 
 
-class Seen(msgspec.Struct, frozen=True):
+class IndexedLog(msgspec.Struct, frozen=True):
     """What the catalog knows of a log. `places` is the number of its searchable entries."""
 
     key: int
@@ -46,7 +45,7 @@ class Seen(msgspec.Struct, frozen=True):
     places: int
     bookmark: bytes | None
 
-    def is_ahead_of(self, due: Due) -> bool:
+    def is_ahead_of(self, due: ChangedLog) -> bool:
         """Whether another process has indexed this change, or a later one, since it was found to be due."""
         return (self.size, self.changed) != due.before and self.changed >= due.stat.changed
 
@@ -68,17 +67,17 @@ class SearchableEntry(msgspec.Struct, frozen=True, gc=False):
     seq: int | None
 
 
-class Kept(msgspec.Struct, frozen=True):
+class RowUpdate(msgspec.Struct, frozen=True):
     """The row and bookmark to store for a log, on condition that `places` searchable entries are then stored."""
 
-    due: Due
+    due: ChangedLog
     row: SessionRow
     updated_ms: int
     places: int
     bookmark: bytes | None
 
 
-class Change(msgspec.Struct):
+class SessionChange(msgspec.Struct):
     """The changes to the words and the row of one session, applied in this order.
 
     The words from place `cut` on are deleted, `words` are added, the row in `kept` is stored. `kept` is None while the
@@ -88,7 +87,7 @@ class Change(msgspec.Struct):
     name: str
     cut: int | None = None
     words: list[SearchableEntry] = []
-    kept: Kept | None = None
+    kept: RowUpdate | None = None
 
 
 class Batch(msgspec.Struct):
@@ -96,10 +95,10 @@ class Batch(msgspec.Struct):
 
     gone: list[str] = []
     outdated: list[str] = []
-    changes: dict[str, Change] = {}
+    changes: dict[str, SessionChange] = {}
 
 
-class Filters(msgspec.Struct, frozen=True):
+class RowFilters(msgspec.Struct, frozen=True):
     """Filters for session rows; None does not filter."""
 
     archived: bool | None = None
@@ -125,7 +124,7 @@ class CatalogTables(Protocol):
         """Enclose one refresh."""
         ...
 
-    def changes(self, store: Store) -> tuple[dict[str, Due], list[str]]:
+    def changes(self, store: Store) -> tuple[dict[str, ChangedLog], list[str]]:
         """Return the changed logs by name, newest first, and the names of the sessions that no longer exist."""
         ...
 
@@ -133,11 +132,11 @@ class CatalogTables(Protocol):
         """Enclose reading logs and writing the results; one transaction where that blocks no other writer."""
         ...
 
-    def seen(self, names: Sequence[str]) -> Mapping[str, Seen]:
+    def seen(self, names: Sequence[str]) -> Mapping[str, IndexedLog]:
         """Return what the catalog knows of these logs, by name; unknown ones are left out."""
         ...
 
-    def marks(self, name: str, seen: Seen | None, start: int) -> Sequence[int]:
+    def marks(self, name: str, seen: IndexedLog | None, start: int) -> Sequence[int]:
         """Return the marks of the stored words from place `start` on, in order of place."""
         ...
 
@@ -151,11 +150,11 @@ class CatalogTables(Protocol):
 
     # ── queries ──────────────────────────────────────────────────────────────────────────────────
 
-    def rows(self, filters: Filters, after: RowPlace | None, limit: int | None) -> Sequence[bytes]:
+    def rows(self, filters: RowFilters, after: RowPosition | None, limit: int | None) -> Sequence[bytes]:
         """Return encoded rows, the most recently changed first."""
         ...
 
-    def count(self, filters: Filters, after: RowPlace | None) -> int:
+    def count(self, filters: RowFilters, after: RowPosition | None) -> int:
         """Return the number of rows."""
         ...
 
@@ -167,7 +166,9 @@ class CatalogTables(Protocol):
         """Whether the session of that name has damage reports."""
         ...
 
-    def search(self, query: Query, now_ms: int, mark: int, after: HitPlace | None, limit: int) -> Sequence[Hit]:
+    def search(
+        self, query: Query, now_ms: int, mark: int, after: HitPosition | None, limit: int
+    ) -> Sequence[SearchHit]:
         """Return up to `limit` hits after the position `after`, in order. `mark` is stored in their cursors."""
         ...
 

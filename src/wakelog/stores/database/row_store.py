@@ -10,33 +10,41 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from wakelog.errors import BadId, Conflict, LeaseLost, NotFound, WakelogError
-from wakelog.log.end import End, already_there, check_place
 from wakelog.log.ids import checked_id, is_id
-from wakelog.log.lines import Line, lines_after, split, split_backwards
-from wakelog.log.names import checked_name, is_name, name_stem, parted
-from wakelog.log.seal import seal_of, seq_of, unsealed
-from wakelog.ports import Append, Blobs, Exposure, FirstLine, Lease, News, Sealed, Stat
-from wakelog.stores.database.draft import Draft, first_row
-from wakelog.stores.database.reading_on import JournalPieces, ReadingOn
-from wakelog.stores.database.rows import rows_of
-from wakelog.stores.database.tables import Addition, Known, LeaseRow, Row, StoredRow, Tables
-from wakelog.stores.holding import this_process
-from wakelog.stores.numbering import NUMBERS_MAX, last_old_number
+from wakelog.log.integrity import LogEnd, can_append_after, find_appended
+from wakelog.log.lines import Line, lines_after, split_lines, split_lines_backwards
+from wakelog.log.seal import find_seal, find_seq, unseal
+from wakelog.log.session_names import checked_name, is_name, name_stem, split_name
+from wakelog.ports.stores import AppendRequest, Blobs, Exposure, FirstLine, FollowResult, Lease, SealedLine, SessionStat
+from wakelog.stores.database.journal_cursor import JournalCursor, JournalPieces
+from wakelog.stores.database.tables import (
+    Addition,
+    Draft,
+    LeaseRow,
+    Row,
+    SessionRef,
+    StoredRow,
+    StoreTables,
+    make_first_row,
+    split_rows,
+)
+from wakelog.stores.process_identity import this_process
+from wakelog.stores.session_numbers import NUMBERS_MAX, last_old_number
 
 _TRIES_MAX = 100
 # The first page is small, because most readers need only the first line of a log, or its last few.
-_FIRST_BYTES = 64 * 1024
-_MOST_BYTES = 4 * 1024 * 1024
+_FIRST_PAGE_BYTES = 64 * 1024
+_PAGE_BYTES_MAX = 4 * 1024 * 1024
 
 
 class RowStore:
     """Sessions as rows of a database."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: StoreTables) -> None:
         self._tables = tables
-        self._known: dict[str, Known] = {}
-        self._ends: dict[str, End] = {}
-        self._journals = ReadingOn(tables)
+        self._known: dict[str, SessionRef] = {}
+        self._ends: dict[str, LogEnd] = {}
+        self._journals = JournalCursor(tables)
 
     # ── creating and finding ─────────────────────────────────────────────────────────────────────
 
@@ -47,7 +55,7 @@ class RowStore:
             return known.name
         stem = name_stem(agent, sender)
         last = self._tables.last_number(stem) or last_old_number(self.first_lines, agent, sender)
-        name, _ = self._made(session, stem, last, lambda number: first_row(first_line(number)))
+        name, _ = self._made(session, stem, last, lambda number: make_first_row(first_line(number)))
         return name
 
     def _made(self, session: str, stem: str, last: int, rows: Callable[[int], Sequence[Row]]) -> tuple[str, bool]:
@@ -66,7 +74,7 @@ class RowStore:
         below: tuple[int, str] | None = None
         while rows := self._tables.first_rows(stem, below=below):
             for row in rows:
-                if parted(row.name) == (stem, row.number):
+                if split_name(row.name) == (stem, row.number):
                     yield FirstLine(row.name, row.raw.partition(b"\n")[0])
             below = rows[-1].number, rows[-1].name
 
@@ -74,12 +82,12 @@ class RowStore:
         """See `ports.Store`."""
         known = self._tables.known(checked_id(session))
         if size == 0 and (known is None or known.id != session):
-            return self._adopted(session, checked_name(name), tuple(rows_of(raw, last_seq=-1)))
+            return self._adopted(session, checked_name(name), tuple(split_rows(raw, last_seq=-1)))
         known = self._find(session)
         end = self._ends.pop(known.id, None)
         if end is None or end.size != size or end.ragged:
             end = self._end(known.id)
-        rows = tuple(rows_of(raw, last_seq=end.seq))
+        rows = tuple(split_rows(raw, last_seq=end.seq))
         addition = Addition(known.id, size, rows, refuse_known=False)
         if end.size != size or (rows and self._tables.add([addition]) != [True]):
             raise Conflict(f"{known.name} does not end at byte {size:,} here")
@@ -87,7 +95,7 @@ class RowStore:
         return known.name
 
     def _adopted(self, session: str, name: str, rows: Sequence[Row]) -> str:
-        stem, number = parted(name)
+        stem, number = split_name(name)
         if self._tables.make(session, name, stem, number or 0, rows):
             return name
         name, is_ours = self._made(session, stem, self._tables.last_number(stem), lambda _: rows)
@@ -95,10 +103,10 @@ class RowStore:
             raise Conflict(f"{name} has just been made by somebody else")
         return name
 
-    def _remember(self, session: str, end: End, added: bytes) -> None:
+    def _remember(self, session: str, end: LogEnd, added: bytes) -> None:
         """Cache the end of a log that has grown by these bytes, so that the next `adopt` need not read it."""
         if not end.ragged:
-            for line in split([added], offset=end.size):
+            for line in split_lines([added], offset=end.size):
                 end.take(line)
             self._ends[session] = end
 
@@ -106,7 +114,7 @@ class RowStore:
         """See `ports.Store`."""
         return self._find(session).name
 
-    def _find(self, session: str) -> Known:
+    def _find(self, session: str) -> SessionRef:
         known = self._known.get(session)
         if known is None:
             if not is_name(session):
@@ -120,7 +128,7 @@ class RowStore:
     def set_title(self, session: str, title: str) -> None:
         """See `ports.Store`. Does nothing: a database has no file names to browse."""
 
-    def sessions(self) -> Iterator[Stat]:
+    def sessions(self) -> Iterator[SessionStat]:
         """See `ports.Store`."""
         return self._tables.sessions()
 
@@ -135,28 +143,28 @@ class RowStore:
         behind: int = 0,
         fence: int | None = None,
         durable: bool = True,
-    ) -> Sealed:
+    ) -> SealedLine:
         """See `ports.Store`. Like `append_all` for one append, with less overhead."""
-        append = Append(session, body, after, behind, fence, durable)
+        append = AppendRequest(session, body, after, behind, fence, durable)
         for _ in range(_TRIES_MAX):
             placed = self._placed(append)
             answer = self._written(append, placed) if isinstance(placed, Draft) else placed
-            if isinstance(answer, Sealed):
+            if isinstance(answer, SealedLine):
                 return answer
             if answer is not None:
                 raise answer
         raise Conflict(f"{session} is too busy")
 
-    def _written(self, append: Append, draft: Draft) -> Sealed | WakelogError | None:
+    def _written(self, append: AppendRequest, draft: Draft) -> SealedLine | WakelogError | None:
         """Add one draft; return the answer, or None if the draft must be created again."""
         if self._tables.add([draft.addition]) != [True]:
             return self._refused(append, draft)
         self._ends[draft.addition.session] = draft.end
         return draft.sealed()
 
-    def append_all(self, appends: Sequence[Append]) -> list[Sealed | WakelogError]:
+    def append_all(self, appends: Sequence[AppendRequest]) -> list[SealedLine | WakelogError]:
         """See `ports.Store`. One transaction adds one append of each session; further ones go into the next."""
-        answers: dict[int, Sealed | WakelogError] = {}
+        answers: dict[int, SealedLine | WakelogError] = {}
         waiting: Sequence[int] = range(len(appends))
         while waiting:
             firsts: dict[str, int] = {}
@@ -165,7 +173,7 @@ class RowStore:
         return [answers[at] for at in range(len(appends))]
 
     def _append_together(
-        self, appends: Sequence[Append], trying: list[int], answers: dict[int, Sealed | WakelogError]
+        self, appends: Sequence[AppendRequest], trying: list[int], answers: dict[int, SealedLine | WakelogError]
     ) -> None:
         """Append to different sessions in one transaction; retry those that were refused because the log has grown."""
         for _ in range(_TRIES_MAX):
@@ -182,7 +190,10 @@ class RowStore:
         answers |= {at: Conflict(f"{appends[at].session} is too busy") for at in trying}
 
     def _add(
-        self, appends: Sequence[Append], drafts: list[tuple[int, Draft]], answers: dict[int, Sealed | WakelogError]
+        self,
+        appends: Sequence[AppendRequest],
+        drafts: list[tuple[int, Draft]],
+        answers: dict[int, SealedLine | WakelogError],
     ) -> list[int]:
         """Add the drafts and record their answers; return those to retry."""
         try:
@@ -201,15 +212,15 @@ class RowStore:
                 again.append(at)
         return again
 
-    def _placed(self, append: Append) -> Draft | Sealed | WakelogError:
+    def _placed(self, append: AppendRequest) -> Draft | SealedLine | WakelogError:
         """The draft of an append for its requested place; or the answer, if the log does not end there."""
         try:
             known = self._find(append.session)
             end = self._ends.pop(known.id, None)
-            if end is not None and check_place(end, after=append.after, behind=append.behind):
+            if end is not None and can_append_after(end, after=append.after, behind=append.behind):
                 return Draft(known.id, append, end)
             end = self._end(known.id)
-            if check_place(end, after=append.after, behind=append.behind):
+            if can_append_after(end, after=append.after, behind=append.behind):
                 return Draft(known.id, append, end)
             self._check_fence(known, append.fence)
             self._ends[known.id] = end
@@ -217,16 +228,16 @@ class RowStore:
         except WakelogError as error:
             return error
 
-    def _already_there(self, known: Known, append: Append, end: End) -> Sealed:
-        there = already_there(append.body, self.load(known.id, after=append.after), after=append.after)
+    def _already_there(self, known: SessionRef, append: AppendRequest, end: LogEnd) -> SealedLine:
+        there = find_appended(append.body, self.load(known.id, after=append.after), after=append.after)
         if there is None:
             raise Conflict(f"{known.name} has moved on to entry {end.seq}")
         if append.durable:
             # The writer of the entry may have died before it was durable.
             self._tables.sync()
-        return Sealed(*there)
+        return SealedLine(*there)
 
-    def _refused(self, append: Append, draft: Draft) -> Sealed | WakelogError | None:
+    def _refused(self, append: AppendRequest, draft: Draft) -> SealedLine | WakelogError | None:
         """The answer for a refused draft; None if the log has grown and its end must be read again."""
         try:
             known = self._find(append.session)
@@ -235,22 +246,22 @@ class RowStore:
             if there is None:
                 return None
             raw = there.raw.strip(b"\n")
-            if unsealed(raw) != append.body:
+            if unseal(raw) != append.body:
                 return Conflict(f"an entry with the id {draft.row.id} but other content is already there")
             if append.durable:
                 self._tables.sync()
         except WakelogError as error:
             return error
-        return Sealed(seq_of(raw) or 0, Line(raw, there.size - len(raw) - 1))
+        return SealedLine(find_seq(raw) or 0, Line(raw, there.size - len(raw) - 1))
 
-    def _end(self, session: str) -> End:
+    def _end(self, session: str) -> LogEnd:
         """The current end of a log. A sealed last line is trusted; else the log is read from its start."""
-        end = End()
+        end = LogEnd()
         last = self._tables.last(session)
         if last is None:
             return end
         raw = last.raw.strip(b"\n")
-        if last.raw.endswith(b"\n") and seal_of(raw) is not None and seq_of(raw) is not None:
+        if last.raw.endswith(b"\n") and find_seal(raw) is not None and find_seq(raw) is not None:
             end.take(Line(raw, last.size - len(raw) - 1))
             return end
         for line in self.load(session):
@@ -265,22 +276,22 @@ class RowStore:
         number = self._tables.number_of(found, seq=after) if after >= 0 else None
         if number is None:
             # No row has that seq, so places are found by counting lines from the start.
-            rows = self._tables.rows(found, after=0, budget=_FIRST_BYTES)
-            lines = split(self._blocks(found, rows))
+            rows = self._tables.rows(found, after=0, budget=_FIRST_PAGE_BYTES)
+            lines = split_lines(self._blocks(found, rows))
             yield from lines if after < 0 else lines_after(lines, after)
             return
-        rows = self._tables.rows(found, after=number, budget=_FIRST_BYTES)
+        rows = self._tables.rows(found, after=number, budget=_FIRST_PAGE_BYTES)
         if rows:
             start = rows[0].size - len(rows[0].raw)
-            yield from split(self._blocks(found, rows), offset=start, number=0)
+            yield from split_lines(self._blocks(found, rows), offset=start, number=0)
 
     def _blocks(self, session: str, rows: Sequence[StoredRow]) -> Iterator[bytes]:
         """The bytes of these rows and of all rows after them."""
-        budget = _FIRST_BYTES
+        budget = _FIRST_PAGE_BYTES
         while rows:
             for row in rows:
                 yield row.raw
-            budget = min(4 * budget, _MOST_BYTES)
+            budget = min(4 * budget, _PAGE_BYTES_MAX)
             rows = self._tables.rows(session, after=rows[-1].number, budget=budget)
 
     def tail(self, session: str) -> Iterator[Line]:
@@ -288,15 +299,15 @@ class RowStore:
         found = self._find(session).id
         last = self._tables.last(found)
         if last is not None:
-            yield from split_backwards(self._blocks_backwards(found, last), end=last.size)
+            yield from split_lines_backwards(self._blocks_backwards(found, last), end=last.size)
 
     def _blocks_backwards(self, session: str, last: StoredRow) -> Iterator[bytes]:
         yield last.raw
-        before, budget = last.number, _FIRST_BYTES
+        before, budget = last.number, _FIRST_PAGE_BYTES
         while rows := self._tables.rows_before(session, before=before, budget=budget):
             for row in rows:
                 yield row.raw
-            before, budget = rows[-1].number, min(4 * budget, _MOST_BYTES)
+            before, budget = rows[-1].number, min(4 * budget, _PAGE_BYTES_MAX)
 
     # ── leases ───────────────────────────────────────────────────────────────────────────────────
 
@@ -305,15 +316,15 @@ class RowStore:
         known = self._find(session)
         for _ in range(_TRIES_MAX):
             lease = self._tables.lease(known.id)
-            placed = self._placed(Append(session, body, after, behind))
+            placed = self._placed(AppendRequest(session, body, after, behind))
             if isinstance(placed, WakelogError):
                 raise placed
-            if isinstance(placed, Sealed):
+            if isinstance(placed, SealedLine):
                 # The entry is stored already. If the lease in force is the one it took, an earlier try succeeded.
                 if lease is not None and lease.stands and (lease.fence, lease.holder) == (placed.seq, holder):
                     return Lease(session, holder, placed.seq)
                 raise Conflict(f"{known.name} has moved on from entry {placed.seq}")
-            void = _void(known, lease)
+            void = _fence_of_dead_holder(known, lease)
             if self._tables.take(placed.addition, holder, this_process(), ttl_s=ttl_s, void=void):
                 self._ends[known.id] = placed.end
                 return Lease(session, holder, placed.sealed().seq)
@@ -323,7 +334,7 @@ class RowStore:
         """See `ports.Store`."""
         known = self._find(lease.session)
         if not self._tables.renew(known.id, lease.fence, ttl_s=ttl_s):
-            raise _lost(known)
+            raise _lease_lost(known)
 
     def release(self, lease: Lease) -> None:
         """See `ports.Store`."""
@@ -336,15 +347,15 @@ class RowStore:
             return None
         return Lease(session, lease.holder, lease.fence)
 
-    def _check_fence(self, known: Known, fence: int | None) -> None:
+    def _check_fence(self, known: SessionRef, fence: int | None) -> None:
         if fence is not None:
             lease = self._tables.lease(known.id)
             if lease is None or lease.fence != fence:
-                raise _lost(known)
+                raise _lease_lost(known)
 
     # ── following and journals ───────────────────────────────────────────────────────────────────
 
-    def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> News:
+    def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> FollowResult:
         """See `ports.Store`."""
         found = self._find(session).id
         news = self._news(found, after, pieces)
@@ -359,16 +370,16 @@ class RowStore:
                     return news
                 wait(left)
 
-    def _news(self, session: str, after: int, had: Mapping[str, int]) -> News:
+    def _news(self, session: str, after: int, had: Mapping[str, int]) -> FollowResult:
         # A piece is written after the entries it refers to. Reading the log second ensures that they are found.
         fresh = self._journals.fresh(session, had)
-        return News(tuple(self.load(session, after=after)), fresh)
+        return FollowResult(tuple(self.load(session, after=after)), fresh)
 
     def journal(self, session: str, reply_id: str, piece: bytes, *, fence: int | None = None) -> None:
         """See `ports.Store`."""
         known = self._find(session)
         if not self._tables.journal(known.id, checked_id(reply_id), piece, fence=fence):
-            raise _lost(known)
+            raise _lease_lost(known)
 
     def journals(self, session: str) -> Mapping[str, Iterable[bytes]]:
         """See `ports.Store`."""
@@ -399,7 +410,7 @@ class RowStore:
         self._ends.clear()
 
 
-def _void(known: Known, lease: LeaseRow | None) -> int | None:
+def _fence_of_dead_holder(known: SessionRef, lease: LeaseRow | None) -> int | None:
     """The fence of a lease whose holder is dead, or None; `Conflict` if the lease is in force."""
     if lease is None or not lease.stands:
         return None
@@ -408,5 +419,5 @@ def _void(known: Known, lease: LeaseRow | None) -> int | None:
     return lease.fence
 
 
-def _lost(known: Known) -> LeaseLost:
+def _lease_lost(known: SessionRef) -> LeaseLost:
     return LeaseLost(f"another worker has taken {known.name} over")

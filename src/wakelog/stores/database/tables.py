@@ -1,11 +1,14 @@
-"""Database tables: the operations that a database must implement to be used as a store.
+"""Database tables: the operations that a database must implement to be used as a store, and the rows they store.
 
 `row_store.py` builds a `ports.Store` from them; `sqlite/tables.py` and `postgres/tables.py` implement them.
 Rule 1: a row is a run of a log's bytes, usually one line with its LF. The rows of a session in order are the log, byte
-for byte; all other columns are derived from them and may be NULL.
+for byte; all other columns are derived from them and may be NULL. A row that is not an entry, or repeats an entry, is
+stored too, without derived columns.
 Rule 2: an append checks the end of the log and the fence and adds the row in one transaction. The row of a session in
 `logs` contains its lease.
 Rule 3: sessions are addressed by id here. No SQL is ever built from user input.
+A `Draft` seals an append for its requested place before the database accepts it. Creating it advances the `End` that it
+is created from, so that object must not be shared.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,8 +17,14 @@ from typing import Protocol
 
 import msgspec
 
-from wakelog.ports import Blobs, Stat
-from wakelog.stores.holding import Holder
+from wakelog.log.codec import envelope_of
+from wakelog.log.ids import is_id
+from wakelog.log.integrity import LogEnd
+from wakelog.log.lines import EntryReader, Line, split_lines
+from wakelog.log.seal import unseal
+from wakelog.log.timestamps import parse_ms
+from wakelog.ports.stores import AppendRequest, Blobs, SealedLine, SessionStat
+from wakelog.stores.process_identity import ProcessIdentity
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
@@ -37,7 +46,7 @@ class StoredRow(msgspec.Struct, frozen=True):
     raw: bytes
 
 
-class Known(msgspec.Struct, frozen=True):
+class SessionRef(msgspec.Struct, frozen=True):
     """The id and the name of a session."""
 
     id: str
@@ -69,7 +78,7 @@ class LeaseRow(msgspec.Struct, frozen=True):
     holder: str
     fence: int
     stands: bool
-    process: Holder
+    process: ProcessIdentity
 
 
 class FirstRow(msgspec.Struct, frozen=True):
@@ -88,16 +97,16 @@ class JournalRow(msgspec.Struct, frozen=True):
     bytes: bytes
 
 
-class Tables(Protocol):
+class StoreTables(Protocol):
     """A database with the tables of a store. Every method is one transaction and may be called from any thread."""
 
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 
-    def known(self, ref: str) -> Known | None:
+    def known(self, ref: str) -> SessionRef | None:
         """The session with this id or, if there is none, with this name."""
         ...
 
-    def sessions(self) -> Iterator[Stat]:
+    def sessions(self) -> Iterator[SessionStat]:
         """Every session; `changed` is its number of rows."""
         ...
 
@@ -154,7 +163,9 @@ class Tables(Protocol):
 
     # ── leases ───────────────────────────────────────────────────────────────────────────────────
 
-    def take(self, addition: Addition, holder: str, process: Holder, *, ttl_s: float, void: int | None) -> bool:
+    def take(
+        self, addition: Addition, holder: str, process: ProcessIdentity, *, ttl_s: float, void: int | None
+    ) -> bool:
         """Add the row that takes the lease, and store the lease with the row's seq as its fence.
 
         False while another lease stands, unless its fence is `void`, which means that its holder is known to be dead.
@@ -212,3 +223,62 @@ class Tables(Protocol):
     def close(self) -> None:
         """Close connections; the next use opens them again."""
         ...
+
+
+_TYPE_MAX_CHARS = 128
+# The latest time that every database can store: the end of the year 9999.
+_TIME_MS_MAX = 253_402_300_799_999
+
+
+def make_row(raw: bytes, body: bytes, seq: int) -> Row:
+    """The row of an encoded entry `body` with this seq; `raw` are its bytes as stored."""
+    said = envelope_of(body)
+    if said is None:
+        return Row(raw, seq)
+    return Row(
+        raw,
+        seq,
+        said.id if is_id(said.id) else None,
+        said.parent_id if said.parent_id is not None and is_id(said.parent_id) else None,
+        said.type if 0 < len(said.type) <= _TYPE_MAX_CHARS and said.type.isprintable() else None,
+        _storable_time_ms(said.timestamp),
+    )
+
+
+def split_rows(raw: bytes, *, last_seq: int) -> Iterator[Row]:
+    """The rows of a part of a log that follows seq `last_seq`, one for each line."""
+    reader = EntryReader(next_seq=last_seq + 1)
+    for line in split_lines([raw]):
+        entries = reader.feed(line)
+        if len(entries) == 1 and entries[0].seq > last_seq:
+            last_seq = entries[0].seq
+            yield make_row(line.bytes, unseal(entries[0].raw), last_seq)
+        else:
+            yield Row(line.bytes)
+
+
+def _storable_time_ms(timestamp: str) -> int | None:
+    time_ms = parse_ms(timestamp)
+    return time_ms if time_ms is not None and 0 <= time_ms <= _TIME_MS_MAX else None
+
+
+class Draft:
+    """An append that is not stored yet: its row, and the end of the log after that row."""
+
+    def __init__(self, session: str, append: AppendRequest, end: LogEnd) -> None:
+        size = end.size
+        written = end.seal(append.body)
+        seq = end.advance(written)
+        self.end = end
+        self.row = make_row(written, append.body, seq)
+        self.addition = Addition(session, size, (self.row,), append.fence, append.durable)
+
+    def sealed(self) -> SealedLine:
+        """The result of the append, for when the row was added."""
+        raw = self.row.raw.strip(b"\n")
+        return SealedLine(self.row.seq or 0, Line(raw, self.end.size - len(raw) - 1))
+
+
+def make_first_row(line: bytes) -> tuple[Row]:
+    """The row of a session's first line."""
+    return (make_row(LogEnd().seal(line), line, 0),)

@@ -19,15 +19,16 @@ from collections.abc import Callable, Iterable, Iterator
 
 from wakelog.errors import Damaged, NotFound
 from wakelog.log.content import BlobRef
-from wakelog.log.digest import digest_of, is_digest
-from wakelog.ports import StoredBlob
-from wakelog.stores.files import Folder, blocks, no_follow, storage, sync_folder, write_all
+from wakelog.log.ids import digest_of, is_digest
+from wakelog.ports.stores import StoredBlob
+from wakelog.stores.files import storage, sync_folder, write_all
+from wakelog.stores.jsonl.folder import Folder, blocks, open_no_follow
 
 _FOLDER = ".blobs"
 _LOCK = ".lock"
 _DRAFT = ".new-"
 _TAG = "sha256:"
-_SHELF = re.compile(r"[0-9a-f]{2}")
+_SUBFOLDER = re.compile(r"[0-9a-f]{2}")
 
 
 class BlobFiles:
@@ -101,7 +102,7 @@ class BlobFiles:
         path = self._path(ref.digest)
         with storage(f"read the blob {ref.digest}"):
             try:
-                descriptor = no_follow(path, os.O_RDONLY)
+                descriptor = open_no_follow(path, os.O_RDONLY)
             except (FileNotFoundError, NotADirectoryError):
                 hint = "bring .blobs back from a copy of the store"
                 raise NotFound(f"no blob {ref.digest} in {self._folder.path}", hint=hint) from None
@@ -144,7 +145,7 @@ class BlobFiles:
         root = self._folder.inside(_FOLDER)
         with storage(f"list {root}"):
             for shelf in _listed(root):
-                if _SHELF.fullmatch(shelf.name) and shelf.is_dir(follow_symlinks=False):
+                if _SUBFOLDER.fullmatch(shelf.name) and shelf.is_dir(follow_symlinks=False):
                     yield from (entry for entry in _listed(shelf.path) if entry.is_file(follow_symlinks=False))
 
     def _age_s(self, found: os.stat_result) -> float:
@@ -203,11 +204,11 @@ def _size_of(found: os.stat_result) -> int | None:
 def _is_renewed(path: str, content: bytes) -> bool:
     """Renew the time of an existing blob; False if it does not exist or has other content."""
     try:
-        descriptor = no_follow(path, os.O_RDONLY)
+        descriptor = open_no_follow(path, os.O_RDONLY)
     except FileNotFoundError:
         return False
     try:
-        if not _holds(descriptor, content):
+        if not _has_content(descriptor, content):
             return False
         os.utime(descriptor)
         return True
@@ -215,7 +216,7 @@ def _is_renewed(path: str, content: bytes) -> bool:
         os.close(descriptor)
 
 
-def _holds(descriptor: int, content: bytes) -> bool:
+def _has_content(descriptor: int, content: bytes) -> bool:
     """Whether a file contains exactly these bytes."""
     if _size_of(os.fstat(descriptor)) != len(content):
         return False

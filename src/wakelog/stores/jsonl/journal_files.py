@@ -11,15 +11,16 @@ from typing import BinaryIO, NamedTuple
 
 from wakelog.errors import UsageError
 from wakelog.log.ids import checked_id, is_id
-from wakelog.ports import PIECE_MAX_BYTES, Piece
-from wakelog.stores.files import Folder, checked_name, no_follow, storage, write_all
+from wakelog.ports.stores import JOURNAL_PIECE_MAX_BYTES, JournalPiece
+from wakelog.stores.files import storage, write_all
+from wakelog.stores.jsonl.folder import Folder, checked_name, open_no_follow
 
 _FOLDER = ".journals"
 _NEWS_BYTES = 4 * 1024 * 1024
 _BLOCK_BYTES = 1024 * 1024
 
 
-class _Stood(NamedTuple):
+class _Position(NamedTuple):
     """Read position in a journal: the number of pieces read, and the file offset behind them."""
 
     pieces: int = 0
@@ -31,7 +32,7 @@ class JournalFiles:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self._stood: dict[str, dict[str, _Stood]] = {}
+        self._stood: dict[str, dict[str, _Position]] = {}
 
     def add(self, name: str, reply_id: str, piece: bytes) -> None:
         """Add a piece to a reply's journal."""
@@ -52,21 +53,21 @@ class JournalFiles:
         with storage(f"read the journals of {name}"):
             return {reply_id: JournalPieces(os.path.join(folder, reply_id)) for reply_id in _journals_in(folder)}
 
-    def read_on(self, name: str, had: Mapping[str, int]) -> list[Piece]:
+    def read_on(self, name: str, had: Mapping[str, int]) -> list[JournalPiece]:
         """The new pieces of each journal; `had` is the number of pieces the caller has, by reply id.
 
         The last read position of each journal is cached, so that a growing journal is not read again from its start.
         If no piece ends at that position any more, the journal is read from its start. At most about `_NEWS_BYTES` of
         new pieces are returned for each journal; the next call returns the rest.
         """
-        found: list[Piece] = []
-        stood, now = self._stood.pop(name, {}), dict[str, _Stood]()
+        found: list[JournalPiece] = []
+        stood, now = self._stood.pop(name, {}), dict[str, _Position]()
         with storage(f"read the journals of {name}"):
             for reply_id, file in self._opened(name):
                 count = had.get(reply_id, 0)
-                before = _found_again(file, stood.get(reply_id), count)
-                fresh, now[reply_id] = _read_on(file, before, count)
-                found += [Piece(reply_id, at, piece) for at, piece in enumerate(fresh, count)]
+                before = _seek_position(file, stood.get(reply_id), count)
+                fresh, now[reply_id] = _read_new(file, before, count)
+                found += [JournalPiece(reply_id, at, piece) for at, piece in enumerate(fresh, count)]
         if now:
             self._stood[name] = now
         return found
@@ -111,10 +112,10 @@ class JournalPieces:
 
 
 def _opened(path: str) -> BinaryIO:
-    return open(path, "rb", opener=no_follow)
+    return open(path, "rb", opener=open_no_follow)
 
 
-def _read_on(file: BinaryIO, before: _Stood, count: int) -> tuple[list[bytes], _Stood]:
+def _read_new(file: BinaryIO, before: _Position, count: int) -> tuple[list[bytes], _Position]:
     """The pieces behind the first `count`, up to about `_NEWS_BYTES`, and the new read position."""
     fresh: list[bytes] = []
     number, place, size = before.pieces, before.place, 0
@@ -125,22 +126,22 @@ def _read_on(file: BinaryIO, before: _Stood, count: int) -> tuple[list[bytes], _
             size += length
             if size > _NEWS_BYTES:
                 break
-    return fresh, _Stood(number, place)
+    return fresh, _Position(number, place)
 
 
-def _found_again(file: BinaryIO, stood: _Stood | None, count: int) -> _Stood:
+def _seek_position(file: BinaryIO, stood: _Position | None, count: int) -> _Position:
     """Seek to the cached read position, if it is for `count` pieces and a piece ends there; else to the start."""
     if stood is not None and stood.place and stood.pieces == count:
         file.seek(stood.place - 1)
         if file.read(1) == b"\n":
             return stood
     file.seek(0)
-    return _Stood()
+    return _Position()
 
 
 def _pieces(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
     """The complete pieces from the current position, each with its size in the file. Oversized pieces are empty."""
-    while line := file.readline(PIECE_MAX_BYTES):
+    while line := file.readline(JOURNAL_PIECE_MAX_BYTES):
         size = len(line)
         is_whole = line.endswith(b"\n")
         piece = line[:-1] if is_whole else b""

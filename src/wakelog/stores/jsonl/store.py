@@ -9,8 +9,9 @@
 
 Rule 1: an append is one write to an `O_APPEND` file under the append lock, synced if the caller requests it. After a
 failed write or sync the descriptor is closed and never synced again, and the log is in doubt: before the next append
-its bytes are written and synced again (`stores/doubt.py`).
-Rule 2: written bytes are never changed (law 1). A torn tail stays in place; the next line begins after an LF.
+its bytes are written and synced again (`stores/files.py`).
+Rule 2: written bytes are never changed (law 1, append-only). A torn tail stays in place; the next line begins after an
+LF.
 Rule 3: reading never writes (law 9): it creates no folder and no lock file.
 """
 
@@ -21,26 +22,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from wakelog.errors import Conflict, LeaseLost, StoreBusy, TooManyOpenFiles, WakelogError
-from wakelog.log.end import End, already_there, check_place
-from wakelog.log.lines import Line, lines_after, split
-from wakelog.log.seal import seal_of, seq_of
-from wakelog.ports import Append, Exposure, FirstLine, Lease, News, Sealed, Stat
+from wakelog.log.integrity import LogEnd, can_append_after, find_appended
+from wakelog.log.lines import Line, lines_after, split_lines
+from wakelog.log.seal import find_seal, find_seq
+from wakelog.ports.stores import AppendRequest, Exposure, FirstLine, FollowResult, Lease, SealedLine, SessionStat
 from wakelog.stores import load
-from wakelog.stores.custody import Owners
-from wakelog.stores.files import LOG_SUFFIX, Folder, blocks, lines_backwards, storage, storage_error, write_all
+from wakelog.stores.files import storage, storage_error, write_all
 from wakelog.stores.jsonl.blob_files import BlobFiles
+from wakelog.stores.jsonl.folder import LOG_SUFFIX, Folder, blocks, lines_backwards
 from wakelog.stores.jsonl.journal_files import JournalFiles
-from wakelog.stores.jsonl.lease_file import Leases
-from wakelog.stores.jsonl.naming import Naming
-from wakelog.stores.jsonl.open_logs import OpenLog, OpenLogs, open_max
-from wakelog.stores.locking import AT_ONCE, DEFAULT_WAIT, LockWait
+from wakelog.stores.jsonl.log_locks import LeaseFiles, OpenLog, OpenLogs, open_max
+from wakelog.stores.jsonl.session_names import SessionNames
+from wakelog.stores.locking import DEFAULT_WAIT, NO_WAIT, LockWait
+from wakelog.stores.ownership import Owners
 
 if TYPE_CHECKING:
-    from wakelog.stores.jsonl.syncing import Sync
+    from wakelog.stores.jsonl.file_sync import FileSync
 
 _POLL_S = 0.02
 # Loaded on first use: appends to one session at a time do not need it.
-_SYNCING = "wakelog.stores.jsonl.syncing"
+_FILE_SYNC = "wakelog.stores.jsonl.file_sync"
 
 
 class JsonlStore:
@@ -61,18 +62,18 @@ class JsonlStore:
         lock_wait: LockWait = DEFAULT_WAIT,
     ) -> None:
         self.folder = Folder(path, trusted_owners, lock_wait=lock_wait)
-        self._leases = Leases(self.folder, now=now)
+        self._leases = LeaseFiles(self.folder, now=now)
         self._logs = OpenLogs(self.folder)
-        self._naming = Naming(self.folder)
+        self._naming = SessionNames(self.folder)
         self._journals = JournalFiles(self.folder)
         self._blobs = BlobFiles(self.folder)
-        self._syncs: Sync | None = load(_SYNCING).FilesystemSync() if sync == "filesystem" else None
+        self._syncs: FileSync | None = load(_FILE_SYNC).FilesystemSync() if sync == "filesystem" else None
 
     # ── creating and finding ─────────────────────────────────────────────────────────────────────
 
     def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
         """See `ports.Store`."""
-        return self._naming.create(session, agent, sender, lambda number: End().seal(first_line(number)))
+        return self._naming.create(session, agent, sender, lambda number: LogEnd().seal(first_line(number)))
 
     def name(self, session: str) -> str:
         """See `ports.Store`."""
@@ -90,7 +91,7 @@ class JsonlStore:
         """Create missing links in `by-id/` and `by-title/`; `titles` are by session name. Returns the new paths."""
         return self._naming.relink(titles)
 
-    def sessions(self) -> Iterator[Stat]:
+    def sessions(self) -> Iterator[SessionStat]:
         """See `ports.Store`."""
         for entry in self.folder.log_names():
             try:
@@ -98,7 +99,7 @@ class JsonlStore:
             except FileNotFoundError:
                 continue
             self.folder.custody.notice(entry.path, found)
-            yield Stat(entry.name.removesuffix(LOG_SUFFIX), found.st_size, found.st_mtime_ns)
+            yield SessionStat(entry.name.removesuffix(LOG_SUFFIX), found.st_size, found.st_mtime_ns)
 
     # ── appending ────────────────────────────────────────────────────────────────────────────────
 
@@ -111,7 +112,7 @@ class JsonlStore:
         behind: int = 0,
         fence: int | None = None,
         durable: bool = True,
-    ) -> Sealed:
+    ) -> SealedLine:
         """See `ports.Store`."""
         name = self.name(session)
         with self._logs.taken(name) as log:
@@ -119,12 +120,12 @@ class JsonlStore:
                 self._check_fence(name, fence)
             return self._append(name, log, body, after=after, behind=behind, durable=durable)
 
-    def append_all(self, appends: Sequence[Append]) -> list[Sealed | WakelogError]:
+    def append_all(self, appends: Sequence[AppendRequest]) -> list[SealedLine | WakelogError]:
         """See `ports.Store`. All logs are written first; then they are synced together.
 
         Syncing some logs while others are still written is slower, because both need the interpreter.
         """
-        answers: dict[int, Sealed | WakelogError] = {}
+        answers: dict[int, SealedLine | WakelogError] = {}
         places: dict[str, list[int]] = {}
         for at, append in enumerate(appends):
             try:
@@ -137,7 +138,7 @@ class JsonlStore:
         waiting = sorted(places)
         while waiting:
             with contextlib.ExitStack() as held:
-                taken = self._take_some(held, waiting, AT_ONCE, most=open_max())
+                taken = self._take_some(held, waiting, NO_WAIT, most=open_max())
                 waiting = waiting[len(taken) :]
                 late += self._append_taken(taken, places, appends, answers)
         wait = self.folder.lock_wait
@@ -172,8 +173,8 @@ class JsonlStore:
         self,
         taken: Mapping[str, OpenLog | WakelogError],
         places: Mapping[str, Sequence[int]],
-        appends: Sequence[Append],
-        answers: dict[int, Sealed | WakelogError],
+        appends: Sequence[AppendRequest],
+        answers: dict[int, SealedLine | WakelogError],
     ) -> list[str]:
         """Write to the logs that were taken and sync them together; return the names of those that were not free."""
         written = {}
@@ -183,7 +184,7 @@ class JsonlStore:
             elif self._write_all(name, log, places[name], appends, answers):
                 written[name] = log
         for name, failure in self._sync_all(written).items():
-            answers |= {at: failure for at in places[name] if isinstance(answers[at], Sealed)}
+            answers |= {at: failure for at in places[name] if isinstance(answers[at], SealedLine)}
         return [name for name, log in taken.items() if isinstance(log, StoreBusy)]
 
     def _write_all(
@@ -191,17 +192,17 @@ class JsonlStore:
         name: str,
         log: OpenLog,
         places: Sequence[int],
-        appends: Sequence[Append],
-        answers: dict[int, Sealed | WakelogError],
+        appends: Sequence[AppendRequest],
+        answers: dict[int, SealedLine | WakelogError],
     ) -> bool:
         """Write the appends of one log and record their answers; return whether the log must be synced."""
         is_due = False
         for at in places:
             answer = answers[at] = self._unsynced(name, log, appends[at])
-            is_due = is_due or (appends[at].durable and isinstance(answer, Sealed))
+            is_due = is_due or (appends[at].durable and isinstance(answer, SealedLine))
         return is_due
 
-    def _unsynced(self, name: str, log: OpenLog, append: Append) -> Sealed | WakelogError:
+    def _unsynced(self, name: str, log: OpenLog, append: AppendRequest) -> SealedLine | WakelogError:
         try:
             if append.fence is not None:
                 self._check_fence(name, append.fence)
@@ -214,7 +215,7 @@ class JsonlStore:
         if not logs:
             return {}
         if self._syncs is None:
-            self._syncs = load(_SYNCING).file_syncs()
+            self._syncs = load(_FILE_SYNC).file_syncs()
         failed: dict[str, WakelogError] = {}
         for name, error in zip(logs, self._syncs.sync([log.log for log in logs.values()]), strict=True):
             if error is not None:
@@ -238,17 +239,17 @@ class JsonlStore:
             self._write(name, log, raw, durable=True)
         return name
 
-    def _append(self, name: str, log: OpenLog, body: bytes, *, after: int, behind: int, durable: bool) -> Sealed:
+    def _append(self, name: str, log: OpenLog, body: bytes, *, after: int, behind: int, durable: bool) -> SealedLine:
         if log.doubt is not None:
             self._logs.settle(name, log)
         end = log.end = self._caught_up(log)
-        if not check_place(end, after=after, behind=behind):
-            there = already_there(body, self._lines_after(log.log, end.size, after), after=after)
+        if not can_append_after(end, after=after, behind=behind):
+            there = find_appended(body, self._lines_after(log.log, end.size, after), after=after)
             if there is None:
                 raise Conflict(f"{name} has moved on to entry {end.seq}")
             if durable:
                 self._sync(name, log)
-            return Sealed(*there)
+            return SealedLine(*there)
         written = end.seal(body)
         self._write(name, log, written, durable=durable)
         seq = end.advance(written)
@@ -256,7 +257,7 @@ class JsonlStore:
         if durable:
             log.synced = end.size
         raw = written.strip(b"\n")
-        return Sealed(seq, Line(raw, end.size - len(raw) - 1))
+        return SealedLine(seq, Line(raw, end.size - len(raw) - 1))
 
     def _write(self, name: str, log: OpenLog, raw: bytes, *, durable: bool) -> None:
         # The end of the log is unknown until the bytes are written and synced.
@@ -276,7 +277,7 @@ class JsonlStore:
             log.fail()
             raise storage_error(f"make the last entry of {name} durable", error) from error
 
-    def _caught_up(self, log: OpenLog) -> End:
+    def _caught_up(self, log: OpenLog) -> LogEnd:
         """The current end of the log. New lines are trusted if they are sealed; else the log is read from its start."""
         if log.end is not None and log.end.size == log.size:
             return log.end
@@ -284,16 +285,16 @@ class JsonlStore:
         stood, log.end = log.end, None
         is_good = stood is not None and stood.size < log.size and not stood.ragged
         known = stood if is_good else _last_sealed(log.log, log.size)
-        end = known or End()
-        for line in split(blocks(log.log, end.size, log.size), offset=end.size):
-            if known is not None and line.ended and seal_of(line.raw) is None:
+        end = known or LogEnd()
+        for line in split_lines(blocks(log.log, end.size, log.size), offset=end.size):
+            if known is not None and line.ended and find_seal(line.raw) is None:
                 return self._from_start(log.log, log.size)
             end.take(line)
         return end
 
-    def _from_start(self, descriptor: int, size: int) -> End:
-        end = End()
-        for line in split(blocks(descriptor, 0, size)):
+    def _from_start(self, descriptor: int, size: int) -> LogEnd:
+        end = LogEnd()
+        for line in split_lines(blocks(descriptor, 0, size)):
             end.take(line)
         return end
 
@@ -322,21 +323,21 @@ class JsonlStore:
 
     def _lines_after(self, log: int, size: int, after: int) -> Iterator[Line]:
         if after < 0:
-            yield from split(blocks(log, 0, size))
+            yield from split_lines(blocks(log, 0, size))
             return
         last: int | None = None
         for line in lines_backwards(log, size):
-            seq = seq_of(line.raw)
+            seq = find_seq(line.raw)
             if seq is None and line.ended:
                 break
             if seq is not None and line.ended:
                 last = seq if last is None else last
                 if seq <= after:
                     start = line.offset + len(line.raw) + 1 if last >= after else size
-                    yield from split(blocks(log, start, size), offset=start, number=0)
+                    yield from split_lines(blocks(log, start, size), offset=start, number=0)
                     return
         # Some of the last lines have no seq: their places are known only by counting from the start.
-        yield from lines_after(split(blocks(log, 0, size)), after)
+        yield from lines_after(split_lines(blocks(log, 0, size)), after)
 
     # ── leases ───────────────────────────────────────────────────────────────────────────────────
 
@@ -379,7 +380,7 @@ class JsonlStore:
 
     # ── following and journals ───────────────────────────────────────────────────────────────────
 
-    def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> News:
+    def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> FollowResult:
         """See `ports.Store`. Polls the size of the file and the journals every `_POLL_S` seconds."""
         deadline = time.monotonic() + timeout_s
         seen = -1
@@ -390,7 +391,7 @@ class JsonlStore:
                 size = os.stat(self.folder.log_path(self.name(session)), follow_symlinks=False).st_size
             lines = tuple(self.load(session, after=after)) if size != seen else ()
             seen = size
-            news = News(lines, tuple(fresh))
+            news = FollowResult(lines, tuple(fresh))
             left = deadline - time.monotonic()
             if news.lines or news.pieces or left <= 0:
                 return news
@@ -433,14 +434,14 @@ class JsonlStore:
             self._syncs.close()
 
 
-def _last_sealed(descriptor: int, size: int) -> End | None:
+def _last_sealed(descriptor: int, size: int) -> LogEnd | None:
     """The end after the last complete line, if that line has a seal and a seq; else None."""
     for line in lines_backwards(descriptor, size):
         if not line.ended:
             continue
-        if seal_of(line.raw) is None or seq_of(line.raw) is None:
+        if find_seal(line.raw) is None or find_seq(line.raw) is None:
             return None
-        end = End()
+        end = LogEnd()
         end.take(line)
         return end
     return None

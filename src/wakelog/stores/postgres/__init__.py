@@ -1,4 +1,4 @@
-"""PostgreSQL store. `tables.py` and `adding.py` have the SQL statements, `pool.py` the connections."""
+"""PostgreSQL store. `tables.py` and `appends.py` have the SQL statements, `connections.py` the connections."""
 
 from wakelog.stores.postgres.store import PostgresStore
 

@@ -14,28 +14,27 @@ import msgspec
 from psycopg.rows import TupleRow
 
 from wakelog.errors import StoreError
-from wakelog.ports import Hit, Stat, Store
-from wakelog.stores.catalog.cursors import HitPlace, RowPlace
+from wakelog.ports.catalogs import SearchHit
+from wakelog.ports.stores import SessionStat, Store
+from wakelog.stores.catalog.full_text import Tokenizer
 from wakelog.stores.catalog.index import Index
-from wakelog.stores.catalog.lexing import Lexing
-from wakelog.stores.catalog.query import Query, as_text
+from wakelog.stores.catalog.query import HitPosition, Query, RowPosition, storable_text
 from wakelog.stores.catalog.tables import (
     CATALOG_VERSION,
     Batch,
-    Change,
-    Due,
-    Filters,
-    Kept,
+    CatalogUnusable,
+    ChangedLog,
+    IndexedLog,
+    RowFilters,
+    RowUpdate,
     SearchableEntry,
-    Seen,
-    Unusable,
+    SessionChange,
 )
 from wakelog.stores.database.migrations import migrations
 from wakelog.stores.postgres import PostgresStore
+from wakelog.stores.postgres.connections import Connection
 from wakelog.stores.postgres.database import Database
-from wakelog.stores.postgres.hits import Hits
-from wakelog.stores.postgres.pool import Connection
-from wakelog.stores.postgres.vectors import vector
+from wakelog.stores.postgres.full_text import PostgresSearch, build_tsvector
 
 # The lock key is "wake", "list" in ASCII.
 _LOCK = "SELECT pg_advisory_xact_lock(2002872165, 1818850164), set_config('synchronous_commit', 'off', true)"
@@ -48,18 +47,18 @@ SELECT NULL, s.name, NULL, NULL, s.size, s.changed FROM wakelog.sessions AS s
 WHERE NOT EXISTS (SELECT FROM wakelog.directory AS d WHERE d.name = s.name)
 ORDER BY 1 DESC
 """
-_SEEN = "SELECT 0, name, size, changed, id, places, bookmark FROM wakelog.sessions WHERE name = ANY(%s)"
+_INDEXED_LOGS = "SELECT 0, name, size, changed, id, places, bookmark FROM wakelog.sessions WHERE name = ANY(%s)"
 _PLACES = "SELECT name, max(place) + 1 FROM wakelog.entries WHERE name = ANY(%s) GROUP BY name"
 _MARKS = "SELECT mark FROM wakelog.entries WHERE name = %s AND place >= %s ORDER BY place"
 _FORKS = "SELECT name FROM wakelog.sessions WHERE origin = ANY(%s) AND damage >= %s"
-_FORGET_WORDS = "DELETE FROM wakelog.entries WHERE name = ANY(%s)"
-_FORGET = "DELETE FROM wakelog.sessions WHERE name = ANY(%s)"
-_OUTDATE = "UPDATE wakelog.sessions SET size = -1, changed = -1 WHERE name = ANY(%s)"
-_CUT = "DELETE FROM wakelog.entries WHERE name = %s AND place >= %s"
-_ADD = """
+_DELETE_WORDS = "DELETE FROM wakelog.entries WHERE name = ANY(%s)"
+_DELETE_ROWS = "DELETE FROM wakelog.sessions WHERE name = ANY(%s)"
+_MARK_OUTDATED = "UPDATE wakelog.sessions SET size = -1, changed = -1 WHERE name = ANY(%s)"
+_DELETE_WORDS_FROM = "DELETE FROM wakelog.entries WHERE name = %s AND place >= %s"
+_COPY_ENTRIES = """
 COPY wakelog.entries (name, place, id, type, tools, timestamp, time_ms, mark, seq, text, folded, words) FROM STDIN
 """
-_KEEP = """
+_STORE_ROW = """
 INSERT INTO wakelog.sessions VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 ON CONFLICT (name) DO UPDATE SET
   size = excluded.size, changed = excluded.changed, id = excluded.id, agent = excluded.agent,
@@ -67,7 +66,7 @@ ON CONFLICT (name) DO UPDATE SET
   updated_ms = excluded.updated_ms, damage = excluded.damage, places = excluded.places, row = excluded.row,
   bookmark = excluded.bookmark
 """
-_LISTED = """
+_FROM_FILTERED = """
 FROM wakelog.sessions
 WHERE (%(archived)s::boolean IS NULL OR archived = %(archived)s)
   AND (%(agent)s::text IS NULL OR agent = %(agent)s)
@@ -75,28 +74,28 @@ WHERE (%(archived)s::boolean IS NULL OR archived = %(archived)s)
   AND (%(cwd)s::text IS NULL OR cwd = %(cwd)s)
   AND updated_ms <= %(updated_ms)s AND (updated_ms < %(updated_ms)s OR name > %(name)s)
 """
-_ROWS = f"SELECT row {_LISTED} ORDER BY updated_ms DESC, name LIMIT %(limit)s::bigint"
-_COUNT = f"SELECT count(*) {_LISTED}"
-_EXACT = """
+_ROWS = f"SELECT row {_FROM_FILTERED} ORDER BY updated_ms DESC, name LIMIT %(limit)s::bigint"
+_COUNT = f"SELECT count(*) {_FROM_FILTERED}"
+_FIND_EXACT = """
 SELECT row FROM wakelog.sessions WHERE id = %(ref)s OR name = %(ref)s ORDER BY updated_ms DESC, name LIMIT %(limit)s
 """
-_BEGINS = """
+_FIND_PREFIX = """
 SELECT row FROM wakelog.sessions WHERE starts_with(id, %(ref)s) OR starts_with(name, %(ref)s)
 ORDER BY updated_ms DESC, name LIMIT %(limit)s
 """
 _DAMAGED = "SELECT FROM wakelog.sessions WHERE name = %(name)s AND damage > 0"
 _VERSION = "SELECT coalesce(max(version), 0) FROM wakelog.catalog"
-_ARE_THERE = """
+_TABLES_EXIST = """
 SELECT bool_and(to_regclass(name) IS NOT NULL)
 FROM unnest(ARRAY['wakelog.catalog', 'wakelog.sessions', 'wakelog.entries']) AS name
 """
 # Whether the tables have a column that earlier versions did not have.
-_ARE_OURS = """
+_TABLES_ARE_CURRENT = """
 SELECT EXISTS (
   SELECT FROM pg_attribute WHERE attrelid = to_regclass('wakelog.entries') AND attname = 'seq' AND NOT attisdropped)
 """
-_EMPTY = "TRUNCATE wakelog.sessions, wakelog.entries"
-_LATEST = (1 << 63) - 1
+_TRUNCATE = "TRUNCATE wakelog.sessions, wakelog.entries"
+_TIME_MS_MAX = (1 << 63) - 1
 # SQLSTATEs: missing tables or columns, contradictory rows, missing permissions, a read-only server.
 _UNUSABLE = ("42P01", "42703", "42804", "23505", "22P02", "42501", "25006")
 
@@ -109,13 +108,13 @@ def catalog_in(store: PostgresStore) -> Index:
 class PostgresCatalog:
     """See `CatalogTables`."""
 
-    failures: tuple[type[Exception], ...] = (Unusable, msgspec.MsgspecError)
+    failures: tuple[type[Exception], ...] = (CatalogUnusable, msgspec.MsgspecError)
     batch_bytes = 64 * 1024 * 1024
     stretch_bytes = 2 * 1024 * 1024
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._lexing = Lexing()
+        self._lexing = Tokenizer()
         self._places: dict[str, int] = {}
         self._is_current = False
 
@@ -129,13 +128,13 @@ class PostgresCatalog:
         """See `CatalogTables`."""
         return contextlib.nullcontext()
 
-    def changes(self, store: Store) -> tuple[dict[str, Due], list[str]]:  # noqa: ARG002 - read from the database
+    def changes(self, store: Store) -> tuple[dict[str, ChangedLog], list[str]]:  # noqa: ARG002 - read from the database
         """See `CatalogTables`. Uses a query instead of listing the sessions of the store."""
         if not self._has_sessions():
             return {}, []
         self._check_version()
         rows = self._read(_CHANGES)
-        work = {name: _due(name, size, *known) for _, name, size, *known in rows if size is not None}
+        work = {name: _changed_log(name, size, *known) for _, name, size, *known in rows if size is not None}
         return work, [name for _, name, size, *_ in rows if size is None]
 
     def _has_sessions(self) -> bool:
@@ -145,16 +144,16 @@ class PostgresCatalog:
     def _check_version(self) -> None:
         self._is_current = self._read(_VERSION)[0][0] == CATALOG_VERSION
         if not self._is_current:
-            raise Unusable("the catalog is of another version")
+            raise CatalogUnusable("the catalog is of another version")
 
-    def seen(self, names: Sequence[str]) -> Mapping[str, Seen]:
+    def seen(self, names: Sequence[str]) -> Mapping[str, IndexedLog]:
         """See `CatalogTables`. Also reads the number of indexed entries of all these sessions, for `marks`."""
         if not names:
             return {}
         self._places = dict(self._read(_PLACES, (list(names),)))
-        return {row[1]: Seen(*row) for row in self._read(_SEEN, (list(names),))}
+        return {row[1]: IndexedLog(*row) for row in self._read(_INDEXED_LOGS, (list(names),))}
 
-    def marks(self, name: str, seen: Seen | None, start: int) -> Sequence[int]:  # noqa: ARG002 - the name is the key
+    def marks(self, name: str, seen: IndexedLog | None, start: int) -> Sequence[int]:  # noqa: ARG002 - the name is the key
         """See `CatalogTables`."""
         if self._places.get(name, 0) <= start:
             return ()
@@ -162,7 +161,7 @@ class PostgresCatalog:
 
     def forks(self, parents: Iterable[str], *, damage: int) -> Sequence[str]:
         """See `CatalogTables`."""
-        names = [as_text(parent) for parent in parents]
+        names = [storable_text(parent) for parent in parents]
         return [name for (name,) in self._read(_FORKS, (names, damage))] if names else ()
 
     def write(self, batch: Batch) -> None:
@@ -171,42 +170,46 @@ class PostgresCatalog:
         copied = self._copied([(change.name, worded) for change in changes for worded in change.words])
         with self._connected() as connection, connection.transaction():
             connection.execute(_LOCK)
-            connection.execute(_FORGET_WORDS, (batch.gone,))
-            connection.execute(_FORGET, (batch.gone,))
-            places = _add(connection, changes, copied)
-            kept, unkept = _sorted_out(connection, changes, places)
-            connection.execute(_OUTDATE, ([*batch.outdated, *unkept],))
-            connection.cursor().executemany(_KEEP, kept)
+            connection.execute(_DELETE_WORDS, (batch.gone,))
+            connection.execute(_DELETE_ROWS, (batch.gone,))
+            places = _add_words(connection, changes, copied)
+            kept, unkept = _rows_to_write(connection, changes, places)
+            connection.execute(_MARK_OUTDATED, ([*batch.outdated, *unkept],))
+            connection.cursor().executemany(_STORE_ROW, kept)
 
     def _copied(self, words: Sequence[tuple[str, SearchableEntry]]) -> dict[tuple[str, int], tuple[Any, ...]]:
         """The rows to copy for indexed entries, by session name and place."""
         folded = self._lexing.folded([worded.text for _, worded in words])
-        return {(name, one.place): _copied(name, one, text) for (name, one), text in zip(words, folded, strict=True)}
+        return {
+            (name, one.place): _entry_values(name, one, text) for (name, one), text in zip(words, folded, strict=True)
+        }
 
     # ── queries ──────────────────────────────────────────────────────────────────────────────────
 
-    def rows(self, filters: Filters, after: RowPlace | None, limit: int | None) -> Sequence[bytes]:
+    def rows(self, filters: RowFilters, after: RowPosition | None, limit: int | None) -> Sequence[bytes]:
         """See `CatalogTables`."""
-        return [row for (row,) in self._read(_ROWS, {**_listed(filters, after), "limit": limit})]
+        return [row for (row,) in self._read(_ROWS, {**_filter_values(filters, after), "limit": limit})]
 
-    def count(self, filters: Filters, after: RowPlace | None) -> int:
+    def count(self, filters: RowFilters, after: RowPosition | None) -> int:
         """See `CatalogTables`."""
-        return sum(count for (count,) in self._read(_COUNT, _listed(filters, after)))
+        return sum(count for (count,) in self._read(_COUNT, _filter_values(filters, after)))
 
     def find(self, ref: str, limit: int) -> Sequence[bytes]:
         """See `CatalogTables`."""
         given = {"ref": ref, "limit": limit}
-        return [row for (row,) in self._read(_EXACT, given) or self._read(_BEGINS, given)]
+        return [row for (row,) in self._read(_FIND_EXACT, given) or self._read(_FIND_PREFIX, given)]
 
     def is_damaged(self, name: str) -> bool:
         """See `CatalogTables`."""
         return bool(self._read(_DAMAGED, {"name": name}))
 
-    def search(self, query: Query, now_ms: int, mark: int, after: HitPlace | None, limit: int) -> Sequence[Hit]:
+    def search(
+        self, query: Query, now_ms: int, mark: int, after: HitPosition | None, limit: int
+    ) -> Sequence[SearchHit]:
         """See `CatalogTables`."""
         if not self._database.version():
             return []
-        hits = Hits(self._lexing, query, now_ms, mark)
+        hits = PostgresSearch(self._lexing, query, now_ms, mark)
         with self._connected() as connection:
             return hits.behind(connection, after, limit)
 
@@ -215,19 +218,19 @@ class PostgresCatalog:
     def rebuild(self) -> None:
         """See `CatalogTables`. `Unusable` for a catalog of a newer wakelog, which is left unchanged."""
         was_current, self._is_current = self._is_current, False
-        with _usable():
+        with _as_unusable():
             self._database.bring_up_to_date()
         with self._connected() as connection, connection.transaction():
             connection.execute(_LOCK)
-            version = _asked(connection, _VERSION) if _asked(connection, _ARE_THERE) else -1
+            version = _scalar(connection, _VERSION) if _scalar(connection, _TABLES_EXIST) else -1
             if version > CATALOG_VERSION:
-                raise Unusable("the catalog is of a newer wakelog")
+                raise CatalogUnusable("the catalog is of a newer wakelog")
             # Tables of this version are only emptied: the role may have no permission to create tables.
-            if was_current or version < 0 or not _asked(connection, _ARE_OURS):
-                _make(connection)
+            if was_current or version < 0 or not _scalar(connection, _TABLES_ARE_CURRENT):
+                _create_tables(connection)
             # If two processes found an older catalog, the second finds it rebuilt already.
             if was_current or version < CATALOG_VERSION:
-                connection.execute(_EMPTY)
+                connection.execute(_TRUNCATE)
                 connection.execute("DELETE FROM wakelog.catalog")
                 connection.execute("INSERT INTO wakelog.catalog VALUES (%s)", (CATALOG_VERSION,))
 
@@ -243,23 +246,23 @@ class PostgresCatalog:
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[Connection]:
-        with _usable(), self._database.connections.using() as connection:
+        with _as_unusable(), self._database.connections.using() as connection:
             yield connection
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _add(
-    connection: Connection, changes: Sequence[Change], copied: Mapping[tuple[str, int], tuple[Any, ...]]
+def _add_words(
+    connection: Connection, changes: Sequence[SessionChange], copied: Mapping[tuple[str, int], tuple[Any, ...]]
 ) -> dict[str, int]:
     """Delete outdated entries and add those that follow the stored ones; return the number of entries by session."""
     for change in changes:
         if change.cut is not None:
-            connection.execute(_CUT, (change.name, change.cut))
+            connection.execute(_DELETE_WORDS_FROM, (change.name, change.cut))
     names = [change.name for change in changes]
     places = dict.fromkeys(names, 0) | dict(connection.execute(_PLACES, (names,)).fetchall())
-    with connection.cursor() as cursor, cursor.copy(_ADD) as copy:
+    with connection.cursor() as cursor, cursor.copy(_COPY_ENTRIES) as copy:
         for change in changes:
             for worded in change.words:
                 if worded.place == places[change.name]:
@@ -268,26 +271,26 @@ def _add(
     return places
 
 
-def _sorted_out(
-    connection: Connection, changes: Sequence[Change], places: Mapping[str, int]
+def _rows_to_write(
+    connection: Connection, changes: Sequence[SessionChange], places: Mapping[str, int]
 ) -> tuple[list[tuple[Any, ...]], list[str]]:
     """The session rows to write, and the names of sessions with a wrong number of entries, which are read again."""
     kept = {change.name: change.kept for change in changes if change.kept is not None}
-    known = {row[1]: Seen(*row) for row in connection.execute(_SEEN, (list(kept),)).fetchall()}
+    known = {row[1]: IndexedLog(*row) for row in connection.execute(_INDEXED_LOGS, (list(kept),)).fetchall()}
     ours = {name: one for name, one in kept.items() if name not in known or not known[name].is_ahead_of(one.due)}
-    rows = [_kept(one) for name, one in ours.items() if places[name] == one.places]
+    rows = [_row_values(one) for name, one in ours.items() if places[name] == one.places]
     return rows, [name for name, one in ours.items() if places[name] != one.places]
 
 
-def _copied(name: str, one: SearchableEntry, folded: str) -> tuple[Any, ...]:
-    about = (one.place, as_text(one.id), one.type, one.tools, as_text(one.timestamp), one.time_ms, one.mark)
-    return (name, *about, one.seq, one.text, f" {folded} ", vector(folded))
+def _entry_values(name: str, one: SearchableEntry, folded: str) -> tuple[Any, ...]:
+    about = (one.place, storable_text(one.id), one.type, one.tools, storable_text(one.timestamp), one.time_ms, one.mark)
+    return (name, *about, one.seq, one.text, f" {folded} ", build_tsvector(folded))
 
 
-def _kept(kept: Kept) -> tuple[Any, ...]:
+def _row_values(kept: RowUpdate) -> tuple[Any, ...]:
     row, stat = kept.row, kept.due.stat
-    texts = (as_text(row.id), as_text(row.agent), as_text(row.sender), as_text(row.cwd))
-    origin = as_text(row.origin) if row.origin is not None else None
+    texts = (storable_text(row.id), storable_text(row.agent), storable_text(row.sender), storable_text(row.cwd))
+    origin = storable_text(row.origin) if row.origin is not None else None
     state = (row.archived, kept.updated_ms, row.damage, kept.places, msgspec.json.encode(row), kept.bookmark)
     return (row.name, stat.size, stat.changed, *texts, origin, *state)
 
@@ -295,24 +298,24 @@ def _kept(kept: Kept) -> tuple[Any, ...]:
 # ── values ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _due(name: str, size: int, rows: int, old_size: int | None, old_rows: int | None) -> Due:
+def _changed_log(name: str, size: int, rows: int, old_size: int | None, old_rows: int | None) -> ChangedLog:
     before = None if old_size is None or old_rows is None else (old_size, old_rows)
-    return Due(Stat(name, size, rows), before)
+    return ChangedLog(SessionStat(name, size, rows), before)
 
 
-def _listed(filters: Filters, after: RowPlace | None) -> dict[str, Any]:
-    start = {"updated_ms": after.updated_ms, "name": after.name} if after else {"updated_ms": _LATEST, "name": ""}
+def _filter_values(filters: RowFilters, after: RowPosition | None) -> dict[str, Any]:
+    start = {"updated_ms": after.updated_ms, "name": after.name} if after else {"updated_ms": _TIME_MS_MAX, "name": ""}
     texts = {"agent": filters.agent, "sender": filters.sender, "cwd": filters.cwd}
-    clean = {key: text if text is None else as_text(text) for key, text in texts.items()}
+    clean = {key: text if text is None else storable_text(text) for key, text in texts.items()}
     return {"archived": filters.archived, **clean, **start}
 
 
-def _asked(connection: Connection, question: LiteralString) -> Any:
+def _scalar(connection: Connection, question: LiteralString) -> Any:
     found = connection.execute(question).fetchone()
     return found[0] if found else None
 
 
-def _make(connection: Connection) -> None:
+def _create_tables(connection: Connection) -> None:
     """Drop and create the catalog tables: one of them is missing, or an older wakelog created them."""
     connection.execute("DROP TABLE IF EXISTS wakelog.catalog, wakelog.sessions, wakelog.entries")
     for step in migrations("postgres"):
@@ -321,11 +324,11 @@ def _make(connection: Connection) -> None:
 
 
 @contextlib.contextmanager
-def _usable() -> Iterator[None]:
+def _as_unusable() -> Iterator[None]:
     """Turn errors that concern only the catalog tables into `Unusable`."""
     try:
         yield
     except StoreError as error:
         if getattr(error.__cause__, "sqlstate", None) in _UNUSABLE:
-            raise Unusable(str(error)) from error
+            raise CatalogUnusable(str(error)) from error
         raise

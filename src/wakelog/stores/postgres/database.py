@@ -16,28 +16,28 @@ from psycopg.rows import TupleRow
 from wakelog.errors import NewerFormat, StoreError
 from wakelog.stores.database.migrations import migrations, newest
 from wakelog.stores.locking import DEFAULT_WAIT, LockWait
-from wakelog.stores.postgres.pool import Connection, Connections, Given
+from wakelog.stores.postgres.connections import Connection, Connections, Parameters
 from wakelog.stores.postgres.url import PostgresUrl
 
-Ask: TypeAlias = Callable[[LiteralString], Any]
+ScalarQuery: TypeAlias = Callable[[LiteralString], Any]
 
 _KIND = "postgres"
 _SERVER_MIN = 130000
 _ENCODINGS = ("UTF8", "SQL_ASCII")
 # The lock key is "wake", "logs" in ASCII.
 _LOCK = "SELECT pg_advisory_xact_lock(2002872165, 1819240307)"
-_IS_MADE = "SELECT to_regclass('wakelog.schema_version') IS NOT NULL"
+_HAS_VERSION_TABLE = "SELECT to_regclass('wakelog.schema_version') IS NOT NULL"
 _HAS_SCHEMA = "SELECT to_regnamespace('wakelog') IS NOT NULL"
 _VERSION = "SELECT coalesce(max(version), 0) FROM wakelog.schema_version"
-_VERSIONS = "CREATE TABLE wakelog.schema_version (version bigint PRIMARY KEY, applied timestamptz NOT NULL)"
+_CREATE_VERSION_TABLE = "CREATE TABLE wakelog.schema_version (version bigint PRIMARY KEY, applied timestamptz NOT NULL)"
 # "off": do not wait for the disk. "on": wait, in the way the server is configured. NULL: keep the connection's setting.
 _COMMIT = """CASE WHEN %(commit)s::text IS NOT NULL THEN set_config('synchronous_commit',
   CASE WHEN %(commit)s = 'off' THEN 'off' WHEN current_setting('synchronous_commit') = 'off' THEN 'on'
     ELSE current_setting('synchronous_commit') END, true) END"""
-_APPLIED = "INSERT INTO wakelog.schema_version VALUES (%s, clock_timestamp())"
+_RECORD_MIGRATION = "INSERT INTO wakelog.schema_version VALUES (%s, clock_timestamp())"
 
 
-def committing(statement: LiteralString) -> LiteralString:
+def with_commit_mode(statement: LiteralString) -> LiteralString:
     """A statement with `<commit>` replaced by an expression that sets how its transaction commits."""
     return statement.replace("<commit>", _COMMIT)
 
@@ -50,12 +50,12 @@ class Database:
         self.connections = Connections(url, lock_wait)
         self._version = 0
 
-    def read(self, statement: LiteralString, given: Given | None = None) -> list[TupleRow]:
+    def read(self, statement: LiteralString, given: Parameters | None = None) -> list[TupleRow]:
         """The rows of a statement that changes nothing; none if there is no schema yet."""
         return self.connections.run(statement, given) if self.version() else []
 
     def write(
-        self, statement: LiteralString, given: Given, *, durable: bool = True, again: bool = True
+        self, statement: LiteralString, given: Parameters, *, durable: bool = True, again: bool = True
     ) -> list[TupleRow]:
         """The rows of a writing statement, which was prepared with `committing`.
 
@@ -71,7 +71,7 @@ class Database:
     def version(self) -> int:
         """The version of the schema; 0 if there is none yet."""
         if not self._version:
-            self._version = self._checked(_version(lambda question: self.connections.run(question)[0][0]))
+            self._version = self._checked(_schema_version(lambda question: self.connections.run(question)[0][0]))
         return self._version
 
     def bring_up_to_date(self, *, to: int | None = None) -> None:
@@ -86,18 +86,18 @@ class Database:
         self._check_server(connection)
         with connection.transaction():
             connection.execute(_LOCK)
-            ask = _asking(connection)
-            version = self._checked(_version(ask))
+            ask = _scalar_query(connection)
+            version = self._checked(_schema_version(ask))
             # An administrator may have created it for a role without that permission.
             if not ask(_HAS_SCHEMA):
                 connection.execute("CREATE SCHEMA wakelog")
             if not version:
-                connection.execute(_VERSIONS)
+                connection.execute(_CREATE_VERSION_TABLE)
             for step in migrations(_KIND):
                 if version < step.version <= wanted:
                     # Without parameters and preparation the text may contain many statements.
                     connection.execute(step.sql, prepare=False)
-                    connection.execute(_APPLIED, (step.version,))
+                    connection.execute(_RECORD_MIGRATION, (step.version,))
 
     def _checked(self, version: int) -> int:
         if version > newest(_KIND):
@@ -131,12 +131,12 @@ class Database:
         self._version = 0
 
 
-def _version(ask: Ask) -> int:
+def _schema_version(ask: ScalarQuery) -> int:
     # Two queries: without the table the second one would be an error, which would abort the transaction.
-    return int(ask(_VERSION)) if ask(_IS_MADE) else 0
+    return int(ask(_VERSION)) if ask(_HAS_VERSION_TABLE) else 0
 
 
-def _asking(connection: Connection) -> Ask:
+def _scalar_query(connection: Connection) -> ScalarQuery:
     """A function that runs a query on this connection and returns its first value."""
 
     def ask(question: LiteralString) -> Any:

@@ -1,32 +1,136 @@
-"""PostgreSQL implementation of `Tables`. Every method is one statement; those that add rows are in `adding.py`.
+"""PostgreSQL implementation of `StoreTables` and of `ports.Blobs`. Every method is one statement.
 
-Leases use the server's clock, so the clocks of workers do not matter. Integer parameters are always 64 bits wide: a
-statement whose parameters change their types would be prepared again.
+Those that add rows are in `appends.py`. Leases use the server's clock, so the clocks of workers do not matter. Integer
+parameters are always 64 bits wide: a statement whose parameters change their types would be prepared again.
+Blobs are rows of the same database, durable when put and checked against the digest when read. Putting an existing blob
+renews its time, and repairs it if damaged, in one statement. Removal checks the age of the newest version of the row,
+so a blob that was just put is never removed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, LiteralString
 
 from psycopg.errors import UniqueViolation
 
-from wakelog.errors import StoreError
-from wakelog.ports import Stat
-from wakelog.stores.database.tables import PIECES_MAX, Addition, FirstRow, JournalRow, Known, LeaseRow, Row, StoredRow
-from wakelog.stores.holding import Holder
-from wakelog.stores.postgres.adding import ADD, ADD_MANY, MAKE, TAKE, made, many, one
-from wakelog.stores.postgres.blobs import PostgresBlobs
-from wakelog.stores.postgres.database import Database, committing
-from wakelog.stores.postgres.news import News
+from wakelog.errors import Damaged, NotFound, StoreError
+from wakelog.log.content import BlobRef
+from wakelog.log.ids import digest_of, is_digest
+from wakelog.ports.stores import SessionStat, StoredBlob
+from wakelog.stores.database.tables import (
+    PIECES_MAX,
+    Addition,
+    FirstRow,
+    JournalRow,
+    LeaseRow,
+    Row,
+    SessionRef,
+    StoredRow,
+)
+from wakelog.stores.postgres.appends import (
+    APPEND,
+    APPEND_MANY,
+    CREATE_SESSION,
+    TAKE_LEASE,
+    append_many_parameters,
+    append_parameters,
+    create_parameters,
+)
+from wakelog.stores.postgres.database import Database, with_commit_mode
+from wakelog.stores.postgres.notifications import Notifications
+from wakelog.stores.process_identity import ProcessIdentity
+
+_BLOBS_PAGE_MAX = 10_000
+_MISSING_BLOB_HINT = "copy the session again from a store that has the blob, or restore it from a backup"
+# Correct bytes are not written again, because that would only make the table grow.
+_PUT_BLOB = with_commit_mode("""
+INSERT INTO wakelog.blobs AS b (digest, put, bytes) VALUES (%(digest)s, clock_timestamp(), %(bytes)s)
+ON CONFLICT (digest) DO UPDATE SET put = clock_timestamp(),
+  bytes = CASE WHEN b.digest = 'sha256:' || encode(sha256(b.bytes), 'hex') THEN b.bytes ELSE excluded.bytes END
+RETURNING <commit>
+""")
+# Content of the wrong size is not transferred.
+_GET_BLOB = """
+SELECT CASE WHEN octet_length(bytes) = %(size)s THEN bytes END FROM wakelog.blobs WHERE digest = %(digest)s
+"""
+# The server computes the digest, so the content is not transferred.
+_CHECK_BLOB = """
+SELECT octet_length(bytes) = %(size)s AND digest = 'sha256:' || encode(sha256(bytes), 'hex')
+FROM wakelog.blobs WHERE digest = %(digest)s
+"""
+_LIST_BLOBS = """
+SELECT digest, octet_length(bytes), extract(epoch FROM clock_timestamp() - put)::float8
+FROM wakelog.blobs WHERE digest > %(after)s ORDER BY digest LIMIT %(most)s
+"""
+_REMOVE_BLOB = with_commit_mode("""
+DELETE FROM wakelog.blobs
+WHERE digest = %(digest)s AND greatest(0, extract(epoch FROM clock_timestamp() - put)) >= %(older_than_s)s
+RETURNING <commit>
+""")
+
+
+class PostgresBlobs:
+    """See `ports.Blobs`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def put(self, content: bytes, media_type: str = "") -> BlobRef:
+        """See `ports.Blobs`."""
+        digest = digest_of(content)
+        self._database.write(_PUT_BLOB, {"digest": digest, "bytes": bytes(content)})
+        return BlobRef(digest=digest, bytes=len(content), media_type=media_type)
+
+    def get(self, ref: BlobRef) -> bytes:
+        """See `ports.Blobs`."""
+        content: bytes | None = self._asked(_GET_BLOB, ref)
+        if content is None or digest_of(content) != ref.digest:
+            raise _damaged_blob(ref)
+        return content
+
+    def check(self, ref: BlobRef) -> None:
+        """See `ports.Blobs`."""
+        if not self._asked(_CHECK_BLOB, ref):
+            raise _damaged_blob(ref)
+
+    def _asked(self, question: LiteralString, ref: BlobRef) -> Any:
+        """The result of a query about one blob; `NotFound` if there is no such blob."""
+        size = ref.bytes if 0 <= ref.bytes < 1 << 31 else -1
+        found = self._database.read(question, {"digest": ref.digest, "size": size}) if is_digest(ref.digest) else []
+        if not found:
+            raise NotFound(f"no blob {ref.digest[:80]!r} in {self._database.url}", hint=_MISSING_BLOB_HINT)
+        return found[0][0]
+
+    def stored(self) -> Iterator[StoredBlob]:
+        """See `ports.Blobs`."""
+        after = ""
+        while found := self._database.read(_LIST_BLOBS, {"after": after, "most": _BLOBS_PAGE_MAX}):
+            for digest, size, age_s in found:
+                yield StoredBlob(digest, size, max(0.0, age_s))
+            after = found[-1][0]
+
+    def remove(self, digest: str, *, older_than_s: float) -> bool:
+        """See `ports.Blobs`."""
+        if not is_digest(digest) or not self._database.version():
+            return False
+        return bool(self._database.write(_REMOVE_BLOB, {"digest": digest, "older_than_s": float(older_than_s)}))
+
+    def tidy(self, *, older_than_s: float, dry_run: bool = False) -> int:  # noqa: ARG002 - a transaction leaves nothing
+        """See `ports.Blobs`. Always 0: an unfinished transaction leaves nothing behind."""
+        return 0
+
+
+def _damaged_blob(ref: BlobRef) -> Damaged:
+    return Damaged(f"the blob {ref.digest} holds other bytes than its digest says", hint="put the bytes again")
+
 
 _ROWS_MAX = 1_000
 # Few lines are shorter than this, including their seal.
 _ROW_BYTES = 512
-_LISTED_MAX = 10_000
+_SESSIONS_PAGE_MAX = 10_000
 _FIRST_ROWS_MAX = 500
 _BIGINT_MAX = (1 << 63) - 1
-
-_KNOWN = """
+_FIND_SESSION = """
 SELECT session, name FROM wakelog.directory WHERE session = %(ref)s OR name = %(ref)s
 ORDER BY session = %(ref)s DESC LIMIT 1
 """
@@ -73,15 +177,15 @@ ORDER BY number DESC
 _NUMBER_OF = "SELECT number FROM wakelog.lines WHERE session = %(session)s AND seq = %(seq)s"
 _ROW_OF = "SELECT number, size, bytes FROM wakelog.lines WHERE session = %(session)s AND id = %(id)s"
 # The server syncs its write-ahead log in order, so a commit that writes something makes all earlier commits durable.
-_SYNC = committing("""
+_SYNC = with_commit_mode("""
 SELECT pg_logical_emit_message(true, 'wakelog', ''), <commit>
 """)
-_RENEW = committing("""
+_RENEW = with_commit_mode("""
 UPDATE wakelog.logs SET expires = clock_timestamp() + %(ttl_s)s * interval '1 second'
 WHERE session = %(session)s AND fence = %(fence)s
 RETURNING <commit>
 """)
-_RELEASE = committing("""
+_RELEASE = with_commit_mode("""
 UPDATE wakelog.logs SET expires = NULL WHERE session = %(session)s AND fence = %(fence)s RETURNING <commit>
 """)
 _LEASE = """
@@ -89,7 +193,7 @@ SELECT holder, fence, coalesce(expires > clock_timestamp(), false), boot, pids, 
 FROM wakelog.logs WHERE session = %(session)s AND fence IS NOT NULL
 """
 # The row lock serialises this with a concurrent take of the lease: the later one checks the newest version of the row.
-_JOURNAL = committing("""
+_JOURNAL = with_commit_mode("""
 WITH log AS (
   SELECT session, followed FROM wakelog.logs
   WHERE session = %(session)s AND (%(fence)s::bigint IS NULL OR fence = %(fence)s) FOR NO KEY UPDATE
@@ -109,7 +213,7 @@ _PIECES = """
 SELECT piece, reply, bytes FROM wakelog.journals
 WHERE session = %(session)s AND reply = %(reply)s AND piece >= %(since)s ORDER BY piece LIMIT %(most)s
 """
-_DROP = committing("""
+_DROP = with_commit_mode("""
 WITH gone AS (DELETE FROM wakelog.journals WHERE session = %(session)s AND reply = %(reply)s) SELECT <commit>
 """)
 
@@ -120,21 +224,21 @@ class PostgresTables:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._blobs = PostgresBlobs(database)
-        self._news = News(database)
+        self._news = Notifications(database)
 
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 
-    def known(self, ref: str) -> Known | None:
+    def known(self, ref: str) -> SessionRef | None:
         """See `Tables`."""
-        found = self._database.read(_KNOWN, {"ref": ref})
-        return Known(*found[0]) if found else None
+        found = self._database.read(_FIND_SESSION, {"ref": ref})
+        return SessionRef(*found[0]) if found else None
 
-    def sessions(self) -> Iterator[Stat]:
+    def sessions(self) -> Iterator[SessionStat]:
         """See `Tables`."""
         after = ""
-        while found := self._database.read(_SESSIONS, {"after": after, "most": _LISTED_MAX}):
+        while found := self._database.read(_SESSIONS, {"after": after, "most": _SESSIONS_PAGE_MAX}):
             for _, name, size, rows in found:
-                yield Stat(name, size, rows)
+                yield SessionStat(name, size, rows)
             after = found[-1][0]
 
     def last_number(self, stem: str) -> int:
@@ -152,8 +256,8 @@ class PostgresTables:
         """See `Tables`."""
         # A number too large for the column is stored as 0, so it does not count as the last number.
         counted = number if number < _BIGINT_MAX else 0
-        given = {"session": session, "name": name, "stem": stem, "number": counted} | made(rows)
-        return bool(self._database.write(MAKE, given))
+        given = {"session": session, "name": name, "stem": stem, "number": counted} | create_parameters(rows)
+        return bool(self._database.write(CREATE_SESSION, given))
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -174,7 +278,7 @@ class PostgresTables:
     def _add_one(self, addition: Addition) -> bool:
         try:
             found = self._database.write(
-                ADD, one(addition), durable=addition.durable, again=_is_resolved_by_id(addition)
+                APPEND, append_parameters(addition), durable=addition.durable, again=_is_resolved_by_id(addition)
             )
         except StoreError as error:
             # Another row has this id or seq; `ADD_MANY` handles both cases.
@@ -191,7 +295,7 @@ class PostgresTables:
     def _add_many(self, additions: Sequence[Addition]) -> set[str]:
         again = all(_is_resolved_by_id(addition) for addition in additions)
         durable = any(addition.durable for addition in additions)
-        found = self._database.write(ADD_MANY, many(additions), durable=durable, again=again)
+        found = self._database.write(APPEND_MANY, append_many_parameters(additions), durable=durable, again=again)
         self._news.tell([session for session, is_followed, _ in found if is_followed])
         return {session for session, _, _ in found}
 
@@ -205,12 +309,12 @@ class PostgresTables:
 
     def rows(self, session: str, *, after: int, budget: int) -> Sequence[StoredRow]:
         """See `Tables`."""
-        given = {"session": session, "after": after, "budget": budget, "most": _most(budget)}
+        given = {"session": session, "after": after, "budget": budget, "most": _rows_max(budget)}
         return [StoredRow(*row) for row in self._database.read(_ROWS, given)]
 
     def rows_before(self, session: str, *, before: int, budget: int) -> Sequence[StoredRow]:
         """See `Tables`."""
-        given = {"session": session, "before": before, "budget": budget, "most": _most(budget)}
+        given = {"session": session, "before": before, "budget": budget, "most": _rows_max(budget)}
         return [StoredRow(*row) for row in self._database.read(_ROWS_BEFORE, given)]
 
     def number_of(self, session: str, *, seq: int) -> int | None:
@@ -229,11 +333,13 @@ class PostgresTables:
 
     # ── leases ───────────────────────────────────────────────────────────────────────────────────
 
-    def take(self, addition: Addition, holder: str, process: Holder, *, ttl_s: float, void: int | None) -> bool:
+    def take(
+        self, addition: Addition, holder: str, process: ProcessIdentity, *, ttl_s: float, void: int | None
+    ) -> bool:
         """See `Tables`."""
         whose = {"boot": process.boot, "pids": process.pids, "pid": process.pid, "born": process.born}
-        asked = {"holder": _storable(holder), "ttl_s": float(ttl_s), "void": void}
-        found = self._database.write(TAKE, one(addition) | whose | asked)
+        asked = {"holder": _storable_text(holder), "ttl_s": float(ttl_s), "void": void}
+        found = self._database.write(TAKE_LEASE, append_parameters(addition) | whose | asked)
         self._tell(addition.session, found)
         return bool(found)
 
@@ -252,7 +358,7 @@ class PostgresTables:
         if not found:
             return None
         holder, fence, stands, *process = found[0]
-        return LeaseRow(holder, fence, stands, Holder(*process))
+        return LeaseRow(holder, fence, stands, ProcessIdentity(*process))
 
     # ── journals and news ────────────────────────────────────────────────────────────────────────
 
@@ -303,11 +409,11 @@ def _is_resolved_by_id(addition: Addition) -> bool:
     return addition.refuse_known and all(row.id for row in addition.rows)
 
 
-def _storable(text: str) -> str:
+def _storable_text(text: str) -> str:
     """Text that PostgreSQL can store: without NUL and lone surrogates."""
     return text.replace("\x00", "").encode("utf-8", "replace").decode()
 
 
-def _most(budget: int) -> int:
+def _rows_max(budget: int) -> int:
     """The most rows to read for a page of `budget` bytes."""
     return min(_ROWS_MAX, 1 + budget // _ROW_BYTES)

@@ -10,11 +10,10 @@ import sqlite3
 import msgspec
 
 from wakelog.errors import StoreError
-from wakelog.ports import Stat, Store
-from wakelog.stores.catalog.fts_tables import FtsTables
+from wakelog.ports.stores import SessionStat, Store
+from wakelog.stores.catalog.fts_tables import FtsTables, create_catalog_tables
 from wakelog.stores.catalog.index import Index
-from wakelog.stores.catalog.schema import make
-from wakelog.stores.catalog.tables import CATALOG_VERSION, Due
+from wakelog.stores.catalog.tables import CATALOG_VERSION, ChangedLog
 from wakelog.stores.sqlite import SqliteStore
 from wakelog.stores.sqlite.file import SqliteFile
 
@@ -50,14 +49,14 @@ class SqliteCatalog(FtsTables):
         self._file = file
         self._is_current = False
 
-    def changes(self, store: Store) -> tuple[dict[str, Due], list[str]]:  # noqa: ARG002 - read from the file
+    def changes(self, store: Store) -> tuple[dict[str, ChangedLog], list[str]]:  # noqa: ARG002 - read from the file
         """See `CatalogTables`. Uses a query instead of listing the sessions of the store."""
         with self._reading() as db:
             # A store without sessions needs no catalog, and reading must not create one.
             if db.execute("SELECT 1 FROM logs").fetchone() is None:
                 return {}, []
             self._check_version(db)
-            due = [_due(*row) for row in db.execute(_CHANGES)]
+            due = [_changed_log(*row) for row in db.execute(_CHANGES)]
             return {one.stat.name: one for one in due}, [name for (name,) in db.execute(_GONE)]
 
     def rebuild(self) -> None:
@@ -69,7 +68,7 @@ class SqliteCatalog(FtsTables):
                 raise StoreError("the catalog is of a newer wakelog", hint="upgrade wakelog")
             # If two processes found an older catalog, the second finds it rebuilt already.
             if was_current or version < CATALOG_VERSION:
-                make(db)
+                create_catalog_tables(db)
 
     def _check_version(self, db: sqlite3.Connection) -> None:
         self._is_current = _version(db) == CATALOG_VERSION
@@ -97,6 +96,6 @@ def _version(db: sqlite3.Connection) -> int:
     return int(db.execute("SELECT max(version) FROM catalog").fetchone()[0] or 0) if is_there else 0
 
 
-def _due(name: str, size: int, rows: int, old_size: int | None, old_rows: int | None) -> Due:
+def _changed_log(name: str, size: int, rows: int, old_size: int | None, old_rows: int | None) -> ChangedLog:
     before = None if old_size is None or old_rows is None else (old_size, old_rows)
-    return Due(Stat(name, size, rows), before)
+    return ChangedLog(SessionStat(name, size, rows), before)

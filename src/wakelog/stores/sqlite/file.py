@@ -1,4 +1,4 @@
-"""SQLite database file: its connections, locks, schema and errors.
+"""SQLite database file: its connections, write lock and transactions. Schema and errors are in `schema.py`.
 
 There are three connections, each used by one thread at a time: one reads, one writes and syncs every commit, one writes
 without a sync (journals, and entries that need none). In WAL mode unsynced commits survive a crash of the process.
@@ -26,39 +26,46 @@ from types import TracebackType
 from typing import Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from wakelog.errors import Damaged, NewerFormat, NoAccess, StoreBusy, StoreError, Unavailable
-from wakelog.ports import Exposure
-from wakelog.stores.custody import Custody, Owners, folders_above
-from wakelog.stores.database.migrations import Migration, migrations, newest
-from wakelog.stores.doubt import doubt_of
-from wakelog.stores.files import make_private_folders, storage, storage_error, sync_folder
-from wakelog.stores.lock_holders import sqlite_holder
+from wakelog.errors import NewerFormat, StoreBusy, StoreError
+from wakelog.ports.stores import Exposure
+from wakelog.stores.database.migrations import migrations, newest
+from wakelog.stores.files import doubt_of, make_private_folders, storage, storage_error, sync_folder
 from wakelog.stores.locking import (
     DEFAULT_WAIT,
     LockWait,
     QueueWait,
     Wait,
-    busy,
+    busy_error,
     file_lock_holder,
-    is_locked,
-    wait_for_file,
+    try_lock,
+    wait_for_file_lock,
 )
+from wakelog.stores.ownership import Owners, OwnershipChecks, folders_above
+from wakelog.stores.process_identity import sqlite_holder
 from wakelog.stores.sqlite import wal
+from wakelog.stores.sqlite.schema import (
+    APPLICATION_ID,
+    apply_migration,
+    check_file_header,
+    empty_database,
+    is_busy,
+    result_code,
+    schema_version,
+    store_error,
+)
 
 T = TypeVar("T")
 _Use: TypeAlias = Literal["read", "sync", "quick"]
 _SYNCHRONOUS = {"read": "NORMAL", "sync": "FULL", "quick": "NORMAL"}
-# "wake" in ASCII. Databases of other programs have another id and are refused.
-_APPLICATION_ID = 0x77616B65
-# The first bytes of a SQLite file. The last 4 of the first 72 bytes are the application id.
-_MAGIC, _BEGINNING_BYTES = b"SQLite format 3\0", 72
+
+
 _SQLITE_MIN = (3, 37, 0)
 # The part of the wait limit that a writer queues for the lock file, and how long it does not queue after a timeout.
 _QUEUE_PART = 0.5
 _NO_QUEUE_S = 60.0
 _CACHE_KIB = 16 * 1024
 # The size of the write-ahead log is checked each time this many rows were changed without a sync.
-_CHANGES = 256
+_CHECKPOINT_CHECK_ROWS = 256
 _INHERITED: list[sqlite3.Connection] = []
 
 
@@ -67,7 +74,7 @@ class SqliteFile:
 
     def __init__(self, path: str, owners: Owners = (), *, lock_wait: LockWait = DEFAULT_WAIT) -> None:
         self.path = os.path.abspath(path)
-        self.custody = Custody(owners)
+        self.custody = OwnershipChecks(owners)
         self._lock_wait = lock_wait
         self._connections: dict[_Use, sqlite3.Connection] = {}
         self._lock, self._no_queue_until = -1, 0.0
@@ -92,12 +99,12 @@ class SqliteFile:
             if self._is_begun():
                 yield self._connection("read")
                 return
-            with contextlib.closing(_empty()) as nothing:
+            with contextlib.closing(empty_database()) as nothing:
                 yield nothing
 
     def _is_begun(self) -> bool:
         """Whether the file has a schema. It may have none yet while another process creates it."""
-        self._has_schema = self._has_schema or (self._is_there() and _version(self._connection("read")) > 0)
+        self._has_schema = self._has_schema or (self._is_there() and schema_version(self._connection("read")) > 0)
         return self._has_schema
 
     def _is_there(self) -> bool:
@@ -115,9 +122,9 @@ class SqliteFile:
         with self.turn(durable=durable) as connection, self._transaction(connection):
             yield connection
 
-    def turn(self, *, durable: bool = True) -> "Turn":
+    def turn(self, *, durable: bool = True) -> "WriteTurn":
         """A writer's turn, for a `with` statement; each statement in it is its own transaction."""
-        return Turn(self, "sync" if durable else "quick")
+        return WriteTurn(self, "sync" if durable else "quick")
 
     def take_turn(self, use: _Use) -> sqlite3.Connection:
         """Wait in the queue of writers and return the connection. Other writers are excluded only by a transaction."""
@@ -147,13 +154,13 @@ class SqliteFile:
 
     def _queue(self) -> None:
         """Take the lock on the lock file if it is free in time. It makes waiting fair; correctness does not need it."""
-        self._is_queued = is_locked(self._lock, fcntl.LOCK_EX)
+        self._is_queued = try_lock(self._lock, fcntl.LOCK_EX)
         if self._is_queued or time.monotonic() < self._no_queue_until:
             return
         limit_s = self._lock_wait.timeout_s * _QUEUE_PART
         queue = QueueWait(self._waiting(), limit_s, lambda: file_lock_holder(self._lock))
         try:
-            wait_for_file(self._lock, fcntl.LOCK_EX, queue)
+            wait_for_file_lock(self._lock, fcntl.LOCK_EX, queue)
             self._is_queued = True
         except StoreBusy:
             # A thread may still wait for the lock of this open file, so open it again.
@@ -175,20 +182,20 @@ class SqliteFile:
         try:
             return statement()
         except sqlite3.OperationalError as error:
-            if not _is_busy(error):
+            if not is_busy(error):
                 raise
         while True:
             self._waiting().pause()
             try:
                 return statement()
             except sqlite3.OperationalError as error:
-                if not _is_busy(error):
+                if not is_busy(error):
                     raise
 
     def give_turn(self, use: _Use, error: BaseException | None) -> None:
         """End the turn. An SQLite error is raised as `StoreError` after the connection was dropped."""
         if isinstance(error, sqlite3.Error):
-            wal.doubt(self._lock, _code(error))
+            wal.mark_if_in_doubt(self._lock, result_code(error))
             self._drop(use, lock=self._lock if self._is_queued else None)
         elif use == "quick" and error is None and self._is_queued:
             self._keep_short()
@@ -209,15 +216,15 @@ class SqliteFile:
         write-ahead log at the same time as the stopped lock holder.
         """
         if not self._is_queued:
-            raise busy(f"the lock file of {self.path}", file_lock_holder(self._lock), 0.0)
-        wal.settle(self.path, self._lock)
+            raise busy_error(f"the lock file of {self.path}", file_lock_holder(self._lock), 0.0)
+        wal.resolve_doubt(self.path, self._lock)
         self._drop("sync", lock=self._lock)
         self._drop("quick", lock=self._lock)
 
     def _keep_short(self) -> None:
         """Checkpoint the write-ahead log if unsynced commits made it long; checked once every `_CHANGES` rows."""
         connection = self._connections["quick"]
-        changes = connection.total_changes // _CHANGES
+        changes = connection.total_changes // _CHECKPOINT_CHECK_ROWS
         if changes != self._changes:
             self._changes = changes
             wal.checkpoint(self.path, self._lock, connection)
@@ -246,7 +253,7 @@ class SqliteFile:
     def version(self) -> int:
         """The version of the schema; 0 if there is none yet."""
         with self.reading() as connection:
-            return _version(connection)
+            return schema_version(connection)
 
     def close(self) -> None:
         """Close all connections and the lock file; the next use opens them again."""
@@ -327,11 +334,11 @@ class SqliteFile:
         """Refuse a database of another program (`StoreError`) or of a newer wakelog (`NewerFormat`)."""
         (ours,) = connection.execute("PRAGMA application_id").fetchone()
         tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if tables and ours != _APPLICATION_ID:
+        if tables and ours != APPLICATION_ID:
             raise StoreError(f"{self.path} is a database of another program", hint="choose another file")
-        if _version(connection) > newest("sqlite"):
+        if schema_version(connection) > newest("sqlite"):
             raise NewerFormat(
-                f"{self.path} has schema {_version(connection)}; this wakelog knows {newest('sqlite')}",
+                f"{self.path} has schema {schema_version(connection)}; this wakelog knows {newest('sqlite')}",
                 hint="upgrade wakelog",
             )
 
@@ -350,7 +357,7 @@ class SqliteFile:
                 raise StoreError(f"{self.path} is not a file", hint="give the path of a file after `sqlite:`")
             self.custody.check_owner("the file", self.path, found)
             if found.st_size and not os.path.exists(f"{self.path}-lock"):
-                _check_beginning(self.path)
+                check_file_header(self.path)
             self._lock = self._opened_lock()
 
     def _opened_lock(self) -> int:
@@ -371,13 +378,13 @@ class SqliteFile:
     def _bring_up_to_date(self, connection: sqlite3.Connection) -> None:
         if self._is_current:
             return
-        if _version(connection) < newest("sqlite"):
+        if schema_version(connection) < newest("sqlite"):
             self.repeated(lambda: connection.execute("PRAGMA journal_mode = WAL"))
             with self._transaction(connection):
-                version = _version(connection)
+                version = schema_version(connection)
                 for step in migrations("sqlite"):
                     if step.version > version:
-                        apply(connection, step)
+                        apply_migration(connection, step)
         self._is_current = True
 
     @contextlib.contextmanager
@@ -403,20 +410,20 @@ class SqliteFile:
             yield
         except sqlite3.Error as error:
             self._drop(use)
-            if _is_busy(error):
+            if is_busy(error):
                 raise self._busy() from error
             raise store_error(f"cannot {doing} {self.path}", error) from error
 
     def _busy(self) -> StoreBusy:
         """The error for a statement that SQLite itself waited with, such as a read while the file is created."""
-        return busy(f"the lock of {self.path}", sqlite_holder(self.path), self._lock_wait.timeout_s)
+        return busy_error(f"the lock of {self.path}", sqlite_holder(self.path), self._lock_wait.timeout_s)
 
     def _write_error(self, error: sqlite3.Error) -> StoreError:
         """The error for a failed write. SQLite does not report a read-only folder as such, so that is checked here."""
-        if _is_busy(error):
+        if is_busy(error):
             return self._busy()
         folder = os.path.dirname(self.path)
-        if _code(error) in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN) and not os.access(folder, os.W_OK):
+        if result_code(error) in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN) and not os.access(folder, os.W_OK):
             return storage_error(f"write to {self.path}", PermissionError(errno.EACCES, "", folder))
         return store_error(f"cannot write to {self.path}", error)
 
@@ -426,7 +433,7 @@ class SqliteFile:
             wal.close(self.path, [connection], lock=lock)
 
 
-class Turn:
+class WriteTurn:
     """Context manager for one writer's turn. A class, because every append uses it and generators are slower."""
 
     __slots__ = ("_file", "_use")
@@ -447,74 +454,3 @@ class Turn:
 def _close_all(path: str, connections: dict[_Use, sqlite3.Connection], pid: int) -> None:
     if pid == os.getpid():
         wal.close(path, connections.values())
-
-
-def _check_beginning(path: str) -> None:
-    """Refuse a file that is not a database, or is one of another program, before a lock file is created beside it."""
-    with open(path, "rb") as file:
-        beginning = file.read(_BEGINNING_BYTES)
-    if not beginning.startswith(_MAGIC):
-        raise Damaged(f"{path} is not a database", hint=_HINTS[sqlite3.SQLITE_NOTADB])
-    program = int.from_bytes(beginning[-4:], "big")
-    # The id of a new database may still be in its write-ahead log only.
-    if program not in (0, _APPLICATION_ID):
-        raise StoreError(f"{path} is a database of another program", hint="choose another file")
-
-
-def _empty() -> sqlite3.Connection:
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    for step in migrations("sqlite"):
-        apply(connection, step)
-    return connection
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-def apply(connection: sqlite3.Connection, step: Migration) -> None:
-    """Apply one migration, statement by statement, in the caller's transaction."""
-    statement = ""
-    for line in step.sql.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            connection.execute(statement)
-            statement = ""
-    connection.execute(f"PRAGMA user_version = {step.version:d}")
-    connection.execute(f"PRAGMA application_id = {_APPLICATION_ID:d}")
-
-
-_HINTS = {
-    sqlite3.SQLITE_FULL: os.strerror(errno.ENOSPC) + ": free some space and try again",
-    sqlite3.SQLITE_READONLY: "the file or its folder is read-only; check who owns it and its permissions",
-    sqlite3.SQLITE_PERM: "check who owns the file and its permissions",
-    sqlite3.SQLITE_CANTOPEN: "check that the folder is there, who owns it and its permissions",
-    sqlite3.SQLITE_LOCKED: "another program has locked the file; let it finish and try again",
-    sqlite3.SQLITE_IOERR: "the disk reported an error; what was acknowledged before is kept",
-    sqlite3.SQLITE_NOTADB: "give the path of a database that wakelog has made, or of none",
-    sqlite3.SQLITE_CORRUPT: "`sqlite3 FILE .recover` may save what can be read; then restore or copy it",
-}
-
-
-_KINDS: dict[int, type[StoreError]] = {
-    sqlite3.SQLITE_NOTADB: Damaged,
-    sqlite3.SQLITE_CORRUPT: Damaged,
-    sqlite3.SQLITE_PERM: NoAccess,
-    sqlite3.SQLITE_BUSY: Unavailable,
-    sqlite3.SQLITE_LOCKED: Unavailable,
-}
-
-
-def store_error(what: str, error: sqlite3.Error) -> StoreError:
-    """The `StoreError` for an SQLite error, with a hint what to do."""
-    code = _code(error)
-    return _KINDS.get(code, StoreError)(f"{what}: {error}", hint=_HINTS.get(code, ""))
-
-
-def _is_busy(error: sqlite3.Error) -> bool:
-    return _code(error) == sqlite3.SQLITE_BUSY
-
-
-def _code(error: sqlite3.Error) -> int:
-    """The primary result code of an error: the lower byte of the extended code; 0 if there is none."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -6,10 +6,10 @@ up and queried with any SQLite shell. It is for one machine. Commits of durable 
 
 from collections.abc import Callable, Iterable
 
-from wakelog.ports import Exposure
-from wakelog.stores.custody import Owners
+from wakelog.ports.stores import Exposure
 from wakelog.stores.database.row_store import RowStore
 from wakelog.stores.locking import DEFAULT_WAIT, LockWait
+from wakelog.stores.ownership import Owners
 from wakelog.stores.sqlite.file import SqliteFile
 from wakelog.stores.sqlite.tables import SqliteTables
 

@@ -1,7 +1,9 @@
-"""SQLite implementation of `Tables`. Every method is one transaction or one query.
+"""SQLite implementation of `StoreTables` and of `ports.Blobs`. Every method is one transaction or one query.
 
 Only one writer runs at a time, so the end that a transaction reads is the end it appends to. Leases count seconds since
 boot: a database file is used on one machine at a time, and suspending it or setting its clock does not matter.
+Blobs are rows of the same file, synced when put and checked against the digest when read. Their ages use the wall
+clock, as those of files do. A wrong clock changes only when an unused blob may be removed.
 """
 
 import contextlib
@@ -9,17 +11,83 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from wakelog.ports import Stat
-from wakelog.stores.database.tables import PIECES_MAX, Addition, FirstRow, JournalRow, Known, LeaseRow, Row, StoredRow
-from wakelog.stores.holding import Holder, boot_id, seconds_since_boot
-from wakelog.stores.sqlite.blobs import SqliteBlobs
+from wakelog.errors import Damaged, NotFound
+from wakelog.log.content import BlobRef
+from wakelog.log.ids import digest_of
+from wakelog.ports.stores import SessionStat, StoredBlob
+from wakelog.stores.database.tables import (
+    PIECES_MAX,
+    Addition,
+    FirstRow,
+    JournalRow,
+    LeaseRow,
+    Row,
+    SessionRef,
+    StoredRow,
+)
+from wakelog.stores.process_identity import ProcessIdentity, boot_id, seconds_since_boot
 from wakelog.stores.sqlite.file import SqliteFile
+
+_PUT_BLOB = """
+INSERT INTO blobs (digest, put_s, bytes) VALUES (?, ?, ?)
+ON CONFLICT (digest) DO UPDATE SET put_s = excluded.put_s, bytes = excluded.bytes
+"""
+_GET_BLOB = "SELECT bytes FROM blobs WHERE digest = ?"
+_LIST_BLOBS = "SELECT digest, length(bytes), put_s FROM blobs"
+_REMOVE_BLOB = "DELETE FROM blobs WHERE digest = ? AND put_s <= ? RETURNING 1"
+
+
+class SqliteBlobs:
+    """See `ports.Blobs`. `now` is the clock of ages, in seconds since 1970."""
+
+    def __init__(self, file: SqliteFile, *, now: Callable[[], float] = time.time) -> None:
+        self._file = file
+        self._now = now
+
+    def put(self, content: bytes, media_type: str = "") -> BlobRef:
+        """See `ports.Blobs`."""
+        digest = digest_of(content)
+        with self._file.writing() as db:
+            db.execute(_PUT_BLOB, (digest, self._now(), content))
+        return BlobRef(digest=digest, bytes=len(content), media_type=media_type)
+
+    def get(self, ref: BlobRef) -> bytes:
+        """See `ports.Blobs`."""
+        with self._file.reading() as db:
+            found = db.execute(_GET_BLOB, (ref.digest,)).fetchone()
+        if found is None:
+            hint = "copy the session again from a store that has the blob, or restore it from a backup"
+            raise NotFound(f"no blob {ref.digest[:80]!r} in {self._file.path}", hint=hint)
+        content: bytes = found[0]
+        if len(content) != ref.bytes or digest_of(content) != ref.digest:
+            raise Damaged(f"the blob {ref.digest} holds other bytes than its digest says", hint="put the bytes again")
+        return content
+
+    def check(self, ref: BlobRef) -> None:
+        """See `ports.Blobs`."""
+        self.get(ref)
+
+    def stored(self) -> Iterator[StoredBlob]:
+        """See `ports.Blobs`."""
+        with self._file.reading() as db:
+            rows = db.execute(_LIST_BLOBS).fetchall()
+        now = self._now()
+        return (StoredBlob(digest, size, max(0.0, now - put_s)) for digest, size, put_s in rows)
+
+    def remove(self, digest: str, *, older_than_s: float) -> bool:
+        """See `ports.Blobs`."""
+        with self._file.writing() as db:
+            return db.execute(_REMOVE_BLOB, (digest, self._now() - older_than_s)).fetchone() is not None
+
+    def tidy(self, *, older_than_s: float, dry_run: bool = False) -> int:  # noqa: ARG002 - a transaction leaves nothing
+        """See `ports.Blobs`. Always 0: an unfinished transaction leaves nothing behind."""
+        return 0
+
 
 _POLL_S = 0.02
 _FIRST_ROWS_MAX = 500
 _NUMBER_MAX = (1 << 63) - 1
-
-_KNOWN = "SELECT id, name FROM logs WHERE id = ?1 UNION ALL SELECT id, name FROM logs WHERE name = ?1 LIMIT 1"
+_FIND_SESSION = "SELECT id, name FROM logs WHERE id = ?1 UNION ALL SELECT id, name FROM logs WHERE name = ?1 LIMIT 1"
 _LAST_NUMBER = "SELECT coalesce(max(number), 0) FROM logs WHERE stem = ?"
 _FIRST_ROWS = """
 SELECT logs.name, logs.number, coalesce(first.bytes, x'') FROM logs LEFT JOIN lines AS first
@@ -116,17 +184,17 @@ class SqliteTables:
 
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 
-    def known(self, ref: str) -> Known | None:
+    def known(self, ref: str) -> SessionRef | None:
         """See `Tables`."""
         with self._file.reading() as db:
-            row = db.execute(_KNOWN, (ref,)).fetchone()
-        return Known(*row) if row else None
+            row = db.execute(_FIND_SESSION, (ref,)).fetchone()
+        return SessionRef(*row) if row else None
 
-    def sessions(self) -> Iterator[Stat]:
+    def sessions(self) -> Iterator[SessionStat]:
         """See `Tables`."""
         with self._file.reading() as db:
             rows = db.execute(_SESSIONS).fetchall()
-        return (Stat(*row) for row in rows)
+        return (SessionStat(*row) for row in rows)
 
     def last_number(self, stem: str) -> int:
         """See `Tables`."""
@@ -146,7 +214,7 @@ class SqliteTables:
             made = db.execute(_MAKE, (session, name, stem, number)).fetchone()
             if made is None:
                 return False
-            return _add_patiently(db, Addition(session, 0, tuple(rows), refuse_known=False))
+            return _add_one_by_one(db, Addition(session, 0, tuple(rows), refuse_known=False))
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -165,7 +233,7 @@ class SqliteTables:
         """Add one row to each of many logs in the caller's transaction; or to none, if any of them is refused."""
         if not all(map(_is_plain, additions)):
             return False
-        said = [_said(self._key(db, addition.session), addition) for addition in additions]
+        said = [_append_values(self._key(db, addition.session), addition) for addition in additions]
         if db.executemany(_APPEND, said).rowcount == len(additions):
             return True
         # It is not known which one was refused. Another writer may run now, so the caller adds them one by one.
@@ -175,10 +243,10 @@ class SqliteTables:
 
     def _add(self, db: sqlite3.Connection, addition: Addition) -> bool:
         """Add rows to a log in the caller's transaction; False if they are refused."""
-        return (_is_plain(addition) and self._append(db, addition)) or _add_patiently(db, addition)
+        return (_is_plain(addition) and self._append(db, addition)) or _add_one_by_one(db, addition)
 
     def _append(self, db: sqlite3.Connection, addition: Addition) -> bool:
-        if db.execute(_APPEND, _said(self._key(db, addition.session), addition)).rowcount == 1:
+        if db.execute(_APPEND, _append_values(self._key(db, addition.session), addition)).rowcount == 1:
             return True
         self._keys.pop(addition.session, None)
         return False
@@ -199,17 +267,17 @@ class SqliteTables:
     def last(self, session: str) -> StoredRow | None:
         """See `Tables`."""
         with self._file.reading() as db:
-            return _stored(db.execute(_LAST, (session,)).fetchone())
+            return _stored_row(db.execute(_LAST, (session,)).fetchone())
 
     def rows(self, session: str, *, after: int, budget: int) -> Sequence[StoredRow]:
         """See `Tables`."""
         with self._file.reading() as db:
-            return list(_within(budget, db.execute(_ROWS, (session, after))))
+            return list(_page(budget, db.execute(_ROWS, (session, after))))
 
     def rows_before(self, session: str, *, before: int, budget: int) -> Sequence[StoredRow]:
         """See `Tables`."""
         with self._file.reading() as db:
-            return list(_within(budget, db.execute(_ROWS_BEFORE, (session, before))))
+            return list(_page(budget, db.execute(_ROWS_BEFORE, (session, before))))
 
     def number_of(self, session: str, *, seq: int) -> int | None:
         """See `Tables`."""
@@ -220,11 +288,13 @@ class SqliteTables:
     def row_of(self, session: str, entry: str) -> StoredRow | None:
         """See `Tables`."""
         with self._file.reading() as db:
-            return _stored(db.execute(_ROW_OF, (entry, session)).fetchone())
+            return _stored_row(db.execute(_ROW_OF, (entry, session)).fetchone())
 
     # ── leases ───────────────────────────────────────────────────────────────────────────────────
 
-    def take(self, addition: Addition, holder: str, process: Holder, *, ttl_s: float, void: int | None) -> bool:
+    def take(
+        self, addition: Addition, holder: str, process: ProcessIdentity, *, ttl_s: float, void: int | None
+    ) -> bool:
         """See `Tables`."""
         with self._file.writing() as db:
             lease = self._lease(db, addition.session)
@@ -259,7 +329,7 @@ class SqliteTables:
         holder, fence, expires, *process = row
         # Seconds since boot are meaningless after a reboot.
         stands = process[0] == boot_id() and expires > self._now()
-        return LeaseRow(holder, fence, stands, Holder(*process))
+        return LeaseRow(holder, fence, stands, ProcessIdentity(*process))
 
     # ── journals and news ────────────────────────────────────────────────────────────────────────
 
@@ -324,14 +394,14 @@ def _is_plain(addition: Addition) -> bool:
     return len(addition.rows) == 1 and addition.refuse_known
 
 
-def _said(key: int | None, addition: Addition) -> tuple[str | int | bytes | None, ...]:
+def _append_values(key: int | None, addition: Addition) -> tuple[str | int | bytes | None, ...]:
     """The parameters of `_APPEND` for an addition of one row."""
     row = addition.rows[0]
     said = (row.seq, row.id, row.parent, row.type, row.time_ms, row.raw)
     return key, addition.session, addition.fence, addition.size, *said
 
 
-def _add_patiently(db: sqlite3.Connection, addition: Addition) -> bool:
+def _add_one_by_one(db: sqlite3.Connection, addition: Addition) -> bool:
     """Add rows to a log one by one; handles many rows, ids that are taken and repeated seqs. False if refused."""
     rows, size = addition.rows, addition.size
     found = db.execute(_ENDS, (addition.session, size, addition.fence)).fetchone()
@@ -354,7 +424,7 @@ def _free_seq(db: sqlite3.Connection, key: int, seq: int | None) -> int | None:
     return None if db.execute(_SEQ_TAKEN, (key, seq)).fetchone() else seq
 
 
-def _within(budget: int, rows: Iterable[tuple[int, int, bytes]]) -> Iterator[StoredRow]:
+def _page(budget: int, rows: Iterable[tuple[int, int, bytes]]) -> Iterator[StoredRow]:
     """The first rows, up to about `budget` bytes. SQLite reads each row only when it is fetched."""
     for row in rows:
         yield StoredRow(*row)
@@ -363,5 +433,5 @@ def _within(budget: int, rows: Iterable[tuple[int, int, bytes]]) -> Iterator[Sto
             return
 
 
-def _stored(row: tuple[int, int, bytes] | None) -> StoredRow | None:
+def _stored_row(row: tuple[int, int, bytes] | None) -> StoredRow | None:
     return StoredRow(*row) if row else None

@@ -1,4 +1,4 @@
-"""SQLite write-ahead log: sync it, checkpoint it, and write it again after a failed commit (see `stores/doubt.py`).
+"""SQLite write-ahead log: sync it, checkpoint it, and write it again after a failed commit (see `stores/files.py`).
 
 A commit is durable when its frames in `FILE-wal` are. SQLite recovers frames up to the first incomplete one, so a frame
 missing on the device loses every later commit too. Frames may be missing that SQLite counts as committed, because
@@ -22,8 +22,15 @@ from collections.abc import Iterable, Iterator
 
 from wakelog.errors import StoreError
 from wakelog.stores import load
-from wakelog.stores.doubt import clear, doubt_of, mark, refusal, write_again
-from wakelog.stores.files import storage_error, sync_folder
+from wakelog.stores.files import (
+    clear_doubt,
+    doubt_error,
+    doubt_of,
+    mark_doubt,
+    rewrite_in_doubt,
+    storage_error,
+    sync_folder,
+)
 
 # Other errors are detected before anything is written.
 _DOUBTFUL = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
@@ -31,24 +38,24 @@ _DOUBTFUL = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
 _CHECKPOINT_BYTES = 4 * 1024 * 1024
 
 
-def doubt(lock: int, code: int) -> None:
+def mark_if_in_doubt(lock: int, code: int) -> None:
     """Mark the database as in doubt if a transaction failed with one of the codes in `_DOUBTFUL`."""
     if code in _DOUBTFUL:
-        mark(lock, 0)
+        mark_doubt(lock, 0)
 
 
-def settle(path: str, lock: int) -> None:
+def resolve_doubt(path: str, lock: int) -> None:
     """Write the write-ahead log again and remove the mark; on failure the append is refused.
 
     A missing write-ahead log was completely checkpointed, and removed by SQLite after the database was synced.
     """
     try:
         with contextlib.suppress(FileNotFoundError), _opened(path, os.O_RDWR) as wal:
-            write_again(wal, 0)
+            rewrite_in_doubt(wal, 0)
         sync_folder(os.path.dirname(path))
     except OSError as error:
-        raise refusal(path, error) from error
-    clear(lock)
+        raise doubt_error(path, error) from error
+    clear_doubt(lock)
 
 
 def sync(path: str, lock: int) -> None:
@@ -57,7 +64,7 @@ def sync(path: str, lock: int) -> None:
         try:
             os.fdatasync(wal)
         except OSError as error:
-            mark(lock, 0)
+            mark_doubt(lock, 0)
             raise storage_error(f"make {path} durable", error) from error
 
 

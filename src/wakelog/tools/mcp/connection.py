@@ -1,10 +1,13 @@
 """Connection to one MCP server, which is started, queried and ended in a task of its own.
 
-Rule 1: the SDK's contexts are entered and left in the same task, which does nothing else. Requests run in the tasks of
-their callers; cancelling one tells the server to stop, and ends only that request.
-Rule 2: when the server's stream ends, the connection is over at once and for good: its process is reaped and waiting
-callers get an error. The next caller that needs the server starts a new one.
+Rule 1: the SDK's contexts are entered and left in the same task, which does nothing else. Requests run in the tasks
+of their callers; cancelling one tells the server to stop, and ends only that request.
+Rule 2: when the server's stream ends, the connection is over at once and for good: its process is reaped and
+waiting callers get an error. The next caller that needs the server starts a new one.
 Rule 3: whether a call without an answer was executed is unknown, and the error says so.
+Rule 4: the SDK accepts or refuses a page of tools as a whole. Here each tool is validated by itself, with the SDK's
+own rules for the protocol version in use; invalid ones are removed before the SDK sees the page, and recorded by
+name with the reason.
 """
 
 import asyncio
@@ -19,28 +22,69 @@ from mcp.client.session import ClientSession
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT, Implementation, JSONRPCResponse
+from mcp_types.methods import parse_server_result
+from pydantic import ValidationError
 
 from wakelog.errors import UsageError
-from wakelog.ports import Outcome
-from wakelog.tools.mcp.declaring import Listed, one_line
-from wakelog.tools.mcp.failing import Failure, Stale
-from wakelog.tools.mcp.server import McpServer
-from wakelog.tools.mcp.sifting import is_page, sifted
-from wakelog.tools.mcp.telling import outcome_of, progress_line
-from wakelog.tools.mcp.transport import SpawnScope, reached
-from wakelog.tools.mcp.words import StderrTail
+from wakelog.ports.runtime import ToolOutcome
+from wakelog.tools.mcp.conversion import ListedTool, one_line, outcome_of, progress_line
+from wakelog.tools.mcp.server import McpServer, ServerFailure, StaleConnection
+from wakelog.tools.mcp.transport import SpawnScope, StderrTail, open_streams
 from wakelog.version import VERSION
 
-_PAGES = 100
-_LINES = 200
+_LIST_METHOD = "tools/list"
+_NAMELESS = "without a name"
+_INVALID_TOOL = "it is not described as the protocol asks"
+
+
+def is_tool_page(result: Mapping[str, Any]) -> bool:
+    """Return whether a result may be a page of a listing; no other result of the protocol has tools."""
+    return isinstance(result.get("tools"), list)
+
+
+def split_invalid_tools(page: Mapping[str, Any], version: str) -> tuple[list[Any], list[tuple[str, str]]]:
+    """Return the valid tools of a page, and name and reason of the others. All tools, if the page itself is invalid."""
+    if _page_fault(page, version) is None or _page_fault({**page, "tools": []}, version) is not None:
+        return page["tools"], []
+    faults = [(tool, _page_fault({**page, "tools": [tool]}, version)) for tool in page["tools"]]
+    return (
+        [tool for tool, fault in faults if fault is None],
+        [(_tool_name(tool), fault) for tool, fault in faults if fault is not None],
+    )
+
+
+def _page_fault(page: Mapping[str, Any], version: str) -> str | None:
+    try:
+        parse_server_result(_LIST_METHOD, version, page)
+    except ValidationError as error:
+        return _validation_text(error)
+    except (KeyError, ValueError, RecursionError):
+        return _INVALID_TOOL
+    return None
+
+
+def _validation_text(error: ValidationError) -> str:
+    """Return where a tool is invalid, without the value found there, which may be very long."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = ".".join(part for part in first["loc"][2:] if isinstance(part, str))
+    return f"{_INVALID_TOOL} ({where})" if where else _INVALID_TOOL
+
+
+def _tool_name(tool: Any) -> str:
+    name = tool.get("name") if isinstance(tool, Mapping) else None
+    return name if isinstance(name, str) else _NAMELESS
+
+
+_PAGES_MAX = 100
+_PROGRESS_LINES_MAX = 200
 _CLOSE_S = 10.0
 _PROBE_S = 5.0
 _PROBE_SHARE = 1 / 3
 # Servers use the SDK's codes for these for their own errors too, so its messages are needed to tell them apart.
-_CLOSED = "Connection closed"
-_FORGOTTEN = "Session terminated"
+_CONNECTION_CLOSED = "Connection closed"
+_SESSION_TERMINATED = "Session terminated"
 # Messages of the SDK for a response that is not an answer; a server's own error is an answer.
-_LOST = (
+_LOST_ANSWER_PREFIXES = (
     "Failed to parse",
     "SSE stream",
     "Server returned an error response",
@@ -48,7 +92,7 @@ _LOST = (
     "server answered a request with 202",
 )
 # Reason for tools that the SDK drops without reporting them.
-_DROPPED = "the headers that its schema asks for cannot be sent"
+_DROPPED_BY_SDK = "the headers that its schema asks for cannot be sent"
 # Log messages of the SDK go to the application's log handlers, and not to the terminal by default.
 for _logger in ("mcp", "client"):
     logging.getLogger(_logger).addHandler(logging.NullHandler())
@@ -107,12 +151,12 @@ class Connection:
             fault = await self._attempt("legacy")
         self._words.close()
         if self._ready.done() and fault is not None:
-            self._words.note(f"[{_said(fault)}]")
-        self._not_ready(f"did not start: {_said(fault)}")
+            self._words.note(f"[{_exception_text(fault)}]")
+        self._not_ready(f"did not start: {_exception_text(fault)}")
 
     def _not_ready(self, why: str) -> None:
         if not self._ready.done():
-            self._ready.set_exception(Failure(self._with_words(why)))
+            self._ready.set_exception(ServerFailure(self._with_words(why)))
             # Marks the exception as retrieved: the callers that waited may be gone.
             self._ready.exception()
 
@@ -120,7 +164,7 @@ class Connection:
         """Start the server and stay until the end; return the error that kept it from starting, or ended it."""
         over = asyncio.Event()
         client = _Client(
-            reached(self._server, self._words, self._scope, self._sift, over.set),  # type: ignore[arg-type]
+            open_streams(self._server, self._words, self._scope, self._sift, over.set),  # type: ignore[arg-type]
             mode=mode,
             cache=None,
             client_info=Implementation(name="wakelog", version=VERSION),
@@ -131,11 +175,11 @@ class Connection:
             async with client:
                 self._words.forget()
                 self._ready.set_result(client)
-                await _either(over, self._end)
+                await _wait_for_any(over, self._end)
                 # No more requests from here on, although leaving the context takes time.
                 self._end.set()
         except Exception as error:  # noqa: BLE001 - the SDK passes on whatever a server causes
-            return _first(error)
+            return _first_exception(error)
         return None
 
     async def _hear(self, message: object) -> None:
@@ -146,15 +190,15 @@ class Connection:
     def _sift(self, message: object) -> None:
         """Remove from a page of tools those for which the SDK would refuse the whole page."""
         said = message.message if isinstance(message, SessionMessage) else None
-        if not self._ready.done() or not isinstance(said, JSONRPCResponse) or not is_page(said.result):
+        if not self._ready.done() or not isinstance(said, JSONRPCResponse) or not is_tool_page(said.result):
             return
-        kept, faults = sifted(said.result, self._ready.result().protocol_version)
+        kept, faults = split_invalid_tools(said.result, self._ready.result().protocol_version)
         said.result["tools"] = kept
         self._offered |= {tool["name"]: "" for tool in kept if _has_name(tool)} | dict(faults)
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────────
 
-    async def tools(self) -> list[Listed]:
+    async def tools(self) -> list[ListedTool]:
         """Return the server's current tools, and those that cannot be read with the reason."""
         client = await self._client()
         self._offered = {}
@@ -163,9 +207,9 @@ class Connection:
         self._is_listed = True
         names = {tool.name for tool in found}
         lost = {name: why for name, why in self._offered.items() if why or name not in names}
-        return [*found, *(Listed(name, "", {}, fault=why or _DROPPED) for name, why in lost.items())]
+        return [*found, *(ListedTool(name, "", {}, fault=why or _DROPPED_BY_SDK) for name, why in lost.items())]
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], show: Callable[[str], None]) -> Outcome:
+    async def call(self, tool: str, arguments: Mapping[str, Any], show: Callable[[str], None]) -> ToolOutcome:
         """Run a tool. The tools are listed first, because the SDK needs them for headers and schemas."""
         if not self._is_listed:
             await self.tools()
@@ -187,7 +231,7 @@ class Connection:
                 return await asyncio.shield(self._ready)
         except TimeoutError:
             await self.close()
-            raise Failure(self._with_words(f"did not start within {self._server.timeout_s:g} s")) from None
+            raise ServerFailure(self._with_words(f"did not start within {self._server.timeout_s:g} s")) from None
         except asyncio.CancelledError:
             if self._waiting == 1 and not self._ready.done():
                 # The last waiting caller is gone, and the handshake may never end; the next caller starts a new server.
@@ -205,22 +249,22 @@ class Connection:
                 yield
         except TimeoutError:
             why = f"it took longer than {self._server.timeout_s:g} s"
-            raise Failure(self._with_words(f"{what}{doubt}: {why}")) from None
+            raise ServerFailure(self._with_words(f"{what}{doubt}: {why}")) from None
         except MCPError as error:
             raise await self._failed(what, doubt, error) from None
         except Exception as error:  # noqa: BLE001 - an answer can make the SDK raise anything
-            raise Failure(self._with_words(f"{what}{doubt}: {_said(error)}")) from None
+            raise ServerFailure(self._with_words(f"{what}{doubt}: {_exception_text(error)}")) from None
 
     async def _failed(self, what: str, doubt: str, error: MCPError) -> Exception:
-        if error.code == INVALID_REQUEST and error.message == _FORGOTTEN:
+        if error.code == INVALID_REQUEST and error.message == _SESSION_TERMINATED:
             await self.close()
-            return Stale()
-        if self._end.is_set() or (error.code == CONNECTION_CLOSED and error.message == _CLOSED):
+            return StaleConnection()
+        if self._end.is_set() or (error.code == CONNECTION_CLOSED and error.message == _CONNECTION_CLOSED):
             # Its standard error is complete only after its end.
             await self.close()
-            return Failure(self._with_words(f"{what}{doubt}: it is gone"))
-        is_lost = error.message.startswith(_LOST)
-        return Failure(self._with_words(f"{what}{doubt if is_lost else ''}: {one_line(error.message)}"))
+            return ServerFailure(self._with_words(f"{what}{doubt}: it is gone"))
+        is_lost = error.message.startswith(_LOST_ANSWER_PREFIXES)
+        return ServerFailure(self._with_words(f"{what}{doubt if is_lost else ''}: {one_line(error.message)}"))
 
     def _with_words(self, what: str) -> str:
         words = self._words.text()
@@ -254,7 +298,7 @@ class _Progress:
 
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
-        self._left = _LINES
+        self._left = _PROGRESS_LINES_MAX
         self.fault: Exception | None = None
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
@@ -274,27 +318,27 @@ class _Progress:
         self._left = 0
 
 
-async def _all_pages(client: Client) -> list[Listed]:
-    found: list[Listed] = []
+async def _all_pages(client: Client) -> list[ListedTool]:
+    found: list[ListedTool] = []
     cursor: str | None = None
-    for _ in range(_PAGES):
+    for _ in range(_PAGES_MAX):
         page = await client.list_tools(cursor=cursor)
-        found += [_listed(tool.model_dump(mode="json", by_alias=True)) for tool in page.tools]
+        found += [_listed_tool(tool.model_dump(mode="json", by_alias=True)) for tool in page.tools]
         cursor = page.next_cursor
         if not cursor:
             return found
-    raise Failure(f"its list of tools has more than {_PAGES} pages")
+    raise ServerFailure(f"its list of tools has more than {_PAGES_MAX} pages")
 
 
 def _has_name(tool: object) -> bool:
     return isinstance(tool, Mapping) and isinstance(tool.get("name"), str)
 
 
-def _listed(tool: Mapping[str, Any]) -> Listed:
-    return Listed(tool["name"], tool.get("description") or "", tool["inputSchema"], tool.get("annotations") or {})
+def _listed_tool(tool: Mapping[str, Any]) -> ListedTool:
+    return ListedTool(tool["name"], tool.get("description") or "", tool["inputSchema"], tool.get("annotations") or {})
 
 
-async def _either(*events: asyncio.Event) -> None:
+async def _wait_for_any(*events: asyncio.Event) -> None:
     waiting = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -303,17 +347,17 @@ async def _either(*events: asyncio.Event) -> None:
             each.cancel()
 
 
-def _first(error: BaseException) -> BaseException:
+def _first_exception(error: BaseException) -> BaseException:
     """Return the first exception of nested groups: the SDK's task groups wrap the cause."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
-def _said(error: BaseException | None) -> str:
+def _exception_text(error: BaseException | None) -> str:
     if error is None:
         return "it ended at once"
-    cause = _first(error)
-    if isinstance(cause, UsageError | MCPError | Failure):
+    cause = _first_exception(error)
+    if isinstance(cause, UsageError | MCPError | ServerFailure):
         return one_line(str(cause))
     return one_line(f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__)

@@ -34,18 +34,18 @@ def main(parent: int, command: list[str]) -> int:
         return 1
     if os.getppid() != parent:
         return 1
-    asked = _sigterm()
+    asked = _sigterm_pipe()
     server = _Server(command, parents_end)
     why = _relay(server, asked)
     server.end()
     if server.failure:
-        _say(f"cannot start {command[0]}: {os.strerror(server.failure)}")
+        _write_error(f"cannot start {command[0]}: {os.strerror(server.failure)}")
         return 127
-    _say(server.ending(why))
+    _write_error(server.ending(why))
     return 0
 
 
-def _sigterm() -> int:
+def _sigterm_pipe() -> int:
     """Return a descriptor that is readable when SIGTERM has arrived."""
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
@@ -69,7 +69,7 @@ class _Server:
         os.posix_spawn(sys.executable, words, os.environ, file_actions=[output], setsid=True)
         for descriptor in (outgoing, report, end):
             os.close(descriptor)
-        _leave_input()
+        _detach_input()
         os.set_blocking(self.output, False)
         self._lines = b""
 
@@ -100,14 +100,14 @@ class _Server:
         left = "; ".join(rest for word, rest in self._report() if word == "left")
         if "remains" in found or "blind" in found:
             return f"[it may still be running: {left}]" if left else "[it may still be running]"
-        return (why or _how(found)) + (f"[still running: {left}]" if left else "")
+        return (why or _ending_text(found)) + (f"[still running: {left}]" if left else "")
 
     def _report(self) -> list[tuple[str, str]]:
         lines = self._lines.decode("utf-8", "replace").splitlines()
         return [(word, rest) for word, _, rest in (line.partition(" ") for line in lines)]
 
 
-def _how(report: dict[str, str]) -> str:
+def _ending_text(report: dict[str, str]) -> str:
     """Return how a server ended by itself."""
     if "exited" in report:
         return f"[exit status {report['exited']}]"
@@ -117,7 +117,7 @@ def _how(report: dict[str, str]) -> str:
     return "[its supervisor was killed]" if "lost" in report else "[its supervisor was killed: it may still be running]"
 
 
-def _leave_input() -> None:
+def _detach_input() -> None:
     """Replace the input by /dev/null: it belongs to the server alone. Its number stays in use."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, _INPUT)
@@ -165,7 +165,7 @@ def _write(piece: bytes) -> bool:
     return False
 
 
-def _say(line: str) -> None:
+def _write_error(line: str) -> None:
     with contextlib.suppress(BrokenPipeError):
         os.write(_ERROR, f"{line}\n".encode())
 

@@ -1,7 +1,7 @@
-"""Description of an MCP server as a value: everything needed to start it again, and no secret.
+"""Description of an MCP server as a value, with everything needed to start it again and no secret; its failures.
 
-Pure. The value is part of the configuration and, with every tool of the server, of the log. It is validated when it is
-created, wherever it comes from: a log is as untrusted as any other file.
+Pure. The value is part of the configuration and, with every tool of the server, of the log. It is validated when it
+is created, wherever it comes from: a log is as untrusted as any other file.
 """
 
 import posixpath
@@ -69,7 +69,7 @@ class McpServer(
         return self if self.url else msgspec.structs.replace(self, cwd=posixpath.join(cwd, self.cwd))
 
     def _check_url(self) -> None:
-        parts = _split(self.url)
+        parts = _split_url(self.url)
         if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
             raise self._wrong(f"has a url that is none: {self.url!r}", "write http://… or https://…")
         if parts.username is not None or parts.password is not None:
@@ -91,7 +91,7 @@ class McpServer(
         return UsageError(f"the MCP server {self.name} {what}", hint=hint)
 
 
-def server_of(value: Mapping[str, Any]) -> McpServer:
+def parse_server(value: Mapping[str, Any]) -> McpServer:
     """Return the server that a JSON object describes; `UsageError` in one line if it is invalid."""
     try:
         return msgspec.convert(dict(value), McpServer)
@@ -107,8 +107,16 @@ def _check_name(name: str) -> None:
         raise UsageError(f"not the name of an MCP server: {name!r}", hint="use letters, digits, - and _, 64 at most")
 
 
-def _split(url: str) -> Any:
+def _split_url(url: str) -> Any:
     try:
         return urlsplit(url)
     except ValueError:
         return None
+
+
+class StaleConnection(Exception):
+    """The server has forgotten this connection and did nothing: the request can be repeated on a new one."""
+
+
+class ServerFailure(Exception):
+    """A failure of a server; the message is for people."""

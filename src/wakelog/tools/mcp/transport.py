@@ -2,15 +2,19 @@
 
 Rule 1: a server process gets the few variables that every program needs and those that its value names. A named
 variable that is not set is an error before anything is started.
-Rule 2: nothing that a server sends grows without bound: a message has at most `guard.LINE_BYTES`.
-Rule 3: the spawn of a process is not cancelled. `asyncio` would kill the guard with SIGKILL, and neither the guard nor
-the SDK could end the server; a cancellation takes effect when the spawn is over and the SDK can end the process.
+Rule 2: nothing that a server sends grows without bound: a message has at most `guard.LINE_BYTES`. Its standard
+error never reaches the terminal; it is read as it arrives, and only its end is kept, for failure messages.
+Rule 3: the spawn of a process is not cancelled. `asyncio` would kill the guard with SIGKILL, and neither the guard
+nor the SDK could end the server; a cancellation takes effect when the spawn is over and the SDK can end the
+process.
 """
 
+import asyncio
 import contextlib
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
+from io import TextIOWrapper
 
 import anyio
 import httpx2
@@ -19,8 +23,70 @@ from mcp.client.streamable_http import streamable_http_client
 
 from wakelog.errors import UsageError
 from wakelog.tools.mcp import guard
+from wakelog.tools.mcp.conversion import one_line
 from wakelog.tools.mcp.server import McpServer
-from wakelog.tools.mcp.words import StderrTail
+
+_KEPT_BYTES = 8 * 1024
+_KEPT_LINES = 8
+_BLOCK_BYTES = 64 * 1024
+
+
+class StderrTail:
+    """Keeps the last lines read from a descriptor or added with `note`."""
+
+    def __init__(self) -> None:
+        self._kept = b""
+        self._incoming: int | None = None
+
+    def pen(self) -> TextIOWrapper:
+        """Return the file for a server's standard error; close it once the server has it."""
+        self.close()
+        self._incoming, outgoing = os.pipe()
+        os.set_blocking(self._incoming, False)
+        asyncio.get_running_loop().add_reader(self._incoming, self._take)
+        return os.fdopen(outgoing, "w")
+
+    def note(self, line: str) -> None:
+        """Add a line of the connection's own."""
+        self._keep(f"{line}\n".encode("utf-8", "backslashreplace"))
+
+    def forget(self) -> None:
+        """Drop everything kept so far."""
+        self._kept = b""
+
+    def text(self) -> str:
+        """Return the last lines."""
+        lines = self._kept.decode("utf-8", "replace").splitlines()
+        return "\n".join([one_line(line) for line in lines if line.strip()][-_KEPT_LINES:])
+
+    def close(self) -> None:
+        """Read what is left, and close the descriptor."""
+        if self._incoming is None:
+            return
+        while self._incoming is not None and self._take():
+            pass
+        self._let_go()
+
+    def _take(self) -> bool:
+        """Read what is available; return False if there is nothing."""
+        assert self._incoming is not None
+        with contextlib.suppress(BlockingIOError):
+            piece = os.read(self._incoming, _BLOCK_BYTES)
+            self._keep(piece)
+            if not piece:
+                self._let_go()
+            return bool(piece)
+        return False
+
+    def _keep(self, piece: bytes) -> None:
+        self._kept = (self._kept + piece)[-_KEPT_BYTES:]
+
+    def _let_go(self) -> None:
+        if self._incoming is not None:
+            asyncio.get_running_loop().remove_reader(self._incoming)
+            os.close(self._incoming)
+            self._incoming = None
+
 
 _CONNECT_S = 30.0
 
@@ -52,7 +118,7 @@ class SpawnScope:
 
 
 @contextlib.asynccontextmanager
-async def reached(
+async def open_streams(
     server: McpServer, words: StderrTail, scope: SpawnScope, listen: Callable[[object], None], over: Callable[[], None]
 ) -> AsyncIterator[tuple[object, object]]:
     """Yield the two streams of a server, as the SDK expects them.
@@ -63,16 +129,16 @@ async def reached(
     async with contextlib.AsyncExitStack() as stack:
         if server.command:
             with words.pen() as pen, scope.spawning():
-                streams = await stack.enter_async_context(stdio_client(_process(server), pen))
+                streams = await stack.enter_async_context(stdio_client(_process_parameters(server), pen))
         else:
-            client = await stack.enter_async_context(_http(server, words))
+            client = await stack.enter_async_context(_http_client(server, words))
             bounded = streamable_http_client(server.url, http_client=client, max_sse_event_size=guard.LINE_BYTES)
             streams = await stack.enter_async_context(bounded)
         incoming, outgoing = streams
-        yield _Heard(incoming, listen, over), outgoing
+        yield _ObservedStream(incoming, listen, over), outgoing
 
 
-class _Heard:
+class _ObservedStream:
     """The incoming stream; passes each message to `listen`, and calls `over` at its end."""
 
     def __init__(self, stream: object, listen: Callable[[object], None], over: Callable[[], None]) -> None:
@@ -83,7 +149,7 @@ class _Heard:
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
 
-    def __aiter__(self) -> "_Heard":
+    def __aiter__(self) -> "_ObservedStream":
         return self
 
     async def __anext__(self) -> object:
@@ -95,7 +161,7 @@ class _Heard:
         self._listen(message)
         return message
 
-    async def __aenter__(self) -> "_Heard":
+    async def __aenter__(self) -> "_ObservedStream":
         await self._stream.__aenter__()  # type: ignore[attr-defined]
         return self
 
@@ -106,21 +172,21 @@ class _Heard:
 # ── process ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _process(server: McpServer) -> StdioServerParameters:
+def _process_parameters(server: McpServer) -> StdioServerParameters:
     place = os.path.abspath(os.path.expanduser(server.cwd))
     if not os.path.isdir(place):
         raise UsageError(f"there is no folder {place}")
     return StdioServerParameters(
         command=sys.executable,
         args=["-I", "-S", guard.__file__, str(os.getpid()), *server.command],
-        env={name: _variable(name) for name in server.env},
+        env={name: _environment_variable(name) for name in server.env},
         cwd=place,
         # Invalid UTF-8 makes an invalid message; it must not end the connection.
         encoding_error_handler="replace",
     )
 
 
-def _variable(name: str) -> str:
+def _environment_variable(name: str) -> str:
     found = os.environ.get(name)
     if found is None:
         raise UsageError(f"the variable {name} is not set")
@@ -130,16 +196,16 @@ def _variable(name: str) -> str:
 # ── URL ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _http(server: McpServer, words: StderrTail) -> httpx2.AsyncClient:
-    headers = {header: _for_header(name) for header, name in server.headers_from.items()}
+def _http_client(server: McpServer, words: StderrTail) -> httpx2.AsyncClient:
+    headers = {header: _header_value(name) for header, name in server.headers_from.items()}
     if server.bearer_env:
-        headers["Authorization"] = f"Bearer {_for_header(server.bearer_env)}"
+        headers["Authorization"] = f"Bearer {_header_value(server.bearer_env)}"
 
     async def look(response: httpx2.Response) -> None:
         if response.status_code >= 400 and response.request.method == "POST":
             words.note(f"[HTTP {response.status_code}]")
         if response.headers.get("content-type", "").startswith("application/json"):
-            response.stream = _Bounded(response)
+            response.stream = _BoundedBody(response)
 
     # The caller limits the duration of a call; these limits are only for connecting and sending.
     patience = httpx2.Timeout(_CONNECT_S, read=None)
@@ -148,15 +214,15 @@ def _http(server: McpServer, words: StderrTail) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(headers=plain, timeout=patience, event_hooks={"response": [look]})
 
 
-def _for_header(name: str) -> str:
+def _header_value(name: str) -> str:
     """Return a variable's value for a header. The HTTP client would refuse invalid characters and quote the secret."""
-    found = _variable(name).strip()
+    found = _environment_variable(name).strip()
     if not (found.isascii() and found.isprintable()):
         raise UsageError(f"the variable {name} holds what no header can")
     return found
 
 
-class _Bounded(httpx2.AsyncByteStream):
+class _BoundedBody(httpx2.AsyncByteStream):
     """A response body that fails if it is longer than the bound, or compressed."""
 
     def __init__(self, response: httpx2.Response) -> None:

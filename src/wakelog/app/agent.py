@@ -1,0 +1,172 @@
+"""Agent: a model with instructions, tools and a policy, written into sessions as `context` entries.
+
+Law 2: the log is the only state; settings in force are read from it. When a run begins, the agent is written into the
+session if it differs from the settings in force. After that the `Agent` object is not consulted: a turn ends the same
+way whatever happens to the configuration.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from wakelog.decide.policy import HookSettings, Policy, check_policy, stored_policy
+from wakelog.errors import Conflict, LeaseLost, UsageError
+from wakelog.folders import git_branch
+from wakelog.log.codec import canonical_json
+from wakelog.log.content import Prompt, Text
+from wakelog.log.entry import ContextEntry, Entry, ModelChange, Queued
+from wakelog.ports.runtime import Channel, Hook, Tool
+from wakelog.ports.stores import Store
+from wakelog.projections.branch_state import branch_state
+from wakelog.providers import needs_reasoning_back, split_model
+from wakelog.redaction.entries import redact_entry
+from wakelog.runtime.checks import check_files, check_provider, check_store_files
+from wakelog.runtime.context_entry import absent_servers_item, store_declarations, store_instructions
+from wakelog.runtime.live import live_runtime
+from wakelog.runtime.model_request import check_reasoning
+from wakelog.runtime.wake import WakeReport, session_ref, wake
+from wakelog.session import Session
+from wakelog.tools.function_tool import as_tools
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """Configuration of an agent. `model` is `PROVIDER:NAME`."""
+
+    model: str
+    name: str = "agent"
+    system: str = ""
+    tools: tuple[Tool, ...] = ()
+    params: Mapping[str, Any] = {}
+    policy: Policy = Policy()
+    hooks: tuple[Hook, ...] = ()
+    """Run before each run, after the hooks named in the policy."""
+    absent: tuple[Mapping[str, Any], ...] = ()
+    """MCP servers whose tools could not be listed, as plain values; they are recorded in the log."""
+
+    def __post_init__(self) -> None:
+        """Convert plain functions to tools with replay `never`."""
+        msgspec.structs.force_setattr(self, "tools", as_tools(self.tools))
+
+    def begin(self, store: Store, *, sender: str = "user", cwd: str = "", title: str | None = None) -> Session:
+        """Create a new session of this agent."""
+        self._check()
+        provider, model = split_model(self.model)
+        session = Session.create(
+            store,
+            agent=self.name,
+            sender=sender,
+            cwd=cwd,
+            title=title,
+            model=model,
+            provider=provider,
+            redact=self.policy.redact,
+        )
+        self.enter(session)
+        return session
+
+    def enter(self, session: Session) -> Entry | None:
+        """Write the agent's changed settings into a session; return the `context` entry, or None if nothing changed."""
+        self._check()
+        state = branch_state(session.branch())
+        provider, model = split_model(self.model)
+        if (state.said_provider, state.said_model) != (provider, model):
+            session.append(ModelChange(model=model, provider=provider))
+        record = self._record(session)
+        return session.append(record) if state.context is None or not _is_same_entry(state.context, record) else None
+
+    def _check(self) -> None:
+        """Raise `UsageError` for a policy that cannot be applied."""
+        check_policy(self.policy)
+        check_model_policy(*split_model(self.model), self.policy, self.params)
+
+    def _record(self, session: Session) -> ContextEntry:
+        cwd = session.tree.card.cwd
+        system, sources = store_instructions(session.store.blobs, cwd, self.system, self.policy)
+        record = ContextEntry(
+            sources=sources,
+            environment=self._environment(cwd),
+            system=system,
+            tools=store_declarations(session.store, self.tools, redacts=self.policy.redacts),
+            params=dict(self.params),
+            policy=stored_policy(self._agreed),
+        )
+        # Redacted before the comparison with the log, so that an unchanged record is not written again.
+        return redact_entry(record, rule=self.policy.redact)
+
+    def _environment(self, cwd: str) -> dict[str, Any]:
+        """Return the environment of the agent. Tools run with the rights of this process, without a sandbox."""
+        return {
+            "cwd": cwd,
+            "git": git_branch(cwd) if cwd else "",
+            "approvalPolicy": self.policy.approval,
+            "sandboxPolicy": "none",
+            "network": "allowed",
+            **absent_servers_item(self.absent, redacts=self.policy.redacts),
+        }
+
+    @property
+    def _agreed(self) -> Policy:
+        """The policy, with the names of this agent's own hooks added."""
+        named = {terms.name for terms in self.policy.hooks}
+        own = tuple(HookSettings(name=hook.name) for hook in self.hooks if hook.name not in named)
+        return msgspec.structs.replace(self.policy, hooks=self.policy.hooks + own)
+
+    async def run(
+        self,
+        store: Store,
+        prompt: str,
+        *,
+        session: Session | str | None = None,
+        channels: Sequence[Channel] = (),
+        cwd: str = "",
+    ) -> WakeReport:
+        """Send a prompt to this agent, in a new or existing session, and run it; return the report of `wake`.
+
+        `UsageError` if the model cannot be called, `Untrusted` if other users own or may write to the store or the
+        session; nothing is written in both cases. While another worker runs the session, these checks are skipped, the
+        message is queued for that worker, and `Conflict` is raised.
+        """
+        _check_run_arguments(store, prompt)
+        known = None if session is None else Session(store, session_ref(session))
+        world = live_runtime(store, tools=self.tools, channels=channels, hooks=self.hooks)
+        if known is None or store.held(known.name) is None:
+            check_policy(self.policy)
+            if known is not None:
+                check_files(known)
+            else:
+                check_store_files(store)
+            check_provider(world.provider, *split_model(self.model), self.params)
+        opened = known or self.begin(store, cwd=cwd)
+        if known is not None:
+            self.enter(opened)
+        said = opened.say(Prompt(content=(Text(text=prompt),), channel=channels[0].name if channels else None))
+        try:
+            return await wake(world, opened.name)
+        except LeaseLost:
+            raise
+        except Conflict as error:
+            if not isinstance(said.value, Queued):
+                raise
+            hint = "whoever runs the session answers it: do not say it again"
+            raise Conflict(f"{error.message}; what was said waits in its queue", hint=hint) from None
+
+
+def _check_run_arguments(store: object, prompt: object) -> None:
+    """Raise `UsageError` for wrong argument types, before anything is written."""
+    if isinstance(store, str):
+        raise UsageError("run takes an open store, not its name", hint=f"pass open_store({store!r})")
+    if not isinstance(prompt, str):
+        what = f"run takes the prompt as a string, not {type(prompt).__name__}"
+        raise UsageError(what, hint="pass its text; `session.say(Prompt(…))` and `wake` take other content")
+
+
+def check_model_policy(provider: str, model: str, policy: Policy, params: Mapping[str, Any]) -> None:
+    """Raise `UsageError` if the model does not support the policy's `reasoning` value."""
+    if policy.reasoning != "keep":
+        needs_back = needs_reasoning_back(provider, model)
+        check_reasoning(provider, needs_back=needs_back, reasoning=policy.reasoning, params=params)
+
+
+def _is_same_entry(one: ContextEntry, other: ContextEntry) -> bool:
+    return canonical_json(one.bare) == canonical_json(other.bare)

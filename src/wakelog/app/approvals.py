@@ -1,0 +1,167 @@
+"""Approvals and questions: the decisions that a session and the sub-agents it waits for need from a person.
+
+An approval must not cover anything unseen: a front end shows the whole input of a tool call. A decision is one new
+entry; `always` also changes the settings, so that the tool runs without approval from then on.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from wakelog.app.addresses import Address, find_entry
+from wakelog.decide.damage import DAMAGE_REASON
+from wakelog.decide.policy import Approval, policy_in_force
+from wakelog.errors import NotFound, UsageError
+from wakelog.log.entry import ContextEntry, Origin
+from wakelog.log.entry import SessionHeader as SessionEntry
+from wakelog.ports.stores import Store
+from wakelog.projections.branch_state import branch_state
+from wakelog.projections.pending import pending
+from wakelog.reading import read_session_header
+from wakelog.runtime.context_entry import with_policy
+from wakelog.runtime.model_request import declared_tools
+from wakelog.runtime.user_actions import PersonDecision, Question, open_questions, resolve_question
+from wakelog.session import Session
+
+_REASON_TEXTS = {
+    "approve": "wants to run",
+    "unknown": "may or may not have run",
+    DAMAGE_REASON: "a reply is lost: the tools it called may or may not have run",
+}
+
+
+class OpenQuestion(msgspec.Struct, frozen=True):
+    """An open question and its session."""
+
+    session: Session
+    question: Question
+
+    @property
+    def tool(self) -> str:
+        """Return the name of the tool; empty if the question is not about a tool call."""
+        return self.question.call.call.name if self.question.call is not None else ""
+
+    @property
+    def input(self) -> object:
+        """Return the input of the tool call, or None."""
+        return self.question.call.call.input if self.question.call is not None else None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Return the key of the tool call: session name, reply id, tool call id."""
+        call = self.question.call
+        return (self.session.name, call.reply_id, call.call.id) if call is not None else (self.session.name, "", "")
+
+    @property
+    def why(self) -> str:
+        """Return the question in words."""
+        return _REASON_TEXTS.get(self.question.attention.reason, self.question.attention.reason)
+
+
+def collect_questions(session: Session, seen: frozenset[str] = frozenset()) -> list[OpenQuestion]:
+    """Return the open questions of a session and of the sub-agents it waits for."""
+    found = [OpenQuestion(session, question) for question in open_questions(session)]
+    for call in pending(session.branch()).open_calls:
+        if call.child is None or call.child in seen:
+            continue
+        try:
+            child = Session(session.store, call.child, clock=session.clock)
+        except NotFound:
+            continue
+        found += collect_questions(child, seen | {session.id, call.child})
+    return found
+
+
+def root_session(store: Store, name: str) -> str:
+    """Return the root of a chain of sub-agents: the session to wake so that all of them continue."""
+    seen: set[str] = set()
+    while name not in seen:
+        seen.add(name)
+        first = read_session_header(store, name)
+        origin = first.value.parent if first is not None and isinstance(first.value, SessionEntry) else None
+        if not isinstance(origin, Origin) or origin.kind != "subagent":
+            return name
+        try:
+            name = store.name(origin.session)
+        except NotFound:
+            return name
+    return name
+
+
+def decide_question(root: Session, asked: OpenQuestion, word: str) -> bool:
+    """Append a decision; `always` also lets the tool run without approval from now on. False if it decides nothing.
+
+    For a sub-agent of the same agent as `root`, `always` holds for `root` too, and so for its later sub-agents.
+    """
+    if word == "always":
+        allow_always(asked.session, asked.tool)
+        if root.tree.card.agent == asked.session.tree.card.agent:
+            allow_always(root, asked.tool)
+        word = "approve"
+    return _append_decision(asked, word)
+
+
+def approve_all(left: list[OpenQuestion]) -> bool:
+    """Approve every question that only waits for approval; return whether there was any."""
+    decided = [_append_decision(asked, "approve") for asked in left if asked.question.attention.reason == "approve"]
+    return any(decided)
+
+
+def _append_decision(asked: OpenQuestion, word: str) -> bool:
+    decision = next((choice for choice in asked.question.choices if choice == word), None)
+    if decision is None:
+        return False
+    chosen: PersonDecision = decision
+    resolve_question(asked.session, asked.question.attention.id, chosen)
+    return True
+
+
+def find_question(address: Address, opened: Session) -> OpenQuestion:
+    """Return the addressed question: named by its own entry or by its reply, or the only open one."""
+    found = open_questions(opened)
+    if address.entry is not None:
+        entry_id = find_entry(opened.read(), address.entry)
+        found = [asked for asked in found if entry_id in (asked.attention.id, asked.attention.reply_id)]
+        if not found:
+            raise NotFound(f"{address.entry} in {address.ref} waits for no decision", hint="see `wakelog attention`")
+    if not found:
+        raise NotFound(f"nothing in {address.ref} waits for a decision", hint="see `wakelog attention`")
+    if len(found) > 1:
+        places = ", ".join(f"{address.ref}:{asked.attention.seq}" for asked in found)
+        raise UsageError(f"{len(found)} questions wait in {address.ref}", hint=f"name one of {places}")
+    return OpenQuestion(opened, found[0])
+
+
+def allow_always(session: Session, tool: str) -> None:
+    """Let a tool run without approval from now on, if it needed approval before."""
+    if policy_in_force(branch_state(session.branch()).context).approval_of(tool) == "ask":
+        _set_approval(session, tool, "auto")
+
+
+def require_approval(session: Session, tool: str) -> None:
+    """Make a tool ask for approval from now on. `UsageError` if the session has no such tool."""
+    names = [str(declared.get("name", "")) for declared in _tool_declarations(session)]
+    if tool not in names:
+        raise UsageError(f"no tool is called {tool!r} here", hint=f"there are {', '.join(names)}" if names else "")
+    _set_approval(session, tool, "ask")
+
+
+def tools_without_approval(session: Session) -> list[str]:
+    """Return the tools that run without approval."""
+    policy = policy_in_force(branch_state(session.branch()).context)
+    names = [str(declared.get("name", "")) for declared in _tool_declarations(session)]
+    return [name for name in names if policy.approval_of(name) == "auto"]
+
+
+def _tool_declarations(session: Session) -> Sequence[Mapping[str, Any]]:
+    record = branch_state(session.branch()).context
+    return declared_tools(session.store.blobs, record.tools) if record is not None else ()
+
+
+def _set_approval(session: Session, tool: str, how: Approval) -> None:
+    record = branch_state(session.branch()).context or ContextEntry()
+    policy = policy_in_force(record)
+    if policy.approval_of(tool) != how:
+        approvals = {**policy.approvals, tool: how}
+        session.append(with_policy(record.bare, msgspec.structs.replace(policy, approvals=approvals)))

@@ -1,0 +1,341 @@
+"""Integrity of a session: check its log, seals and blobs, explain each problem, write a salvaged copy.
+
+Nothing is repaired, and no log is changed. Each blob that entries refer to must exist and have the size and digest of
+the reference; it is read once, however many entries refer to it, inherited entries of a fork included. A digest that
+was kept elsewhere (`verify --head`) covers all lines before it: a log that contains it was not cut before it. A log
+that does not was cut or rewritten, or never contained it; the log alone cannot tell which.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from wakelog.app.addresses import Address
+from wakelog.app.export import write_new_file
+from wakelog.cli.ui.quantities import plural
+from wakelog.errors import Damaged, NoAccess, NotFound, UsageError, WakelogError
+from wakelog.log.content import BlobRef
+from wakelog.log.entry import Entry
+from wakelog.log.integrity import SealReport, verify_seals
+from wakelog.log.lines import Damage, DamageKind
+from wakelog.log.references import BlobReference, blob_references
+from wakelog.log.seal import find_seal
+from wakelog.ports.stores import Blobs, Store
+from wakelog.scanning import Scan, scan_log
+from wakelog.transfer.export import copy_bytes, standalone_copy
+
+LossKind: TypeAlias = Literal["missing blob", "damaged blob", "inaccessible blob"]
+_LOSS_KINDS: dict[type[Exception], LossKind] = {
+    NotFound: "missing blob",
+    Damaged: "damaged blob",
+    NoAccess: "inaccessible blob",
+}
+
+
+class BlobLoss(msgspec.Struct, frozen=True):
+    """A blob that is missing, damaged or inaccessible, and the entries that refer to it, in their order."""
+
+    kind: LossKind
+    digest: str
+    bytes: int
+    reason: str
+    hint: str
+    references: tuple[BlobReference, ...]
+
+
+class BlobAudit(msgspec.Struct, frozen=True):
+    """Result of an audit: the number of blobs checked, and the losses."""
+
+    blobs: int
+    losses: tuple[BlobLoss, ...]
+
+
+class ReferencedBlobs:
+    """Collects the blobs that entries refer to; of the entries only the places of the references are kept."""
+
+    def __init__(self) -> None:
+        self._named: dict[tuple[str, int], list[BlobReference]] = {}
+
+    def take(self, entry: Entry) -> None:
+        """Collect the references of an entry."""
+        for reference in blob_references(entry):
+            self._named.setdefault((reference.digest, reference.bytes), []).append(reference)
+
+    def audit(self, blobs: Blobs) -> BlobAudit:
+        """Check every collected blob."""
+        found = (
+            _check_blob(blobs, BlobRef(digest=digest, bytes=size), it) for (digest, size), it in self._named.items()
+        )
+        return BlobAudit(len(self._named), tuple(loss for loss in found if loss is not None))
+
+
+def audit_blobs(blobs: Blobs, entries: Iterable[Entry]) -> BlobAudit:
+    """Check every blob that these entries refer to."""
+    named = ReferencedBlobs()
+    for entry in entries:
+        named.take(entry)
+    return named.audit(blobs)
+
+
+def _check_blob(blobs: Blobs, ref: BlobRef, places: list[BlobReference]) -> BlobLoss | None:
+    try:
+        blobs.check(ref)
+    except (NotFound, Damaged, NoAccess) as error:
+        return BlobLoss(_LOSS_KINDS[type(error)], ref.digest, ref.bytes, error.message, error.hint, tuple(places))
+    return None
+
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class DigestMatch(msgspec.Struct, frozen=True):
+    """The result of looking for a kept digest. `since`: number of entries appended after it; None if it was not found.
+
+    `longer`: name of a session that is the same log with more entries, if there is one.
+    """
+
+    since: int | None
+    longer: str | None = None
+
+
+def find_digest(address: Address, kept: str, head: str) -> DigestMatch:
+    """Look for a kept digest in a log with the last seal `head`.
+
+    `UsageError` if `kept` is not a digest, or is the digest of another log.
+    """
+    if not _DIGEST.fullmatch(kept):
+        hint = f"a digest is 64 hex digits; `wakelog verify {address.ref} --json` prints it as `head`"
+        raise UsageError(f"{kept[:80]!r} is no digest of a log", hint=hint)
+    seals = list(_seals(address.store, address.name))
+    if kept in seals:
+        return DigestMatch(len(seals) - 1 - seals.index(kept))
+    other = _other_log(address, kept)
+    if other is None:
+        return DigestMatch(None)
+    if head and head in _seals(address.store, other):
+        return DigestMatch(None, longer=other)
+    raise UsageError(f"this digest is one of {other}, not of {address.ref}", hint=f"wakelog verify {other} --head …")
+
+
+def _other_log(address: Address, kept: str) -> str | None:
+    """Return the name of another session of the store that contains the seal. Unreadable sessions are skipped."""
+    for stat in address.store.sessions():
+        try:
+            if stat.name != address.name and kept in _seals(address.store, stat.name):
+                return stat.name
+        except WakelogError:
+            continue
+    return None
+
+
+def _seals(store: Store, name: str) -> Iterator[str]:
+    """Yield the seals of a log, in order."""
+    for line in store.load(name):
+        seal = find_seal(line.raw) if line.whole else None
+        if seal is not None:
+            yield seal
+
+
+_MEANINGS: dict[DamageKind, str] = {
+    "torn": """
+        An append was cut short, by a crash or a full disk. It was never acknowledged, so nothing that was said to
+        be kept is missing.
+    """,
+    "unreadable": """
+        These bytes are no entry, or none any more. If one stood here it is lost; the bytes stay where they are.
+        Tool calls before this place count as begun, since nobody can tell.
+    """,
+    "changed": """
+        This line was changed after it was written: its seal does not match its bytes. It is treated as unreadable; the
+        bytes stay where they are.
+    """,
+    "missing": """
+        Lines before this one were removed or changed after they were written: the seal of this line does not match.
+        Tool calls before this place count as begun.
+    """,
+    "glued": """
+        Several complete records stand on one line, as two writers without a lock leave them. All of them were read.
+    """,
+    "too long": "A line is longer than any entry may be. It was stepped over.",
+    "newer": """
+        This line was written by a newer wakelog. Its place in the tree is known, its content is not. Nothing is
+        damaged.
+    """,
+    "repeated": "An entry with this id was read before. The first one counts.",
+    "bridged": """
+        The entry before this one on its branch cannot be read, so it hangs on the nearest readable one before it.
+    """,
+    "orphan": "This entry speaks about one that cannot be read. It is kept with the session itself.",
+    "origin": """
+        This session was forked from another one that is missing or was changed. Its own entries are all served.
+    """,
+}
+_ADVICE: dict[DamageKind, str] = {
+    "torn": "Nothing to do: the next append goes on a line of its own and notes this one.",
+    "unreadable": "Look at the bytes if they matter. A copy made with --salvage leaves them out and says so.",
+    "changed": "Compare with a copy you trust. A copy made with --salvage keeps what the line says now, sealed anew.",
+    "missing": "Compare with a copy you trust. A copy made with --salvage says that lines are missing here.",
+    "glued": "Nothing is lost. A copy made with --salvage has each on its own line.",
+    "too long": "A copy made with --salvage leaves it out and says so.",
+    "newer": "Upgrade wakelog.",
+    "repeated": "Nothing is lost if they are equal. A copy made with --salvage keeps the first.",
+    "bridged": "Check that the talk still makes sense here. A copy made with --salvage keeps it there.",
+    "orphan": "Nothing to do.",
+    "origin": "Bring the parent's log back, or make a copy with --salvage that stands alone.",
+}
+_BROKEN = """
+    The seal of this line does not fit: the line, or something between it and the seal before it, was changed, removed
+    or put in after it was written.
+"""
+_BROKEN_ADVICE = "Compare with a copy you trust. A copy made with --salvage keeps what can be read, sealed anew."
+_BLOB_MEANINGS: dict[LossKind, str] = {
+    "missing blob": "A blob that the log names is not there.",
+    "damaged blob": "A blob that the log names does not hold the bytes that were put.",
+    "inaccessible blob": "This user may not read a blob that the log names, so that nothing is known about it.",
+}
+_ENTRIES_SHOWN = 5
+_UNSEALED = "Lines at the end carry no seal: something other than wakelog wrote them."
+_UNSEALED_ADVICE = "The next append seals them. If you did not add them by hand, find out who did."
+
+
+def damage_values(hurt: Damage) -> dict[str, object]:
+    """Return position, reason and kind of a damage; `session` is set if it is in the log of a parent of the fork."""
+    inherited = {"session": hurt.session} if hurt.session else {}
+    return {**inherited, "line": hurt.line, "offset": hurt.offset, "reason": hurt.reason, "kind": hurt.kind}
+
+
+def noted_damage(scan: Scan) -> list[dict[str, object]]:
+    """Return damage that the log itself records: torn appends, and places where a salvaged copy lacks lines."""
+    torn = [
+        {**damage_values(hurt), "reason": "a cut line, noted by the append after it", "kind": "torn"}
+        for hurt in scan.noted
+    ]
+    lost = [
+        {
+            "line": entry.line,
+            "offset": entry.offset,
+            "reason": "lines were lost before this copy was made",
+            "kind": "lost",
+        }
+        for entry in scan.lost
+    ]
+    return [*torn, *lost]
+
+
+def loss_values(loss: BlobLoss) -> dict[str, object]:
+    """Return a blob that cannot be read, and what each entry that names it loses."""
+    return {
+        "kind": loss.kind,
+        "digest": loss.digest,
+        "bytes": loss.bytes,
+        "reason": loss.reason,
+        "entries": _loss_entries(loss),
+    }
+
+
+def _loss_entries(loss: BlobLoss) -> list[dict[str, object]]:
+    return [{"seq": named.seq, "type": named.type, "line": named.line, "what": named.what} for named in loss.references]
+
+
+def find_problems(
+    damage: Sequence[Damage], proof: SealReport, losses: Sequence[BlobLoss]
+) -> Iterator[dict[str, object]]:
+    """Yield each problem of a log once: position, reason, meaning and advice."""
+    for hurt in damage:
+        yield {**damage_values(hurt), "size": hurt.size, **_explanation(_MEANINGS[hurt.kind], _ADVICE[hurt.kind])}
+    hurt_lines = {hurt.line for hurt in damage if not hurt.session}
+    for line, offset in proof.broken:
+        if line in hurt_lines:
+            continue
+        seal = {"line": line, "offset": offset, "reason": "the seal does not fit", "kind": "broken", "size": 0}
+        yield {**seal, **_explanation(_BROKEN, _BROKEN_ADVICE)}
+    loose_lines = proof.unsealed - sum(hurt.kind == "torn" for hurt in damage)
+    if loose_lines > 0:
+        reason = f"{plural(loose_lines, 'line')} without a seal"
+        loose = {"line": 0, "offset": 0, "reason": reason, "kind": "unsealed", "size": 0}
+        yield {**loose, **_explanation(_UNSEALED, _UNSEALED_ADVICE)}
+    yield from map(_blob_finding, losses)
+
+
+def _blob_finding(loss: BlobLoss) -> dict[str, object]:
+    first = loss.references[0]
+    where = {"line": first.line, "offset": first.offset, "reason": loss.reason, "kind": loss.kind, "size": loss.bytes}
+    shown = loss.references[:_ENTRIES_SHOWN]
+    lines = [f"Entry {named.seq} ({named.type}) loses {named.what}." for named in shown]
+    if more := len(loss.references) - len(shown):
+        lines.append(f"So do {more:,} more.")
+    return {
+        **where,
+        **_explanation(" ".join((_BLOB_MEANINGS[loss.kind], *lines)), loss.hint),
+        "entries": _loss_entries(loss),
+    }
+
+
+def _explanation(meaning: str, advice: str) -> dict[str, object]:
+    return {"meaning": " ".join(meaning.split()), "advice": advice}
+
+
+# ── verify ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """The result of `verify`; its fields are the `--json` output."""
+
+    ok: bool
+    entries: int
+    damage: list[dict[str, object]]
+    broken: list[dict[str, object]]
+    unsealed: int
+    noted: list[dict[str, object]]
+    blobs: int
+    lost: list[dict[str, object]]
+    head: str
+    anchored: bool | None
+    since: int | None
+
+    @property
+    def is_explained(self) -> bool:
+        """Return whether `doctor` can explain it. A missing kept digest alone is not a finding in the log."""
+        return bool(self.damage or self.broken or self.unsealed or self.lost)
+
+
+def check_log(address: Address) -> tuple[Scan, SealReport, BlobAudit]:
+    """Check every line, seal and blob of a session. Reads line by line: the log may be larger than memory."""
+    named = ReferencedBlobs()
+    scan = scan_log(address.store, address.name, named.take)
+    return scan, verify_seals(address.store.load(address.name)), named.audit(address.store.blobs)
+
+
+def verdict_of(scan: Scan, proof: SealReport, blobs: BlobAudit, anchor: DigestMatch | None) -> Verdict:
+    """Return the verdict on a session from its scan, seals, blobs and, if given, a digest that was kept elsewhere."""
+    anchored = anchor.since is not None if anchor is not None else None
+    return Verdict(
+        ok=not (scan.damage or proof.broken or proof.unsealed or blobs.losses or anchored is False),
+        entries=scan.entries,
+        damage=[damage_values(hurt) for hurt in scan.damage],
+        broken=[{"line": line, "offset": offset} for line, offset in proof.broken],
+        unsealed=proof.unsealed,
+        noted=noted_damage(scan),
+        blobs=blobs.blobs,
+        lost=[loss_values(loss) for loss in blobs.losses],
+        head=proof.head,
+        anchored=anchored,
+        since=anchor.since if anchor is not None else None,
+    )
+
+
+def write_salvaged_copy(address: Address, path: str) -> dict[str, object]:
+    """Write the readable entries of a session to a new file; return what it holds and what was left out."""
+    copy = standalone_copy(address.store, scan_log(address.store, address.name, verify=False))
+    if copy is None:
+        raise UsageError(f"nothing in {address.name} can be read", hint="there is nothing to make a copy of")
+    write_new_file(path, copy_bytes(copy))
+    return {
+        "file": path,
+        "entries": copy.kept,
+        "mended": copy.mended,
+        "lost": copy.lost,
+        "leftOut": [damage_values(hurt) for hurt in copy.left_out],
+    }

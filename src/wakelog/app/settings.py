@@ -1,0 +1,350 @@
+"""Settings of a session: combine configuration and overrides, and write the result as a `context` entry.
+
+Rule 1 (law 2, the log is the only state): settings in force are in the log. A new session begins with all of them; in
+an existing one, settings that were not given stay, and if nothing changes nothing is written.
+Rule 2: the tools of a library user run without approval by default; at a command line read-only tools run at once, and
+all others ask first.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from wakelog.app.agent import Agent, check_model_policy
+from wakelog.app.event_loop import ListedTools
+from wakelog.app.models import ModelChoice, check_model_choice, check_model_quickly
+from wakelog.cli.ui.errors import note
+from wakelog.config import AgentPlan, Config, load_config, plan_agent
+from wakelog.config.schema import DEFAULT_AGENT
+from wakelog.config.validation import TOOL_NAMES, quoted
+from wakelog.decide.policy import Approval, Policy, policy_in_force, stored_policy
+from wakelog.errors import Conflict, UsageError
+from wakelog.log.codec import canonical_json
+from wakelog.log.entry import ContextEntry, ModelChange
+from wakelog.ports.runtime import Tool
+from wakelog.ports.stores import Store
+from wakelog.projections.branch_state import BranchState, branch_state
+from wakelog.providers import check_provider_name, split_model
+from wakelog.redaction.redactor import redact, redact_value
+from wakelog.runtime.checks import check_files, check_store_files
+from wakelog.runtime.context_entry import (
+    ABSENT_SERVERS,
+    Instructions,
+    absent_servers_item,
+    store_declarations,
+    store_instructions,
+    tool_declaration,
+    with_policy,
+)
+from wakelog.runtime.model_request import blob_text, declared_tools
+from wakelog.session import Session
+from wakelog.tools import BUILTIN_NAMES, builtin_tools
+from wakelog.tools.mcp import ServerPool, mcp_tools
+from wakelog.tools.subagent import SubagentProfile, SubagentTool, declared_profiles
+
+_MODEL_HINT = (
+    "set ANTHROPIC_API_KEY and say --model anthropic:NAME (or OPENAI_API_KEY and openai:NAME), or try --model demo"
+)
+
+
+class Overrides(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings given on the command line; None (or False) where not given."""
+
+    model: str | None = None
+    system: str | None = None
+    tools: str | None = None
+    yes: bool = False
+    compact_at: int | None = None
+    strategy: str | None = None
+    unknown: str | None = None
+    reasoning: str | None = None
+    redact: str | None = None
+    resume: bool = False
+
+    def policy(self, before: Policy) -> Policy:
+        """Return the policy `before` with these settings applied."""
+        approval = _without_questions(before.approval)
+        by_tool = {tool: _without_questions(how) for tool, how in before.approvals.items()}
+        said: dict[str, Any] = {
+            "compact_at": self.compact_at,
+            "strategy": self.strategy,
+            "unknown": self.unknown,
+            "reasoning": self.reasoning,
+            "redact": self.redact,
+            "cut": "resume" if self.resume else None,
+            "approval": approval if self.yes else None,
+            "approvals": {tool: how for tool, how in by_tool.items() if how != approval} if self.yes else None,
+        }
+        return msgspec.structs.replace(before, **{key: value for key, value in said.items() if value is not None})
+
+
+def _without_questions(how: Approval) -> Approval:
+    """Return the approval mode without questions: `ask` becomes `auto`; other modes stay."""
+    return "auto" if how == "ask" else how
+
+
+def checked_model(
+    terms: Overrides, session: Session | None = None, *, cwd: str = "", agent: str | None = None
+) -> ModelChoice:
+    """Return the model for a session or a new one, after a quick check that it can be used. Writes nothing."""
+    _tool_names(terms)
+    found = model_for(terms, session, cwd=cwd, agent=agent)
+    check_model_quickly(found)
+    return found
+
+
+def model_for(
+    terms: Overrides, session: Session | None = None, *, cwd: str = "", agent: str | None = None
+) -> ModelChoice:
+    """Return the model for a session or a new one, without checking it."""
+    if session is None:
+        return _plan_new_session(terms, agent=agent, cwd=cwd, quiet=True)[0]
+    state = branch_state(session.branch())
+    if state.context is None:
+        return _plan_unconfigured_session(session, state, terms, quiet=True)[0]
+    provider, model = _parse_model(terms.model or _model_in_force(session, state))
+    return ModelChoice(provider, model, _adapt_to_model(state.context, state, provider, model).params, terms.resume)
+
+
+# ── new sessions ─────────────────────────────────────────────────────────────────────────────────
+
+
+ListTools: TypeAlias = Callable[[Sequence[Mapping[str, Any]], str], ListedTools]
+"""Returns the tools of MCP servers, given the servers' configuration values and the session's folder."""
+
+
+def begin_session(
+    store: Store, terms: Overrides, *, agent: str | None, sender: str, cwd: str, served: ListTools
+) -> Session:
+    """Create a session with all its settings, from configuration and command line, so that it can be woken anywhere."""
+    check_store_files(store)
+    model, plan = _plan_new_session(terms, agent=agent, cwd=cwd)
+    check_model_choice(model)
+    return _build_agent(terms, plan, cwd, served).begin(store, sender=sender, cwd=cwd)
+
+
+def servers_to_ask(
+    terms: Overrides, session: Session | None, *, agent: str | None, cwd: str
+) -> Sequence[Mapping[str, Any]]:
+    """Return the MCP servers to ask for tools now: all for a new session, else those that were absent before."""
+    if session is None:
+        return _plan_new_session(terms, agent=agent, cwd=cwd, quiet=True)[1].servers
+    state = branch_state(session.branch())
+    if state.context is not None:
+        return _absent_servers(state.context)
+    return _plan_unconfigured_session(session, state, terms, quiet=True)[1].servers
+
+
+ModelAndPlan: TypeAlias = tuple[ModelChoice, AgentPlan]
+"""The model, and all other configured settings."""
+
+
+def _plan_new_session(
+    terms: Overrides, *, agent: str | None, cwd: str, model: str = "", quiet: bool = False
+) -> ModelAndPlan:
+    """Return the model and the configured settings of a new session. `model` is the model that its log names."""
+    provider, name = _parse_model(terms.model or model or _default_model(cwd, agent))
+    config = config_for_model(cwd, model=f"{provider}:{name}", quiet=quiet)
+    plan = plan_agent(config, agent or config.agent)
+    if config.agents and plan.name not in (*config.agents, DEFAULT_AGENT) and not quiet:
+        note(f"no agent {quoted(plan.name)} is configured: it works with what holds for all")
+    return ModelChoice(provider, name, plan.params, terms.resume), plan
+
+
+def _plan_unconfigured_session(
+    session: Session, state: BranchState, terms: Overrides, *, quiet: bool = False
+) -> ModelAndPlan:
+    """Like `_plan`, for an existing session that was never run and has no settings yet."""
+    card = session.tree.card
+    model = f"{state.provider}:{state.model}" if state.provider and state.model else ""
+    return _plan_new_session(terms, agent=card.agent or None, cwd=card.cwd, model=model, quiet=quiet)
+
+
+def _build_agent(terms: Overrides, plan: AgentPlan, cwd: str, served: ListTools) -> Agent:
+    shipped = _make_tools(_tool_names(terms, plan.tools), cwd, _subagent_profiles(terms, plan, cwd))
+    found = served(plan.servers, cwd)
+    return Agent(
+        model=plan.model or "",
+        name=plan.name,
+        system=plan.system if terms.system is None else terms.system,
+        tools=(*shipped, *found.tools),
+        absent=found.absent,
+        params=plan.params,
+        policy=terms.policy(plan.policy),
+    )
+
+
+def _subagent_profiles(terms: Overrides, plan: AgentPlan, cwd: str) -> dict[str, SubagentProfile]:
+    """Return the other configured agents that this agent can start as sub-agents, with their initial settings."""
+    options = {"--model": plan.model} if terms.model is not None and plan.model is not None else {}
+    config = load_config(cwd, os.environ, options).sound()
+    return {name: _subagent_profile(plan_agent(config, name), terms) for name in config.agents if name != plan.name}
+
+
+def _subagent_profile(plan: AgentPlan, terms: Overrides) -> SubagentProfile:
+    policy = Overrides(yes=terms.yes).policy(plan.policy)
+    return SubagentProfile(
+        model=plan.model,
+        system=redact(plan.system, policy.redact).text,
+        tools=tuple(
+            dict(tool_declaration(tool)) for tool in _make_tools(TOOL_NAMES if plan.tools is None else plan.tools, "")
+        ),
+        servers=tuple(server["name"] for server in plan.servers),
+        params=plan.params,
+        policy=stored_policy(policy),
+    )
+
+
+def _default_model(cwd: str, agent: str | None) -> str:
+    """Return the configured model. `UsageError` if there is none; there is no built-in default."""
+    config = load_config(cwd, os.environ).sound()
+    found = plan_agent(config, agent or config.agent).model
+    if found is None:
+        raise UsageError("no model is named", hint=_MODEL_HINT)
+    return found
+
+
+# ── existing sessions ────────────────────────────────────────────────────────────────────────────
+
+
+def apply_settings(session: Session, terms: Overrides, served: ListTools) -> None:
+    """Append changed settings to a session, after checking that its model can be used.
+
+    `Conflict` if settings change while the session is being run.
+    """
+    if terms == Overrides() and session.store.held(session.name) is not None:
+        # No settings were given, and the process that runs the session uses those it began with.
+        return
+    check_files(session)
+    state = branch_state(session.branch())
+    if state.context is None:
+        begun, plan = _plan_unconfigured_session(session, state, terms)
+        check_model_choice(begun)
+        _check_not_running(session)
+        _build_agent(terms, plan, session.tree.card.cwd, served).enter(session)
+        return
+    provider, model = _parse_model(terms.model or _model_in_force(session, state))
+    record = _adapt_to_model(_apply_overrides(session, state.context, terms), state, provider, model)
+    check_model_choice(ModelChoice(provider, model, record.params, terms.resume))
+    check_model_policy(provider, model, policy_in_force(record), record.params)
+    record = _add_reachable_servers(session, record, served)
+    if (provider, model) != (state.provider, state.model):
+        _check_not_running(session)
+        session.append(ModelChange(model=model, provider=provider))
+    if canonical_json(record) != canonical_json(state.context.bare):
+        _check_not_running(session)
+        session.append(record)
+
+
+def _model_in_force(session: Session, state: BranchState) -> str:
+    """Return the model in force according to the log, else the configured one."""
+    if state.provider and state.model:
+        return f"{state.provider}:{state.model}"
+    card = session.tree.card
+    return _default_model(card.cwd, card.agent or None)
+
+
+def _check_not_running(session: Session) -> None:
+    if session.store.held(session.name) is not None:
+        raise Conflict(
+            f"{session.name} is being run: what it works with cannot be changed now",
+            hint="leave the options out, and the message waits in its queue",
+        )
+
+
+def _adapt_to_model(record: ContextEntry, state: BranchState, provider: str, model: str) -> ContextEntry:
+    """Return the settings for a model: another model gets its own price, another provider its own endpoint."""
+    if (provider, model) == (state.provider, state.model):
+        return record
+    config = load_config("", os.environ).sound()
+    price = config.prices.get(f"{provider}:{model}")
+    exact = price.exact if price is not None else None
+    record = with_policy(record, msgspec.structs.replace(policy_in_force(record), price=exact))
+    if provider == state.provider:
+        return record
+    said = config.providers.get(provider)
+    params = {**record.params, "endpoint": said.base_url if said is not None else None}
+    return msgspec.structs.replace(record, params={key: value for key, value in params.items() if value is not None})
+
+
+def _apply_overrides(session: Session, before: ContextEntry, terms: Overrides) -> ContextEntry:
+    """Return the settings in force with the given changes, and with the current instruction files."""
+    record, policy = before.bare, terms.policy(policy_in_force(before))
+    blobs = session.store.blobs
+    if terms.tools is not None:
+        declared = declared_tools(blobs, record.tools)
+        shipped = _make_tools(_tool_names(terms), "", declared_profiles(declared))
+        tools = (*shipped, *mcp_tools(declared, ServerPool()).values())
+        record = msgspec.structs.replace(record, tools=store_declarations(session.store, tools, redacts=policy.redacts))
+    if terms.system is not None or policy.instructions:
+        own = Instructions(sources=record.sources).system_part(blob_text(blobs, record.system))
+        system, sources = store_instructions(
+            blobs, session.tree.card.cwd, own if terms.system is None else terms.system, policy
+        )
+        record = msgspec.structs.replace(record, system=system, sources=sources)
+    return with_policy(record, policy)
+
+
+def _absent_servers(record: ContextEntry) -> list[Mapping[str, Any]]:
+    """Return the MCP servers that the log records as absent."""
+    values = record.environment.get(ABSENT_SERVERS)
+    named = values if isinstance(values, list | tuple) else ()
+    return [value for value in named if isinstance(value, Mapping) and isinstance(value.get("name"), str)]
+
+
+def _add_reachable_servers(session: Session, record: ContextEntry, served: ListTools) -> ContextEntry:
+    """Return the record with the tools of servers that are reachable now; unchanged if there are none."""
+    absent = _absent_servers(record)
+    found = served(absent, session.tree.card.cwd) if absent else ListedTools()
+    if len(found.absent) == len(absent):
+        return record
+    blobs, redacts = session.store.blobs, policy_in_force(record).redacts
+    before = declared_tools(blobs, record.tools)
+    names = {tool.get("name") for tool in before}
+    new: Any = [dict(tool_declaration(tool)) for tool in found.tools if tool.name not in names]
+    told_now = [*before, *(redact_value(new, "keys")[0] if redacts else new)]
+    others = {key: value for key, value in record.environment.items() if key != ABSENT_SERVERS}
+    return msgspec.structs.replace(
+        record,
+        tools=blobs.put(canonical_json(told_now), "application/json") if told_now else None,
+        environment={**others, **absent_servers_item(found.absent, redacts=redacts)},
+    )
+
+
+# ── models and tools ─────────────────────────────────────────────────────────────────────────────
+
+
+def _parse_model(text: str) -> tuple[str, str]:
+    """Return provider and model name. The path of a script is made absolute, so that it works in any folder."""
+    provider, model = split_model(text)
+    check_provider_name(provider)
+    return provider, os.path.abspath(os.path.expanduser(model)) if provider == "scripted" else model
+
+
+def _tool_names(terms: Overrides, configured: Sequence[str] | None = None) -> Sequence[str]:
+    """Return the given tool names, else the configured ones, else all. `UsageError` for an unknown name."""
+    if terms.tools is None:
+        return TOOL_NAMES if configured is None else configured
+    names = () if terms.tools == "none" else tuple(dict.fromkeys(name.strip() for name in terms.tools.split(",")))
+    for name in names:
+        if name not in TOOL_NAMES:
+            raise UsageError(f"no tool is called {name!r}", hint=f"there are {', '.join(TOOL_NAMES)}, or `none`")
+    return names
+
+
+def _make_tools(
+    names: Sequence[str], cwd: str, others: Mapping[str, SubagentProfile] | None = None
+) -> tuple[Tool, ...]:
+    """Return the tools of these names; the sub-agent tool gets the `others`."""
+    shipped = {tool.name: tool for tool in builtin_tools(cwd, [name for name in names if name in BUILTIN_NAMES])}
+    return tuple(shipped.get(name, SubagentTool(others)) for name in names)
+
+
+def config_for_model(cwd: str, *, model: str, quiet: bool = False) -> Config:
+    """Return the configuration of a folder with the requested model. Prints what was left out, unless `quiet`."""
+    loaded = load_config(cwd, os.environ, {"--model": model})
+    for notice in () if quiet else loaded.notices:
+        note(notice.message)
+    return loaded.sound()

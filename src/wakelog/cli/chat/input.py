@@ -1,0 +1,192 @@
+"""Input of a chat: key bindings and Tab completion.
+
+Each key calls one method of `InputActions`; nothing is decided here. Enter sends; Alt-Enter and Ctrl-J begin a new
+line; Alt-S sends to a busy agent at its next step. Esc and Ctrl-C cancel the turn and, pressed again, leave; Ctrl-D
+leaves if nothing is typed, and Ctrl-Z suspends the program. A question is answered by a line of its own, a letter and
+Enter, so that no letter of a message can be mistaken for an answer.
+Completion offers commands and their arguments (entries, models, tools, sessions). Candidates come from stored text, so
+they are made visible; a name with hidden characters is not offered. Errors give no candidates.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+from wakelog.app.addresses import node_labels
+from wakelog.app.approvals import tools_without_approval
+from wakelog.app.entry_names import EntryNames
+from wakelog.cli.chat.commands import COMMANDS, ChatContext, command_usage
+from wakelog.cli.ui.safe_text import first_line, visible
+from wakelog.errors import WakelogError
+from wakelog.log.content import Reply
+from wakelog.log.entry import Message
+from wakelog.projections.transcript import parts_text
+from wakelog.providers import format_model
+from wakelog.stores import open_catalog
+
+
+class InputActions(Protocol):
+    """Handler of the keys."""
+
+    def said(self, text: str, *, steer: bool = False) -> None:
+        """Handle a sent text."""
+        ...
+
+    def interrupted(self) -> None:
+        """Handle Esc or Ctrl-C, with nothing typed or while the agent is busy."""
+        ...
+
+    def left(self) -> None:
+        """Handle a request to leave."""
+        ...
+
+    def can_answer(self, text: str) -> bool:
+        """Return whether a line answers the open question."""
+        ...
+
+    def answered(self, text: str) -> None:
+        """Handle an answer to the open question."""
+        ...
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether the agent is working."""
+        ...
+
+
+def key_bindings(sitter: InputActions, typing: Buffer) -> KeyBindings:
+    """Return the key bindings of a chat."""
+    keys = KeyBindings()
+    empty = Condition(lambda: not typing.text)
+
+    @keys.add("enter")
+    def send(_: KeyPressEvent) -> None:
+        if sitter.can_answer(typing.text):
+            sitter.answered(_take_text(typing, kept=False))
+        else:
+            sitter.said(_take_text(typing))
+
+    @keys.add("escape", "s")
+    def steer(_: KeyPressEvent) -> None:
+        sitter.said(_take_text(typing), steer=True)
+
+    @keys.add("escape", "enter")
+    @keys.add("c-j")
+    def newline(_: KeyPressEvent) -> None:
+        typing.insert_text("\n")
+
+    @keys.add("escape")
+    @keys.add("c-c")
+    @keys.add("<sigint>")
+    def interrupt(_: KeyPressEvent) -> None:
+        if typing.complete_state is not None:
+            typing.cancel_completion()
+        elif typing.text and not sitter.is_busy:
+            typing.reset()
+        else:
+            sitter.interrupted()
+
+    @keys.add("c-d", filter=empty)
+    def leave(_: KeyPressEvent) -> None:
+        sitter.left()
+
+    @keys.add("c-z")
+    def stop(event: KeyPressEvent) -> None:
+        event.app.suspend_to_background()
+
+    return keys
+
+
+def _take_text(typing: Buffer, *, kept: bool = True) -> str:
+    """Return the typed text and clear the input; with `kept` it goes to the history."""
+    text = typing.text
+    typing.reset(append_to_history=kept and bool(text.strip()))
+    return text
+
+
+_CANDIDATES_MAX = 30
+_SESSIONS_MAX = 50
+_DESCRIPTION_CHARS = 60
+_MODEL_PREFIXES = ("demo", "anthropic:", "openai:", "openai-chat:", "scripted:")
+Candidate = tuple[str, str]
+"""What can be typed, and its description."""
+
+
+class ChatCompleter(Completer):
+    """See `Completer`."""
+
+    def __init__(self, room: ChatContext) -> None:
+        self._room = room
+        self._sessions: list[Candidate] | None = None
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:  # noqa: ARG002
+        """See `Completer`."""
+        text = document.text_before_cursor
+        if not text.startswith("/") or "\n" in document.text:
+            return
+        word, space, given = text[1:].partition(" ")
+        if not space:
+            offers: Iterable[Candidate] = [(command.name, command.help) for command in COMMANDS.values()]
+            yield from _completions(offers, word, shown={name: command_usage(COMMANDS[name]) for name in COMMANDS})
+        elif word in COMMANDS and " " not in given:
+            yield from _completions(self._offers(COMMANDS[word].takes), given)
+
+    def _offers(self, takes: str) -> Iterable[Candidate]:
+        try:
+            if takes == "entry":
+                return self._entries()
+            if takes == "model":
+                return self._models()
+            if takes == "tool":
+                return self._unasked()
+            return self._known_sessions() if takes == "session" else ()
+        except (WakelogError, OSError):
+            return ()
+
+    def _entries(self) -> Iterable[Candidate]:
+        """Return the latest messages first, by their short names; then the labels."""
+        session = self._room.session
+        if session is None:
+            return []
+        tree, names = session.tree, EntryNames(session.tree)
+        nodes = [node for node in reversed(session.branch().nodes) if isinstance(node.value, Message)]
+        told = [
+            (names.short(node), parts_text(node.value.message.parts))
+            for node in nodes[: 2 * _CANDIDATES_MAX]
+            if isinstance(node.value, Message) and node.value.message.text
+        ]
+        return [*told, *((label, "a label") for label in node_labels(tree).values())]
+
+    def _models(self) -> Iterable[Candidate]:
+        session = self._room.session
+        nodes = session.branch().nodes if session is not None else ()
+        said = [node.value.message for node in reversed(nodes) if isinstance(node.value, Message)]
+        used = [format_model(reply.provider, reply.model) for reply in said if isinstance(reply, Reply) and reply.model]
+        return [*((name, "answered before") for name in dict.fromkeys(used)), *((name, "") for name in _MODEL_PREFIXES)]
+
+    def _unasked(self) -> Iterable[Candidate]:
+        session = self._room.session
+        return [(name, "runs unasked") for name in tools_without_approval(session)] if session is not None else []
+
+    def _known_sessions(self) -> Iterable[Candidate]:
+        """Return the last changed sessions, as of the first request."""
+        if self._sessions is None:
+            catalog = open_catalog(self._room.place.url, self._room.place.store)
+            try:
+                catalog.refresh()
+                self._sessions = [(row.name, row.title or row.prompt) for row in catalog.rows(limit=_SESSIONS_MAX)]
+            finally:
+                catalog.close()
+        return self._sessions
+
+
+def _completions(offers: Iterable[Candidate], typed: str, shown: dict[str, str] | None = None) -> Iterator[Completion]:
+    fitting = [(name, meta) for name, meta in offers if name.startswith(typed) and visible(name) == name]
+    for name, meta in fitting[:_CANDIDATES_MAX]:
+        display = (shown or {}).get(name, name)
+        yield Completion(name, -len(typed), display=display, display_meta=first_line(meta)[:_DESCRIPTION_CHARS])

@@ -1,0 +1,129 @@
+"""Questions in a chat: print the input of a tool in full, and read the answer from a typed line.
+
+An approval must not cover anything unseen. A change of a file is printed as a diff that contains all of it; other
+inputs are printed as they are. A question can be answered after a frame has shown it above an empty input line with
+no key waiting, so that keys typed earlier cannot answer it. An answer is an entry, as if another process had made
+it.
+"""
+
+from wakelog.app.approvals import OpenQuestion, collect_questions, decide_question
+from wakelog.cli.chat.drawing import diff_lines
+from wakelog.cli.ui.safe_text import visible
+from wakelog.cli.ui.session_run import ANSWER_KEYS, draw_question
+from wakelog.cli.ui.terminal import TerminalStyle, clip, wrap
+from wakelog.decide.damage import DAMAGE_REASON
+from wakelog.session import Session
+
+_ANSWER_LABELS = {
+    "approve": "once",
+    "always": "always {tool}, in this session",
+    "deny": "no",
+    "ran": "yes",
+    "did not run": "no",
+    "run again": "run it again",
+    "unknown": "not known, tell the model so",
+    "later": "later",
+}
+# The word that may be typed for each letter, in the order in which the letters are offered.
+_ANSWER_WORDS = {"y": "yes", "a": "always", "n": "no", "r": "run", "u": "unknown", "l": "later"}
+_TITLES = {"approve": "Run it?", DAMAGE_REASON: "Did they run?"}
+_TOOL_WIDTH = 24
+
+
+class OpenQuestions:
+    """The open questions of a session and its sub-agents, one at a time."""
+
+    def __init__(self) -> None:
+        self.left: list[OpenQuestion] = []
+        self._printed: set[str] = set()
+        self._later: set[str] = set()
+        self._seen = ""
+
+    @property
+    def now(self) -> OpenQuestion | None:
+        """Return the question to answer next, or None."""
+        return next((asked for asked in self.left if asked.question.attention.id not in self._later), None)
+
+    def look(self, session: Session) -> None:
+        """Find the open questions; another process may have answered or raised some."""
+        self.left = collect_questions(session)
+
+    def fresh(self) -> OpenQuestion | None:
+        """Return the current question if it was not printed yet, and mark it as printed."""
+        asked = self.now
+        if asked is None or asked.question.attention.id in self._printed:
+            return None
+        self._printed.add(asked.question.attention.id)
+        return asked
+
+    def again(self) -> None:
+        """Ask all questions again."""
+        self._printed.clear()
+        self._later.clear()
+        self._seen = ""
+
+    def see(self) -> None:
+        """Record that a frame has shown the current question with nothing typed: from now on it can be answered."""
+        self._seen = self.now.question.attention.id if self.now is not None else ""
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the current question can be answered."""
+        return self.now is not None and self.now.question.attention.id == self._seen
+
+    def takes(self, text: str) -> bool:
+        """Return whether a line answers the current question."""
+        return self.is_open and self.now is not None and _parse_answer(self.now, text) is not None
+
+    def answer(self, root: Session, text: str) -> bool:
+        """Append the decision that a line stands for. False if there is nothing to continue with."""
+        asked = self.now
+        word = _parse_answer(asked, text) if asked is not None else None
+        if asked is None or word is None:
+            return False
+        if word == "later":
+            self._later.add(asked.question.attention.id)
+            return False
+        alike = [other for other in self.left if other is not asked and _is_same_approval(other, asked)]
+        decided = decide_question(root, asked, word)
+        for other in alike if word == "always" else ():
+            decide_question(root, other, "approve")
+        return decided
+
+
+def _is_same_approval(one: OpenQuestion, other: OpenQuestion) -> bool:
+    approve = one.question.attention.reason == other.question.attention.reason == "approve"
+    return approve and one.tool == other.tool
+
+
+def _answers_for(asked: OpenQuestion) -> dict[str, str]:
+    return ANSWER_KEYS.get(asked.question.attention.reason, ANSWER_KEYS["unknown"])[1]
+
+
+def _parse_answer(asked: OpenQuestion, text: str) -> str | None:
+    """Return the answer that a line stands for, by its letter or its word; None if it is no answer."""
+    typed = text.strip().lower()
+    return next((word for key, word in _answers_for(asked).items() if typed in (key, _ANSWER_WORDS[key])), None)
+
+
+def question_lines(look: TerminalStyle, asked: OpenQuestion, now: int) -> list[str]:
+    """Return a question in full, for the scroll-back."""
+    heading, *rest = draw_question(look, asked, now)
+    diff = diff_lines(look, asked.tool, asked.input)
+    if not diff or not isinstance(asked.input, dict):
+        return [heading, *rest]
+    path = visible(str(asked.input.get("path")))
+    return [heading, f"    path: {path}", *(f"    {line}" for line in diff)]
+
+
+def answer_lines(look: TerminalStyle, asked: OpenQuestion, *, is_open: bool) -> list[str]:
+    """Return the line with the possible answers, shown while the question is open."""
+    title = _TITLES.get(asked.question.attention.reason, "Did it run?")
+    answers = _answers_for(asked)
+    tool = clip(look, visible(asked.tool), _TOOL_WIDTH)
+    called = {word: words.replace("{tool}", tool) for word, words in _ANSWER_LABELS.items()}
+    keys = "  ".join(f"[{key}] {called[answers[key]]}" for key in _ANSWER_WORDS if key in answers)
+    how = f"{keys}, then Enter" if is_open else "send or clear what you type, then answer"
+    about = f"{tool}: " if tool else ""
+    lines = wrap(f"{about}{title}  {how}", look.columns)
+    return [look.paint("warn", line) for line in lines]

@@ -1,0 +1,184 @@
+"""Runner, channel and watcher of a chat: wake its session, cancel turns, and read what is new in its log.
+
+The runner wakes the session whenever there may be work. Only the MCP servers are kept between two wakes; they live as
+long as the chat. A session that another process runs is left to it: messages sent here are in its log, and that process
+finds them there.
+The channel displays nothing itself: text given to it is in a journal or in the log already (law 5: nothing is displayed
+that a process crash could lose), and the view reads it there. `end` returns after the reply was printed; only then the
+reply is recorded as `sent`.
+The watcher reads new entries of the session and its sub-agents, and journal pieces, from the store. Entries come before
+pieces, so that a piece belongs to a reply that is not complete yet.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from wakelog.app.event_loop import servers_with_notices
+from wakelog.app.journal_stream import JournalCursor, StreamedPiece
+from wakelog.app.models import prepare_model
+from wakelog.app.runner import runtime_for
+from wakelog.app.stores import StoreLocation
+from wakelog.app.watch import TERMINAL_CHANNEL
+from wakelog.errors import Conflict, NotFound, WakelogError
+from wakelog.log.content import ToolResult
+from wakelog.log.entry import Entry, Message, Spawned
+from wakelog.log.lines import EntryReader
+from wakelog.ports.runtime import Channel
+from wakelog.ports.stores import Store
+from wakelog.runtime.user_actions import compact_now, request_cancel
+from wakelog.runtime.wake import wake
+from wakelog.session import Session
+
+ReportError = Callable[[WakelogError], None]
+
+
+class SessionRunner:
+    """Wakes one session at a time, as often as requested."""
+
+    def __init__(self, place: StoreLocation, channel: Channel, tell: ReportError, rested: Callable[[], None]) -> None:
+        self.servers = servers_with_notices()
+        """The MCP servers of the chat; also used to list tools."""
+        self._world = runtime_for(place.store, url=place.url, channels=[channel], servers=self.servers)
+        self._tell = tell
+        self._rested = rested
+        self._wanted = asyncio.Event()
+        self._name = ""
+        self._fold: str | None = None
+        self.busy = False
+        """Whether the session is being run by this process."""
+
+    def want(self, name: str) -> None:
+        """Request a wake of a session."""
+        self._name = name
+        self._wanted.set()
+
+    def fold(self, name: str, instructions: str) -> None:
+        """Request a compaction of a session; `instructions` may be empty."""
+        self._fold = instructions
+        self.want(name)
+
+    async def run(self) -> None:
+        """Wake sessions on request until cancelled. A cancelled run is left in the state of a killed process."""
+        async with self.servers:
+            while True:
+                await self._wanted.wait()
+                self._wanted.clear()
+                await self._woken()
+                self._rested()
+
+    async def _woken(self) -> None:
+        self.busy = True
+        try:
+            await self._once()
+        except Conflict as error:
+            if not self.elsewhere(self._name):
+                self._tell(error)
+        except WakelogError as error:
+            self._tell(error)
+        finally:
+            self.busy = False
+
+    async def _once(self) -> None:
+        instructions, self._fold = self._fold, None
+        if instructions is not None:
+            done = await compact_now(self._world, self._name, instructions=instructions)
+            if done.entry is None:
+                raise WakelogError(f"not folded: {done.why_not}")
+        await prepare_model(self._world, Session(self._world.store, self._name))
+        await wake(self._world, self._name)
+
+    def elsewhere(self, name: str) -> bool:
+        """Return whether another process runs a session."""
+        return not self.busy and self._world.store.held(name) is not None
+
+    def cancel(self, session: Session) -> bool:
+        """Append a cancel of the turn, whichever process runs it; False if there is no turn."""
+        asked = request_cancel(session)
+        if asked is not None and not self.busy:
+            self.want(session.name)
+        return asked is not None
+
+
+class LogChannel:
+    """See `ports.Channel`."""
+
+    def __init__(self, catch_up: Callable[[], None], ensure: Callable[[str], None]) -> None:
+        self.name = TERMINAL_CHANNEL
+        self._catch_up = catch_up
+        self._ensure = ensure
+
+    async def begin(self, reply_id: str, attempt: int) -> None:  # noqa: ARG002 - the port's signature
+        """Show earlier entries first."""
+        self._catch_up()
+
+    async def delta(self, reply_id: str, offset: int, text: str) -> None:  # noqa: ARG002 - the port's signature
+        """Yield to the event loop, so that typing stays responsive. The text is shown from the journal."""
+        await asyncio.sleep(0)
+
+    async def reset(self, reply_id: str) -> None:  # noqa: ARG002 - the port's signature
+        """Show the entry that records the reset."""
+        self._catch_up()
+
+    async def end(self, reply_id: str) -> None:
+        """Show the reply from the log; one from before this chat was opened is printed now."""
+        self._catch_up()
+        self._ensure(reply_id)
+
+
+class SessionEntry(msgspec.Struct, frozen=True):
+    """An entry and the name of its session."""
+
+    session: str
+    entry: Entry
+
+
+class ChatWatcher:
+    """Watches one session from a position in its log."""
+
+    def __init__(self, store: Store, name: str, after: int) -> None:
+        self._store = store
+        self.name = name
+        self._next = after + 1
+        self._pieces = JournalCursor()
+        self._children: dict[str, int] = {}
+        self._sent: dict[tuple[str, str, str], str] = {}
+
+    def news(self) -> list[SessionEntry | StreamedPiece]:
+        """Return everything new since the last call. Does not wait."""
+        news = self._store.follow(self.name, after=self._next - 1, pieces=self._pieces.had, timeout_s=0)
+        reader = EntryReader(next_seq=self._next)
+        entries = [SessionEntry(self.name, entry) for entry in reader.feed_all(news.lines)]
+        self._next = reader.next_seq
+        own = [heard.entry for heard in entries]
+        over = self._looked_after(entries)
+        inner = [heard for child in list(self._children) for heard in self._of_child(child)]
+        over |= self._looked_after(inner)
+        for child in over:
+            self._children.pop(child, None)
+        if inner:
+            entries = sorted([*entries, *inner], key=lambda heard: heard.entry.value.timestamp)
+        return [*entries, *self._pieces.take(news, own)]
+
+    def _looked_after(self, entries: list[SessionEntry]) -> set[str]:
+        """Record started sub-agents; return those with a result, because nothing more happens in them."""
+        over: set[str] = set()
+        for heard in entries:
+            match heard.entry.value:
+                case Spawned(child_session=child, reply_id=reply_id, tool_call_id=call_id):
+                    self._children.setdefault(child, 0)
+                    self._sent[heard.session, reply_id, call_id] = child
+                case Message(message=ToolResult(reply_id=reply_id, tool_call_id=call_id)):
+                    over.add(self._sent.pop((heard.session, reply_id or "", call_id), ""))
+        return over
+
+    def _of_child(self, child: str) -> list[SessionEntry]:
+        reader = EntryReader(next_seq=self._children[child])
+        try:
+            entries = reader.feed_all(self._store.load(child, after=self._children[child] - 1))
+        except NotFound:
+            # A sub-agent's name is logged before its session exists.
+            return []
+        self._children[child] = reader.next_seq
+        return [SessionEntry(child, entry) for entry in entries]

@@ -1,0 +1,307 @@
+"""Transcript of a chat: entries and journal pieces in, display items out. Pure: no clock, terminal or store.
+
+Rule 1: displayed items stay; a streamed reply and one that is read whole from the log give the same items.
+Rule 2: unfinished items (a block, a tool, a queued message) are live and shown while they last.
+Rule 3: texts are returned as stored; the drawing code makes them visible.
+A session that is opened is shown from its last exchange on, through the same code as all later entries: an interrupted
+reply, a running tool and a queued message are live at once. Messages above the exchange are counted, and a long
+exchange is shown from its end.
+"""
+
+import msgspec
+
+from wakelog.cli.chat.items import Decision, Item, Notice, ReplyAssembler, RunningTool, ToolUse, UserMessage
+from wakelog.cli.ui.quantities import plural
+from wakelog.cli.ui.renderers import RetryNotices
+from wakelog.log.content import BaseMessage, ContentDelta, Note, Prompt, Reply, TextDelta, ToolCall, ToolResult
+from wakelog.log.entry import (
+    Attention,
+    AttentionResolved,
+    Cancelled,
+    Compaction,
+    ContextEntry,
+    Entry,
+    Failed,
+    Head,
+    Message,
+    ModelCall,
+    ModelChange,
+    Partial,
+    Queued,
+    Resumed,
+    SessionRenamed,
+    Spawned,
+    Terminated,
+    ToolStarted,
+)
+from wakelog.log.tree import Branch, Tree
+from wakelog.projections.context_changes import describe_context
+from wakelog.projections.queue import waiting_messages
+from wakelog.providers import format_model
+
+_OUTPUT_MAX_CHARS = 400
+ToolCallKey = tuple[str, str, str]
+"""A tool call: session name, reply id, tool call id."""
+
+
+class ChatTranscript:
+    """One session as a chat displays it, with the tools of its sub-agents."""
+
+    def __init__(self, session: str) -> None:
+        self._session = session
+        self._answers: dict[str, ReplyAssembler] = {}
+        self._early: dict[str, list[ContentDelta]] = {}
+        self._asked: dict[ToolCallKey, ToolCall] = {}
+        self._started: dict[str, ToolCallKey] = {}
+        self._questions: dict[str, ToolCallKey] = {}
+        self._tries = RetryNotices()
+        self.tools: dict[ToolCallKey, RunningTool] = {}
+        self.queue: dict[str, Queued] = {}
+        self.summarising = False
+        self.cancelling = False
+        self.replies: set[str] = set()
+        """The replies that were displayed completely."""
+        self.told: set[ToolCallKey] = set()
+        """The tool calls with inputs that were shown in full, because approval was requested."""
+        self.context: ContextEntry | None = None
+        """The settings in force."""
+        self.expected: set[str] = set()
+        """Ids of head moves that are not reported, because a command made them as part of its work."""
+
+    # ── live ─────────────────────────────────────────────────────────────────────────────────────
+
+    def unfinished(self, most: int) -> list[str]:
+        """Return the last lines of the unfinished block."""
+        return [line for answer in self._answers.values() for line in answer.rest(most)][-most:]
+
+    @property
+    def thinking(self) -> str:
+        """Return the current thought; empty if there is none."""
+        return next((thought for answer in self._answers.values() if (thought := answer.thinking)), "")
+
+    # ── pieces ───────────────────────────────────────────────────────────────────────────────────
+
+    def piece(self, journal: str, delta: ContentDelta) -> list[Item]:
+        """Handle a journal piece of a reply or of tool output. One that arrives before its entry is kept for it."""
+        if journal in self._started:
+            self._put_out(self._started[journal], delta)
+        elif journal in self._answers:
+            return self._answers[journal].take(delta)
+        elif journal not in self.replies:
+            self._early.setdefault(journal, []).append(delta)
+        return []
+
+    def _put_out(self, key: ToolCallKey, delta: ContentDelta) -> None:
+        if key in self.tools and isinstance(delta, TextDelta):
+            tool = self.tools[key]
+            output = (tool.output + delta.text)[-_OUTPUT_MAX_CHARS:]
+            self.tools[key] = msgspec.structs.replace(tool, output=output)
+
+    def _catch_up(self, journal: str) -> list[Item]:
+        return [shown for delta in self._early.pop(journal, ()) for shown in self.piece(journal, delta)]
+
+    # ── entries ──────────────────────────────────────────────────────────────────────────────────
+
+    def hear(self, session: str, entry: Entry) -> list[Item]:
+        """Handle an entry of the session or of one of its sub-agents; return the items to display."""
+        shown = self._tool_entry(session, entry)
+        if shown is None:
+            shown = self._own_entry(entry) if session == self._session else []
+        return shown
+
+    def _tool_entry(self, session: str, entry: Entry) -> list[Item] | None:
+        """Handle an entry about tools, here or in a sub-agent; None for other entries."""
+        match entry.value:
+            case Message(message=Reply() as reply):
+                self._asked |= {(session, entry.id, call.id): call for call in reply.calls}
+                return None
+            case ToolStarted(reply_id=reply_id, tool_call_id=call_id, name=name):
+                return self._begin((session, reply_id, call_id), name, entry)
+            case Spawned(reply_id=reply_id, tool_call_id=call_id):
+                return self._begin((session, reply_id, call_id), "agent", entry)
+            case Message(message=ToolResult() as result):
+                return self._settle(session, result)
+            case Attention(reply_id=str() as reply_id, tool_call_id=str() as call_id):
+                self._questions[entry.id] = (session, reply_id, call_id)
+                return []
+            case AttentionResolved() as decision:
+                return [self._decided(session, decision)]
+        return None
+
+    def _begin(self, key: ToolCallKey, name: str, entry: Entry) -> list[Item]:
+        call = self._asked.get(key)
+        self._started[entry.id] = key
+        inside = key[0] != self._session
+        self.tools[key] = RunningTool(name or "tool", call.input if call else None, entry.value.timestamp, inside)
+        return self._catch_up(entry.id)
+
+    def _settle(self, session: str, result: ToolResult) -> list[Item]:
+        key = (session, result.reply_id or "", result.tool_call_id)
+        call = self._asked.pop(key, None)
+        self.tools.pop(key, None)
+        inside = session != self._session
+        return [ToolUse(result.tool_name, call.input if call else None, result, inside, key in self.told)]
+
+    def _decided(self, session: str, decision: AttentionResolved) -> Decision:
+        call = self._asked.get(self._questions.pop(decision.attention_id, ("", "", "")))
+        name, given = (call.name, call.input) if call is not None else ("", None)
+        return Decision(decision, name, given, session != self._session)
+
+    def _own_entry(self, entry: Entry) -> list[Item]:
+        tried = self._tries.hear(self._session, entry)
+        match entry.value:
+            case Message(message=Reply() as reply):
+                return self._reply(entry.id, reply)
+            case Message(message=Prompt() as said):
+                self._forget_queued(said.queued_id)
+                return [UserMessage(said.text)]
+            case Message(message=Note() as note):
+                return [Notice(note.text, "dim")]
+            case Queued(mode=mode, message=message):
+                self.cancelling = self.cancelling or mode == "cancel"
+                if message is not None and mode in ("steer", "followUp"):
+                    self.queue[entry.id] = entry.value
+                return []
+            case ModelCall(reply_id=reply_id, purpose=purpose, queued_id=queued_id):
+                again = [Notice(tried, "dim")] if tried else []
+                return [*again, *self._call(reply_id, purpose, queued_id)]
+            case Failed() if tried:
+                return [*self._cut(), Notice(tried, "warn")]
+            case Partial() as partial:
+                return self._partial(partial)
+            case Resumed(reply_id=reply_id, strategy=strategy):
+                return self._resumed(reply_id, strategy)
+        return self._ended(entry)
+
+    def _ended(self, entry: Entry) -> list[Item]:
+        """Handle an entry that ends a turn or changes something; each gives a line."""
+        match entry.value:
+            case Cancelled():
+                self.cancelling = False
+                return [*self._cut(), Notice("cancelled", "warn")]
+            case Failed(error=error, reason=reason):
+                why = (error.message or error.kind) if error is not None else reason
+                return [*self._cut(), Notice(f"the turn failed: {why}; /retry tries it again", "bad")]
+            case Compaction(tokens_before=before, tokens_after=after):
+                self.summarising = False
+                known = before is not None and after is not None
+                sizes = f" from about {before:,} to {after:,} tokens" if known else ""
+                return [Notice(f"folded{sizes}", "dim")]
+            case ModelChange(model=model, provider=provider):
+                return [Notice(f"from here on {format_model(provider, model)} answers", "dim")]
+            case ContextEntry() as record:
+                was, self.context = self.context, record
+                return [Notice(f"context: {describe_context(record, was)}", "dim")] if was is not None else []
+            case SessionRenamed(title=title):
+                return [Notice(f"now called {title}" if title else "has no title now", "dim")]
+            case Head() if entry.id in self.expected:
+                return self._cut()
+            case Head():
+                return [*self._cut(), Notice("the head was moved: what comes next goes on from there", "dim")]
+            case Terminated():
+                return [*self._cut(), Notice("this session is over for good", "warn")]
+        return []
+
+    # ── replies ──────────────────────────────────────────────────────────────────────────────────
+
+    def _call(self, reply_id: str, purpose: str, queued_id: str | None) -> list[Item]:
+        self._forget_queued(queued_id)
+        self.summarising = purpose == "compaction"
+        if purpose != "reply":
+            # A summary is for the model; its pieces are not displayed.
+            self._early.pop(reply_id, None)
+            self.replies.add(reply_id)
+            return []
+        self._answers.setdefault(reply_id, ReplyAssembler())
+        return self._catch_up(reply_id)
+
+    def _reply(self, reply_id: str, reply: Reply) -> list[Item]:
+        self.replies.add(reply_id)
+        self.cancelling = self.cancelling and bool(reply.calls)
+        self._early.pop(reply_id, None)
+        answer = self._answers.pop(reply_id, None) or ReplyAssembler()
+        shown = [*answer.catch_up(reply.parts), *answer.finish()]
+        odd = reply.stop_reason in ("length", "refusal", "filtered", "pause")
+        return [*shown, Notice(f"the model stopped: {reply.stop_reason}", "warn")] if odd else shown
+
+    def _partial(self, partial: Partial) -> list[Item]:
+        if partial.error is not None:
+            self.summarising = False
+            return [Notice(f"not folded: {partial.error.message or partial.error.kind}", "warn")]
+        if partial.tool_call_id is not None:
+            return []
+        self._early.pop(partial.reply_id, None)
+        answer = self._answers.setdefault(partial.reply_id, ReplyAssembler())
+        return answer.catch_up(BaseMessage(content=partial.content).parts)
+
+    def _resumed(self, reply_id: str, strategy: str) -> list[Item]:
+        answer = self._answers.get(reply_id)
+        if answer is None or strategy == "resume":
+            if answer is not None:
+                answer.go_on()
+            return []
+        self._answers[reply_id] = ReplyAssembler()
+        begun = answer.begun
+        return [*answer.finish(), *([Notice("cut off there; starting over", "warn")] if begun else ())]
+
+    def _cut(self) -> list[Item]:
+        """Finish the display of replies that will not be continued."""
+        left, self._answers = self._answers, {}
+        return [shown for answer in left.values() for shown in answer.finish()]
+
+    def _forget_queued(self, queued_id: str | None) -> None:
+        self.queue.pop(queued_id or "", None)
+
+
+_ITEMS_MAX = 40
+# Queued messages are taken from the state, because they may have been used; an earlier head move is not shown.
+_OMITTED_TYPES = (Queued, Head)
+
+
+def initial_items(talk: ChatTranscript, name: str, tree: Tree, messages: int) -> list[Item]:
+    """Return the items of the last exchange at the head; `messages` is the number of messages in all."""
+    branch = tree.branch()
+    entries = last_exchange(branch)
+    talk.context = _settings_before(branch, entries)
+    for queued in waiting_messages(tree):
+        if queued.message is not None:
+            talk.queue[queued.id] = queued
+    shown = [one for entry in entries for one in talk.hear(name, entry)]
+    above = max(0, messages - sum(isinstance(entry.value, Message) for entry in entries))
+    folded = max(0, len(shown) - _ITEMS_MAX)
+    return [*_omitted_notice(name, above, folded), *shown[-_ITEMS_MAX:]]
+
+
+def _settings_before(branch: Branch, entries: list[Entry]) -> ContextEntry | None:
+    shown = {entry.id for entry in entries}
+    records = [node.value for node in branch.nodes if isinstance(node.value, ContextEntry)]
+    return next((record for record in reversed(records) if record.id not in shown), None)
+
+
+def _omitted_notice(name: str, messages: int, folded: int) -> list[Item]:
+    words = [plural(messages, "message")] if messages else []
+    words += [f"{plural(folded, 'block')} of the last exchange"] if folded else []
+    return [Notice(f"{' and '.join(words)} above this; `wakelog show {name}` shows all", "dim")] if words else []
+
+
+def last_exchange(branch: Branch) -> list[Entry]:
+    """Return the last prompt and everything after it: nodes in branch order, with their annotations."""
+    nodes = branch.nodes
+    start = next((at for at in range(len(nodes) - 1, -1, -1) if _is_prompt(nodes[at])), len(nodes))
+    here = nodes[start:]
+    own = {node.id for node in nodes[max(start, branch.inherited) :]}
+    # Selected by parent: in log order, annotations of an earlier node may lie among these entries.
+    annotations = [
+        annotation
+        for annotation in branch.annotations
+        if annotation.value.parent_id in own and not isinstance(annotation.value, _OMITTED_TYPES)
+    ]
+    inherited = [node for node in here if node.id not in own]
+    return [
+        *inherited,
+        *sorted((*(node for node in here if node.id in own), *annotations), key=lambda entry: entry.seq),
+    ]
+
+
+def _is_prompt(node: Entry) -> bool:
+    return isinstance(node.value, Message) and isinstance(node.value.message, Prompt)

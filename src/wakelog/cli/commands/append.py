@@ -1,0 +1,124 @@
+"""Commands `new`, `append` and `compact`: add to a conversation. What they wrote is durable when they print it."""
+
+import os
+
+import click
+
+from wakelog.app.addresses import find_session, find_target
+from wakelog.app.stores import StoreLocation
+from wakelog.cli import load
+from wakelog.cli.ui.errors import note, note_damage_before_append
+from wakelog.cli.ui.messages import note_clipped, put_entry, read_stdin, single_text, working_folder
+from wakelog.cli.ui.options import SharedOptions, command, session_argument
+from wakelog.cli.ui.output import put, put_json
+from wakelog.errors import UsageError
+from wakelog.log.content import Prompt, Reply, Text
+from wakelog.session import Session
+
+
+@command(
+    "new",
+    examples="""
+    wakelog new
+    wakelog new --title "Fix the tests" --agent crab --sender tg-12345
+    wakelog new --json | jq -r .name
+    """,
+)
+@click.option("--agent", default="agent", metavar="NAME", help="Who answers. [default: agent]")
+@click.option("--sender", default="user", metavar="NAME", help="Who asks. [default: user]")
+@click.option("--title", metavar="TEXT", help="What it is about.")
+@click.option("--cwd", metavar="DIR", help="Where it works. [default: here]")
+@click.option("--model", metavar="NAME", help="Which model answers.")
+@click.option("--provider", metavar="NAME", help="Whose model it is.")
+@click.option("--id", "session_id", metavar="ID", help="Its id; a session that has it already is left as it is.")
+def new(
+    asked: SharedOptions,
+    agent: str,
+    sender: str,
+    title: str | None,
+    cwd: str | None,
+    model: str | None,
+    provider: str | None,
+    session_id: str | None,
+) -> None:
+    """Begin a session and print its name."""
+    session = Session.create(
+        StoreLocation(asked.store_url).store,
+        agent=agent,
+        sender=sender,
+        cwd=os.path.abspath(cwd) if cwd is not None else working_folder(),
+        title=title,
+        model=model,
+        provider=provider,
+        session_id=session_id,
+    )
+    put_json({"id": session.id, "name": session.name}) if asked.json else put(session.name)
+
+
+@command(
+    "append",
+    examples="""
+    wakelog append @latest "Fix the tests"
+    wakelog append crab_user_3 --role assistant "They pass now."
+    git diff | wakelog append crab_user_3 -
+    """,
+)
+@session_argument
+@click.argument("words", nargs=-1, required=True, metavar="TEXT")
+@click.option("--role", type=click.Choice(["user", "assistant"]), default="user", help="Who says it. [default: user]")
+@click.option("--steer", is_flag=True, help="If the agent is busy: let it know at its next step, not when it is done.")
+def append(asked: SharedOptions, session: str, words: tuple[str, ...], role: str, *, steer: bool) -> None:
+    """Say something at the head of a session; TEXT of `-` is read from standard input. Prints the entry's id."""
+    address = find_session(asked, session)
+    if address.entry is not None:
+        raise UsageError("an append goes to the head", hint=f"`wakelog fork {session}` moves it there first")
+    said = (Text(text=_message_text(single_text(words))),)
+    opened = Session(address.store, address.name)
+    damage = opened.damage
+    entry = opened.say(
+        Prompt(content=said) if role == "user" else Reply(content=said), mode="steer" if steer else "followUp"
+    )
+    put_entry(asked, entry)
+    note_clipped(entry)
+    if entry.type == "queued":
+        note("the agent is busy: this waits in the queue and is taken up when it can be")
+    note_damage_before_append(address.ref, damage)
+
+
+def _message_text(text: str) -> str:
+    """Return the text, read from standard input if it is `-`. `UsageError` if it is blank."""
+    if text == "-":
+        text = read_stdin()
+    if not text.strip():
+        raise UsageError("there is nothing to say", hint="give a text, or `-` to read it from standard input")
+    return text
+
+
+@command(
+    "compact",
+    examples="""
+    wakelog compact @latest                  the session's own model writes the summary
+    wakelog compact @latest --instructions "Keep every file name."
+    wakelog compact @latest --summary "We fixed the parser; the lexer is left."
+    wakelog compact crab_user_3 --summary "$(cat summary.txt)" --keep 40
+    """,
+)
+@session_argument
+@click.option("--summary", metavar="TEXT", help="What the model sees instead. [default: the model writes it]")
+@click.option("--instructions", metavar="TEXT", help="What the model should mind when it writes the summary.")
+@click.option("--keep", metavar="ENTRY", help="Keep this entry and what follows it word for word.")
+def compact(
+    asked: SharedOptions, session: str, summary: str | None, instructions: str | None, keep: str | None
+) -> None:
+    """Let a summary stand for what came before, in the context only. Nothing is deleted."""
+    if summary is not None and instructions is not None:
+        raise UsageError("instructions are for a summary that the model writes", hint="leave --summary out")
+    address = find_session(asked, session, keep)
+    opened = Session(address.store, address.name)
+    damage, target = opened.damage, find_target(address, opened)
+    if summary is None:
+        entry = load("wakelog.cli.ui.model_calls").compact_with_model(opened, target, instructions or "")
+    else:
+        entry = opened.compact(summary, first_kept=target)
+    put_entry(asked, entry)
+    note_damage_before_append(address.ref, damage)

@@ -1,0 +1,259 @@
+"""Commands `attention`, `cancel` and `rerun`: decisions about a session. Each decision is one new entry.
+
+They work whether or not the session is being run: the process that runs it, now or later, reads the entry from the log.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import click
+
+from wakelog.app.addresses import Address, find_entry, find_session
+from wakelog.app.approvals import OpenQuestion, find_question, root_session
+from wakelog.app.entry_names import entry_name
+from wakelog.app.stores import StoreLocation
+from wakelog.cli.ui.errors import DAMAGED, NEEDS_ATTENTION, note, note_damage, note_damage_before_append, report_error
+from wakelog.cli.ui.messages import note_unread, put_entry
+from wakelog.cli.ui.options import SharedOptions, command, optional_session_argument, session_argument
+from wakelog.cli.ui.output import progress_bar, put_bytes, put_text
+from wakelog.cli.ui.quantities import age_text, now_ms, plural
+from wakelog.cli.ui.safe_text import json_line, visible
+from wakelog.cli.ui.session_run import draw_question, wake_and_exit
+from wakelog.cli.ui.terminal import Cell, Column, TerminalStyle, style_of, table
+from wakelog.cli.ui.transcripts import key_argument
+from wakelog.errors import UsageError, WakelogError
+from wakelog.log.entry import Entry
+from wakelog.runtime.checks import check_files
+from wakelog.runtime.user_actions import PersonDecision, open_questions, resolve_question
+from wakelog.runtime.user_actions import request_cancel as cancel_turn
+from wakelog.runtime.user_actions import rerun_tool as run_again
+from wakelog.session import Session
+
+_DECISIONS: dict[str, PersonDecision] = {
+    "approve": "approve",
+    "deny": "deny",
+    "ran": "ran",
+    "did_not_run": "did not run",
+    "unknown": "unknown",
+    "run_again": "run again",
+}
+# A damaged log may hold a question too; that is known only after reading it.
+_MAY_WAIT = ("waiting", "damaged", "unknown")
+# ── cancel ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "cancel",
+    examples="""
+    wakelog cancel crab_user_3
+    wakelog cancel @latest --json
+    """,
+)
+@session_argument
+def cancel(asked: SharedOptions, session: str) -> None:
+    """End the turn that a session is in. Whoever runs it, now or next, ends it as an entry."""
+    address = find_session(asked, session)
+    opened = Session(address.store, address.name)
+    damage = opened.damage
+    entry = cancel_turn(opened)
+    if entry is None:
+        note(f"{address.ref} is in no turn: there is nothing to cancel")
+    else:
+        put_entry(asked, entry)
+        if opened.store.held(opened.name) is None:
+            note(f"nobody runs {address.ref}; `wakelog wake {address.ref}` ends the turn")
+    note_damage_before_append(address.ref, damage)
+
+
+# ── attention ────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "attention",
+    examples="""
+    wakelog attention                        everything that waits for you
+    wakelog attention crab_user_3            one session, in full
+    wakelog attention crab_user_3 --approve --wake
+    wakelog attention crab_user_3:17 --deny
+    wakelog attention crab_user_3 --result "3 files were copied"
+    """,
+)
+@optional_session_argument
+@click.option("--approve", is_flag=True, help="The tool may run.")
+@click.option("--deny", is_flag=True, help="It may not; the model is told so.")
+@click.option("--ran", is_flag=True, help="It ran before the crash.")
+@click.option("--did-not-run", is_flag=True, help="It did not run, and is not to run now.")
+@click.option("--unknown", is_flag=True, help="It cannot be told; the model is told so.")
+@click.option("--run-again", is_flag=True, help="It is to run, whether or not it has.")
+@click.option("--result", metavar="TEXT", help="Tell the model that this came of it.")
+@click.option("--wake", "go_on", is_flag=True, help="Then let the session go on.")
+def attention(asked: SharedOptions, session: str | None, result: str | None, *, go_on: bool, **flags: bool) -> None:
+    """List what waits for a person, or decide it. SESSION:ENTRY says which, where a session has several."""
+    words: list[PersonDecision] = [word for flag, word in _DECISIONS.items() if flags[flag]]
+    if result is not None:
+        words.append("result")
+    if not words:
+        if go_on:
+            raise UsageError("nothing is decided", hint="decide something, or `wakelog wake` the session")
+        _list_questions(asked) if session is None else _list_session_questions(asked, find_session(asked, session))
+        return
+    if session is None:
+        raise UsageError("a decision is about one session", hint="`wakelog attention` lists what waits")
+    if len(words) > 1:
+        raise UsageError(f"these are {len(words)} decisions: {', '.join(words)}", hint="a question takes one")
+    _decide(asked, find_session(asked, session), words[0], result, go_on=go_on)
+
+
+def _list_questions(asked: SharedOptions) -> None:
+    """Print the open questions of all sessions. As in other lists, damage is reported and keeps the exit code."""
+    place = StoreLocation(asked.store_url)
+    opened = list(_sessions_with_questions(asked, place))
+    found = [OpenQuestion(session, question) for session in opened for question in open_questions(session)]
+    _put_questions(asked, found, lambda: _table(style_of(asked.color), found))
+    for session in opened:
+        note_damage(session.name, session.damage, brief=True)
+    note_unread(place.catalog)
+    if found:
+        raise click.exceptions.Exit(NEEDS_ATTENTION)
+
+
+def _sessions_with_questions(asked: SharedOptions, place: StoreLocation) -> Iterator[Session]:
+    """Yield the sessions that may have open questions. One that cannot be read is reported and skipped."""
+    rows = [row for row in place.catalog.rows(archived=None) if row.state in _MAY_WAIT]
+    with progress_bar("Reading sessions") as progress:
+        for at, row in enumerate(rows):
+            try:
+                opened = Session(place.store, row.name)
+                open_questions(opened)
+                yield opened
+            except WakelogError as error:
+                report_error(error, as_json=asked.json)
+            if progress is not None:
+                progress(at + 1, len(rows))
+
+
+def _list_session_questions(asked: SharedOptions, address: Address) -> None:
+    """Print the open questions of one session, in full."""
+    opened = Session(address.store, address.name)
+    damage = opened.damage
+    found = [OpenQuestion(opened, question) for question in open_questions(opened)]
+    found = [find_question(address, opened)] if address.entry is not None else found
+    _put_questions(asked, found, lambda: _question_lines(style_of(asked.color), found))
+    note_damage(address.ref, damage)
+    if found or damage:
+        raise click.exceptions.Exit(NEEDS_ATTENTION if found else DAMAGED)
+
+
+def _put_questions(asked: SharedOptions, found: Sequence[OpenQuestion], drawn: Callable[[], Iterable[str]]) -> None:
+    if asked.json:
+        put_bytes(b"".join(json_line(_question_values(item)) for item in found))
+    else:
+        put_text(drawn())
+    if not found:
+        note("nothing waits for a person")
+
+
+def _question_lines(seen: TerminalStyle, found: Sequence[OpenQuestion]) -> Iterator[str]:
+    now = now_ms()
+    for item in found:
+        yield from draw_question(seen, item, now)
+        yield seen.paint("dim", f"    decide: {_options(item)}")
+
+
+def _decide(asked: SharedOptions, address: Address, word: PersonDecision, result: str | None, *, go_on: bool) -> None:
+    opened = Session(address.store, address.name)
+    damage = opened.damage
+    meant = find_question(address, opened)
+    if word not in meant.question.choices:
+        raise UsageError(f"{visible(meant.tool)} {meant.why}: that is no answer", hint=f"decide {_options(meant)}")
+    if go_on:
+        for name in dict.fromkeys((opened.name, root_session(opened.store, opened.name))):
+            check_files(Session(opened.store, name))
+    entry = resolve_question(opened, meant.question.attention.id, word, result=result)
+    _finish_decision(asked, address, opened, entry=entry, go_on=go_on)
+    note_damage_before_append(address.ref, damage)
+
+
+def _finish_decision(asked: SharedOptions, address: Address, opened: Session, *, entry: Entry, go_on: bool) -> None:
+    """Print the written entry and how to continue; with `go_on`, wake the session instead."""
+    first = root_session(opened.store, opened.name)
+    if go_on:
+        wake_and_exit(asked, Session(opened.store, first))
+        return
+    put_entry(asked, entry)
+    left = len(open_questions(opened))
+    if left:
+        note(f"{plural(left, 'more question')} in {address.ref}; `wakelog attention {address.ref}` shows")
+    elif opened.store.held(opened.name) is None:
+        note(f"`wakelog wake {first}` goes on")
+
+
+def _question_values(item: OpenQuestion) -> dict[str, object]:
+    asked = item.question
+    return {
+        "session": item.session.id,
+        "name": item.session.name,
+        "entry": asked.attention.id,
+        "seq": asked.attention.seq,
+        "reason": asked.attention.reason,
+        "tool": item.tool,
+        "input": item.input,
+        "since": asked.attention.timestamp,
+        "choices": asked.choices,
+        "shown": asked.call.shown if asked.call is not None else "",
+    }
+
+
+def _options(item: OpenQuestion) -> str:
+    return " ".join("--" + word.replace(" ", "-") for word in item.question.choices)
+
+
+def _table(seen: TerminalStyle, found: Sequence[OpenQuestion]) -> Iterator[str]:
+    columns = (
+        Column("QUESTION", gives=True, cap=40),
+        Column("SINCE", right=True),
+        Column("TOOL", gives=True, cap=20),
+        Column("WHY"),
+        Column("INPUT", gives=True),
+    )
+    now = now_ms()
+    yield from table(seen, columns, [_cells(item, now) for item in found], headed=bool(seen.width and found))
+
+
+def _cells(item: OpenQuestion, now: int) -> list[Cell]:
+    raised = item.question.attention
+    return [
+        (f"{item.session.name}:{raised.seq}", "name"),
+        (age_text(raised.timestamp, now), "dim"),
+        (visible(item.tool), "tool"),
+        (visible(item.why), "warn"),
+        (key_argument(item.input), ""),
+    ]
+
+
+# ── rerun ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "rerun",
+    examples="""
+    wakelog rerun crab_user_3:12             the tool whose result is entry 12; asks for approval first
+    wakelog rerun crab_user_3:12 --yes --wake
+    """,
+)
+@session_argument
+@click.option("--yes", is_flag=True, help="Approve it at once.")
+@click.option("--wake", "go_on", is_flag=True, help="Then let the session go on from there.")
+def rerun(asked: SharedOptions, session: str, *, yes: bool, go_on: bool) -> None:
+    """Have a tool run again, on a branch of its own: SESSION:ENTRY is its result. The old result stays."""
+    address = find_session(asked, session)
+    if address.entry is None:
+        raise UsageError("no entry is named", hint="wakelog rerun SESSION:ENTRY")
+    opened = Session(address.store, address.name)
+    damage, before = opened.damage, opened.tree.head
+    raised = run_again(opened, find_entry(opened.read(), address.entry))
+    entry = resolve_question(opened, raised.id, "approve") if yes else raised
+    _finish_decision(asked, address, opened, entry=entry, go_on=go_on)
+    if before is not None:
+        back = entry_name(opened.tree, opened.tree.nodes[before])
+        note(f"`wakelog head {address.ref} {back}` goes back to the branch before")
+    note_damage_before_append(address.ref, damage)

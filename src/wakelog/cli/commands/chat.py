@@ -1,0 +1,155 @@
+"""Command `chat`: start an interactive terminal chat with an agent.
+
+Chooses the session (a new one, the latest, a named or a picked one), checks that its model can be used, and runs the
+chat. This module is loaded for the command's options and help, so it loads `wakelog.cli.chat` only when a chat starts;
+with `--pick` it loads the session list first and the chat after the choice.
+"""
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from wakelog.app.addresses import find_session
+from wakelog.app.settings import checked_model
+from wakelog.app.stores import StoreLocation
+from wakelog.cli import load
+from wakelog.cli.commands.run import run as run_command
+from wakelog.cli.ui.errors import note, note_damage
+from wakelog.cli.ui.messages import working_folder
+from wakelog.cli.ui.options import SharedOptions, command, optional_session_argument
+from wakelog.cli.ui.output import put
+from wakelog.cli.ui.safe_text import visible
+from wakelog.cli.ui.session_run import RunSettings
+from wakelog.cli.ui.terminal import clip, style_of
+from wakelog.config import load_config, plan_agent
+from wakelog.errors import NotFound, UsageError
+from wakelog.identity import is_chat_of
+from wakelog.projections.session_state import session_state
+from wakelog.reading import read_identity
+from wakelog.runtime.checks import check_files, check_store_files
+from wakelog.session import Session
+from wakelog.version import APP
+
+if TYPE_CHECKING:
+    from wakelog.cli.chat.app import ChatApp
+
+# Options that `chat` shares with `run`.
+_SHARED_OPTIONS = (
+    *("model", "agent", "sender", "system", "tools", "yes", "cwd"),
+    *("compact_at", "strategy", "unknown", "reasoning", "redact", "resume"),
+)
+_CLEAR_LINE = "\r\x1b[K"
+
+
+@command(
+    "chat",
+    examples="""
+    wakelog chat                             talk in a new session
+    wakelog chat -c                          go on with the latest one here
+    wakelog chat crab_user_3                 go on with this one
+    wakelog chat --pick                      choose from a list
+    wakelog chat --model demo                without a key
+    """,
+    json=False,
+)
+@optional_session_argument
+@click.option(
+    "-c", "--continue", "latest", is_flag=True, help="Go on with the latest session here, of agent and sender."
+)
+@click.option("--pick", is_flag=True, help="Choose a session from a list.")
+def chat(asked: SharedOptions, session: str | None, *, latest: bool, pick: bool, **said: object) -> None:
+    """Talk with an agent on this terminal. What is said is in its log at once; leaving loses nothing."""
+    _check_terminal()
+    if (session is not None) + latest + pick > 1:
+        raise UsageError("these are several sessions", hint="name one, or ask for -c, or --pick")
+    options = RunSettings(said)
+    place = StoreLocation(asked.store_url)
+    ahead = ""
+    if pick:
+        _print_heading(asked, place)
+        session, ahead = load("wakelog.cli.chat.picker").pick(style_of(asked.color), place)
+        if session is None:
+            return
+    opened = _session_to_continue(asked, place, options, session, latest=latest)
+    cwd = options.folder if opened is None else working_folder()
+    if not pick:
+        _print_heading(asked, place)
+    _run_chat(load("wakelog.cli.chat.app").ChatApp(asked, place, options, cwd), opened, ahead)
+
+
+chat.params[2:2] = [param for param in run_command.params if param.name in _SHARED_OPTIONS]
+
+
+def _print_heading(asked: SharedOptions, place: StoreLocation) -> None:
+    """Print a heading above the live area: some terminals keep what was drawn in their top row when it is erased.
+
+    A partial line that was typed before is erased here; it appears again in the input.
+    """
+    seen = style_of(asked.color)
+    put(_CLEAR_LINE + seen.paint("dim", clip(seen, visible(f"{APP}, {place.shown}"), seen.columns)))
+
+
+def _check_terminal() -> None:
+    """Raise `UsageError` unless stdin and stdout are a capable terminal."""
+    dumb = os.environ.get("TERM", "dumb") in ("dumb", "unknown")
+    if dumb or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("a chat needs a terminal", hint='without one there is `wakelog run "..."`')
+
+
+# ── choice of the session ────────────────────────────────────────────────────────────────────────
+
+
+def _session_to_continue(
+    asked: SharedOptions, place: StoreLocation, options: RunSettings, session: str | None, *, latest: bool
+) -> Session | None:
+    """Return the session to continue, or None for a new one. Checks that its model can be used; writes nothing."""
+    found = _latest_chat(place, options) if latest else None
+    if session is not None:
+        _reject_new_session_options(options)
+        address = find_session(asked, session)
+        if address.entry is not None:
+            raise UsageError("a chat goes on from the head", hint=f"`wakelog head {session}` moves it there first")
+        place.store = address.store
+        found = Session(address.store, address.name)
+    if found is not None and session_state(found.tree).terminated:
+        raise UsageError(f"{found.name} is over for good", hint=f"`wakelog fork {found.name} --new-session` goes on")
+    if found is not None:
+        check_files(found)
+    else:
+        check_store_files(place.store)
+    checked_model(options.terms, found, cwd=options.folder if found is None else "", agent=options.agent)
+    return found
+
+
+def _reject_new_session_options(options: RunSettings) -> None:
+    for name, value in (("--agent", options.agent), ("--sender", options.sender), ("--cwd", options.cwd)):
+        if value is not None:
+            raise UsageError(f"{name} is for a new session; this one has its own", hint=f"leave {name} out")
+
+
+def _latest_chat(place: StoreLocation, options: RunSettings) -> Session:
+    """Return the last changed chat of this agent and sender in this folder. `identity` defines what a chat is."""
+    cwd, sender = options.folder, options.sender or "user"
+    config = load_config(cwd, os.environ).sound()
+    agent = plan_agent(config, options.agent or config.agent).name
+    for row in place.recent(agent=agent, sender=sender, cwd=cwd):
+        header = read_identity(place.store, row.name)
+        if row.state != "terminated" and is_chat_of(place.store, row.name, header, agent, sender):
+            return Session(place.store, row.name)
+    elsewhere = "; `wakelog chat --pick` shows those there are" if place.catalog.count() else ""
+    raise NotFound(f"no session of {agent} and {sender} in {cwd}", hint=f"`wakelog chat` begins one{elsewhere}")
+
+
+# ── the chat ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _run_chat(room: "ChatApp", session: Session | None, ahead: str) -> None:
+    if session is not None:
+        note_damage(session.name, session.damage, brief=True)
+    code: int = load("asyncio").run(room.sit(session, ahead))
+    if room.session is not None:
+        note(room.farewell)
+    if code:
+        raise click.exceptions.Exit(code)

@@ -1,0 +1,106 @@
+"""Commands `context` and `usage`: what the model sees of a session, and what its model calls consumed."""
+
+import click
+
+from wakelog.app.addresses import find_node, find_session, read_log_of
+from wakelog.cli import load
+from wakelog.cli.ui.errors import exit_if_damaged
+from wakelog.cli.ui.options import SharedOptions, at_option, command, session_argument
+from wakelog.cli.ui.output import put_json, put_pages, put_text
+from wakelog.cli.ui.session_views import context_lines, estimate_other_tokens, usage_lines
+from wakelog.cli.ui.terminal import style_of
+from wakelog.errors import UsageError
+from wakelog.log.content import Usage
+from wakelog.projections.context import build_context
+from wakelog.projections.usage import UsageTotal, usage_by_branch
+from wakelog.projections.usage import usage as add_up
+from wakelog.reading import read_log
+
+# ── context ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "context",
+    examples="""
+    wakelog context @latest
+    wakelog context crab_user_3 --json | jq '.messages[].role'
+    wakelog context crab_user_3 --at 12 --strategy window:20
+    wakelog context crab_user_3 --at 14 --exact   what the model was handed for reply 14, proved by its digest
+    wakelog context crab_user_3 --diff 14 30      what was added, dropped and changed, and where a cache broke
+    """,
+    paged=True,
+)
+@session_argument
+@at_option
+@click.option("--strategy", default="full", metavar="HOW", help="full, window:N or budget:TOKENS. [default: full]")
+@click.option("--exact", is_flag=True, help="What was handed over at a call, or for a reply. [default: the last one]")
+@click.option("--diff", nargs=2, metavar="CALL CALL", help="What differs between two calls, or their replies.")
+def context(
+    asked: SharedOptions, session: str, at: str | None, strategy: str, *, exact: bool, diff: tuple[str, str] | None
+) -> None:
+    """Show what the model would see if it were called now, or what it was handed at a call."""
+    address = find_session(asked, session, at)
+    if exact and diff is not None:
+        raise UsageError("either one call or two", hint="--exact shows one, --diff compares two")
+    if exact:
+        load("wakelog.cli.ui.model_calls").show_exact(asked, address)
+        return
+    if diff is not None:
+        load("wakelog.cli.ui.model_calls").show_difference(asked, address, *diff)
+        return
+    log = read_log_of(address, tail=True)
+    branch = log.tree.branch(find_node(log, address.entry))
+    built = build_context(branch, strategy)
+    if asked.json:
+        put_json(
+            {
+                "model": built.model,
+                "provider": built.provider,
+                "strategy": built.strategy,
+                "messages": built.messages,
+                "entries": built.entry_ids,
+                "tokens": built.tokens,
+                "digest": built.digest,
+            }
+        )
+    else:
+        put_pages(asked, context_lines(style_of(asked.color), log, built, estimate_other_tokens(built, branch)))
+    exit_if_damaged(address.ref, log.damage)
+
+
+# ── usage ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "usage",
+    examples="""
+    wakelog usage @latest
+    wakelog usage crab_user_3 --json | jq .cost
+    """,
+)
+@session_argument
+def usage(asked: SharedOptions, session: str) -> None:
+    """Add up what a session's model calls consumed. A call counts once, however many branches hold it."""
+    address = find_session(asked, session)
+    log = read_log(address.store, address.name)
+    if asked.json:
+        parts = [
+            {"leaf": branch.leaf, **_usage_values(branch.spent), "alone": _usage_values(branch.alone)}
+            for branch in usage_by_branch(log.tree)
+        ]
+        put_json({**_usage_values(add_up(log.entries)), "branches": parts})
+    else:
+        put_text(usage_lines(log))
+    exit_if_damaged(address.ref, log.damage)
+
+
+def _usage_values(spent: UsageTotal) -> dict[str, int | None]:
+    used: Usage = spent.usage
+    return {
+        "calls": spent.calls,
+        "input": used.input_tokens,
+        "output": used.output_tokens,
+        "cacheRead": used.cache_read_tokens,
+        "cacheWrite": used.cache_write_tokens,
+        "cost": used.cost_micros,
+    }

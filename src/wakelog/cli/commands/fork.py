@@ -1,0 +1,87 @@
+"""Commands `head` and `fork`: choose the entry that a session continues from. Nothing is copied or lost."""
+
+import click
+
+from wakelog.app.addresses import Address, find_session, find_target
+from wakelog.app.entry_names import EntryNames, entry_name
+from wakelog.cli.ui.errors import exit_if_damaged, note, note_damage_before_append
+from wakelog.cli.ui.messages import put_entry
+from wakelog.cli.ui.options import SharedOptions, command, session_argument
+from wakelog.cli.ui.output import put, put_json
+from wakelog.cli.ui.safe_text import visible
+from wakelog.errors import UsageError
+from wakelog.forking import fork as fork_session
+from wakelog.log.entry import SessionHeader as SessionEntry
+from wakelog.reading import read_active, read_session_header
+from wakelog.session import Session
+
+
+@command(
+    "head",
+    examples="""
+    wakelog head crab_user_3                 where the next entry goes
+    wakelog head crab_user_3 12              go on from entry 12
+    wakelog head crab_user_3:works           go on from what is labelled so
+    """,
+)
+@session_argument
+@click.argument("entry", required=False, metavar="[ENTRY]")
+def head(asked: SharedOptions, session: str, entry: str | None) -> None:
+    """Show or move the place where the next entry goes. The branch that is left stays as it is."""
+    address = find_session(asked, session, entry)
+    if address.entry is not None:
+        _move_head(asked, address)
+        return
+    log = read_active(address.store, address.name)
+    head = log.tree.head
+    put_json({"head": head}) if asked.json else put(visible(EntryNames(log.tree).of(head)) if head is not None else "")
+    exit_if_damaged(address.ref, log.damage)
+
+
+@command(
+    "fork",
+    examples="""
+    wakelog fork crab_user_3 --at 12         the next append branches off behind entry 12
+    wakelog fork crab_user_3 --new-session   go on from its head in a session of its own
+    wakelog fork crab_user_3:12 --new-session --json
+    """,
+)
+@session_argument
+@click.option("--at", metavar="ENTRY", help="Where to branch off. [default with --new-session: the head]")
+@click.option("--new-session", is_flag=True, help="Go on in a new session that refers to this one.")
+def fork(asked: SharedOptions, session: str, at: str | None, *, new_session: bool) -> None:
+    """Branch from an entry: inside the session, by moving its head there, or into a new session."""
+    address = find_session(asked, session, at)
+    if new_session:
+        _fork_session(asked, address)
+    elif address.entry is not None:
+        _move_head(asked, address)
+    else:
+        raise UsageError("a fork needs an entry", hint="say which with --at, or ask for a --new-session")
+
+
+def _fork_session(asked: SharedOptions, address: Address) -> None:
+    """Create a session that continues from an entry of this one."""
+    opened = Session(address.store, address.name)
+    damage = opened.damage
+    child = fork_session(opened, find_target(address, opened))
+    first = read_session_header(child.store, child.name)
+    if asked.json:
+        origin = first.value.parent if first is not None and isinstance(first.value, SessionEntry) else None
+        put_json({"id": child.id, "name": child.name, "parent": origin})
+    else:
+        put(child.name)
+    note_damage_before_append(address.ref, damage)
+
+
+def _move_head(asked: SharedOptions, address: Address) -> None:
+    """Move the head, and print the command that moves it back."""
+    opened = Session(address.store, address.name)
+    damage, before, target = opened.damage, opened.tree.head, find_target(address, opened)
+    assert target is not None
+    put_entry(asked, opened.move_head(target))
+    back = ""
+    if before is not None and before != target:
+        back = f"; `wakelog head {address.ref} {entry_name(opened.tree, opened.tree.nodes[before])}` goes back"
+    note(f"the next entry goes behind {address.entry}{back}")
+    note_damage_before_append(address.ref, damage)

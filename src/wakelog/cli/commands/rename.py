@@ -1,0 +1,124 @@
+"""Commands `rename`, `label`, `archive` and `end`: metadata of a session or an entry. Each appends one entry.
+
+An ended session takes no more messages and is never run; its log stays readable.
+"""
+
+from typing import Any
+
+import click
+
+from wakelog.app.addresses import find_session, find_target
+from wakelog.cli.ui.errors import note, note_damage_before_append
+from wakelog.cli.ui.messages import put_entry, single_text
+from wakelog.cli.ui.options import SharedOptions, command, session_argument
+from wakelog.cli.ui.output import put, put_json
+from wakelog.errors import UsageError
+from wakelog.projections.pending import DroppedWork, SessionEnding
+from wakelog.session import Session
+
+
+@command(
+    "rename",
+    examples="""
+    wakelog rename crab_user_3 "The parser, second try"
+    wakelog rename @latest ""                take the title away
+    """,
+)
+@session_argument
+@click.argument("title", nargs=-1, required=True, metavar="TITLE")
+def rename(asked: SharedOptions, session: str, title: tuple[str, ...]) -> None:
+    """Give a session a title. The log keeps its name; `by-title/` in the store nodes to it."""
+    address = find_session(asked, session)
+    opened = Session(address.store, address.name)
+    damage = opened.damage
+    put_entry(asked, opened.rename(single_text(title)))
+    note_damage_before_append(address.ref, damage)
+
+
+@command(
+    "archive",
+    examples="""
+    wakelog archive crab_user_3
+    wakelog archive crab_user_3 --undo
+    wakelog ls --archived
+    """,
+)
+@session_argument
+@click.option("--undo", is_flag=True, help="Bring it back.")
+def archive(asked: SharedOptions, session: str, *, undo: bool) -> None:
+    """Put a session away: lists leave it out, nothing is deleted."""
+    address = find_session(asked, session)
+    opened = Session(address.store, address.name)
+    damage = opened.damage
+    put_entry(asked, opened.archive(archived=not undo))
+    note_damage_before_append(address.ref, damage)
+
+
+@command(
+    "label",
+    examples="""
+    wakelog label crab_user_3 12 works
+    wakelog label crab_user_3:12 ""          take the name away
+    wakelog show crab_user_3:works
+    """,
+)
+@session_argument
+@click.argument("words", nargs=-1, required=True, metavar="[ENTRY] TEXT")
+def label(asked: SharedOptions, session: str, words: tuple[str, ...]) -> None:
+    """Name an entry, so that it can be found and addressed by that name."""
+    if len(words) > 2:
+        raise UsageError("the text has several words", hint="put it in quotes")
+    address = find_session(asked, session, words[0] if len(words) == 2 else None)
+    if address.entry is None:
+        raise UsageError("no entry is named", hint="wakelog label SESSION ENTRY TEXT")
+    opened = Session(address.store, address.name)
+    damage, target = opened.damage, find_target(address, opened)
+    assert target is not None
+    put_entry(asked, opened.label(target, words[-1]))
+    note_damage_before_append(address.ref, damage)
+
+
+@command(
+    "end",
+    examples="""
+    wakelog end crab_user_3
+    wakelog end crab_user_3 --reason "moved to the new project"
+    wakelog end crab_user_3 --force          cancel what is under way, and drop what is open
+    """,
+)
+@session_argument
+@click.option("--reason", metavar="TEXT", default="", help="Why; it stands in the log.")
+@click.option("--force", is_flag=True, help="Cancel the turn first, and drop what is still open.")
+def end(asked: SharedOptions, session: str, *, reason: str, force: bool) -> None:
+    """End a session for good: it is never run again. It can still be read, forked, labelled, renamed and archived."""
+    address = find_session(asked, session)
+    if address.entry is not None:
+        raise UsageError("a whole session is ended", hint=f"`wakelog end {address.name}` ends it")
+    opened = Session(address.store, address.name)
+    damage = opened.damage
+    ended = opened.end(reason, force=force)
+    if asked.json:
+        put_json(_end_values(ended))
+    else:
+        put(ended.entry.id)
+    if ended.cancelled is not None:
+        note("the turn that was under way was cancelled")
+    for words in ended.dropped.words:
+        note(f"dropped: {words}")
+    note_damage_before_append(address.ref, damage)
+
+
+def _end_values(ended: SessionEnding) -> dict[str, Any]:
+    return {
+        "entry": ended.entry.id,
+        "cancelled": ended.cancelled.id if ended.cancelled is not None else None,
+        "dropped": _dropped_values(ended.dropped),
+    }
+
+
+def _dropped_values(dropped: DroppedWork) -> dict[str, Any]:
+    return {
+        "calls": [{"reply": call.reply_id, "call": call.call.id, "tool": call.call.name} for call in dropped.calls],
+        "replies": [{"reply": debt.reply_id, "channel": debt.channel} for debt in dropped.owed],
+        "queued": [queued.id for queued in dropped.queue],
+    }

@@ -1,0 +1,177 @@
+"""Command `run`: one prompt, one turn, in a new or an existing session.
+
+Replies go to stdout as they stream; the log holds everything else. If this process dies, `wake` needs only the
+session's name to continue.
+"""
+
+import os
+import stat
+import sys
+
+import click
+
+from wakelog.app.addresses import find_session
+from wakelog.app.event_loop import EventLoopRunner
+from wakelog.app.runner import RunOutcome, runtime_for
+from wakelog.app.settings import ListTools, apply_settings, begin_session
+from wakelog.app.stores import StoreLocation
+from wakelog.app.watch import TERMINAL_CHANNEL, SessionWatcher
+from wakelog.cli.ui.errors import note, note_damage_before_append
+from wakelog.cli.ui.messages import note_clipped, read_stdin, single_text
+from wakelog.cli.ui.options import SharedOptions, command, session_option
+from wakelog.cli.ui.renderers import renderer_for
+from wakelog.cli.ui.session_run import RunOptions, RunSettings, can_ask_user, report_and_exit, run_session
+from wakelog.config.validation import TOOL_NAMES
+from wakelog.errors import Conflict, UsageError
+from wakelog.log.content import Prompt, Text
+from wakelog.log.entry import Entry
+from wakelog.projections.session_state import session_state
+from wakelog.runtime.wake import next_decision
+from wakelog.session import Session
+
+
+@command(
+    "run",
+    examples="""
+    wakelog run --model demo "list ."            ask the offline demo model, which needs no key
+    git diff | wakelog run "Review this"         what is piped in stands behind the prompt
+    wakelog run -s @latest "And now?"            go on with a session
+    wakelog run -s @latest --model demo          answer a prompt that waits there
+    wakelog run --model scripted:replies.jsonl --tools read,list "Hello"
+    wakelog run --yes --json 'run `make test`' | jq -r 'select(.event == "delta") | .text'
+    """,
+)
+@click.argument("words", nargs=-1, metavar="[PROMPT]")
+@session_option
+@click.option("--model", metavar="PROVIDER:NAME", help="Which model answers. [default: what is configured]")
+@click.option("--agent", metavar="NAME", help="Who answers, in a new session. [default: agent]")
+@click.option("--sender", metavar="NAME", help="Who asks, in a new session. [default: user]")
+@click.option("--system", metavar="TEXT|@FILE", help="The instructions.")
+@click.option(
+    "--tools", metavar="NAMES", help=f"Which tools: names with commas, or `none`. [default: {','.join(TOOL_NAMES)}]"
+)
+@click.option("--yes", is_flag=True, help="Let every tool run without asking. [default: only read, list and grep]")
+@click.option("--cwd", metavar="DIR", help="Where a new session works. [default: here]")
+@click.option("--compact-at", type=click.IntRange(min=0), metavar="TOKENS", help="Fold a longer context. 0: never.")
+@click.option("--strategy", metavar="HOW", help="What the model sees: full, window:N or budget:TOKENS.")
+@click.option(
+    "--unknown",
+    type=click.Choice(["tell", "ask"]),
+    help="A tool that may or may not have run: tell the model, or ask you.",
+)
+@click.option(
+    "--reasoning",
+    type=click.Choice(["keep", "summary", "drop"]),
+    help="What of the model's thinking is kept: all, the provider's summaries, or nothing. [default: keep]",
+)
+@click.option(
+    "--redact",
+    type=click.Choice(["keys", "assignments", "off"]),
+    help="Which secrets are taken out: keys, these and values of assignments, or none. [default: assignments]",
+)
+@click.option(
+    "--resume", is_flag=True, help="Go on with a reply that was cut, where the model can. [default: begin it again]"
+)
+@click.option("--steer", is_flag=True, help="If the session is busy: let the agent know at its next step.")
+@click.option("-q", "--quiet", is_flag=True, help="Only what the agent says.")
+def run(asked: SharedOptions, words: tuple[str, ...], session: str | None, **said: object) -> None:
+    """Ask an agent once, and print what it says. Without a prompt: answer the one that waits in SESSION."""
+    options = RunSettings(said)
+    prompt = _prompt(words)
+    if not prompt:
+        _check_waiting(asked, session, options)
+    with EventLoopRunner() as one_loop:
+        opened, after, ref = _opened(asked, session, options, one_loop.tools_of)
+        damage = opened.damage
+        entry = _append_prompt(opened, prompt, options) if prompt else None
+        ending = _run_or_queue(asked, opened, options, entry, after, one_loop)
+    note_damage_before_append(ref, damage)
+    report_and_exit(asked, opened, ending, quiet=options.quiet)
+
+
+def _opened(
+    asked: SharedOptions, session: str | None, options: RunSettings, served: ListTools
+) -> tuple[Session, int, str]:
+    """Return the session, the seq after which entries are new, and the reference typed for it."""
+    if session is None:
+        store, cwd = StoreLocation(asked.store_url).store, options.folder
+        sender = options.sender or "user"
+        begun = begin_session(store, options.terms, agent=options.agent, sender=sender, cwd=cwd, served=served)
+        return begun, -1, begun.name
+    for name, value in (("--agent", options.agent), ("--sender", options.sender), ("--cwd", options.cwd)):
+        if value is not None:
+            raise UsageError(f"{name} is for a new session; this one has its own", hint=f"leave {name} or -s out")
+    address = find_session(asked, session)
+    if address.entry is not None:
+        raise UsageError("a run goes on from the head", hint=f"`wakelog fork {session}` moves it there first")
+    opened = Session(address.store, address.name)
+    if session_state(opened.tree).terminated:
+        raise UsageError(f"{opened.name} is over for good", hint=f"`wakelog fork {opened.name} --new-session` goes on")
+    after = opened.last_seq
+    apply_settings(opened, options.terms, served)
+    return opened, after, address.ref
+
+
+def _append_prompt(session: Session, prompt: str, options: RunSettings) -> Entry:
+    said = Prompt(content=(Text(text=prompt),), channel=TERMINAL_CHANNEL)
+    entry = session.say(said, mode="steer" if options.steer else "followUp")
+    note_clipped(entry)
+    return entry
+
+
+def _run_or_queue(
+    asked: SharedOptions,
+    session: Session,
+    options: RunSettings,
+    entry: Entry | None,
+    after: int,
+    one_loop: EventLoopRunner,
+) -> RunOutcome:
+    """Run the session. If another process runs it, the message stays queued; `Conflict` if there is no message."""
+    if entry is None or session.store.held(session.name) is None:
+        manner = RunOptions(quiet=options.quiet, in_place=can_ask_user(asked), yes=options.terms.yes)
+        try:
+            return run_session(asked, session, manner, one_loop, after=after)
+        except Conflict:
+            if entry is None or session.store.held(session.name) is None:
+                raise
+    elif asked.json:
+        hear = renderer_for(asked, session, quiet=True).hear
+        SessionWatcher(session.store, session.name, max(after, entry.seq - 1), hear).catch_up()
+    note(f"{session.name} is busy: this waits in its queue; `wakelog tail -f {session.name}` follows it")
+    return RunOutcome("queued")
+
+
+# ── the prompt ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _prompt(words: tuple[str, ...]) -> str:
+    """Return the prompt followed by piped input; `-` stands for piped input alone. Empty if there is neither."""
+    text = single_text(words) if words else ""
+    piped = read_stdin() if text == "-" or _is_piped() else ""
+    said = "\n\n".join(part for part in ("" if text == "-" else text, piped) if part.strip())
+    if words and not said:
+        raise UsageError("there is nothing to say", hint='give a prompt: wakelog run "..."')
+    return said
+
+
+def _check_waiting(asked: SharedOptions, session: str | None, options: RunSettings) -> None:
+    """Raise `UsageError` unless a session with pending work was named. For a run without a prompt."""
+    if session is None:
+        raise UsageError("there is nothing to say", hint='give a prompt: wakelog run "..."')
+    if options.steer:
+        raise UsageError("--steer goes with a prompt", hint="leave it out, or give a prompt")
+    address = find_session(asked, session)
+    opened = Session(address.store, address.name)
+    if next_decision(runtime_for(address.store), opened) is None:
+        hint = f'give a prompt: wakelog run -s {address.ref} "..."'
+        raise UsageError(f"no prompt is given, and none waits in {opened.name}", hint=hint)
+
+
+def _is_piped() -> bool:
+    """Return whether stdin is a pipe, a file or a socket; not a terminal and not /dev/null."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return not sys.stdin.isatty()
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)

@@ -1,0 +1,210 @@
+"""Commands `verify` and `doctor`: check logs, blobs and the store. Neither changes a log.
+
+`verify` reports whether a log and its blobs are as they were written. `doctor` explains each fault, what was kept and
+what to do; it can write a clean copy to a new file. Without a session it checks the store and makes missing links.
+"""
+
+from collections.abc import Iterator
+
+import click
+
+from wakelog.app.addresses import Address, find_session
+from wakelog.app.integrity import (
+    BlobAudit,
+    DigestMatch,
+    Verdict,
+    check_log,
+    find_digest,
+    find_problems,
+    noted_damage,
+    verdict_of,
+    write_salvaged_copy,
+)
+from wakelog.app.store_checks import StoreReport, check_store
+from wakelog.app.stores import StoreLocation
+from wakelog.cli.ui.errors import DAMAGED, FAILED, note
+from wakelog.cli.ui.options import SharedOptions, command, session_argument
+from wakelog.cli.ui.output import put, put_json, put_text
+from wakelog.cli.ui.quantities import plural, size_text
+from wakelog.cli.ui.safe_text import visible
+from wakelog.cli.ui.terminal import TerminalStyle, style_of, wrap
+from wakelog.errors import UsageError
+from wakelog.scanning import Scan
+
+_RELINKED_SHOWN = 20
+
+
+@command(
+    "verify",
+    examples="""
+    wakelog verify @latest
+    wakelog verify crab_user_3 --json | jq .head       keep this digest elsewhere …
+    wakelog verify crab_user_3 --head DIGEST           … and find a cut tail with it
+    """,
+)
+@session_argument
+@click.option("--head", "kept", metavar="DIGEST", help="A digest that was kept: it must still be in the chain.")
+def verify(asked: SharedOptions, session: str, kept: str | None) -> None:
+    """Prove that nobody touched a log: every line readable, every seal right, every blob there. Exit code 4 if not."""
+    address = find_session(asked, session)
+    scan, proof, blobs = check_log(address)
+    anchor = find_digest(address, kept, proof.head) if kept is not None else None
+    verdict = verdict_of(scan, proof, blobs, anchor)
+    if asked.json:
+        put_json(verdict)
+    else:
+        put_text(_verdict_lines(style_of(asked.color), address, verdict, anchor))
+    if not verdict.ok:
+        raise click.exceptions.Exit(_exit_code(blobs))
+
+
+def _exit_code(blobs: BlobAudit) -> int:
+    """Return `FAILED` if a blob is not accessible to this user, because then damage is not proved; else `DAMAGED`."""
+    return FAILED if any(loss.kind == "inaccessible blob" for loss in blobs.losses) else DAMAGED
+
+
+def _verdict_lines(
+    seen: TerminalStyle, address: Address, verdict: Verdict, anchor: DigestMatch | None
+) -> Iterator[str]:
+    word = seen.paint("good", "ok") if verdict.ok else seen.paint("bad", "NOT OK")
+    blobs = f", {plural(verdict.blobs, 'blob')}" if verdict.blobs else ""
+    yield f"{visible(address.ref)}: {word}, {plural(verdict.entries, 'entry', 'entries')}{blobs}"
+    for hurt in verdict.damage:
+        of = f"{visible(str(hurt['session']))}, " if "session" in hurt else ""
+        yield f"  damage   {of}line {hurt['line']}, byte {hurt['offset']}: {visible(str(hurt['reason']))}"
+    for seal in verdict.broken:
+        yield f"  broken   line {seal['line']}, byte {seal['offset']}: this line, or what stands before it, was changed"
+    if verdict.unsealed:
+        yield f"  unsealed {plural(verdict.unsealed, 'line')} at the end without a seal"
+    for hurt in verdict.noted:
+        yield seen.paint("dim", f"  known    line {hurt['line']}, byte {hurt['offset']}: {hurt['reason']}")
+    for loss in verdict.lost:
+        yield f"  {str(loss['kind']).removesuffix(' blob'):<8} {visible(str(loss['reason']))}"
+    if anchor is not None:
+        yield f"  anchor   {visible(_digest_text(anchor))}"
+    if verdict.head:
+        yield seen.paint("dim", f"  head     {verdict.head}")
+    else:
+        yield seen.paint("dim", "  head     no line has a seal: there is nothing to prove yet")
+    if verdict.is_explained:
+        yield f"  `wakelog doctor {visible(address.ref)}` explains"
+
+
+def _digest_text(anchor: DigestMatch) -> str:
+    if anchor.since == 0:
+        return "the digest you kept is the head of this log"
+    if anchor.since is not None:
+        gone_on = plural(anchor.since, "entry", "entries")
+        return f"the digest you kept is in the chain; the log has gone on since: {gone_on} later"
+    if anchor.longer is not None:
+        return f"this log was cut: {anchor.longer} is the same log, and goes on to the digest you kept"
+    return (
+        "the digest you kept is NOT in the chain: it is the digest of another log, "
+        "or this log was cut or rewritten before it"
+    )
+
+
+# ── doctor ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "doctor",
+    examples="""
+    wakelog doctor                           check the store itself
+    wakelog doctor crab_user_3               explain what is wrong with a session
+    wakelog doctor crab_user_3 --salvage clean.jsonl
+    """,
+)
+@click.argument("session", required=False, metavar="[SESSION]")
+@click.option("--salvage", metavar="FILE", help="Write a clean copy into a new file; the log stays as it is.")
+def doctor(asked: SharedOptions, session: str | None, salvage: str | None) -> None:
+    """Explain what is damaged, what was kept and what to do; without a session, check the store."""
+    if session is None:
+        if salvage is not None:
+            raise UsageError("a copy is made of one session", hint="wakelog doctor SESSION --salvage FILE")
+        _doctor_store(asked)
+        return
+    address = find_session(asked, session)
+    scan, proof, blobs = check_log(address)
+    findings = list(find_problems(scan.damage, proof, blobs.losses))
+    saved = write_salvaged_copy(address, salvage) if salvage is not None else None
+    if asked.json:
+        put_json({"session": scan.id, "name": scan.name, "ok": not findings, "findings": findings, "salvage": saved})
+    else:
+        put_text(_doctor_lines(style_of(asked.color), address, scan, findings, saved))
+    if findings:
+        raise click.exceptions.Exit(_exit_code(blobs))
+
+
+def _doctor_lines(
+    seen: TerminalStyle,
+    address: Address,
+    scan: Scan,
+    findings: list[dict[str, object]],
+    saved: dict[str, object] | None,
+) -> Iterator[str]:
+    kept, ref = plural(scan.entries, "entry", "entries"), visible(address.ref)
+    state = seen.paint("bad", plural(len(findings), "finding")) if findings else seen.paint("good", "healthy")
+    yield f"{ref}: {state}, {kept} read"
+    if saved is not None:
+        yield from _saved_lines(saved)
+        return
+    for finding in findings:
+        yield ""
+        of = f"in {visible(str(finding['session']))}, " if "session" in finding else ""
+        where = f"{of}line {finding['line']}, byte {finding['offset']}" if finding["line"] else "at the end"
+        yield f"  {seen.paint('bad', str(finding['kind']))} {where}: {visible(str(finding['reason']))}"
+        for text in (str(finding["meaning"]), str(finding["advice"])):
+            yield from (f"    {line}" for line in wrap(visible(text), seen.columns - 4))
+    for hurt in noted_damage(scan):
+        yield seen.paint("dim", f"  known: line {hurt['line']}, byte {hurt['offset']}: {hurt['reason']}")
+    if findings:
+        yield ""
+        yield f"  The log itself is never changed. A clean copy: wakelog doctor {ref} --salvage FILE"
+    else:
+        yield seen.paint("dim", "  Lines that were cut off at its end leave no trace in a log. A digest kept elsewhere")
+        yield seen.paint("dim", f"  finds that: wakelog verify {ref} --head DIGEST")
+
+
+def _saved_lines(saved: dict[str, object]) -> Iterator[str]:
+    entries, mended, lost = (int(str(saved[key])) for key in ("entries", "mended", "lost"))
+    yield f"  wrote {visible(str(saved['file']))}: {plural(entries, 'entry', 'entries')}, sealed anew"
+    if mended:
+        yield f"    {plural(mended, 'entry', 'entries')} put under the nearest one that can be read"
+    if lost:
+        yield f"    {plural(lost, 'place')} where something may have been lost is marked in it"
+
+
+def _doctor_store(asked: SharedOptions) -> None:
+    """Report location, contents, permissions and damaged sessions of the store; make missing links."""
+    report = check_store(StoreLocation(asked.store_url))
+    if asked.json:
+        put_json(report)
+    else:
+        _put_store_report(style_of(asked.color), report)
+    if report.is_bad:
+        raise click.exceptions.Exit(FAILED if report.inaccessible else DAMAGED)
+
+
+def _put_store_report(seen: TerminalStyle, report: StoreReport) -> None:
+    put(f"store     {visible(report.store)}")
+    put(f"sessions  {report.sessions}, {size_text(report.bytes)}")
+    if report.index:
+        put(f"index     {visible(report.index)} ({size_text(report.index_bytes)}, may be deleted at any time)")
+    for link in report.relinked[:_RELINKED_SHOWN]:
+        put(f"relinked  {visible(link)}")
+    if len(report.relinked) > _RELINKED_SHOWN:
+        put(f"relinked  {len(report.relinked) - _RELINKED_SHOWN} more; --json lists all")
+    for problem in report.problems:
+        put(f"{seen.paint('warn', 'problem')}   {visible(problem)}")
+    for name in report.damaged:
+        put(f"{seen.paint('bad', 'damaged')}   {visible(name)}; see `wakelog doctor {visible(name)}`")
+    for found in report.lost:
+        name, lost = visible(found.name), f"{plural(found.blobs, 'blob')} missing, or of another size"
+        put(f"{seen.paint('bad', 'lost')}      {name}: {lost}; see `wakelog doctor {name}`")
+    for name in report.inaccessible:
+        put(f"{seen.paint('bad', 'no access')} {visible(name)}; check who owns it and its permissions")
+    if not report.problems and not report.is_bad:
+        put(seen.paint("good", "nothing to complain about"))
+    elif report.damaged:
+        note(f"{plural(len(report.damaged), 'damaged session')}")

@@ -1,0 +1,1 @@
+"""Demos: real commands, run in a temporary store without a network or a key."""

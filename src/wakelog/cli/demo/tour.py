@@ -1,0 +1,173 @@
+"""Environment of the demos, and the tour (`demo --tour`): write, branch, compact, damage, recover and find a session.
+
+`DemoShell` shows real commands and runs them in a temporary store; it uses no session of the user and no network. The
+tour itself makes the damage: it flips a bit and cuts the file.
+"""
+
+import os
+import shlex
+import subprocess
+import sys
+
+from wakelog.cli.ui.output import put
+from wakelog.cli.ui.terminal import TerminalStyle, wrap
+from wakelog.errors import WakelogError
+
+_MEANINGS = {4: "damaged; the output is still given", 6: "somebody is waited for"}
+
+
+class DemoShell:
+    """Prints text, shows commands and runs them in a temporary store."""
+
+    def __init__(self, seen: TerminalStyle, folder: str) -> None:
+        self._look = seen
+        self._folder = folder
+        # The user's configuration must not affect the demo.
+        around = {name: value for name, value in os.environ.items() if not name.startswith("WAKELOG_")}
+        self._environment = {
+            **around,
+            "XDG_CONFIG_HOME": os.path.join(folder, "config"),
+            "WAKELOG_STORE": os.path.join(folder, "sessions"),
+            "XDG_CACHE_HOME": os.path.join(folder, "cache"),
+            "WAKELOG_PAGER": "cat",
+            ("FORCE_COLOR" if seen.colour else "NO_COLOR"): "1",
+        }
+
+    @property
+    def sessions(self) -> str:
+        """Return the folder of the store."""
+        return self._environment["WAKELOG_STORE"]
+
+    def path(self, name: str) -> str:
+        """Return the path of a file in the temporary folder."""
+        return os.path.join(self._folder, name)
+
+    def chapter(self, title: str, text: str) -> None:
+        """Print a heading and a text."""
+        line = self._look.sign("──", "--")
+        put(f"\n{self._look.paint('mark', f'{line} {title}')}")
+        self.say(text)
+
+    def say(self, text: str) -> None:
+        """Print a wrapped text between two commands."""
+        put("")
+        for line in wrap(" ".join(text.split()), min(self._look.columns, 90)):
+            put(line)
+
+    def run(self, *arguments: str, expected: int = 0) -> None:
+        """Show a command and run it to its end. `WakelogError` if its exit code is not `expected`."""
+        process = self.start(*arguments)
+        self.ended(arguments[0], process.wait(), expected)
+
+    def start(self, *arguments: str, seen: bool = True) -> "subprocess.Popen[bytes]":
+        """Show a command and start it. Its output is shown or, with `seen=False`, left in its pipe."""
+        put(f"\n{self._look.paint('bold', f'$ wakelog {shlex.join(arguments)}')}")
+        sys.stdout.flush()
+        return subprocess.Popen(  # noqa: S603 - our own command with our own words
+            [sys.executable, "-m", "wakelog", *arguments],
+            cwd=self._folder,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=None if seen else subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+
+    def ended(self, name: str, code: int, expected: int) -> None:
+        """Check the exit code of a command that ended; `WakelogError` if it is not `expected`."""
+        if code != expected:
+            raise WakelogError(f"the demo's `wakelog {name}` ended with {code}, not {expected}")
+        if expected:
+            put(self._look.paint("dim", f"(exit code {expected}: {_MEANINGS[expected]})"))
+
+    def remark(self, text: str) -> None:
+        """Print a dimmed remark that is neither a command nor its output."""
+        put(self._look.paint("dim", text))
+
+
+_SESSION = "demo_you_1"
+
+
+def tour(stage: DemoShell) -> None:
+    """Run all parts of the tour in order."""
+    for part in (_write, _branch, _fold, _damage, _recover, _find, _goodbye):
+        part(stage)
+
+
+def _write(stage: DemoShell) -> None:
+    stage.chapter(
+        "A session is written", "A session is a file of JSON lines. What is said is an entry; each is durable."
+    )
+    stage.run("new", "--agent", "demo", "--sender", "you", "--title", "The flaky login test")
+    stage.run("append", _SESSION, "test_login fails now and then. Why?")
+    stage.run("append", _SESSION, "--role", "assistant", "It reads the clock. Freeze the clock, or allow some slack.")
+    stage.run("append", _SESSION, "Freeze the clock.")
+    stage.run("append", _SESSION, "--role", "assistant", "Done: the clock is frozen, and all 42 tests pass.")
+    stage.run("show", _SESSION)
+
+
+def _branch(stage: DemoShell) -> None:
+    stage.chapter(
+        "It is branched",
+        "Every entry names the one before it, so a session is a tree. Going back deletes nothing: the head moves, and "
+        "what is said next grows beside what was said before.",
+    )
+    stage.run("label", _SESSION, "2", "two ways")
+    stage.run("fork", f"{_SESSION}:two ways")
+    stage.run("append", _SESSION, "Allow a second of slack instead.")
+    stage.run("append", _SESSION, "--role", "assistant", "Done: a second of slack. 41 tests pass, one is skipped.")
+    stage.run("tree", _SESSION)
+
+
+def _fold(stage: DemoShell) -> None:
+    stage.chapter(
+        "It is folded",
+        "A compaction lets a summary stand for what came before. The model then sees the summary; the log keeps all.",
+    )
+    stage.run("compact", _SESSION, "--summary", "The flaky login test now allows a second of slack; 41 tests pass.")
+    stage.run("append", _SESSION, "Why is one skipped?")
+    stage.run("context", _SESSION)
+    stage.run("verify", _SESSION)
+
+
+def _damage(stage: DemoShell) -> None:
+    stage.chapter(
+        "It is damaged", "Now a bit flips in the fourth line, and the last line is cut in half, as by a crash."
+    )
+    with open(os.path.join(stage.sessions, f"{_SESSION}.jsonl"), "r+b") as file:
+        lines = file.readlines()
+        file.seek(sum(map(len, lines[:3])) + 1)
+        file.write(bytes([lines[3][1] ^ 0x04]))
+        file.truncate(sum(map(len, lines)) - len(lines[-1]) // 2)
+    stage.run("tail", _SESSION, "-n", "2", expected=4)
+    stage.say("The rest is served, the harm is named. `verify` finds what no longer fits, `doctor` explains it.")
+    stage.run("verify", _SESSION, expected=4)
+    stage.run("doctor", _SESSION, expected=4)
+
+
+def _recover(stage: DemoShell) -> None:
+    stage.chapter("It is recovered", "A log is never rewritten. A clean copy goes into a new file, and proves itself.")
+    stage.run("doctor", _SESSION, "--salvage", "clean.jsonl", expected=4)
+    stage.run("verify", "clean.jsonl")
+    stage.run("show", "clean.jsonl")
+    stage.say("The damaged session goes on, too: the next append notes the cut line and stands behind it.")
+    stage.run("append", _SESSION, "Are you still there?")
+
+
+def _find(stage: DemoShell) -> None:
+    stage.chapter(
+        "It is found again", "Lists and searches answer from an index in the cache that may be deleted at any time."
+    )
+    stage.run("search", "slack")
+    stage.run("ls")
+    stage.run("export", "clean.jsonl", "--format", "md")
+
+
+def _goodbye(stage: DemoShell) -> None:
+    stage.chapter("Where to go next", "That was all in a temporary folder, which is gone now. To begin for real:")
+    put("")
+    put("    wakelog new --title 'My first session'")
+    put("    wakelog append @latest 'Hello'")
+    put("    wakelog show @latest")
+    stage.say(
+        "docs/cli.md describes every command, docs/format.md every byte of a log; `wakelog --help` lists the rest."
+    )

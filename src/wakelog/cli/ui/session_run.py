@@ -1,0 +1,331 @@
+"""Run a session from a terminal: wake it, display it, handle Ctrl-C, ask its questions, exit with its code.
+
+Rule 1: every user action is an entry in the log, as if another process had made it: Ctrl-C appends a cancel, an answer
+appends a decision. Ctrl-C at a question appends nothing and leaves the question open.
+Rule 2: a second Ctrl-C leaves at once and writes nothing more than that this process left. The session is then like
+one with a killed process, and is woken in the same way.
+Rule 3: a question shows the whole input of its tool call, at any length. Every string of it comes from the model and
+passes through `safe_text`.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+
+import click
+import msgspec
+
+from wakelog.app.approvals import OpenQuestion, approve_all, collect_questions, decide_question
+from wakelog.app.event_loop import EventLoopRunner
+from wakelog.app.runner import RunOutcome, SessionRun, handle_sigint, outcome_of, undelivered_replies
+from wakelog.app.settings import Overrides
+from wakelog.app.stores import store_url
+from wakelog.app.watch import TERMINAL_CHANNEL
+from wakelog.cli.ui.errors import note, note_damage, note_damage_before_append
+from wakelog.cli.ui.messages import working_folder
+from wakelog.cli.ui.options import SharedOptions
+from wakelog.cli.ui.output import put_json
+from wakelog.cli.ui.quantities import age_text, now_ms, plural
+from wakelog.cli.ui.renderers import renderer_for, write_stderr
+from wakelog.cli.ui.safe_text import visible, visible_lines
+from wakelog.cli.ui.terminal import TerminalStyle, style_of, wrap
+from wakelog.cli.ui.transcripts import key_argument
+from wakelog.decide.damage import DAMAGE_REASON, notice_text
+from wakelog.errors import UsageError
+from wakelog.log.codec import canonical_json
+from wakelog.log.entry import Failed
+from wakelog.projections.branch_state import branch_state
+from wakelog.projections.context import parse_strategy
+from wakelog.projections.losses import losses
+from wakelog.runtime.wake import WakeReport
+from wakelog.session import Session
+
+# Characters of a tool's input in the one-line message about it.
+_INPUT_CHARS = 100
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How to run: `quiet` hides tool activity, `in_place` asks on the terminal, `yes` approves every request."""
+
+    quiet: bool = False
+    in_place: bool = False
+    yes: bool = False
+
+
+def can_ask_user(asked: SharedOptions) -> bool:
+    """Return whether a person can be asked: no `--json`, and stdin and stderr are terminals."""
+    return not asked.json and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def run_session(
+    asked: SharedOptions, session: Session, manner: RunOptions, one_loop: EventLoopRunner, *, after: int | None = None
+) -> RunOutcome:
+    """Run a session until it rests, or waits for a decision that cannot be had here. Shows entries after `after`."""
+    seen_to = session.last_seq if after is None else after
+    renderer = renderer_for(asked, session, quiet=manner.quiet)
+    run = SessionRun(session, renderer, seen_to, store_url(asked.store_url), one_loop.servers)
+    rows: tuple[str, ...] = ()
+    while True:
+        report = _wake_once(run, one_loop)
+        rows += report.rows
+        ending = outcome_of(session, report, rows, interrupted=run.interrupted)
+        if not _decide_questions(asked, session, manner, list(ending.left)):
+            return ending
+
+
+def _wake_once(run: "SessionRun", one_loop: EventLoopRunner) -> WakeReport:
+    """Wake the session once. `KeyboardInterrupt` if the user pressed Ctrl-C twice."""
+
+    async def until_it_rests() -> WakeReport:
+        with handle_sigint(run.interrupt):
+            return await run.wake()
+
+    try:
+        return one_loop.run(until_it_rests())
+    except asyncio.CancelledError:
+        note(_left_note(run.name))
+        raise KeyboardInterrupt from None
+
+
+def _decide_questions(asked: SharedOptions, session: Session, manner: RunOptions, left: list[OpenQuestion]) -> bool:
+    if manner.yes and approve_all(left):
+        return True
+    try:
+        return manner.in_place and ask_on_terminal(style_of(asked.color, sys.stderr), session, left, now_ms())
+    except KeyboardInterrupt:
+        _note_open_question(session)
+        raise
+
+
+def _note_open_question(session: Session) -> None:
+    """Say that the question stays open, and how to decide it; for a user who left at a question."""
+    left = tuple(collect_questions(session))
+    write_stderr("\n")
+    note(f"the question stays open; {_how_to_decide(session, left)}" if left else _left_note(session.name))
+
+
+def _left_note(name: str) -> str:
+    return f"left; `wakelog wake {name}` goes on"
+
+
+# ── end of a run ─────────────────────────────────────────────────────────────────────────────────
+
+
+def report_and_exit(asked: SharedOptions, session: Session, ending: RunOutcome, *, quiet: bool) -> None:
+    """Print how the run ended, and exit with its code."""
+    report_end(asked, session, ending)
+    if not (quiet or asked.json):
+        idle = ": nothing to do" if ending.untouched and ending.state == "rest" else ""
+        write_stderr(f"{style_of(asked.color, sys.stderr).paint('dim', f'session {session.name}{idle}')}\n")
+    if ending.code:
+        raise click.exceptions.Exit(ending.code)
+
+
+def report_end(asked: SharedOptions, session: Session, ending: RunOutcome) -> None:
+    """Write the last event (`--json`), and a note on stderr if the user has to know something."""
+    if asked.json:
+        put_end_event(session.id, session.name, ending.state, ending.rows)
+    words = _end_note(session, ending)
+    if words:
+        note(words)
+
+
+def put_end_event(session: str, name: str, state: str, rows: tuple[str, ...] = ()) -> None:
+    """Write the last event of a session."""
+    put_json({"event": "end", "session": session, "name": name, "state": state, "rows": rows})
+
+
+def _end_note(session: Session, ending: RunOutcome) -> str:
+    match ending.state:
+        case "waiting":
+            return _how_to_decide(session, ending.left)
+        case "failed":
+            how = f"(`wakelog wake {session.name} --retry` tries again)"
+            return f"{session.name}: the turn failed{_failure_reason(session)} {how}"
+        case "undelivered":
+            count = plural(len(undelivered_replies(session)), "reply", "replies")
+            how = f"(`wakelog wake {session.name}` tries again)"
+            return f"{session.name}: {count} not delivered{_send_failure_reason(session)} {how}"
+        case "cancelled" if not ending.untouched:
+            return f"{session.name}: the turn was cancelled"
+        case "terminated":
+            return f"{session.name} is over for good"
+        case "running":
+            return f"{session.name} waits for a sub-agent that is being run elsewhere"
+    return ""
+
+
+def _how_to_decide(session: Session, left: tuple[OpenQuestion, ...]) -> str:
+    first = left[0]
+    what = f"{visible(first.tool)}({key_argument(first.input)[:_INPUT_CHARS]})" if first.tool else "something"
+    name, several = first.session.name, len(left) > 1
+    place = f"{name}:{first.question.attention.seq}" if several else name
+    options = " or ".join(f"`--{word.replace(' ', '-')}`" for word in first.question.choices[:2])
+    more = f" ({plural(len(left) - 1, 'more question')}, see `wakelog attention`)" if several else ""
+    how = f"`wakelog attention {place}` with {options} decides, `wakelog wake {session.name}` goes on"
+    return f"{name} waits for you: {what} {first.why}{more}; {how}"
+
+
+def _send_failure_reason(session: Session) -> str:
+    errors = [
+        failed.error for failed in branch_state(session.branch()).send_failed if failed.channel == TERMINAL_CHANNEL
+    ]
+    error = errors[-1] if errors else None
+    return f": {error.message or error.kind}" if error is not None else ""
+
+
+def _failure_reason(session: Session) -> str:
+    faults = [node.value for node in session.branch().nodes if isinstance(node.value, Failed)]
+    error = faults[-1].error if faults else None
+    return f": {error.message or error.kind}" if error is not None else ""
+
+
+# The prompt for each kind of question, and the answer of each key.
+ANSWER_KEYS = {
+    "approve": ("Run it? [y]es / [n]o / [a]lways in this session: ", {"y": "approve", "n": "deny", "a": "always"}),
+    "unknown": (
+        "Did it run? [y]es / [n]o / [r]un it again / [l]ater: ",
+        {"y": "ran", "n": "did not run", "r": "run again", "l": "later"},
+    ),
+    DAMAGE_REASON: (
+        "Did they run? [y]es / [n]o / [u]nknown, tell the model so / [l]ater: ",
+        {"y": "ran", "n": "did not run", "u": "unknown", "l": "later"},
+    ),
+}
+
+
+# ── drawing ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def draw_question(look: TerminalStyle, asked: OpenQuestion, now: int) -> Iterator[str]:
+    """Yield a question in full: its place, what is asked, and the whole input of the tool."""
+    entry = asked.question.attention
+    since = age_text(entry.timestamp, now)
+    place = f"{asked.session.name}:{entry.seq}"
+    tool = f"{look.paint('tool', visible(asked.tool) or 'something')} " if entry.reason != DAMAGE_REASON else ""
+    yield f"{look.paint('name', place)}  {tool}{asked.why}  {look.paint('dim', since)}".rstrip()
+    for line in (*_input_lines(asked.input), *_damage_lines(asked)):
+        for piece in wrap(line, max(20, look.width - 4) if look.width else 0):
+            yield f"    {piece}"
+    call = asked.question.call
+    if call is not None and call.shown:
+        yield look.paint("dim", "    it had put out:")
+        for line in visible_lines(call.shown.rstrip("\n")):
+            yield f"    {look.sign('│', '|')} {line}"
+
+
+def _damage_lines(asked: OpenQuestion) -> Iterator[str]:
+    """Yield the notice that the model will get about the damage of a question."""
+    if asked.question.attention.reason != DAMAGE_REASON:
+        return
+    found = losses(asked.session.tree, asked.session.branch())
+    yield from visible_lines(notice_text(found)) if found is not None else ()
+
+
+def _input_lines(given: object) -> Iterator[str]:
+    """Yield each argument with its name; texts line by line, other values as JSON."""
+    if not isinstance(given, dict):
+        yield from () if given is None else visible_lines(canonical_json(given).decode())
+        return
+    for key, value in given.items():
+        lines = visible_lines(value if isinstance(value, str) else canonical_json(value).decode())
+        if len(lines) == 1:
+            yield f"{visible(str(key))}: {lines[0]}"
+        else:
+            yield f"{visible(str(key))}:"
+            yield from (f"  {line}" for line in lines)
+
+
+# ── answers ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def ask_on_terminal(look: TerminalStyle, root: Session, left: list[OpenQuestion], now: int) -> bool:
+    """Ask each question on the terminal; return whether any was decided."""
+    decided, always = False, set[str]()
+    for asked in left:
+        if asked.question.attention.reason == "approve" and asked.tool in always:
+            word = "approve"
+        else:
+            for line in draw_question(look, asked, now):
+                write_stderr(f"{line}\n")
+            word = _read_answer(asked.question.attention.reason)
+        if word == "always":
+            always.add(asked.tool)
+        decided = decide_question(root, asked, word) or decided
+    return decided
+
+
+def _read_answer(reason: str) -> str:
+    """Read from stdin until a valid answer is typed; end of input means `later`."""
+    text, answers = ANSWER_KEYS.get(reason, ANSWER_KEYS["unknown"])
+    while True:
+        write_stderr(text)
+        typed = sys.stdin.readline()
+        if not typed:
+            write_stderr("\n")
+            return "later"
+        word = answers.get(typed.strip().lower()[:1])
+        if word is not None:
+            return word
+
+
+class RunSettings:
+    """Options of `run` and `chat`: `terms` are settings, others apply only to a new session or to the display."""
+
+    def __init__(self, said: dict[str, object]) -> None:
+        def text(key: str) -> str | None:
+            value = said[key]
+            return value if isinstance(value, str) else None
+
+        compact_at = said["compact_at"]
+        self.terms = Overrides(
+            model=text("model"),
+            system=_instructions_text(text("system")),
+            tools=text("tools"),
+            yes=bool(said["yes"]),
+            compact_at=compact_at if isinstance(compact_at, int) else None,
+            strategy=str(parse_strategy(text("strategy") or "")) if said["strategy"] is not None else None,
+            unknown=text("unknown"),
+            reasoning=text("reasoning"),
+            redact=text("redact"),
+            resume=bool(said["resume"]),
+        )
+        self.agent, self.sender, self.cwd = text("agent"), text("sender"), text("cwd")
+        self.steer, self.quiet = bool(said.get("steer")), bool(said.get("quiet"))
+
+    @property
+    def folder(self) -> str:
+        """Return the working folder of a new session. `UsageError` if it does not exist."""
+        cwd = os.path.abspath(self.cwd) if self.cwd is not None else working_folder()
+        if not os.path.isdir(cwd):
+            what = f"there is no folder {cwd}" if cwd else "the folder that this is started in is gone"
+            raise UsageError(what, hint="--cwd names the folder to work in")
+        return cwd
+
+
+def _instructions_text(text: str | None) -> str | None:
+    """Return the instructions; `@FILE` is read from the file."""
+    if text is None or not text.startswith("@"):
+        return text
+    try:
+        with open(os.path.expanduser(text[1:]), "rb") as file:
+            return file.read().decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"{text[1:]} is not UTF-8 text", hint="instructions are text") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"{text[1:]} cannot be read: {why}", hint="--system takes a text, or @ and a file") from None
+
+
+def wake_and_exit(asked: SharedOptions, session: Session, *, quiet: bool = False, ref: str | None = None) -> None:
+    """Wake one session, and exit with the code of its ending."""
+    damage = session.damage
+    with EventLoopRunner() as one_loop:
+        ending = run_session(asked, session, RunOptions(quiet=quiet, in_place=can_ask_user(asked)), one_loop)
+    name = ref or session.name
+    if ending.untouched:
+        note_damage(name, damage, brief=True)
+    elif not ending.left:
+        note_damage_before_append(name, damage)
+    report_and_exit(asked, session, ending, quiet=quiet)

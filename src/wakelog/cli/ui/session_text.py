@@ -1,0 +1,266 @@
+"""Print a session as text: the transcript of a branch, then entries as they are appended and replies as they stream.
+
+`show` and `tail` select the entries. `show` imports this module only for text output, so that JSON output starts
+faster. To follow a session, everything is read from the store, so any process may run the session. `Store.follow` waits
+for new entries; nothing here polls. Streamed text is read from a journal (`journals.py`) and printed once; when its
+entry arrives, only the part that was not printed yet follows.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
+
+from wakelog.app.addresses import Address
+from wakelog.app.entry_names import EntryNames
+from wakelog.app.journal_stream import JournalCursor, StreamedPiece
+from wakelog.app.stores import warn_once
+from wakelog.cli.ui.errors import note_damage
+from wakelog.cli.ui.options import SharedOptions
+from wakelog.cli.ui.output import put_json, put_lines, put_raw, put_text
+from wakelog.cli.ui.quantities import age_text, duration_text, now_ms, plural
+from wakelog.cli.ui.safe_text import first_line, visible, visible_lines
+from wakelog.cli.ui.terminal import TerminalStyle, clip, style_of
+from wakelog.cli.ui.transcripts import annotation_line, draw_rows, how_to_continue, layout_for
+from wakelog.journals import JournalTexts, read_journals
+from wakelog.log.content import Reply, TextDelta
+from wakelog.log.entry import Attention, AttentionResolved, Entry, Head, Message, Partial, Queued, Resumed, ToolStarted
+from wakelog.log.lines import Damage, EntryReader
+from wakelog.log.tree import Branch
+from wakelog.projections.overview import overview
+from wakelog.projections.queue import waiting_messages
+from wakelog.projections.transcript import count_messages, transcript
+from wakelog.reading import Log, read_active
+
+
+def transcript_lines(
+    asked: SharedOptions, address: Address, log: Log, branch: Branch, journals: JournalTexts, *, full: bool | None
+) -> Iterator[str]:
+    """Yield the heading of the session, the transcript of a branch, and a hint if there are other branches."""
+    seen = style_of(asked.color)
+    now = now_ms()
+    names = EntryNames(log.tree)
+    addresses = {node.id: names.short(node) for node in branch.nodes}
+    dress = layout_for(seen, now, addresses, full=full, ref=address.ref)
+    waiting = waiting_messages(log.tree) if branch.tip is not None and branch.tip.id == log.tree.head else None
+    rows = transcript(branch, journals.partials, running=journals.running, waiting=waiting)
+    yield from _session_heading(seen, address, log, branch, now)
+    yield from draw_rows(dress, (row for row in rows if row.kind != "session"))
+    others = len(log.tree.leaves()) - 1
+    if others > 0 and address.entry is None and not log.tree.partial:
+        yield ""
+        hint = f"{plural(others, 'other branch', 'other branches')}: wakelog tree {visible(address.ref)}"
+        yield seen.paint("dim", hint)
+
+
+def _session_heading(seen: TerminalStyle, address: Address, log: Log, branch: Branch, now: int) -> Iterator[str]:
+    """Yield the heading: the session, its state, and its number of messages, inherited ones included."""
+    held = address.store.held(address.name) is not None
+    card = overview(log.tree, held=held, damaged=bool(log.damage))
+    title = first_line(card.title or "")
+    yield seen.paint("name", log.name) + (f"  {clip(seen, title, seen.columns - len(log.name) - 2)}" if title else "")
+    updated = log.entries[-1].value.timestamp if log.entries else ""
+    annotations = (
+        visible(card.cwd),
+        visible(card.model or ""),
+        plural(count_messages(branch), "message"),
+        card.state,
+        f"uptime {duration_text(card.uptime_ms)}" if card.uptime_ms else "",
+        f"{card.undelivered} undelivered" if card.undelivered and card.state != "undelivered" else "",
+        "archived" if card.archived else "",
+        age_text(updated, now),
+    )
+    dot = seen.sign(" · ", " - ")
+    yield seen.paint(
+        "dim",
+        clip(seen, dot.join(filter(None, annotations)), seen.columns)
+        if seen.width
+        else dot.join(filter(None, annotations)),
+    )
+    yield ""
+
+
+_WAIT_S = 1.0
+_INDENT = 5
+# The annotations that a transcript shows; `tail` shows the others too.
+_SHOWN_ANNOTATIONS = (Queued, Head, Attention, AttentionResolved)
+EntryLines = Callable[[Entry, bool], Iterable[str]]
+"""Returns the lines of an entry; the flag says that the text of a reply was printed while it streamed."""
+
+
+def follow_log(asked: SharedOptions, address: Address, *, next_seq: int, damage: Sequence[Damage]) -> None:
+    """Print every entry of a log and the text that streams, until the process is interrupted (`tail -f`)."""
+    seen = style_of(asked.color)
+    _Follower(asked, address, lambda entry, told: entry_lines(seen, entry, told=told)).run(next_seq, damage)
+
+
+def follow_transcript(asked: SharedOptions, address: Address, log: Log, *, full: bool | None) -> None:
+    """Print new entries at the head of a session, until the process is interrupted (`show --follow`)."""
+    seen, tree = style_of(asked.color), log.tree
+
+    def lines_of(entry: Entry, told: bool) -> Iterable[str]:  # noqa: FBT001 - see `LinesOf`
+        tree.add(entry)
+        at_head = entry.is_node and entry.id == tree.head
+        shown = at_head or isinstance(entry.value, _SHOWN_ANNOTATIONS)
+        return entry_lines(seen, entry, told=told, full=full) if shown else ()
+
+    if not asked.json:
+        put_text([""])
+    _Follower(asked, address, lines_of).run(log.next_seq, log.damage)
+
+
+def entry_lines(seen: TerminalStyle, entry: Entry, *, told: bool = False, full: bool | None = None) -> Iterator[str]:
+    """Yield an entry as a transcript shows it, without a reply's text if it was `told`; an annotation on one line."""
+    if entry.is_node:
+        dress = layout_for(seen, now_ms(), {entry.id: str(entry.seq)}, full=full)
+        # Here a tool call and its result are separate entries, so the call alone is neither open nor completed.
+        rows = [
+            msgspec.structs.replace(row, status="") if row.kind == "call" else row
+            for row in transcript(Branch((entry,)))
+            if not (told and row.kind == "reply")
+        ]
+        yield from draw_rows(dress, rows) if rows else [seen.paint("dim", f"{entry.seq:>3}  complete")]
+    else:
+        yield seen.paint("dim", clip(seen, f"{entry.seq:>3}  {annotation_line(entry.value)}", seen.columns))
+    yield ""
+
+
+class _Printed:
+    """How much of a journal's text was printed, and its digest: the text itself may be of any length."""
+
+    def __init__(self) -> None:
+        self.chars = 0
+        self._digest = hashlib.sha256()
+
+    def add(self, text: str) -> None:
+        """Add the next printed piece."""
+        self.chars += len(text)
+        self._digest.update(text.encode(errors="backslashreplace"))
+
+    def is_all_of(self, text: str) -> bool:
+        """Return whether exactly this text was printed."""
+        whole = _Printed()
+        whole.add(text)
+        return self.chars > 0 and whole._digest.digest() == self._digest.digest()
+
+
+class _Follower:
+    """A followed session, with the position of the output in its log and journals."""
+
+    def __init__(self, asked: SharedOptions, address: Address, lines_of: EntryLines) -> None:
+        self._asked = asked
+        self._address = address
+        self._lines_of = lines_of
+        self._pieces = JournalCursor()
+        self._tools: dict[str, ToolStarted] = {}
+        self._printed: dict[str, _Printed] = {}
+        self._open = ""
+
+    def run(self, next_seq: int, damage: Sequence[Damage]) -> None:
+        """Print what is new, until the process is interrupted. Warnings come first, because there may be no end."""
+        warn_once()
+        store, name = self._address.store, self._address.name
+        note_damage(self._address.ref, damage)
+        told = {hurt.offset for hurt in damage}
+        self._skip_journals_that_are_over()
+        while True:
+            news = store.follow(name, after=next_seq - 1, pieces=self._pieces.had, timeout_s=_WAIT_S)
+            fresh = EntryReader(next_seq=next_seq)
+            entries = fresh.feed_all(news.lines)
+            self._put_entries(entries)
+            self._put_pieces(self._pieces.take(news, entries))
+            note_damage(self._address.ref, [hurt for hurt in fresh.damage if hurt.offset not in told])
+            told |= {hurt.offset for hurt in fresh.damage}
+            if news.lines and fresh.next_seq == next_seq:
+                # A torn tail is returned by every `follow`; after it was reported, wait before asking again.
+                time.sleep(_WAIT_S)
+            next_seq = fresh.next_seq
+
+    def _skip_journals_that_are_over(self) -> None:
+        """Mark journals that are not yet removed but have their text in the log as read."""
+        store, name = self._address.store, self._address.name
+        journals = store.journals(name)
+        if not journals:
+            return
+        tree = read_active(store, name).tree
+        under_way = {partial.id for partial in read_journals(store, name, tree).partials}
+        over = [journal for journal in journals if journal not in under_way]
+        self._pieces.had |= {journal: sum(1 for _ in journals[journal]) for journal in over}
+        self._know_tools(entry for entry in tree.own() if entry.id in journals)
+
+    def _know_tools(self, entries: Iterable[Entry]) -> None:
+        self._tools |= {entry.id: entry.value for entry in entries if isinstance(entry.value, ToolStarted)}
+
+    # ── entries ──────────────────────────────────────────────────────────────────────────────────
+
+    def _put_entries(self, entries: Sequence[Entry]) -> None:
+        self._know_tools(entries)
+        if entries:
+            self._close()
+        told = [(entry, self._was_told(entry)) for entry in entries]
+        if self._asked.json:
+            put_lines(entry.raw for entry in entries)
+        else:
+            put_text(line for entry, was_told in told for line in self._lines_of(entry, was_told))
+
+    def _was_told(self, entry: Entry) -> bool:
+        """Return whether a reply's whole text was printed while it streamed; forget what was printed of it."""
+        match entry.value:
+            case Message(message=Reply() as reply):
+                printed = self._printed.pop(entry.id, None)
+                return printed is not None and printed.is_all_of(reply.text)
+            case Partial(reply_id=reply_id) | Resumed(reply_id=reply_id):
+                # This journal is over; the next text of the reply begins a new one.
+                self._printed.pop(reply_id, None)
+        return False
+
+    # ── pieces ───────────────────────────────────────────────────────────────────────────────────
+
+    def _put_pieces(self, pieces: Sequence[StreamedPiece]) -> None:
+        texts = [(piece.journal, piece.delta.text) for piece in pieces if isinstance(piece.delta, TextDelta)]
+        if not texts:
+            return
+        running = self._address.store.held(self._address.name) is not None
+        put_piece = self._put_json if self._asked.json else self._put_text
+        for journal, text in texts:
+            put_piece(journal, text, running=running)
+        if not running:
+            self._close(interrupted=True)
+
+    def _put_json(self, journal: str, text: str, *, running: bool) -> None:
+        tool = self._tools.get(journal)
+        put_json(
+            {
+                "type": "journal",
+                "replyId": tool.reply_id if tool is not None else journal,
+                "toolCallId": tool.tool_call_id if tool is not None else None,
+                "state": "running" if running else "interrupted",
+                "offset": self._printed.setdefault(journal, _Printed()).chars,
+                "text": text,
+            }
+        )
+        self._printed[journal].add(text)
+
+    def _put_text(self, journal: str, text: str, *, running: bool) -> None:
+        indent = " " * _INDENT
+        if journal != self._open:
+            self._close()
+            put_raw(f"{self._heading(journal, running=running)}\n{indent}")
+            self._open = journal
+        self._printed.setdefault(journal, _Printed()).add(text)
+        put_raw(f"\n{indent}".join(visible_lines(text)))
+
+    def _heading(self, journal: str, *, running: bool) -> str:
+        tool, seen = self._tools.get(journal), style_of(self._asked.color)
+        how = "being written" if running else "interrupted"
+        speaker = "assistant" if tool is None else f"output of {visible(tool.name)}"
+        return f"{' ' * (_INDENT - 1)}{seen.paint('warn', f'{speaker}, {how}')}"
+
+    def _close(self, *, interrupted: bool = False) -> None:
+        """End the text that is being printed."""
+        if not self._open:
+            return
+        self._open = ""
+        hint = style_of(self._asked.color).paint("warn", how_to_continue(self._address.ref))
+        put_raw(f"\n{' ' * _INDENT}{hint}\n\n" if interrupted else "\n\n")

@@ -1,0 +1,304 @@
+"""Assembly of replies from deltas, and of `partial` entries from journals.
+
+The same text gives the same parts, however it was split into deltas. Adjacent text deltas form one part, and so do the
+deltas of one thinking block. Provider data (`bound`) or a signature ends its part; nothing is appended to that part
+afterwards. The ids of tool calls are made unique within their reply, because later entries refer to a tool call by its
+reply and its id.
+
+A journal holds text that was displayed and is not in the log yet. It belongs to the last model call for its reply, or
+to the `tool_started` entry whose id it has. The runtime writes `partial` entries from journals when it continues a
+session; readers show them before that (VIEW-10).
+"""
+
+from collections.abc import Iterable, Mapping
+
+from wakelog.decide.wording import PARTS_LEFT_OUT, ClippedText
+from wakelog.log.codec import exceeds_json_limits, fits_entry
+from wakelog.log.content import (
+    AnyPart,
+    ContentDelta,
+    JsonObject,
+    Prompt,
+    Text,
+    TextDelta,
+    Thinking,
+    ThinkingDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolResult,
+    decode_delta,
+)
+from wakelog.log.entry import Entry, Message, ModelCall, Partial, Resumed, ToolStarted
+from wakelog.log.tree import Tree
+
+# Above the size at which `runtime/model_request.py` stops reading a reply, and below the limit of a log line.
+_DRAFT_MAX_BYTES = 12 * 1024 * 1024
+
+
+class ReplyDraft:
+    """A reply being assembled. `prior` is text that the reply already has; `chars` counts the characters of text."""
+
+    def __init__(self, prior: str = "") -> None:
+        self._parts: list[AnyPart] = []
+        self._words: list[str] = [prior] if prior else []
+        self._thoughts: list[str] = []
+        self._ids: dict[str, int] = {}
+        self.chars = len(prior)
+
+    def take(self, delta: ContentDelta) -> None:
+        """Add the next delta."""
+        match delta:
+            case TextDelta("", bound) if bound is None or self._thoughts:
+                # Empty text ends nothing: an open thinking block continues after it.
+                pass
+            case ThinkingDelta("", None, None):
+                pass
+            case TextDelta(text, bound):
+                self._end_thought()
+                self._words.append(text)
+                self.chars += len(text)
+                if bound is not None:
+                    self._end_words(bound)
+            case ThinkingDelta(thinking, signature, bound):
+                self._end_words()
+                self._thoughts.append(thinking)
+                if signature is not None or bound is not None:
+                    self._end_thought(signature, bound)
+            case ToolCallDelta(wanted, name, given, bound):
+                self._end_words()
+                self._end_thought()
+                self._parts.append(ToolCall(id=self._free_id(wanted), name=name, input=given, bound=bound))
+
+    @property
+    def content(self) -> tuple[AnyPart, ...]:
+        """The parts assembled so far. Reading them does not end the current part."""
+        parts = list(self._parts)
+        _add_text(parts, "".join(self._words))
+        _add_thinking(parts, "".join(self._thoughts))
+        return tuple(parts)
+
+    def _end_words(self, bound: JsonObject | None = None) -> None:
+        _add_text(self._parts, "".join(self._words), bound)
+        self._words = []
+
+    def _end_thought(self, signature: str | None = None, bound: JsonObject | None = None) -> None:
+        _add_thinking(self._parts, "".join(self._thoughts), signature, bound)
+        self._thoughts = []
+
+    def _free_id(self, wanted: str) -> str:
+        """Return the id, or `id.N` with the smallest N from 2 on that is unique in this reply. Empty: "call"."""
+        wanted = wanted or "call"
+        free, number = wanted, self._ids.get(wanted, 1)
+        while free in self._ids:
+            number += 1
+            free = f"{wanted}.{number}"
+        self._ids[wanted] = number
+        self._ids.setdefault(free, 1)
+        return free
+
+
+def _add_text(parts: list[AnyPart], text: str, bound: JsonObject | None = None) -> None:
+    before = parts[-1] if parts else None
+    if isinstance(before, Text) and before.bound is None:
+        # Only an empty delta of another kind came in between.
+        parts[-1] = Text(text=before.text + text, bound=bound)
+    elif text:
+        parts.append(Text(text=text, bound=bound))
+
+
+def _add_thinking(
+    parts: list[AnyPart], thinking: str, signature: str | None = None, bound: JsonObject | None = None
+) -> None:
+    if thinking or signature is not None or bound is not None:
+        parts.append(Thinking(thinking=thinking, signature=signature, bound=bound))
+
+
+def assemble_parts(deltas: Iterable[ContentDelta], prior: str = "") -> tuple[AnyPart, ...]:
+    """Return the parts that the deltas form, after the text `prior`."""
+    draft = ReplyDraft(prior)
+    for delta in deltas:
+        draft.take(delta)
+    return draft.content
+
+
+def parts_from_journal(pieces: Iterable[bytes], prior: str = "") -> tuple[AnyPart, ...]:
+    """Return the parts in the journal of a reply, as far as one entry can hold them. Invalid lines are skipped.
+
+    A journal may have any size: its lines are read one by one, and memory use is bounded.
+    """
+    journal = _JournalDraft(prior)
+    for piece in pieces:
+        journal.take(piece)
+    return journal.content
+
+
+def output_from_journal(pieces: Iterable[bytes]) -> str:
+    """Return the text in the journal of a tool's output; if it is longer than `KEPT_BYTES`, its two ends."""
+    kept = ClippedText()
+    for delta in map(decode_delta, pieces):
+        if isinstance(delta, TextDelta):
+            kept.add(delta.text)
+    return kept.text
+
+
+def fit_entry_content(content: tuple[AnyPart, ...]) -> tuple[AnyPart, ...]:
+    """Return the parts of an interrupted reply if they fit into one entry, else only its text.
+
+    Text that is too long for a line is clipped when the entry is appended (`large_content.py`).
+    """
+    if fits_entry(content):
+        return content
+    words = ClippedText()
+    for part in content:
+        if isinstance(part, Text):
+            words.add(part.text)
+    return _text_only(words.text, others_left_out=not all(isinstance(part, Text) for part in content))
+
+
+def _text_only(text: str, *, others_left_out: bool) -> tuple[AnyPart, ...]:
+    # The mark does not depend on what was left out, so a replay that starts from this part makes the same mark.
+    left_out = (Thinking(thinking=PARTS_LEFT_OUT),) if others_left_out else ()
+    return (*((Text(text=text),) if text else ()), *left_out)
+
+
+class _JournalDraft:
+    """A reply read from its journal: all its parts, or only its text once the parts may not fit into an entry."""
+
+    def __init__(self, prior: str) -> None:
+        self._draft = ReplyDraft(prior)
+        self._size = len(prior)
+        self._words: ClippedText | None = None
+        self._others_left_out = False
+
+    def take(self, piece: bytes) -> None:
+        """Add the next line."""
+        if exceeds_json_limits(piece):
+            # Not decoded: decoding would use the memory that the limit protects.
+            self._keep_words_alone()
+            self._others_left_out = True
+            return
+        delta = decode_delta(piece)
+        if delta is None:
+            return
+        self._size += len(piece)
+        if self._words is None and self._size <= _DRAFT_MAX_BYTES:
+            self._draft.take(delta)
+        elif isinstance(delta, TextDelta):
+            self._keep_words_alone().add(delta.text)
+        else:
+            self._keep_words_alone()
+            self._others_left_out = True
+
+    def _keep_words_alone(self) -> ClippedText:
+        """Keep only text from here on; return the text kept so far."""
+        if self._words is None:
+            self._words = ClippedText()
+            for part in self._draft.content:
+                if isinstance(part, Text):
+                    self._words.add(part.text)
+                else:
+                    self._others_left_out = True
+            self._draft = ReplyDraft()
+        return self._words
+
+    @property
+    def content(self) -> tuple[AnyPart, ...]:
+        """The content of the entry."""
+        if self._words is None:
+            return fit_entry_content(self._draft.content)
+        return _text_only(self._words.text, others_left_out=self._others_left_out)
+
+
+def to_deltas(parts: Iterable[AnyPart]) -> list[ContentDelta]:
+    """Return deltas that `assemble` turns into these parts again; replay streams a reply from them."""
+    pieces: list[ContentDelta] = []
+    for part in parts:
+        match part:
+            case Text():
+                pieces.append(TextDelta(part.text, part.bound))
+            case Thinking():
+                pieces.append(ThinkingDelta(part.thinking, part.signature, part.bound))
+            case ToolCall():
+                pieces.append(ToolCallDelta(part.id, part.name, part.input, part.bound))
+    return pieces
+
+
+JournalPieces = Mapping[str, Iterable[bytes]]
+"""The lines of each journal, by journal id: the id of the reply, or of the `tool_started` entry."""
+
+
+def unrecorded_partials(tree: Tree, journals: JournalPieces) -> tuple[Partial, ...]:
+    """Return the content of journals that is not in the log; `id` is the journal's, `timestamp` that of its subject."""
+    found = ((journal, partial_from_journal(tree, journal, pieces)) for journal, pieces in journals.items())
+    return tuple(_with_envelope(tree, journal, partial) for journal, partial in found if partial is not None)
+
+
+def partial_from_journal(tree: Tree, journal: str, pieces: Iterable[bytes]) -> Partial | None:
+    """Return the entry that a journal becomes, with its parent; None if it is empty or the log has its content."""
+    subject = journal_subject(tree, journal)
+    if journal in tree.nodes or (subject is not None and _is_in_log(tree, subject)):
+        return None
+    parent = subject.value.parent_id if subject is not None else None
+    if subject is not None and isinstance(subject.value, ToolStarted):
+        partial = partial_from_output(subject.value, pieces)
+    else:
+        content = parts_from_journal(pieces, prior=_resumed_text(tree, journal))
+        partial = Partial(reply_id=journal, content=content, parent_id=parent)
+    return partial if partial.content else None
+
+
+def partial_from_output(started: ToolStarted, pieces: Iterable[bytes]) -> Partial:
+    """Return the entry that the journal of a tool's output becomes; without content if there was no output."""
+    text = output_from_journal(pieces)
+    content = (Text(text=text),) if text else ()
+    reply_id, call_id = started.reply_id, started.tool_call_id
+    return Partial(reply_id=reply_id, tool_call_id=call_id, content=content, parent_id=started.parent_id)
+
+
+def journal_subject(tree: Tree, journal: str) -> Entry | None:
+    """Return the entry a journal belongs to: the last `call` for its reply, or its `tool_started` entry."""
+    for entry in reversed(tree.own()):
+        match entry.value:
+            case ModelCall(reply_id=named) if named == journal:
+                return entry
+            case ToolStarted() if entry.id == journal:
+                return entry
+    return None
+
+
+def _with_envelope(tree: Tree, journal: str, partial: Partial) -> Partial:
+    subject = journal_subject(tree, journal)
+    stamp, seq = (subject.value.timestamp, subject.seq) if subject is not None else ("", None)
+    return Partial(
+        id=journal,
+        parent_id=partial.parent_id or tree.head,
+        timestamp=stamp,
+        seq=seq,
+        reply_id=partial.reply_id,
+        tool_call_id=partial.tool_call_id,
+        content=partial.content,
+    )
+
+
+def _is_in_log(tree: Tree, subject: Entry) -> bool:
+    """Whether the log has the content of the journal: a later `partial` entry, or the result of the tool."""
+    since = [entry.value for entry in tree.own() if entry.seq > subject.seq]
+    match subject.value:
+        case ModelCall(reply_id=reply_id):
+            return any(isinstance(it, Partial) and (it.reply_id, it.tool_call_id) == (reply_id, None) for it in since)
+        case ToolStarted(reply_id=reply_id, tool_call_id=call_id):
+            said = [value.message if isinstance(value, Message) else value for value in since]
+            told = [it for it in said if isinstance(it, Partial | ToolResult)]
+            return any((it.reply_id, it.tool_call_id) == (reply_id, call_id) for it in told)
+    return False
+
+
+def _resumed_text(tree: Tree, reply_id: str) -> str:
+    """Return the earlier text of a reply that was being resumed; its journal holds only the continuation."""
+    annotations = [entry.value for entry in tree.own() if isinstance(entry.value, Partial | Resumed)]
+    about = [annotation for annotation in annotations if annotation.reply_id == reply_id]
+    resumes = bool(about) and isinstance(about[-1], Resumed) and about[-1].strategy == "resume"
+    partials = [
+        annotation for annotation in about if isinstance(annotation, Partial) and annotation.tool_call_id is None
+    ]
+    return Prompt(content=partials[-1].content).text if resumes and partials else ""

@@ -1,0 +1,295 @@
+"""The state at the end of a branch: settings in force, how it ends, and open work. A fold over entries in log order.
+
+A compaction carries that state (`CarriedState`), and the fold starts at the last one that does. So reading only the
+tail gives the same state as reading the whole log, and later damage to older lines does not change it. A new value
+needs three changes: a field in `CarriedState`, its step here, and the test that compares both ways of reading.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from wakelog.log.content import AnyMessage, JsonObject, Note, Prompt, Reply, ToolResult
+from wakelog.log.entry import (
+    Activity,
+    Attention,
+    AttentionResolved,
+    Body,
+    Cancelled,
+    CarriedState,
+    Compaction,
+    ContextEntry,
+    Entry,
+    Failed,
+    Message,
+    ModelCall,
+    ModelChange,
+    Partial,
+    Queued,
+    SendFailed,
+    Sent,
+    SessionHeader,
+    Setting,
+    UndeliveredReply,
+)
+from wakelog.log.tree import Branch
+
+# ── branch ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class BranchState(msgspec.Struct):
+    """The state at the end of a branch.
+
+    `said_*` is what settings name, `answered_*` what the last reply names; `owed` are undelivered replies.
+    """
+
+    said_model: str | None = None
+    said_provider: str | None = None
+    answered_model: str | None = None
+    answered_provider: str | None = None
+    ends_in: str | None = None
+    """What the conversation ends in: prompt, reply, result, cancelled, faulted (to be retried) or failed.
+
+    Settings, custom entries and compactions do not count.
+    """
+    answers: int = 0
+    """Number of model calls that have ended, in a reply, a fault or a compaction; interrupted ones do not count."""
+    steps: int = 0
+    """Number of replies in the current turn."""
+    settings: JsonObject = {}
+    context: ContextEntry | None = None
+    queue: tuple[Queued, ...] = ()
+    attention: tuple[Attention, ...] = ()
+    owed: tuple[UndeliveredReply, ...] = ()
+    send_failed: tuple[SendFailed, ...] = ()
+    """The last failed attempt to send each undelivered reply, since the worker attached."""
+
+    @property
+    def model(self) -> str | None:
+        """The model in force; without a setting, the model of the last reply."""
+        return self.said_model or self.answered_model
+
+    @property
+    def provider(self) -> str | None:
+        """The provider in force; without a setting, the provider of the last reply."""
+        return self.said_provider or self.answered_provider
+
+
+def branch_state(branch: Branch) -> BranchState:
+    """Return the state of a branch: settings from all its nodes, open work from this session's own entries."""
+    state, start, since = BranchState(), 0, -1
+    for at in range(len(branch.nodes) - 1, -1, -1):
+        value = branch.nodes[at].value
+        if isinstance(value, Compaction) and value.state is not None:
+            own = at >= branch.inherited
+            state, start = initial_branch_state(value.state, own=own), at + 1
+            # The carried state does not include the model call for the summary, which ends in this compaction.
+            state.answers += _ends_model_call(branch.nodes[at])
+            since = branch.nodes[at].seq if own else -1
+            break
+    for node in branch.nodes[start:]:
+        apply_node(state, node)
+    state.answers += _failed_compactions(branch, start, since)
+    own_nodes = branch.nodes[max(branch.inherited, start) :]
+    annotations = (annotation for annotation in branch.annotations if annotation.seq > since)
+    _apply_open_work(state, sorted((*own_nodes, *annotations), key=lambda entry: entry.seq))
+    return state
+
+
+def apply_node(state: BranchState, node: Entry) -> None:
+    """Update the state by one more node. Open work is computed separately, see `OpenWork`."""
+    if type(node.value) is Message:
+        _apply_message(state, node.value.message)
+    else:
+        _apply_settings(state, node)
+        state.ends_in = _ending(node) or state.ends_in
+        state.answers += _ends_model_call(node)
+
+
+def initial_branch_state(fold: CarriedState, *, own: bool) -> BranchState:
+    """Return the initial state of a fold after a compaction. A fork does not inherit the open work of its parent."""
+    return BranchState(
+        said_model=fold.model,
+        said_provider=fold.provider,
+        answered_model=fold.answered_model,
+        answered_provider=fold.answered_provider,
+        ends_in=fold.ends_in,
+        answers=fold.answers,
+        steps=fold.steps,
+        settings=fold.settings,
+        context=fold.context,
+        queue=fold.queue if own else (),
+        attention=fold.attention if own else (),
+        owed=fold.owed if own else (),
+        send_failed=fold.send_failed if own else (),
+    )
+
+
+def _apply_message(state: BranchState, said: AnyMessage) -> None:
+    """Update the state by one message."""
+    if isinstance(said, Reply):
+        state.ends_in, state.steps = "reply", state.steps + 1
+        state.answers += said.call_id is not None
+        if said.model is not None:
+            state.answered_model, state.answered_provider = said.model, said.provider
+    elif isinstance(said, ToolResult):
+        # A cancelled turn stays cancelled while its open tool calls get their results.
+        state.ends_in = "cancelled" if state.ends_in == "cancelled" else "result"
+    elif isinstance(said, Prompt | Note):
+        state.ends_in, state.steps = "prompt", 0
+
+
+def _ending(node: Entry) -> str | None:
+    match node.value:
+        case Cancelled():
+            return "cancelled"
+        case Failed(error=error):
+            return "faulted" if error is not None and error.retryable else "failed"
+    return None
+
+
+def _ends_model_call(node: Entry) -> bool:
+    match node.value:
+        case Failed(call_id=str()) | Compaction(call_id=str()):
+            return True
+    return False
+
+
+def _failed_compactions(branch: Branch, start: int, since: int) -> int:
+    """Return the number of failed model calls for a summary: they leave a `partial` annotation instead of a node."""
+    here = {node.id for node in branch.nodes[max(0, start - 1) : branch.inherited]}
+    inherited = [annotation for annotation in branch.inherited_annotations if annotation.value.parent_id in here]
+    annotations = (*inherited, *(annotation for annotation in branch.annotations if annotation.seq > since))
+    return sum(type(annotation.value) is Partial and annotation.value.error is not None for annotation in annotations)
+
+
+def _apply_settings(state: BranchState, node: Entry) -> None:
+    match node.value:
+        case SessionHeader(model=model, provider=provider, settings=settings):
+            # A fork starts with the settings in force at its fork point.
+            state.said_model = model or state.said_model
+            state.said_provider = provider or state.said_provider
+            state.settings = {**state.settings, **settings}
+        case ModelChange(model=model, provider=provider):
+            state.said_model, state.said_provider = model, provider or state.said_provider
+        case Setting(key=key, value=value):
+            state.settings = {**state.settings, key: value}
+        case ContextEntry() as record:
+            state.context = record
+
+
+def _apply_open_work(state: BranchState, entries: Iterable[Entry]) -> None:
+    opened = OpenWork(state)
+    for entry in entries:
+        step = _APPLY_BY_TYPE.get(type(entry.value))
+        if step is not None:
+            step(opened, entry.value)
+    opened.write_into(state)
+
+
+class OpenWork:
+    """Open work at one point of a branch. On the hot path: every step processes every entry of the tail here."""
+
+    def __init__(self, state: BranchState) -> None:
+        self.calls: dict[str, ModelCall] = {}
+        self.queue = {entry.id: entry for entry in state.queue}
+        self.attention = {entry.id: entry for entry in state.attention}
+        self.owed = dict.fromkeys((debt.reply_id, debt.channel) for debt in state.owed)
+        self.send_failed = {(failed.reply_id, failed.channel): failed for failed in state.send_failed}
+
+    def step(self, value: Body) -> None:
+        """Update by one more entry. Entries must come in seq order."""
+        step = _APPLY_BY_TYPE.get(type(value))
+        if step is not None:
+            step(self, value)
+
+    def write_into(self, state: BranchState) -> None:
+        """Write the open work into a state."""
+        state.queue = tuple(self.queue.values())
+        state.attention = tuple(self.attention.values())
+        state.owed = tuple(UndeliveredReply(reply_id=reply_id, channel=channel) for reply_id, channel in self.owed)
+        state.send_failed = tuple(failed for debt, failed in self.send_failed.items() if debt in self.owed)
+
+    def call(self, call: ModelCall) -> None:
+        """Note a model call, which names the queued entry that it takes up and the channels of its reply."""
+        self.calls[call.reply_id] = call
+        self.queue.pop(call.queued_id or "", None)
+
+    def sent(self, sent: Sent) -> None:
+        """Remove a delivered reply from the undelivered ones."""
+        self.owed.pop((sent.reply_id, sent.channel), None)
+
+    def failed_to_send(self, failed: SendFailed) -> None:
+        """Record a failed send; the last attempt counts."""
+        self.send_failed[failed.reply_id, failed.channel] = failed
+
+    def activity(self, activity: Activity) -> None:
+        """Reset failed sends when a new worker attaches."""
+        if activity.event == "attached":
+            self.send_failed.clear()
+
+    def message(self, message: Message) -> None:
+        """A reply becomes undelivered, a prompt takes up a queued entry, a result closes questions about its call."""
+        said = message.message
+        if isinstance(said, Reply):
+            # It goes to the channels of the model call that made it, which has the same parent.
+            call = self.calls.pop(message.id, None)
+            if call is not None and call.parent_id == message.parent_id:
+                self.owed.update(dict.fromkeys((message.id, channel) for channel in call.channels))
+        elif isinstance(said, Prompt):
+            self.queue.pop(said.queued_id or "", None)
+            self.forget_cancels()
+        elif isinstance(said, ToolResult) and self.attention:
+            self._forget_questions(said)
+
+    def queued(self, queued: Queued) -> None:
+        """Add an entry to the queue; it stays there until another entry names it."""
+        self.queue[queued.id] = queued
+
+    def forget_cancels(self, _: Cancelled | None = None) -> None:
+        """Drop queued cancel requests: a cancel applies only to the turn in which it was made."""
+        if self.queue:
+            self.queue = {key: queued for key, queued in self.queue.items() if queued.mode != "cancel"}
+
+    def asked(self, attention: Attention) -> None:
+        """Open a question."""
+        self.attention[attention.id] = attention
+
+    def resolved(self, resolved: AttentionResolved) -> None:
+        """Close a question that a person has answered."""
+        self.attention.pop(resolved.attention_id, None)
+
+    def _forget_questions(self, result: ToolResult) -> None:
+        """Close questions about a tool call that has a result: its turn was cancelled, or it was settled otherwise."""
+        call = (result.reply_id, result.tool_call_id)
+        for asked in [*self.attention.values()]:
+            if (asked.reply_id, asked.tool_call_id) == call:
+                del self.attention[asked.id]
+
+
+_APPLY_BY_TYPE: dict[type[Body], Callable[[OpenWork, Any], None]] = {
+    ModelCall: OpenWork.call,
+    Sent: OpenWork.sent,
+    SendFailed: OpenWork.failed_to_send,
+    Activity: OpenWork.activity,
+    Message: OpenWork.message,
+    Queued: OpenWork.queued,
+    Cancelled: OpenWork.forget_cancels,
+    Attention: OpenWork.asked,
+    AttentionResolved: OpenWork.resolved,
+}
+
+
+def queue_of_branch(entries: Iterable[Entry]) -> tuple[Queued, ...]:
+    """Return the queue at the end of a branch, from a stream of its session's own entries in log order.
+
+    `branch_state` returns the same for a branch in memory.
+    """
+    opened = OpenWork(BranchState())
+    for entry in entries:
+        if isinstance(entry.value, Compaction) and entry.value.state is not None:
+            opened = OpenWork(initial_branch_state(entry.value.state, own=True))
+        else:
+            opened.step(entry.value)
+    return tuple(opened.queue.values())

@@ -1,0 +1,219 @@
+"""The overview of a session computed from a stream of entries, for logs that are too long to be held as a tree.
+
+`overview` reads a tree; these classes compute the same values and keep in memory only open work, the queue, and the
+settings in force. They need the outline of the log, because the nodes of the head branch are known only after all lines
+have been read.
+"""
+
+from wakelog.log.content import Reply, ToolResult
+from wakelog.log.entry import Body, Compaction, Entry, Message, ModelCall, Queued, SendFailed, SessionHeader
+from wakelog.log.ids import NO_NUMBER, id_hash
+from wakelog.log.outline import Outline
+from wakelog.log.tail import MESSAGE_MODES
+from wakelog.projections.branch_state import BranchState, OpenWork, apply_node, initial_branch_state
+from wakelog.projections.queue import QueueBuilder
+from wakelog.projections.session_state import SessionState, apply_to_session, initial_session_state
+from wakelog.projections.usage import Uptime, UptimeCounter
+
+
+class SessionStateBuilder:
+    """Streaming `session_state` of a whole log; input: the session's own entries in seq order."""
+
+    def __init__(self) -> None:
+        self._state = SessionState()
+        self._uptime = UptimeCounter(Uptime())
+
+    def add(self, entry: Entry) -> None:
+        """Add the next entry."""
+        value = entry.value
+        if isinstance(value, Compaction) and value.state is not None:
+            self._state = initial_session_state(value.state)
+        apply_to_session(self._state, entry)
+        self._uptime.add(value)
+
+    def result(self) -> SessionState:
+        """Return the state after the last entry."""
+        self._state.uptime = self._uptime.found
+        return self._state
+
+
+class FirstPass:
+    """The first pass, in log order, while the outline is built: session header, queue, and session state."""
+
+    def __init__(self) -> None:
+        self.card: SessionHeader | None = None
+        self.queue = QueueBuilder()
+        self.session = SessionStateBuilder()
+        self.is_ordered = True
+        """Whether each entry has a larger seq than the one before. If not, `session` must be computed again."""
+        self._last_seq = -1
+
+    def add(self, entry: Entry, *, is_placed: bool) -> None:
+        """Add the next own, non-repeated entry of the session. `is_placed`: it is a node or an annotation of one."""
+        if self.card is None and isinstance(entry.value, SessionHeader):
+            self.card = entry.value
+        self.is_ordered = self.is_ordered and entry.seq > self._last_seq
+        self._last_seq = entry.seq
+        self.queue.add(entry)
+        if is_placed:
+            self.session.add(entry)
+
+
+class ConversationBuilder:
+    """Fold over the nodes of the head branch, in order: settings, how the branch ends, and open tool calls."""
+
+    def __init__(self, outline: Outline, path: bytearray) -> None:
+        self.state = BranchState()
+        self.carried = BranchState()
+        """The state from which the fold over open work starts."""
+        self.start = self.since = -1
+        """The number and the seq of the session's own last compaction with state."""
+        self.head: str | None = None
+        self.ends_in_session = False
+        self._outline = outline
+        self._path = path
+        self._first_kept = 0
+        # By tool call id: the number of the reply and the hash of its id. Only the last compaction determines how far
+        # back tool calls count, so older ones are kept too.
+        self._asked: dict[str, list[tuple[int, int]]] = {}
+
+    def add(self, node: Entry, number: int) -> None:
+        """Add the next node."""
+        value = node.value
+        if isinstance(value, Compaction):
+            self._first_kept = self._kept_by(value, number)
+        if isinstance(value, Compaction) and value.state is not None:
+            self._begin_at(node, value, number)
+        else:
+            apply_node(self.state, node)
+        if isinstance(value, Message):
+            self._count_calls(value, number)
+        self.head, self.ends_in_session = node.id, isinstance(value, SessionHeader)
+
+    def _begin_at(self, node: Entry, fold: Compaction, number: int) -> None:
+        own = number >= self._outline.inherited
+        assert fold.state is not None
+        self.state = initial_branch_state(fold.state, own=own)
+        self.state.answers += fold.call_id is not None
+        if own:
+            self.carried = initial_branch_state(fold.state, own=True)
+            self.start, self.since = number, node.seq
+
+    def _kept_by(self, fold: Compaction, number: int) -> int:
+        """Return the number of the first node that a compaction keeps, or its own; see `active`."""
+        kept = fold.first_kept_entry_id
+        found = self._outline.number(kept) if kept is not None else NO_NUMBER
+        is_kept = found != NO_NUMBER and found <= number and self._outline.is_node(found) and self._path[found]
+        return found if is_kept else number
+
+    def _count_calls(self, value: Message, number: int) -> None:
+        said = value.message
+        if isinstance(said, Reply):
+            for call in said.calls:
+                self._asked.setdefault(call.id, []).append((number, id_hash(value.id)))
+        elif isinstance(said, ToolResult) and said.tool_call_id in self._asked:
+            self._close(said)
+
+    def _close(self, result: ToolResult) -> None:
+        """Remove the tool call that a result answers: the latest one with its id, of the reply that it names."""
+        asked = self._asked[result.tool_call_id]
+        reply = id_hash(result.reply_id) if result.reply_id is not None else None
+        for at in range(len(asked) - 1, -1, -1):
+            if reply in (None, asked[at][1]):
+                del asked[at]
+                break
+        if not asked:
+            del self._asked[result.tool_call_id]
+
+    @property
+    def open_calls(self) -> int:
+        """The number of open tool calls."""
+        return sum(number >= self._first_kept for asked in self._asked.values() for number, _ in asked)
+
+
+class OpenWorkBuilder:
+    """Fold over open work on the head branch; input: the session's own entries on it, in seq order."""
+
+    def __init__(self, outline: Outline, path: bytearray, begun: BranchState) -> None:
+        self._outline = outline
+        self._path = path
+        requests = tuple(queued for queued in begun.queue if queued.mode not in MESSAGE_MODES)
+        self._work = OpenWork(BranchState(queue=requests, attention=begun.attention, owed=begun.owed))
+
+    def add(self, value: Body) -> None:
+        """Add the next entry."""
+        if isinstance(value, SendFailed) or (isinstance(value, Queued) and value.mode in MESSAGE_MODES):
+            # Queued messages belong to the whole session (`QueueFold`); an overview does not use failed sends.
+            return
+        self._work.step(value)
+        if isinstance(value, ModelCall) and not self._is_coming(value.reply_id):
+            self._work.calls.pop(value.reply_id, None)
+
+    def _is_coming(self, reply_id: str) -> bool:
+        """Whether the reply of a model call is on this branch; calls without one need not be kept."""
+        number = self._outline.number(reply_id)
+        return number != NO_NUMBER and bool(self._path[number])
+
+    def write_into(self, state: BranchState) -> None:
+        """Write the open work into a state."""
+        self._work.write_into(state)
+
+
+class BranchStateBuilder:
+    """Streaming `branch_state` of a path. Pass its entries to `add` by number, inherited nodes first.
+
+    If the entries of a log are not in seq order (`is_ordered` is false), those for which `is_open_work` is true must be
+    passed to `add_open` too: in seq order, and after all entries were passed to `add`.
+    """
+
+    def __init__(self, outline: Outline, node: int, *, is_ordered: bool) -> None:
+        self.path = outline.path(node)
+        self.talk = ConversationBuilder(outline, self.path)
+        self.is_cut = False
+        self._is_asked = False
+        self._is_ordered = is_ordered
+        self._outline = outline
+        self._tip = node
+        self._open = OpenWorkBuilder(outline, self.path, self.talk.carried)
+
+    def is_on_path(self, number: int) -> bool:
+        """Whether an entry is a node of the path, or an annotation of one."""
+        node = self._outline.node_of(number)
+        return node != NO_NUMBER and bool(self.path[node])
+
+    def add(self, number: int, entry: Entry) -> None:
+        """Add the next entry of the path."""
+        start = self.talk.start
+        if entry.is_node:
+            self.talk.add(entry, number)
+        elif isinstance(entry.value, ModelCall):
+            self._count_request(entry.value, self._outline.node_of(number))
+        if self.talk.start != start:
+            self._open = OpenWorkBuilder(self._outline, self.path, self.talk.carried)
+        elif self._is_ordered and number >= self._outline.inherited:
+            self._open.add(entry.value)
+
+    def _count_request(self, call: ModelCall, node: int) -> None:
+        """Note a model call whose parent is the tip: no node has followed it."""
+        self._is_asked = self._is_asked or node == self._tip
+        if call.purpose == "reply" and call.parent_id is not None:
+            self.is_cut = self.is_cut or id_hash(call.parent_id) == self._outline.key(self._tip)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the tip is a node of this session, not its header, without open tool calls or a later model call."""
+        is_own = self._tip >= self._outline.inherited and self._tip != NO_NUMBER and not self.talk.ends_in_session
+        return is_own and not self._is_asked and not self.talk.open_calls
+
+    def is_open_work(self, number: int, entry: Entry) -> bool:
+        """Whether an entry counts for open work: the state carried by the last compaction does not include it."""
+        return number > self.talk.start if entry.is_node else entry.seq > self.talk.since
+
+    def add_open(self, entry: Entry) -> None:
+        """Add the next entry, in seq order, of a log that is in another order."""
+        self._open.add(entry.value)
+
+    def result(self) -> BranchState:
+        """Return the state at the end of the path."""
+        self._open.write_into(self.talk.state)
+        return self.talk.state

@@ -1,0 +1,194 @@
+"""The state of a whole session across its branches, and the state that a compaction carries.
+
+Like the state of a branch, it is a fold that starts at the last compaction with state.
+"""
+
+import msgspec
+
+from wakelog.log.content import Prompt, Reply, Usage
+from wakelog.log.entry import (
+    RULES_VERSION,
+    Activity,
+    Body,
+    CarriedState,
+    Compaction,
+    Entry,
+    Head,
+    Message,
+    Origin,
+    Partial,
+    Queued,
+    SessionArchived,
+    SessionHeader,
+    SessionRenamed,
+    Terminated,
+)
+from wakelog.log.tree import Tree
+from wakelog.projections.branch_state import BranchState, branch_state
+from wakelog.projections.queue import has_whole_queue, queue_at_head, taken_message_ids
+from wakelog.projections.usage import Uptime, uptime, uptime_of_rules_1
+
+# ── session ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class SessionState(msgspec.Struct):
+    """The state of the whole session, across branches."""
+
+    title: str | None = None
+    archived: bool = False
+    terminated: bool = False
+    dormant: bool = False
+    """Whether the session was forked or its head moved, and no prompt, queued message or worker followed."""
+    attached: bool = False
+    calls: int = 0
+    usage: Usage = Usage(cost_micros=0)
+    messages: int = 0
+    uptime: Uptime | None = None
+    """None if only a tail was read and its compactions are of rules 1, which carry a wrong sum."""
+
+    @property
+    def uptime_ms(self) -> int | None:
+        """For how long workers have run the session; None if unknown."""
+        return self.uptime.total_ms if self.uptime is not None else None
+
+
+def session_state(tree: Tree) -> SessionState:
+    """Return the session state: a fold over its own entries on all branches, from the last compaction with state on."""
+    entries = tree.own()
+    state, start = SessionState(), 0
+    for at in range(len(entries) - 1, -1, -1):
+        value = entries[at].value
+        if isinstance(value, Compaction) and value.state is not None:
+            state, start = initial_session_state(value.state), at
+            break
+    for entry in entries[start:]:
+        apply_to_session(state, entry)
+    state.uptime = uptime(entries, whole=not tree.partial or len(entries) == tree.last_seq + 1)
+    return state
+
+
+def is_terminated(tree: Tree) -> bool:
+    """Whether a session is terminated; the only session-wide value that every step and every append needs."""
+    return bool(tree.own_of(Terminated)) or any(map(_carries_termination, tree.own_of(Compaction)))
+
+
+def _carries_termination(fold: Entry) -> bool:
+    """Whether a compaction carries that the session was terminated before it."""
+    return isinstance(fold.value, Compaction) and fold.value.state is not None and fold.value.state.terminated
+
+
+def is_dormant(tree: Tree) -> bool:
+    """Whether automatic wakers, such as a timer, must skip the session."""
+    return session_state(tree).dormant
+
+
+def initial_session_state(fold: CarriedState) -> SessionState:
+    """Return the initial state of a fold over a session after a compaction."""
+    return SessionState(
+        title=fold.title,
+        archived=fold.archived,
+        terminated=fold.terminated,
+        dormant=fold.dormant,
+        attached=fold.attached_at is not None,
+        calls=fold.calls,
+        usage=fold.usage,
+        messages=fold.messages,
+    )
+
+
+def apply_to_session(state: SessionState, entry: Entry) -> None:
+    """Update the state by the session's next own entry, in seq order."""
+    match entry.value:
+        case SessionHeader(title=str() as title):
+            state.title = title
+        case SessionRenamed(title=title):
+            state.title = title or None
+        case SessionArchived(archived=archived):
+            state.archived = archived
+        case Terminated():
+            state.terminated = True
+        case Activity(event=event):
+            state.attached = event == "attached"
+        case (
+            Message(message=Reply(usage=Usage() as usage))
+            | Compaction(usage=Usage() as usage)
+            | Partial(usage=Usage() as usage)
+        ):
+            state.calls += 1
+            state.usage = state.usage + usage
+    state.messages += isinstance(entry.value, Message)
+    state.dormant = _is_dormant_after(state.dormant, entry.value)
+
+
+def _is_dormant_after(dormant: bool, value: Body) -> bool:  # noqa: FBT001 - the value of a fold
+    """Return whether the session is dormant after an entry.
+
+    A fork, or a move of the head without a reason, makes it dormant; a prompt, a queued message or a worker ends that.
+    """
+    match value:
+        case SessionHeader(parent=Origin(kind="fork")):
+            return True
+        case Head(reason=reason):
+            return reason is None
+        case Message(message=Prompt()) | Queued(mode="steer" | "followUp") | Activity(event="attached"):
+            return False
+    return dormant
+
+
+def build_carried_state(tree: Tree, at: str, rules: int = RULES_VERSION) -> CarriedState:
+    """Return the state that a compaction appended under `at` must carry."""
+    branch, session = branch_state(tree.branch(at)), session_state(tree)
+    assert tree.head is not None
+    if rules < 2:
+        return _under_rules_1(_common_values(tree.head, branch, session), tree, branch)
+    return carried_state_of(tree.head, branch, session, queue_at_head(tree, branch.queue))
+
+
+def _common_values(head: str, branch: BranchState, session: SessionState) -> CarriedState:
+    """Return the values that are carried under any rules."""
+    return CarriedState(
+        head=head,
+        title=session.title,
+        archived=session.archived,
+        terminated=session.terminated,
+        calls=session.calls,
+        usage=session.usage,
+        messages=session.messages,
+        model=branch.said_model,
+        provider=branch.said_provider,
+        answered_model=branch.answered_model,
+        answered_provider=branch.answered_provider,
+        ends_in=branch.ends_in,
+        answers=branch.answers,
+        steps=branch.steps,
+        settings=branch.settings,
+        context=branch.context,
+        attention=branch.attention,
+        owed=branch.owed,
+        send_failed=branch.send_failed,
+    )
+
+
+def _under_rules_1(state: CarriedState, tree: Tree, branch: BranchState) -> CarriedState:
+    uptime_ms, attached_at = uptime_of_rules_1(tree.own())
+    said = tuple(queued.id for queued in branch.queue if queued.id in taken_message_ids(tree))
+    return msgspec.structs.replace(state, queue=branch.queue, said=said, uptime_ms=uptime_ms, attached_at=attached_at)
+
+
+def carried_state_of(head: str, branch: BranchState, session: SessionState, queue: tuple[Queued, ...]) -> CarriedState:
+    """Return the state that a compaction under rules 2 must carry, from the states of head branch and session."""
+    assert session.uptime is not None, "a tail that begins at a compaction of rules 1 cannot be carried on"
+    return msgspec.structs.replace(
+        _common_values(head, branch, session),
+        rules=2,
+        queue=queue,
+        dormant=session.dormant,
+        uptime_ms=session.uptime.ended_ms,
+        attached_at=session.uptime.attached_at,
+        worked_at=session.uptime.worked_at,
+    )
+
+
+def can_build_carried_state(tree: Tree) -> bool:
+    """Whether a tree holds everything that a compaction under rules 2 must carry."""
+    return has_whole_queue(tree) and session_state(tree).uptime is not None

@@ -1,0 +1,255 @@
+"""HTTP provider: sends one request to a model server and streams the reply, with one HTTP client per reply.
+
+A `WireFormat` holds what differs between servers: how a body is built and sent, how events are parsed, what an
+error means.
+Rule 1: a network failure is a fault, never an exception. After a broken stream the parser decides whether the reply
+was complete.
+Rule 2: the SDKs connect, authenticate and report errors. They never retry: the runtime does, and the log records
+every attempt.
+Rule 3: nothing is kept between two calls but the source of keys and addresses.
+"""
+
+import contextlib
+import functools
+import os
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, NamedTuple, Protocol
+
+import anyio
+import httpx2
+import msgspec
+
+from wakelog.errors import UsageError
+from wakelog.log.content import Delta, Faulted, Finished, JsonObject
+from wakelog.ports.runtime import ModelRequest
+from wakelog.providers.endpoints import Server, Vendor, is_loopback, resolve_server
+from wakelog.providers.event_stream import EventParser, decode_event
+from wakelog.providers.faults import fault, fault_of_content_type, with_server_name
+from wakelog.providers.playback import play_fault
+from wakelog.providers.requests import Params, parse_params, request_without_media
+
+# How long a stream may be silent. A reasoning model may send nothing for minutes.
+IDLE_TIMEOUT_S = 600.0
+_CONNECT_TIMEOUT_S = 15.0
+# Servers that require no key still get a header: without a key the SDKs look for one in other places.
+_NO_KEY = "none"
+# TLS failures in the middle of a stream are not wrapped by the HTTP client.
+_NETWORK_ERRORS = (httpx2.HTTPError, ssl.SSLError, anyio.EndOfStream)
+
+
+class ReplyParser(Protocol):
+    """Parser that turns events into the deltas of a reply."""
+
+    request_id: str | None
+
+    def read(self, event: bytes) -> Iterator[Delta]:
+        """Yield the deltas of an event, possibly the end of the reply; `ValueError` for a malformed event."""
+        ...
+
+    def end(self, why: str) -> Iterator[Delta]:
+        """Yield the remaining deltas and the end; a fault of the kind `why` if the reply is incomplete."""
+        ...
+
+
+class HttpResponse(Protocol):
+    """An HTTP response as both SDKs provide it."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers, by lower-case name."""
+        ...
+
+    def iter_bytes(self) -> AsyncIterator[bytes]:
+        """Iterate over the body as it arrives."""
+        ...
+
+
+class Sdk(NamedTuple):
+    """The parts of an SDK that are used."""
+
+    client: Callable[..., Any]
+    http: Callable[..., httpx2.AsyncClient]
+    error: type[Exception]
+    """Base class of everything that it raises."""
+    status_error: type[Exception]
+    """Raised for a response that is an error from the start."""
+    refused: Callable[[int, Mapping[str, str], Any], Faulted]
+    """Turns such a response into a fault: status, headers and body."""
+
+
+def open_client(sdk: Sdk, server: Server, silence_s: float) -> Any:
+    """Return the SDK's client for one reply. `UsageError` for a proxy that cannot be used."""
+    return sdk.client(
+        api_key=server.key or _NO_KEY,
+        base_url=server.url,
+        max_retries=0,
+        timeout=httpx2.Timeout(silence_s, connect=_CONNECT_TIMEOUT_S),
+        http_client=_http_client(sdk, server),
+    )
+
+
+def _http_client(sdk: Sdk, server: Server) -> httpx2.AsyncClient:
+    if is_loopback(server.url):
+        # No proxy: it would look for a loopback address on its own machine.
+        return sdk.http(transport=httpx2.AsyncHTTPTransport(verify=tls_context()))
+    try:
+        return sdk.http(verify=tls_context())
+    except ImportError:
+        raise UsageError("the proxy speaks SOCKS, which needs a package", hint="pip install socksio") from None
+    except (ValueError, httpx2.InvalidURL):
+        raise UsageError(
+            "the environment names a proxy that is no address",
+            hint="look at HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY",
+        ) from None
+
+
+@functools.cache
+def tls_context() -> ssl.SSLContext:
+    """Return the TLS context of this process, created once: that takes longer than all other work for a call."""
+    return httpx2.create_ssl_context()
+
+
+async def stream_reply(
+    asking: AbstractAsyncContextManager[HttpResponse], reader: ReplyParser, sdk: Sdk, server: Server
+) -> AsyncIterator[Delta]:
+    """Send the request and yield the reply as it arrives. Everything is closed before its end is yielded."""
+    end: Finished | Faulted | None = None
+    try:
+        async with asking as response, contextlib.aclosing(_read_deltas(response, reader)) as said:
+            async for delta in said:
+                if isinstance(delta, Finished | Faulted):
+                    end = delta
+                    break
+                yield delta
+    except (sdk.error, *_NETWORK_ERRORS) as error:
+        # A complete reply stays complete, however the connection is closed.
+        end = end or _fault_of_exception(error, sdk)
+    yield _for_display(end or fault("cut"), server)
+
+
+async def _read_deltas(response: HttpResponse, reader: ReplyParser) -> AsyncGenerator[Delta, None]:
+    events, is_heard, why = EventParser(), False, "cut"
+    reader.request_id = response.headers.get("x-request-id") or response.headers.get("request-id")
+    try:
+        async for chunk in response.iter_bytes():
+            for event in events.feed(chunk):
+                is_heard = True
+                for delta in reader.read(event):
+                    yield delta
+    except httpx2.TimeoutException:
+        why = "timeout"
+    except (ValueError, httpx2.DecodingError):
+        why = "malformed"
+    except _NETWORK_ERRORS:
+        pass
+    stranger = None if is_heard or why == "timeout" else fault_of_content_type(response.headers.get("content-type"))
+    for delta in [stranger] if stranger else reader.end(why):
+        yield delta
+
+
+def _fault_of_exception(error: Exception, sdk: Sdk) -> Faulted:
+    """Return the fault for an exception of the SDK or its socket before a reply begins."""
+    if isinstance(error, sdk.status_error):
+        told: Any = error
+        return sdk.refused(told.status_code, told.response.headers, _json_body(told.response))
+    cause = error.__cause__ or error
+    if isinstance(cause, httpx2.TimeoutException):
+        return fault("timeout")
+    return fault("connection", str(cause))
+
+
+def _json_body(response: httpx2.Response) -> object:
+    """Return the JSON body of an error; None if it is not JSON: HTML pages are not shown."""
+    try:
+        return decode_event(response.content, object)
+    except (ValueError, httpx2.ResponseNotRead):
+        return None
+
+
+def _for_display(end: Finished | Faulted, server: Server) -> Finished | Faulted:
+    """Return the end of a reply for display: a fault names its server and holds no key."""
+    if not isinstance(end, Faulted):
+        return end
+    return with_server_name(_without_key(end, server.key), host=server.host, refusal=server.refusal)
+
+
+def _without_key(end: Faulted, key: str) -> Faulted:
+    """Remove the key: a server may quote it (LOG-13). The part before the colon is our own text and holds none."""
+    words, colon, said = end.message.partition(": ")
+    return msgspec.structs.replace(end, message=words + colon + said.replace(key, "…")) if key else end
+
+
+_CANNOT_RESUME = Faulted("cannot_resume", "this model cannot continue a reply")
+
+
+class WireFormat(NamedTuple):
+    """Wire format of a provider, by the name of the provider."""
+
+    name: str
+    owner: Vendor
+    sdk: Callable[[], Sdk]
+    """Loads the SDK, which takes a while."""
+    written: Callable[[ModelRequest, Params, Server], JsonObject]
+    """Builds the body of a request to a server."""
+    sent: Callable[[Any, JsonObject], AbstractAsyncContextManager[HttpResponse]]
+    """Sends a body through a client, unchanged, and provides the response."""
+    reader: Callable[[ModelRequest], ReplyParser]
+    """Creates the parser of a reply."""
+    signs_reasoning: bool = False
+    """Whether reasoning has a signature over its text, and must be sent back unchanged."""
+
+
+class HttpProvider:
+    """Provider that calls a server. It cannot resume an interrupted reply: these APIs take no partial answer."""
+
+    can_resume = False
+
+    def __init__(
+        self,
+        way: WireFormat,
+        *,
+        environ: Mapping[str, str] | None = None,
+        key_from: str = "",
+        silence_s: float = IDLE_TIMEOUT_S,
+    ) -> None:
+        self.name = way.name
+        self.needs_reasoning_back = way.signs_reasoning
+        self._way = way
+        self._environ = os.environ if environ is None else environ
+        self._key_from = key_from
+        self._silence_s = silence_s
+
+    def check(self, model: str, params: Mapping[str, Any]) -> None:
+        """See `ports.CheckedProvider`."""
+        self._prepared(ModelRequest(model=model, messages=(), params=params))
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        """Stream the reply; `UsageError` at once for invalid settings or a missing key."""
+        server, body, sdk = self._prepared(request)
+        if request.prefill:
+            return play_fault(_CANNOT_RESUME)
+        asking = _send_request(self._way, open_client(sdk, server, self._silence_s), body)
+        return stream_reply(asking, self._way.reader(request), sdk, server)
+
+    def _prepared(self, request: ModelRequest) -> tuple[Server, JsonObject, Sdk]:
+        """Return the server, the body of the request and the SDK; `UsageError` if any of them is invalid or missing."""
+        way, params = self._way, parse_params(request.params)
+        server = resolve_server(way.owner, params.endpoint, self._environ, self._key_from)
+        body = way.written(request_without_media(request) if params.media == "note" else request, params, server)
+        # The SDK takes seconds to load: mistakes that can be found without it are reported first.
+        return server, body, way.sdk()
+
+
+@contextlib.asynccontextmanager
+async def _send_request(way: WireFormat, client: Any, body: JsonObject) -> AsyncIterator[HttpResponse]:
+    async with client, way.sent(client, body) as response:
+        yield response
+
+
+def open_http_provider(way: WireFormat, model: str, environ: Mapping[str, str], key_from: str) -> HttpProvider:
+    """Return the provider for `PROVIDER:NAME`. Each request names the model to call."""
+    if model == way.name:
+        raise UsageError(f"{way.name} alone names no model", hint=f"write {way.name}:NAME")
+    return HttpProvider(way, environ=environ, key_from=key_from)

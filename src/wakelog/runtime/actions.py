@@ -1,0 +1,160 @@
+"""Actions that write one entry: tool result, question, damage notice, queued message, cancel, failure, and delivery.
+
+Delivery has two phases: a reply is complete in the log first; `sent` is written when a channel has flushed it. The
+whole text is delivered from the log, under the reply's id; by the offset, a channel skips text that it already has. So
+a repeat after a crash is harmless, and a reply that was sent is not sent again. An exception of a channel becomes a
+`send_failed` entry; `decide/retries.py` decides when the reply is sent again.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from wakelog.decide import wording as words
+from wakelog.decide.damage import DAMAGE_REASON, notice_text
+from wakelog.decide.decisions import (
+    AskAboutDamage,
+    AskPerson,
+    CancelTurn,
+    Deliver,
+    FailTurn,
+    ReportDamage,
+    SettleToolCall,
+    TakeQueued,
+)
+from wakelog.decide.open_tool_calls import tool_result
+from wakelog.decide.retries import failed_attempts
+from wakelog.decide.wording import valid_utf8
+from wakelog.errors import WakelogError
+from wakelog.log.content import Prompt, Reply, Text
+from wakelog.log.entry import Attention, Custom, Failed, FaultReport, Message, ModelCall, SendFailed, Sent
+from wakelog.log.tree import Branch
+from wakelog.ports.runtime import Channel
+from wakelog.projections.losses import DAMAGE_NOTICE, notice_data
+from wakelog.runtime.step import Step, write_cancelled
+
+
+async def settle_tool_call(step: Step, decision: SettleToolCall) -> None:
+    """Write the one result of an open tool call. A subagent that still works on it is cancelled first."""
+    if decision.call.child is not None:
+        await step.world.recall(step.world, decision.call.child)
+    step.write(Message(message=decision.result))
+
+
+def ask_person(step: Step, decision: AskPerson) -> None:
+    """Write a question about a tool call. Instead of an approval question, an undeclared tool gets an error result."""
+    call = decision.call
+    name = call.call.name
+    if decision.reason == "approve" and name not in {tool.get("name") for tool in step.declared()}:
+        said = (Text(text=words.NO_SUCH_TOOL.format(name=name)),)
+        step.write(Message(message=tool_result(call, "error", said)))
+        return
+    step.write(
+        Attention(reason=decision.reason, reply_id=call.reply_id, tool_call_id=call.call.id), about=call.reply_id
+    )
+
+
+def report_damage(step: Step, decision: ReportDamage) -> None:
+    """Write the notice that tells the model which parts of the log are lost."""
+    text = notice_text(decision.losses, decision.answer)
+    step.write(
+        Custom(
+            custom_type=DAMAGE_NOTICE,
+            data=notice_data(decision.losses),
+            in_context=True,
+            content=(Text(text=text),),
+        )
+    )
+
+
+def ask_about_damage(step: Step, decision: AskAboutDamage) -> None:
+    """Write a question about the outcome of tools that a lost reply may have started."""
+    step.write(Attention(reason=DAMAGE_REASON, refs=decision.losses.refs))
+
+
+def take_queued(step: Step, decision: TakeQueued) -> None:
+    """Write a queued message as a prompt on the branch."""
+    said = decision.queued.message
+    prompt = said if isinstance(said, Prompt) else Prompt(content=said.content if said else ())
+    step.write(Message(message=msgspec.structs.replace(prompt, queued_id=decision.queued.id)))
+
+
+def cancel_turn(step: Step, decision: CancelTurn) -> None:
+    """End the turn and keep the text of an interrupted reply. Later steps settle the tool calls that are still open."""
+    cut = next(
+        (annotation.value for annotation in step.branch.annotations if annotation.id == step.verdict.snapshot.open.cut),
+        None,
+    )
+    write_cancelled(step, decision.queued, step.said_of(cut.reply_id) if isinstance(cut, ModelCall) else "")
+
+
+def fail_turn(step: Step, decision: FailTurn) -> None:
+    """End the turn because it reached one of its limits."""
+    error = FaultReport(kind=decision.reason, message=decision.message, retryable=False)
+    step.write(Failed(reason=decision.reason, error=error))
+
+
+_ERROR_MAX_CHARS = 1_000
+
+
+async def deliver(step: Step, decision: Deliver) -> None:
+    """Send a finished reply to one channel."""
+    channel, reply_id = decision.channel, decision.reply_id
+    attempt, text = count_model_calls(step.branch, reply_id), _reply_text(step, reply_id)
+    # A channel that missed a restart of the reply may hold other text under the same id.
+    resets = attempt > 1 and failed_attempts(step.state, reply_id, channel) > 0
+
+    async def give(channel: Channel) -> None:
+        await channel.begin(reply_id, attempt)
+        if resets:
+            await channel.reset(reply_id)
+        if text:
+            await channel.delta(reply_id, 0, text)
+        await channel.end(reply_id)
+
+    fault = await call_channel(step, step.world.channels[channel], give)
+    if fault is None:
+        step.write(Sent(reply_id=reply_id, channel=channel), about=reply_id)
+    else:
+        write_send_failed(step, reply_id, channel, fault, about=reply_id)
+
+
+async def call_channel(step: Step, channel: Channel, give: Callable[[Channel], Awaitable[None]]) -> FaultReport | None:
+    """Call `give` with a channel; return a report of the exception it raised, or None. Under rules 1 it propagates."""
+    try:
+        await give(channel)
+    except Exception as error:  # a channel may be any code, and raise anything
+        if step.rules < 2:
+            raise
+        return _fault_report(step, error)
+    return None
+
+
+def write_send_failed(step: Step, reply_id: str, channel: str, fault: FaultReport, *, about: str | None) -> None:
+    """Write that sending a reply to a channel failed; `about` is None if the reply is not in the log."""
+    attempt = failed_attempts(step.state, reply_id, channel) + 1
+    step.write(SendFailed(reply_id=reply_id, channel=channel, error=fault, attempt=attempt), about=about)
+
+
+def _fault_report(step: Step, error: Exception) -> FaultReport:
+    kind = error.kind if isinstance(error, WakelogError) else type(error).__name__
+    text = step.without_secrets(valid_utf8(str(error)))
+    message = text if len(text) <= _ERROR_MAX_CHARS else f"{text[: _ERROR_MAX_CHARS - 1]}…"
+    return FaultReport(kind=kind, message=message, retryable=True)
+
+
+def count_model_calls(branch: Branch, reply_id: str) -> int:
+    """Return the number of model calls that were made for a reply, at least 1."""
+    calls = sum(
+        isinstance(annotation.value, ModelCall) and annotation.value.reply_id == reply_id
+        for annotation in branch.annotations
+    )
+    return max(1, calls)
+
+
+def _reply_text(step: Step, reply_id: str) -> str:
+    """Return the text of a reply, which may be older than the last compaction."""
+    node = step.tree.nodes.get(reply_id) or step.session.read().tree.nodes.get(reply_id)
+    if node is None or not isinstance(node.value, Message) or not isinstance(node.value.message, Reply):
+        return ""
+    return node.value.message.text

@@ -1,0 +1,419 @@
+"""The runtime of a replay: clock, models, tools, channels and people, answered from the log. Nothing reaches outside.
+
+Each answer is looked up when it is requested, from the entries that come next in the recording. A model or tool whose
+entry is not next waits until it is, or until it is stopped because the log says that a person cancelled or that the
+worker was gone.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from wakelog.channels.in_process import MemoryChannel
+from wakelog.decide.assembly import to_deltas
+from wakelog.decide.policy import HookSettings
+from wakelog.decide.wording import without_summary_prefix
+from wakelog.errors import WakelogError
+from wakelog.log.content import (
+    AnyPart,
+    BlobRef,
+    Content,
+    Delta,
+    Faulted,
+    Finished,
+    Media,
+    Prompt,
+    Reply,
+    Text,
+    TextDelta,
+    ToolResult,
+)
+from wakelog.log.entry import (
+    Activity,
+    Attention,
+    Cancelled,
+    Compaction,
+    Entry,
+    Failed,
+    FaultReport,
+    Message,
+    ModelCall,
+    Partial,
+    Queued,
+    ReplayMode,
+    SendFailed,
+    Sent,
+    ToolStarted,
+)
+from wakelog.log.timestamps import parse_ms
+from wakelog.ports.runtime import HookContext, ModelRequest, ReceiptAnswer, Tool, ToolInvocation, ToolOutcome
+from wakelog.runtime.interface import Runtime, SubagentTask
+from wakelog.runtime.replay.recording import ReplayStore, new_ids_of
+from wakelog.session import Session
+from wakelog.tools.subagent import SUBAGENT_NAME, SubagentTool
+
+
+class RecordedAnswers:
+    """The answers to all requests of a replayed worker."""
+
+    def __init__(self, store: ReplayStore) -> None:
+        self.store = store
+        self.cancel = asyncio.Event()
+        self.gone = asyncio.Event()
+        self._clock = _RecordedClock(store)
+
+    def world(self, attached: Activity, channels: Mapping[str, MemoryChannel]) -> Runtime:
+        """Return the runtime of the worker that wrote the entry `attached`."""
+        return Runtime(
+            store=self.store,
+            clock=self._clock,
+            holder=attached.holder,
+            provider=lambda _, __: _RecordedModel(self),
+            tools=lambda _, __: _RecordedTools(self),
+            cancelled=self._cancelled,
+            news=_wait_forever,
+            pause=self._pause,
+            send=self._send,
+            stuck=lambda _, __: False,
+            recall=_ignore_cancel,
+            inject=self._inject,
+            redacts=False,
+            channels={name: _RecordedChannel(channels[name], self) for name in attached.channels},
+            rules=attached.rules,
+        )
+
+    # ── waiting ──────────────────────────────────────────────────────────────────────────────────
+
+    async def turn(self, is_mine: Callable[[Entry], bool]) -> Entry | None:
+        """Wait until the next entry satisfies `is_mine`, and return it. Waits until cancelled if that never happens."""
+        while True:
+            entry = self.store.next
+            if entry is not None and is_mine(entry):
+                return entry
+            self._look_up(entry)
+            await self.store.changed.wait()
+
+    def _look_up(self, entry: Entry | None) -> None:
+        """Set `gone` or `cancel` if the next entry says that the worker was gone or that a person cancelled."""
+        if entry is None or isinstance(entry.value, Activity):
+            self.gone.set()
+        elif isinstance(entry.value, Cancelled | Partial):
+            # The partial replies and outputs of a cancelled turn are written before its `cancelled` entry.
+            self.cancel.set()
+
+    async def wait_forever(self) -> None:
+        """Wait until cancelled: the log holds no further answer."""
+        await self.turn(lambda _: False)
+
+    async def _pause(self, _: int) -> None:
+        """Return at once; but for a worker that was gone before the wait was over, wait until cancelled."""
+        if self.store.worker_is_gone:
+            await self.wait_forever()
+
+    async def _cancelled(self, session: Session, seq: int) -> Queued:  # noqa: ARG002 - the time is in the log
+        await self.cancel.wait()
+        self.cancel.clear()
+        wanted = next((entry.value.queued_id for entry in self.coming() if isinstance(entry.value, Cancelled)), None)
+        return Queued(id=wanted or "", mode="cancel")
+
+    async def _inject(self, terms: Sequence[HookSettings], occasion: HookContext) -> tuple[str, ...]:  # noqa: ARG002
+        """Return the hook texts of the model call that is to be written next."""
+        entry = self.store.next
+        blobs = entry.value.injected if entry is not None and isinstance(entry.value, ModelCall) else ()
+        return tuple(self._whole(blob) for blob in blobs)
+
+    async def _send(self, world: Runtime, subagent_task: SubagentTask) -> ToolOutcome | None:  # noqa: ARG002
+        def is_over(entry: Entry) -> bool:
+            return _is_result(entry, subagent_task.reply_id, subagent_task.tool_call_id) or is_stuck(entry)
+
+        def is_stuck(entry: Entry) -> bool:
+            # While a subagent waits for a person, the worker leaves or sends a reply again.
+            return _is_leaving(entry) or isinstance(entry.value, Sent | SendFailed)
+
+        entry = await self.turn(is_over)
+        return None if entry is None or is_stuck(entry) else self.outcome(entry)
+
+    # ── lookups in the recording ─────────────────────────────────────────────────────────────────
+
+    def coming(self) -> Iterator[Entry]:
+        """Return the entries from the next one on."""
+        return (recorded.entry for recorded in self.store.script[self.store.at :] if recorded.entry is not None)
+
+    def outcome(self, entry: Entry) -> ToolOutcome:
+        """Return the whole outcome of a tool, from its recorded result."""
+        assert isinstance(entry.value, Message)
+        result = entry.value.message
+        assert isinstance(result, ToolResult)
+        text = self._whole(result.blob) if result.blob is not None else self.text_of(result.content)
+        media = tuple(part for part in result.parts if isinstance(part, Media))
+        return ToolOutcome(text, is_error=result.settled == "error", media=media)
+
+    def _parts(self, content: Content) -> tuple[AnyPart, ...]:
+        """Return the parts as they were passed to the writer: a text too long for its line is read from its blob."""
+        parts = Prompt(content=content).parts
+        return tuple(
+            Text(text=self._whole(part.blob)) if isinstance(part, Text) and part.blob is not None else part
+            for part in parts
+        )
+
+    def text_of(self, content: Content) -> str:
+        """Return the whole text of a content."""
+        return Prompt(content=self._parts(content)).text
+
+    def _whole(self, blob: BlobRef) -> str:
+        return self.store.blobs.get(blob).decode()
+
+    def channel_fault(self, reply_id: str, channel: str) -> FaultReport | None:
+        """Return what a channel raised for a reply that is about to be sent or streamed; None if nothing."""
+        for failed in self._send_failures(reply_id):
+            if failed.channel == channel:
+                return failed.error or FaultReport()
+        return None
+
+    def _send_failures(self, reply_id: str) -> Iterator[SendFailed]:
+        """Yield the failures that come next, or next after the end of the model call for this reply.
+
+        A call writes its failures in the order of its channels; one out of order was written by a later step.
+        """
+        order, last = self._channels_of(reply_id), -1
+        for recorded in self.store.script[self.store.at :]:
+            value = recorded.body
+            if isinstance(value, SendFailed) and value.reply_id == reply_id and value.channel in order[last + 1 :]:
+                last = order.index(value.channel)
+                yield value
+            elif not (recorded.given or (last < 0 and _ends_a_call(value, reply_id))):
+                return
+
+    def last_call(self) -> ModelCall:
+        """Return the model call that was written last."""
+        return next(self._calls_written())
+
+    def _channels_of(self, reply_id: str) -> tuple[str, ...]:
+        """Return the channels that the last model call for a reply names."""
+        return next((call.channels for call in self._calls_written() if call.reply_id == reply_id), ())
+
+    def _calls_written(self) -> Iterator[ModelCall]:
+        """Return the model calls written so far, newest first."""
+        written = (recorded.body for recorded in reversed(self.store.script[: self.store.at]))
+        return (value for value in written if isinstance(value, ModelCall))
+
+    def end_of(self, call: ModelCall) -> tuple[tuple[AnyPart, ...], Finished | Faulted | None]:
+        """Return the parts of the reply to a model call, and how the call ended; None if it never did."""
+        said: tuple[AnyPart, ...] = ()
+        for entry in self.coming():
+            match entry.value:
+                case ModelCall(reply_id=call.reply_id):
+                    return said, None
+                case Message(message=Reply(call_id=call.key) as reply):
+                    return self._parts(reply.content), Finished(
+                        reply.stop_reason or "stop", reply.usage, reply.request_id
+                    )
+                case Compaction(call_id=call.key, usage=usage) as fold:
+                    return (Text(text=without_summary_prefix(fold.summary)),), Finished(usage=usage)
+                case Failed(call_id=call.key, error=error) if error is not None:
+                    return said, Faulted(error.kind, error.message, error.retryable, error.delay_ms)
+                case Partial(reply_id=call.reply_id, tool_call_id=None) as partial:
+                    said = self._parts(partial.content)
+                    if call.purpose == "compaction" and partial.error is not None:
+                        return said, _end_of_summary(partial)
+        return said, None
+
+
+def _end_of_summary(partial: Partial) -> Finished | Faulted:
+    """Return how the call for a rejected summary ended: one that was empty or did not shrink was complete."""
+    error = partial.error
+    assert error is not None
+    if error.kind in ("empty", "did_not_shrink"):
+        return Finished(usage=partial.usage)
+    return Faulted(error.kind, error.message, error.retryable)
+
+
+class _RecordedClock:
+    """Clock with the time and the ids of the entry that is to be written next."""
+
+    def __init__(self, store: ReplayStore) -> None:
+        self._store = store
+        self._place = -1
+        self._given = 0
+
+    def now_ms(self) -> int:
+        """Return the time of the next entry; 0 if it has none."""
+        entry = self._store.next
+        stamp = entry.value.timestamp if entry is not None else ""
+        return parse_ms(stamp) or 0
+
+    def new_id(self) -> str:
+        """Return the next of the ids that were made for that entry; a placeholder if there are no more."""
+        if self._place != self._store.at:
+            self._place, self._given = self._store.at, 0
+        entry = self._store.next
+        if entry is not None and isinstance(entry.value, Activity):
+            # The worker never wrote any other entry that it prepares here.
+            return entry.id
+        ids = self._left(entry) if entry is not None else ()
+        self._given += 1
+        return ids[self._given - 1] if self._given <= len(ids) else f"none-{self._store.at}-{self._given}"
+
+    def _left(self, entry: Entry) -> tuple[str, ...]:
+        """Return the ids made for an entry. The call for an interrupted reply makes no new reply id."""
+        ids = new_ids_of(entry)
+        if not isinstance(entry.value, ModelCall):
+            return ids
+        before = (recorded.entry for recorded in self._store.script[: self._store.at])
+        known = any(
+            past is not None and isinstance(past.value, ModelCall) and past.value.reply_id == entry.value.reply_id
+            for past in before
+        )
+        return ids[1:] if known else ids
+
+
+class _RecordedModel:
+    """Model that streams the recorded replies."""
+
+    name = "recorded"
+    can_resume = True
+
+    def __init__(self, answers: RecordedAnswers) -> None:
+        self._answers = answers
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        """Yield the reply to the model call that was written last."""
+        said, end = self._answers.end_of(self._answers.last_call())
+        for at, delta in enumerate(to_deltas(said)):
+            if at == 0 and request.prefill and isinstance(delta, TextDelta):
+                yield TextDelta(delta.text.removeprefix(request.prefill), delta.bound)
+            else:
+                yield delta
+        if end is None:
+            await self._answers.wait_forever()
+        else:
+            yield end
+
+
+class _RecordedTools(Mapping[str, Tool]):
+    """Mapping with a recorded tool for every name."""
+
+    def __init__(self, answers: RecordedAnswers) -> None:
+        self._answers = answers
+
+    def __getitem__(self, name: str) -> Tool:
+        entry = self._answers.store.next
+        if name == SUBAGENT_NAME and not (entry is not None and isinstance(entry.value, ToolStarted)):
+            return SubagentTool()
+        return _RecordedTool(name, self._answers)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class _RecordedTool:
+    """Tool that returns its recorded outcome when that is the next entry."""
+
+    description = ""
+    schema: Mapping[str, Any] = {}
+
+    def __init__(self, name: str, answers: RecordedAnswers) -> None:
+        self.name = name
+        self.replay: ReplayMode = "never"
+        self._answers = answers
+
+    async def prepare(self, call: ToolInvocation) -> Mapping[str, Any]:  # noqa: ARG002 - read from the log
+        """Return the intent in the `tool_started` entry that comes next; empty if none does."""
+        entry = self._answers.store.next
+        if entry is None or not isinstance(entry.value, ToolStarted):
+            return {}
+        self.replay = entry.value.replay
+        return entry.value.intent
+
+    async def run(self, call: ToolInvocation) -> ToolOutcome:
+        """Show the recorded live output of an interrupted run, and return the outcome when its result is next."""
+        shown = self._shown_before_it_was_cut(call)
+        if shown:
+            call.show(shown)
+        entry = await self._answers.turn(lambda entry: _is_result(entry, call.reply_id, call.tool_call_id))
+        assert entry is not None
+        return self._answers.outcome(entry)
+
+    def _shown_before_it_was_cut(self, call: ToolInvocation) -> str:
+        for entry in self._answers.coming():
+            match entry.value:
+                case ToolStarted(reply_id=call.reply_id, tool_call_id=call.tool_call_id):
+                    return ""
+                case Partial(reply_id=call.reply_id, tool_call_id=call.tool_call_id, content=content):
+                    return self._answers.text_of(content)
+            if _is_result(entry, call.reply_id, call.tool_call_id):
+                return ""
+        return ""
+
+    async def receipt(self, call: ToolInvocation) -> ReceiptAnswer:
+        """Return the answer that the next entry of the call implies."""
+
+        def is_mine(entry: Entry) -> bool:
+            mine = (call.reply_id, call.tool_call_id)
+            begun = isinstance(entry.value, ToolStarted | Attention)
+            return (begun and (entry.value.reply_id, entry.value.tool_call_id) == mine) or _is_result(entry, *mine)  # type: ignore[union-attr]
+
+        entry = await self._answers.turn(is_mine)
+        assert entry is not None
+        if isinstance(entry.value, ToolStarted):
+            return "not begun"
+        if isinstance(entry.value, Message):
+            result = entry.value.message
+            if isinstance(result, ToolResult) and result.settled in ("ok", "error"):
+                return self._answers.outcome(entry)
+        return "cannot say"
+
+
+class _RecordedChannel:
+    """Channel that keeps what it gets, and raises where the log says that it did."""
+
+    def __init__(self, held: MemoryChannel, answers: RecordedAnswers) -> None:
+        self.name = held.name
+        self.delta, self.reset, self.end = held.delta, held.reset, held.end
+        self._held = held
+        self._answers = answers
+
+    async def begin(self, reply_id: str, attempt: int) -> None:
+        """Raise the recorded fault here, whatever its place in the reply was: no entry records that place."""
+        fault = self._answers.channel_fault(reply_id, self.name)
+        if fault is not None:
+            raise _RecordedFault(fault)
+        await self._held.begin(reply_id, attempt)
+
+
+class _RecordedFault(WakelogError):
+    """What a channel raised, with its kind and its text."""
+
+    def __init__(self, fault: FaultReport) -> None:
+        super().__init__(fault.message)
+        self.kind = fault.kind
+
+
+def _ends_a_call(value: object, reply_id: str) -> bool:
+    """Return whether an entry is one of those that end a model call for a reply."""
+    match value:
+        case Message(id=made, message=Reply()) | Partial(reply_id=made, tool_call_id=None):
+            return made == reply_id
+    return isinstance(value, Failed | Cancelled)
+
+
+async def _wait_forever(session: Session, seq: int) -> None:  # noqa: ARG001 - inputs are in the log already
+    await asyncio.Event().wait()
+
+
+def _is_result(entry: Entry, reply_id: str, tool_call_id: str) -> bool:
+    match entry.value:
+        case Message(message=ToolResult(reply_id=named, tool_call_id=call_id)):
+            return (named, call_id) == (reply_id, tool_call_id)
+    return False
+
+
+def _is_leaving(entry: Entry) -> bool:
+    return isinstance(entry.value, Activity) and entry.value.event == "left"
+
+
+async def _ignore_cancel(_: Runtime, __: str) -> None:
+    """Do nothing: a subagent's own log records how it ended."""

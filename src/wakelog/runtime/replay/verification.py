@@ -1,0 +1,123 @@
+"""Replay verification: drive `wake` over a recorded log and compare (law 11: same log, same bytes; RUN-14)."""
+
+import asyncio
+
+import msgspec
+
+from wakelog.channels.in_process import MemoryChannel
+from wakelog.errors import LeaseLost, WakelogError
+from wakelog.log.content import Reply
+from wakelog.log.entry import RULES_VERSION, Activity, Entry, Message, Sent
+from wakelog.ports.stores import Store
+from wakelog.reading import read_session_header
+from wakelog.runtime.replay.recorded_runtime import RecordedAnswers
+from wakelog.runtime.replay.recording import Diverged, RecordedLine, ReplayStore, read_script
+from wakelog.runtime.wake import wake
+
+_IDLE_ROUNDS_MAX = 1_000
+
+
+class ReplayReport(msgspec.Struct, frozen=True):
+    """Result of a replay: counts of lines, written lines and workers, what channels held, where the logs differ."""
+
+    session: str
+    lines: int
+    written: int
+    workers: int
+    replies: dict[str, dict[str, str]]
+    """By channel, the text that it held of each reply at the end."""
+    parted: Diverged | None = None
+    reason: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything was reproduced byte for byte."""
+        return self.parted is None and not self.reason
+
+
+async def replay(store: Store, session: str) -> ReplayReport:
+    """Lets a session happen again, from its log alone."""
+    name = store.name(session)
+    first = read_session_header(store, name)
+    script = read_script(store.load(name))
+    again = ReplayStore(store, first.id if first is not None else name, name, script)
+    channels = {channel: MemoryChannel(channel) for channel in _channels(script)}
+    parted, reason, workers = None, "", 0
+    try:
+        while (entry := again.next) is not None and not reason:
+            if isinstance(entry.value, Activity) and entry.value.event == "attached":
+                workers += 1
+                reason = await _replay_worker(again, entry, channels)
+            elif isinstance(entry.value, Activity):
+                # The worker left after something that is not in the log, such as an exception that ended it.
+                again.add_next()
+                again.add_inputs()
+            else:
+                reason = f"line {again.at + 1}: no worker would write this {entry.type} here"
+    except Diverged as diverged:
+        parted = diverged
+    held = {name: channel.replies for name, channel in channels.items()}
+    written = sum(not recorded.given for recorded in script)
+    if parted is None and not reason:
+        reason = _delivery_mismatch(script, channels)
+    return ReplayReport(name, len(script), written, workers, held, parted, reason)
+
+
+async def _replay_worker(again: ReplayStore, attached: Entry, channels: dict[str, MemoryChannel]) -> str:
+    """Replay one worker until it leaves or is gone. Return why the replay cannot continue, or an empty text."""
+    assert isinstance(attached.value, Activity)
+    if not 1 <= attached.value.rules <= RULES_VERSION:
+        return (
+            f"line {again.at + 1}: written under rules {attached.value.rules}; this wakelog knows 1 to {RULES_VERSION}"
+        )
+    answers, place = RecordedAnswers(again), again.at
+    waking = asyncio.ensure_future(wake(answers.world(attached.value, channels), again.replayed))
+    gone = asyncio.ensure_future(answers.gone.wait())
+    stalled = asyncio.ensure_future(_stalled(again))
+    tasks = {waking, gone, stalled}
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    is_stalled = stalled.done() and not waking.done()
+    again.ended = again.ended or is_stalled
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    error = None if waking.cancelled() else waking.exception()
+    if isinstance(error, WakelogError) and not isinstance(error, Diverged | LeaseLost):
+        # An altered log can make a worker fail; the two logs differ there too.
+        return f"line {again.at + 1}: {error}"
+    if error is not None and not isinstance(error, LeaseLost):
+        raise error
+    if is_stalled:
+        return f"line {again.at + 1}: nobody at work would write this here"
+    return f"line {place + 1}: a worker took the session up, and there is nothing to do" if again.at == place else ""
+
+
+async def _stalled(again: ReplayStore) -> None:
+    """Return when all tasks wait for entries that never come: nothing is written for `_ROUNDS_MAX` loop rounds."""
+    place, rounds = again.at, 0
+    while rounds < _IDLE_ROUNDS_MAX:
+        await asyncio.sleep(0)
+        place, rounds = again.at, rounds + 1 if again.at == place else 0
+
+
+def _channels(script: list[RecordedLine]) -> set[str]:
+    bodies = [recorded.body for recorded in script]
+    return {name for body in bodies if isinstance(body, Activity) for name in body.channels}
+
+
+def _delivery_mismatch(script: list[RecordedLine], channels: dict[str, MemoryChannel]) -> str:
+    """Return which sent reply a channel does not hold exactly as logged; empty if there is none."""
+    texts = {
+        recorded.body.id: recorded.body.message.text
+        for recorded in script
+        if isinstance(recorded.body, Message) and isinstance(recorded.body.message, Reply)
+    }
+    for recorded in script:
+        body = recorded.body
+        if (
+            isinstance(body, Sent)
+            and not recorded.given
+            and channels[body.channel].replies.get(body.reply_id) != texts.get(body.reply_id)
+        ):
+            return f"the channel {body.channel} holds another text of {body.reply_id} than the log"
+    return ""

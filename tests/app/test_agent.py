@@ -1,0 +1,236 @@
+"""RUN-19, law 2: an agent is written into a session when it says anything new, and then nobody looks at it."""
+
+import asyncio
+
+import pytest
+
+from tests.laws.plays import Outside
+from tests.runtime.rigs import Rig
+from wakelog.app.agent import Agent
+from wakelog.decide.decisions import Idle
+from wakelog.decide.policy import Policy, policy_in_force
+from wakelog.errors import Conflict, UsageError
+from wakelog.log.content import Prompt, Reply
+from wakelog.log.entry import ContextEntry, Message, ModelChange
+from wakelog.projections.branch_state import branch_state
+from wakelog.reading import read_log
+from wakelog.runtime.context_entry import store_declarations
+from wakelog.runtime.live import live_runtime
+from wakelog.runtime.wake import wake
+from wakelog.session import Session
+from wakelog.stores.memory import MemoryStore
+
+SCRIPT = '{"text": "Hello."}\n{"text": "Again."}\n'
+
+
+def _types(session):
+    return [entry.type for entry in session.read().entries]
+
+
+def test_begin_writes_what_is_in_force():
+    """RUN-19: model and provider in the first line, the rest in a `context` entry with its texts in blobs."""
+    store = MemoryStore()
+    agent = Agent(model="scripted:play.jsonl", name="crab", system="Be brief.", params={"t": 1}, policy=Policy(keep=7))
+    session = agent.begin(store, sender="ann", cwd="/repo", title="A title")
+    assert _types(session) == ["session", "context"]
+    state = branch_state(session.branch())
+    assert (state.provider, state.model) == ("scripted", "play.jsonl")
+    assert store.blobs.get(state.context.system) == b"Be brief."
+    assert state.context.params == {"t": 1}
+    assert policy_in_force(state.context) == Policy(keep=7)
+    assert store.name(session.id) == "crab_ann_1"
+
+
+def test_the_environment_is_recorded(tmp_path):
+    """LOG-14: folder, branch of git, approval policy, sandbox policy and network stand in the `context` entry."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    session = Agent(model="scripted:a", policy=Policy(approval="ask")).begin(MemoryStore(), cwd=str(tmp_path))
+    assert branch_state(session.branch()).context.environment == {
+        "cwd": str(tmp_path),
+        "git": "main",
+        "approvalPolicy": "ask",
+        "sandboxPolicy": "none",
+        "network": "allowed",
+    }
+
+
+def test_entering_again_writes_nothing():
+    """RUN-19: only what changed; the same agent, made anew, is the same."""
+    store = MemoryStore()
+    session = Agent(model="scripted:a", tools=Outside().tools, system="x").begin(store)
+    assert Agent(model="scripted:a", tools=Outside().tools, system="x").enter(Session(store, session.id)) is None
+    assert _types(session) == ["session", "context"]
+
+
+def test_each_change_is_one_entry():
+    """RUN-19: another model is a `model_change`; instructions, tools, parameters and policy a new `context`."""
+    store = MemoryStore()
+    session = Agent(model="scripted:a").begin(store)
+    assert Agent(model="scripted:b").enter(session) is None
+    assert _types(session)[2:] == ["model_change"]
+    for number, change in enumerate(
+        [{"system": "x"}, {"tools": Outside().tools}, {"params": {"t": 1}}, {"policy": Policy(clip=999)}], 1
+    ):
+        assert isinstance(Agent(model="scripted:b", **change).enter(session).value, ContextEntry)
+        assert _types(session)[2:] == ["model_change"] + ["context"] * number
+    assert isinstance(session.read().entries[2].value, ModelChange)
+
+
+def test_a_fork_elsewhere_has_what_was_in_force_there():
+    """Law 2: `enter` compares with the branch it writes to, not with the last thing anybody said."""
+    store = MemoryStore()
+    session = Agent(model="scripted:a").begin(store)
+    before = session.tree.head
+    Agent(model="scripted:a", system="new").enter(session)
+    session.move_head(before)
+    assert Agent(model="scripted:a").enter(session) is None
+    assert Agent(model="scripted:a", system="new").enter(session) is not None
+
+
+def test_tools_are_told_in_their_order():
+    """Law 8: the same tools are the same bytes; none is no blob at all."""
+    store = MemoryStore()
+    tools = Outside().tools
+    assert store_declarations(store, tools) == store_declarations(store, Outside().tools)
+    assert store_declarations(store, tools) != store_declarations(store, tools[::-1])
+    assert store_declarations(store, ()) is None
+
+
+def test_run_begins_and_goes_on(tmp_path):
+    """RUN-2: a first run and the next are one path; the reply is there, and the session goes on."""
+    script = tmp_path / "play.jsonl"
+    script.write_text(SCRIPT)
+    store, agent = MemoryStore(), Agent(model=f"scripted:{script}")
+    first = asyncio.run(agent.run(store, "Hi."))
+    second = asyncio.run(agent.run(store, "Once more.", session=Session(store, first.session)))
+    assert (first.decision, second.decision, second.session) == (Idle(), Idle(), first.session)
+    messages = [entry.value.message for entry in read_log(store, first.session).entries if type(entry.value) is Message]
+    assert [message.text for message in messages if isinstance(message, Reply)] == ["Hello.", "Again."]
+    assert _types(Session(store, first.session)).count("context") == 1
+
+
+def test_a_turn_ends_as_it_would_have_whatever_becomes_of_the_agent():
+    """RUN-19: the policy that the log says asks, though today's agent would not."""
+    rig = Rig({"Pay.": [{"toolCalls": [{"name": "pay", "input": {"n": 1}}]}]}, approvals={"pay": "ask"})
+    rig.policy = Policy()
+    assert rig.say("Pay.").rows[-1] == "call waits"
+    assert rig.outside.effects == {}
+
+
+@pytest.mark.parametrize("wrong", [{"unknown": "aks"}, {"compact_at": -1}, {"approvals": {"pay": "maybe"}}])
+def test_a_policy_that_is_none_is_told_before_anything_is_written(wrong):
+    """DESIGN 7: a caller's mistake is no damage of a log."""
+    store = MemoryStore()
+    with pytest.raises(UsageError):
+        asyncio.run(Agent(model="demo", policy=Policy(**wrong)).run(store, "Hello."))
+    assert list(store.sessions()) == []
+
+
+@pytest.mark.meddled
+def test_what_is_said_while_another_runs_it_is_said():
+    """RUN-11: it waits in the queue, and the error says so: nobody needs to say it twice."""
+    store = MemoryStore()
+    agent = Agent(model="demo")
+    session = agent.begin(store)
+    session.acquire("somebody", ttl_s=60)
+    with pytest.raises(Conflict, match="waits in its queue"):
+        asyncio.run(agent.run(store, "Hello.", session=session))
+    assert len(branch_state(session.branch()).queue) == 1
+
+
+def test_a_session_is_gone_on_with_by_name():
+    """RUN-2: what a report calls it is enough, as is the session itself."""
+    store = MemoryStore()
+    agent = Agent(model="demo")
+    report = asyncio.run(agent.run(store, "Hello."))
+    again = asyncio.run(agent.run(store, "Hello again.", session=report.session))
+    asyncio.run(agent.run(store, "And again.", session=Session(store, again.session)))
+    assert [stat.name for stat in store.sessions()] == [report.session]
+
+
+# ── mistakes of callers ──────────────────────────────────────────────────────────────────────────
+
+
+def test_a_plain_function_is_a_tool_that_never_runs_twice():
+    """TOOL: what says nothing about replays gets the careful word, in an agent and in a world."""
+
+    def greet(name: str) -> str:
+        """Greets."""
+        return f"Hello, {name}"
+
+    store = MemoryStore()
+    agent = Agent(model="demo", tools=[greet])
+    assert [(each.name, each.replay) for each in agent.tools] == [("greet", "never")]
+    session = agent.begin(store)
+    session.say('use greet with {"name": "Ada"}')
+    assert "Hello, Ada" in asyncio.run(wake(live_runtime(store, tools=[greet]), session)).text
+
+
+class _Halfway:
+    name = "half"
+
+
+@pytest.mark.parametrize(
+    ("tools", "told"),
+    [
+        ([_Halfway()], "a tool is a function, or an object with name, description"),
+        ([Outside], "Outside is a class, not a tool"),
+        (["shell"], "not str"),
+        (len, "tools are a list, not builtin_function_or_method"),
+        ("shell", "tools are a list, not str"),
+        ([lambda: ""], "not a tool's name"),
+    ],
+)
+def test_what_is_no_tool_is_told_when_the_agent_is_made(tools, told):
+    with pytest.raises(UsageError, match=told) as error:
+        Agent(model="demo", tools=tools)
+    assert error.value.hint
+
+
+def test_a_session_is_woken_by_itself_its_name_or_its_id():
+    store = MemoryStore()
+    for ref in (lambda it: it, lambda it: it.name, lambda it: it.id):
+        session = Agent(model="demo").begin(store)
+        session.say("Hello.")
+        assert asyncio.run(wake(live_runtime(store), ref(session))).session == session.name
+
+
+@pytest.mark.parametrize(
+    ("mistake", "told"),
+    [
+        (wake, "a world first, not MemoryStore; pass live_world"),
+        (lambda store, _: wake(live_runtime(store), 7), "not by int; pass the session itself"),
+        (lambda _, __: Agent(model="demo").run("sessions", "Hi."), r"open store.*open_store\('sessions'\)"),
+        (lambda store, _: Agent(model="demo").run(store, Prompt()), "as a string, not Prompt"),
+        (lambda store, _: Agent(model="demo").run(store, "Hi.", session=7), "not by int"),
+    ],
+)
+def test_a_wrong_argument_is_told_with_what_to_pass(mistake, told):
+    """DESIGN 7: `UsageError` says what to pass, before anything is written."""
+    store = MemoryStore()
+    session = Agent(model="demo").begin(store)
+    before = len(session.read().entries)
+    with pytest.raises(UsageError, match=told):
+        asyncio.run(mistake(store, session.name))
+    assert (len(list(store.sessions())), len(session.read().entries)) == (1, before)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (Prompt(), r"not Prompt; use session.append\(Message\(message=Prompt"),
+        ("Hi.", r"not str; use session.say"),
+        (None, "not NoneType"),
+    ],
+)
+def test_what_cannot_be_appended_is_told_with_what_to_call(given, told):
+    session = Agent(model="demo").begin(MemoryStore())
+    with pytest.raises(UsageError, match=told):
+        session.append(given)
+
+
+def test_what_cannot_be_said_is_told_with_what_to_call():
+    session = Agent(model="demo").begin(MemoryStore())
+    with pytest.raises(UsageError, match="not Message; `append` takes"):
+        session.say(Message(message=Prompt()))

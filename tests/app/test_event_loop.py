@@ -1,0 +1,109 @@
+"""A command starts each MCP server once, from the listing to the last wake, and leaves none behind (RUN-7)."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from tests.faults.processes import PATIENCE_S
+from tests.kernel.watching import until
+from tests.tools.mcp.serving import PLAIN
+from tests.tools.test_commands_shell import Watched
+from wakelog.app.agent import Agent
+from wakelog.projections.branch_state import branch_state
+
+
+def calls(name, **given):
+    return {"toolCalls": [{"name": f"mcp__plain__{name}", "input": given}]}
+
+
+def test_a_run_starts_a_server_once(shell, script, starts):
+    """What listed its tools runs them."""
+    answer = shell.process("run", "--model", script(calls("folder"), {"text": "Seen."}), "Look.")
+    assert (answer.out, answer.code) == ("Seen.\n", 0)
+    assert len(starts()) == 1
+
+
+def test_a_server_lives_on_while_a_person_is_asked(shell, script, starts):
+    """Each answer is followed by another wake, with the server of the one before."""
+    replies = (calls("pids"), calls("folder"), calls("pids"), {"text": "Seen."})
+    talk = shell.talk("run", "--model", script(*replies), "Look.")
+    for _ in range(2):
+        talk.expect("mcp__plain__pids")
+        talk.expect("Run it?")
+        talk.type("y\n")
+    talk.expect("Seen.")
+    assert talk.end().code == 0
+    assert len(starts()) == 1
+
+
+def test_a_run_that_is_left_leaves_no_server(shell, script, starts):
+    """Ctrl-C cancels the call, and the server ends with the command."""
+    file = shell.folder / "touched"
+    model = script(calls("hang", file=str(file)))
+    with shell.start("run", "--model", model, "Look.", stdin=subprocess.DEVNULL) as running:
+        try:
+            until(file.exists)
+            left = Watched(starts())
+            running.send_signal(signal.SIGINT)
+            assert running.wait(PATIENCE_S) == 130
+            assert left.all_end()
+        finally:
+            running.kill()
+
+
+def test_a_malformed_tool_is_a_line(shell, script, mine):
+    """It is said where other troubles of servers are said, and the session begins with all the others."""
+    command = json.dumps([sys.executable, "-I", "-S", PLAIN, "malformed"])
+    mine(f"[agents.agent]\nmcp = ['plain']\n[mcp.plain]\ncommand = {command}\n")
+    answer = shell.process("run", "--yes", "--model", script(calls("folder"), {"text": "Seen."}), "Look.")
+    assert (answer.out, answer.code) == ("Seen.\n", 0)
+    why = "is left out: it is not described as the protocol asks"
+    assert f"wakelog: the tool 'none' of the MCP server plain {why} (inputSchema)\n" in answer.err
+
+
+# ── servers that were not there ──────────────────────────────────────────────────────────────────
+
+
+def contexts(shell):
+    return [row for row in shell("show", "agent_user_1", "--json").rows if row["type"] == "context"]
+
+
+def test_a_server_that_was_broken_is_asked_again_by_the_next_run(shell, mine, script):
+    """Law 2: the log remembers what is missing, and not the configuration; once it is there, that is a new entry."""
+    program = shell.folder / "serve"
+    mine(f"[agents.agent]\nmcp = ['plain']\n[mcp.plain]\ncommand = ['{program}', '-I', '-S', '{PLAIN}']\n")
+    model = script({"text": "One."}, {"text": "Two."}, calls("folder"), {"text": "Three."}, {"text": "Four."})
+    shell.process("run", "--model", model, "--yes", "Hi.")
+    mine("")
+    still = shell.process("run", "-s", "agent_user_1", "And now?")
+    assert "cannot start" in still.err
+    assert "does without its tools for now" in still.err
+    (begun,) = contexts(shell)
+    assert [server["name"] for server in begun["environment"]["absentServers"]] == ["plain"]
+    program.symlink_to(sys.executable)
+    assert shell.process("run", "-s", "agent_user_1", "And now?").out == "Three.\n"
+    _, whole = contexts(shell)
+    assert "absentServers" not in whole["environment"]
+    assert {key: whole["policy"][key] for key in begun["policy"]} == begun["policy"]
+    names = [tool["name"] for tool in shell("context", "agent_user_1", "--exact", "--json").json["tools"]]
+    assert "mcp__plain__folder" in names
+    assert names[: names.index("mcp__plain__add")] == ["read", "list", "grep", "write", "edit", "shell", "agent"]
+    program.unlink()
+    assert shell.process("run", "-s", "agent_user_1", "And now?").err.count("plain") == 0
+    assert len(contexts(shell)) == 2
+
+
+@pytest.mark.meddled
+@pytest.mark.parametrize("value", ["plain", 3, ["plain"], [{"name": 3}], [{"name": "x"}], [{"name": "x", "url": "no"}]])
+def test_what_a_log_says_is_missing_may_be_anything(shell, store, value):
+    """Law 13: a value that describes no server starts nothing, and the run goes on."""
+    session = Agent(model="demo").begin(store, cwd=str(shell.folder))
+    record = branch_state(session.branch()).context.bare
+    session.append(msgspec.structs.replace(record, environment={**record.environment, "absentServers": value}))
+    answer = shell("run", "-s", session.name, "Hi.")
+    assert answer.code == 0
+    assert len(contexts(shell)) == 2

@@ -1,0 +1,27 @@
+"""Writing an export into a new file (ST-8)."""
+
+import pytest
+
+from wakelog.app.export import write_new_file
+from wakelog.errors import StoreError, UsageError
+
+
+def test_an_export_that_fails_leaves_no_file(tmp_path):
+    """A file that is there is whole: a log that cannot be read to its end leaves none behind."""
+
+    def content():
+        yield b"the beginning"
+        raise StoreError("the disk does not answer")
+
+    path = tmp_path / "session.jsonl"
+    with pytest.raises(StoreError, match="does not answer"):
+        write_new_file(str(path), content())
+    assert not path.exists()
+
+
+def test_a_file_that_is_there_stays_as_it_is(tmp_path):
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(b"mine")
+    with pytest.raises(UsageError, match="is there already"):
+        write_new_file(str(path), [b"other"])
+    assert path.read_bytes() == b"mine"

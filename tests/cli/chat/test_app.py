@@ -1,0 +1,346 @@
+"""A chat on a real terminal, as a person has it: screens compared, and everything done is an entry (RUN-12, RUN-13)."""
+
+import os
+import re
+import signal
+import stat
+
+import pytest
+
+from tests.cli.chat.inspection import READY, entries, kinds, prompts, steady
+from wakelog.cli.chat.screen import history_path
+from wakelog.version import APP
+
+# ── talking ──────────────────────────────────────────────────────────────────────────────────────
+
+SCREEN = """\
+wakelog/VERSION, STORE
+· /help shows what there is; Ctrl-D leaves
+
+› go
+
+∴ thought, 4 words: Let me think first.
+
+A plan
+
+First this, then that:
+
+ • one
+ • two
+
+ x = 1
+
+✓ read notes.txt · * · 2 lines
+
+It says hello.
+
+›"""
+
+
+def test_a_screen(shell, script, chat):
+    """Prompt, thought, Markdown, tool and status as they are seen."""
+    (shell.folder / "notes.txt").write_text("hello\nthere\n")
+    plan = "# A plan\n\nFirst *this*, then that:\n\n- one\n- two\n\n```python\nx = 1\n```\n"
+    read = {"name": "read", "input": {"path": "notes.txt"}}
+    model = script(
+        {"thinking": "Let me think first.", "text": plan, "deltaChars": 3, "toolCalls": [read]},
+        {"text": "It says **hello**."},
+    )
+    pane = chat("--model", model)
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("It says hello.")
+    pane.until(pane.rests)
+    seen = steady(pane.screen())
+    *above, status = seen.splitlines()
+    assert "\n".join(above) == SCREEN.replace("wakelog/VERSION, STORE", f"{APP}, {shell.store}")
+    assert re.fullmatch(r"agent_user_1 · …\S+script.jsonl · context \d+ · spent \d+", status)
+    assert (entries(shell)[-1]["type"], prompts(shell)) == ("activity", ["go"])
+    pane.press("C-d")
+    assert "`wakelog chat agent_user_1` goes on" in pane.ended(0)
+
+
+def test_nothing_is_written_before_something_is_said(shell, chat):
+    """A session is made with the first message: looking at a chat leaves no trace."""
+    pane = chat("--model", "demo")
+    pane.expect(READY)
+    for command in ("/tree", "/context", "/new", "/xyzzy"):
+        pane.say(command)
+    pane.expect("there is no session yet; say something first", "begins a session", "no command /xyzzy")
+    pane.press("C-d")
+    pane.ended(0)
+    assert not shell.store.exists() or not list(shell.store.glob("*.jsonl"))
+
+
+def test_lines_and_pastes(shell, chat):
+    """Alt-Enter and Ctrl-J make lines; what is pasted stays one message, whatever it holds."""
+    pane = chat("--model", "demo")
+    pane.expect(READY)
+    pane.type("one")
+    pane.press("M-Enter")
+    pane.type("two")
+    pane.press("C-j")
+    pane.say("three")
+    pane.expect("› one\n  two\n  three")
+    pane.paste("first\nsecond\n\nthird")
+    pane.expect("  third")
+    pane.press("Enter")
+    pane.until(lambda seen: seen.count("I did not understand that") == 2)
+    assert prompts(shell) == ["one\ntwo\nthree", "first\nsecond\n\nthird"]
+
+
+def test_history_over_sessions(shell, chat):
+    """Earlier messages come back with Up, also those of another chat; the file is its owner's alone."""
+    first = chat("--model", "demo")
+    first.expect(READY)
+    first.say("something said before")
+    first.until(lambda seen: first.rests(seen) and "I did not understand" in seen)
+    first.press("C-d")
+    first.ended(0)
+    path = history_path()
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    second = chat("--model", "demo")
+    second.expect(READY)
+    second.press("Up")
+    second.expect("› something said before")
+
+
+# ── questions ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_once_always_and_no(shell, script, chat):
+    """What a tool is to be given is shown, a key decides, and the decision is an entry."""
+    calls = [{"name": "shell", "input": {"command": f"echo {word} >> ran"}} for word in ("one", "two", "three", "four")]
+    model = script(*({"toolCalls": [call]} for call in calls), {"text": "Finished."})
+    pane = chat("--model", model)
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect(
+        "command: echo one >> ran", "shell: Run it?  [y] once  [a] always shell, in this session  [n] no", "1 question"
+    )
+    pane.say("y")
+    pane.expect("✓ shell echo one >> ran", "command: echo two >> ran")
+    pane.say("n")
+    pane.expect("✗ shell echo two >> ran · denied", "command: echo three >> ran")
+    pane.say("a")
+    pane.expect("✓ shell echo three >> ran", "✓ shell echo four >> ran", "Finished.")
+    pane.until(pane.rests)
+    decided = lines_of_decisions(pane.scrolled())
+    assert decided == [
+        "· decided: approve · shell echo one >> ran",
+        "· decided: deny · shell echo two >> ran",
+        "· context: shell runs unasked",
+        "· decided: approve · shell echo three >> ran",
+    ]
+    again = chat("agent_user_1")
+    again.expect(READY)
+    assert lines_of_decisions(again.scrolled()) == decided
+    assert (shell.folder / "ran").read_text() == "one\nthree\nfour\n"
+    decisions = [entry["decision"] for entry in entries(shell) if entry["type"] == "attention_resolved"]
+    assert decisions == ["approve", "deny", "approve"]
+
+
+def lines_of_decisions(seen):
+    return [line.rstrip() for line in seen.splitlines() if line.startswith(("· decided", "· context"))]
+
+
+def test_what_was_decided_elsewhere_is_shown_too(shell, script, chat):
+    """The line is drawn from the log: it makes no difference who wrote it."""
+    pane = chat("--model", script({"toolCalls": [TOUCH]}, {"text": "Finished."}))
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("[y] once")
+    assert shell.process("attention", "agent_user_1", "--deny").code == 0
+    pane.expect("· decided: deny · shell touch ran")
+    assert not (shell.folder / "ran").exists()
+
+
+TOUCH = {"name": "shell", "input": {"command": "touch ran"}}
+
+
+def test_a_message_is_no_answer(shell, script, chat):
+    """Whatever its first letter is (RUN-13); a question that is left waits, and the exit code says so."""
+    pane = chat("--model", script({"toolCalls": [TOUCH]}, {"text": "Finished."}))
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("Run it?  [y] once  [a] always shell, in this session  [n] no, then Enter")
+    pane.say("always look before you run")
+    pane.expect("» waits: always look")
+    pane.type("y")
+    pane.press("C-c", "C-d")
+    assert "waits for you" in pane.ended(6)
+    assert "attention_resolved" not in kinds(shell)
+    assert not (shell.folder / "ran").exists()
+    again = chat("agent_user_1")
+    again.expect("command: touch ran", "Run it?  [y] once")
+    again.say("y")
+    again.expect("Finished.")
+    assert (shell.folder / "ran").exists()
+
+
+def test_what_was_typed_before_a_question_does_not_answer_it(shell, script, chat, gate):
+    """RUN-13: a letter that stands in the line when the question comes is a message, though it would be an answer."""
+    pane = chat("--model", script({"toolCalls": [gate.call()]}, {"toolCalls": [TOUCH]}, {"text": "Finished."}))
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("[y] once")
+    pane.say("y")
+    pane.expect("shell cat gate ·")
+    pane.type("y")
+    pane.expect("› y")
+    gate.open()
+    pane.expect("command: touch ran", "send or clear what you type, then answer")
+    pane.press("Enter")
+    pane.expect("» waits: y", "[y] once")
+    assert not (shell.folder / "ran").exists()
+    pane.say("no")
+    pane.expect("✗ shell touch ran · denied")
+
+
+def test_keys_on_their_way_do_not_answer(shell, script, chat, gate):
+    """RUN-13: pressed while the program could not draw, whatever it finds first when it can."""
+    pane = chat("--model", script({"toolCalls": [gate.call()]}, {"toolCalls": [TOUCH]}, {"text": "Finished."}))
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("[y] once")
+    pane.say("y")
+    pane.expect("shell cat gate ·")
+    os.kill(pane.pid(), signal.SIGSTOP)
+    gate.open()
+    pane.say("y")
+    os.kill(pane.pid(), signal.SIGCONT)
+    pane.expect("» waits: y", "[y] once")
+    assert not (shell.folder / "ran").exists()
+
+
+def test_a_change_is_shown_before_it_is_approved(shell, script, chat):
+    """As a diff, whole and once."""
+    (shell.folder / "x.py").write_text("a = 1\nb = 2\n")
+    edit = {"name": "edit", "input": {"path": "x.py", "old": "b = 2", "new": "b = 3"}}
+    write = {"name": "write", "input": {"path": "y.py", "content": "".join(f"line {at}\n" for at in range(30))}}
+    model = script({"toolCalls": [edit]}, {"toolCalls": [write]}, {"text": "Finished."})
+    pane = chat("--model", model, "--yes")
+    pane.expect(READY)
+    pane.say("go")
+    seen = pane.expect("Finished.")
+    assert "✓ edit x.py" in seen
+    assert "  - b = 2\n  + b = 3" in seen
+    assert "  … 14 more lines" in seen
+    other = chat("--model", model)
+    other.expect(READY)
+    (shell.folder / "x.py").write_text("a = 1\nb = 2\n")
+    other.say("go")
+    other.expect("path: x.py\n    - b = 2\n    + b = 3")
+    other.say("a")
+    seen = other.expect("+ line 29", "Run it?")
+    assert seen.count("- b = 2") == 1
+
+
+# ── busy ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_queued_and_steered_while_busy(shell, script, chat, gate):
+    """Typing goes on; Enter queues, /steer and Alt-S are seen at the next step (RUN-11)."""
+    model = script({"toolCalls": [gate.call()]}, {"text": "One."}, {"text": "Two."})
+    pane = chat("--model", model, "--yes")
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("shell cat")
+    pane.say("later, please")
+    pane.expect("» waits: later, please")
+    pane.say("/steer at once, please")
+    pane.expect("» next: at once, please")
+    pane.type("this too")
+    pane.press("M-s")
+    pane.expect("» next: this too")
+    gate.open()
+    pane.expect("Two.")
+    pane.until(pane.rests)
+    assert prompts(shell)[0] == "go"
+    assert prompts(shell).index("at once, please") < prompts(shell).index("later, please")
+    assert [entry.get("mode", "followUp") for entry in entries(shell) if entry["type"] == "queued"] == [
+        "followUp",
+        "steer",
+        "steer",
+    ]
+
+
+def test_a_message_waits_though_the_instructions_were_changed(shell, script, chat, gate):
+    """LOG-14: an agent that rewrites AGENTS.md works on with what it began with; the next run reads it."""
+    instructions = shell.folder / "AGENTS.md"
+    instructions.write_text("Be brief.\n")
+    model = script(
+        {"toolCalls": [gate.call("echo Be kind. > AGENTS.md; cat {gate}")]}, {"text": "One."}, {"text": "Two."}
+    )
+    pane = chat("--model", model, "--yes")
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("shell echo Be kind.")
+    pane.until(lambda _: instructions.read_text() == "Be kind.\n")
+    pane.say("and this")
+    pane.expect("» waits: and this")
+    gate.open()
+    pane.expect("Two.")
+    pane.until(pane.rests)
+    assert kinds(shell).count("context") == 1
+
+
+def test_live_output_of_a_tool(shell, script, chat, gate):
+    """Its last line, for as long as it runs."""
+    model = script({"toolCalls": [gate.call("echo begun; echo half way; cat {gate}")]}, {"text": "Finished."})
+    pane = chat("--model", model, "--yes", columns=120)
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("· half way")
+    gate.open()
+    seen = pane.expect("Finished.")
+    assert "· half way" not in seen
+
+
+@pytest.mark.parametrize("key", ["Escape", "C-c"])
+def test_a_turn_is_cancelled_as_an_entry(shell, script, chat, gate, key):
+    model = script({"toolCalls": [gate.call()]}, {"text": "Never."}, {"text": "Next."})
+    pane = chat("--model", model, "--yes")
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("shell cat")
+    pane.press(key)
+    pane.expect("· cancelled")
+    pane.until(pane.rests)
+    assert kinds(shell).count("cancelled") == 1
+    pane.say("and now?")
+    pane.expect("Never.")
+
+
+def test_pressed_twice_it_leaves_and_wake_goes_on(shell, script, chat, gate):
+    """A tool that does not stop at once keeps nobody: the log is like that of a process that was killed."""
+    stubborn = "trap '' TERM INT; cat {gate}"
+    model = script({"toolCalls": [gate.call(stubborn)]}, {"text": "Never."})
+    pane = chat("--model", model, "--yes")
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("shell trap")
+    pane.press("C-c", "C-c")
+    assert "left; `wakelog wake agent_user_1` goes on" in pane.ended(130)
+    assert shell("wake", "agent_user_1").code in (0, 130)
+    assert "cancelled" in kinds(shell)
+
+
+def test_leaving_while_busy_says_how_to_go_on(shell, script, chat, gate):
+    model = script({"toolCalls": [gate.call()]}, {"text": "Finished."})
+    pane = chat("--model", model, "--yes")
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("shell cat")
+    pane.press("C-d")
+    assert "left; `wakelog wake agent_user_1` goes on" in pane.ended(0)
+    assert "Finished." in shell("wake", "agent_user_1").out
+
+
+def test_idle_it_takes_two_presses_to_leave(chat):
+    pane = chat("--model", "demo")
+    pane.expect(READY)
+    pane.press("C-c")
+    pane.expect("Ctrl-C again leaves")
+    pane.press("C-c")
+    pane.ended(0)

@@ -1,0 +1,195 @@
+"""The commands of a chat: each an entry where it changes something, each with what the command line says."""
+
+from tests.cli.chat.inspection import READY, entries, kinds, prompts
+
+
+def begun(chat, model, *words):
+    pane = chat("--model", model, *words, rows=40)
+    pane.expect(READY)
+    return pane
+
+
+def said(pane, text, answer):
+    pane.say(text)
+    pane.expect(answer)
+    pane.until(pane.rests)
+
+
+def test_branches(shell, script, chat):
+    """/head goes on from an earlier entry, /fork in a session of its own; nothing is copied and nothing lost."""
+    pane = begun(chat, script({"text": "One."}, {"text": "Two."}, {"text": "Three."}))
+    said(pane, "first", "One.")
+    said(pane, "second", "Two.")
+    one = next(entry["seq"] for entry in entries(shell) if entry.get("message", {}).get("role") == "assistant")
+    pane.say(f"/head {one}")
+    pane.expect("the head was moved", "goes back")
+    pane.say("another way")
+    pane.until(lambda seen: seen.count("Two.") == 2 and pane.rests(seen))
+    pane.say("/tree")
+    pane.expect("├─○ user", "◀ head")
+    assert kinds(shell).count("head") == 1
+    pane.say("/fork")
+    pane.expect("forked into agent_user_2; /open agent_user_1 goes back")
+    said(pane, "in the fork", "Three.")
+    assert (prompts(shell, "agent_user_2"), "in the fork" in prompts(shell)) == (["in the fork"], False)
+    pane.say("/open agent_user_1")
+    pane.expect("this is agent_user_1")
+    pane.until(lambda seen: seen.splitlines()[-1].startswith("agent_user_1"))
+    pane.say("/open ./sessions/agent_user_1.jsonl")
+    pane.expect("that is a log of another store")
+    pane.say("/head nowhere")
+    pane.expect("no entry nowhere in agent_user_1")
+
+
+def test_settings(shell, script, chat):
+    """/model, /rename and /compact are entries; a model that cannot be opened changes nothing."""
+    long = [{"text": f"{word} " + "word " * 4_000} for word in ("One.", "Two.")]
+    pane = begun(chat, script(*long, {"text": "A summary of it."}))
+    said(pane, "first", "One.")
+    said(pane, "second", "Two.")
+    pane.say("/rename The parser")
+    pane.expect("now called The")
+    pane.until(lambda seen: "The" in seen.splitlines()[-1])
+    pane.say("/compact Mind the names.")
+    pane.expect("· folded from about")
+    pane.until(pane.rests)
+    asked = next(entry for entry in entries(shell) if entry["type"] == "queued")
+    assert (asked["mode"], asked["message"]["content"][0]["text"]) == ("compact", "Mind the names.")
+    pane.say("/model nobody:x")
+    pane.expect("no provider")
+    pane.say("/model demo")
+    pane.expect("from here on demo answers")
+    pane.until(lambda seen: "· demo ·" in seen.splitlines()[-1])
+    assert kinds(shell).count("model_change") == 1
+    said(pane, "hello", "I am the demo model")
+
+
+def test_what_was_always_allowed_is_named_and_taken_back(shell, script, chat):
+    """RUN-13: `always` is every call of one tool, and says so; `show` and `tree` name it; /ask lets it ask again."""
+    calls = [{"toolCalls": [{"name": "shell", "input": {"command": f"echo {at} >> ran"}}]} for at in range(3)]
+    pane = begun(chat, script(*calls[:2], {"text": "One."}, calls[2], {"text": "Two."}))
+    pane.say("go")
+    pane.expect("shell: Run it?  [y] once  [a] always shell, in this session  [n] no, then Enter")
+    pane.say("a")
+    pane.expect("✓ shell echo 1 >> ran", "One.")
+    pane.until(pane.rests)
+    assert "context: shell runs unasked" in shell("show", "agent_user_1").out
+    assert "context: shell runs unasked" in shell("tree", "agent_user_1").out
+    pane.say("/ask")
+    pane.expect("run unasked in this session: read, list, grep, shell;")
+    pane.say("/ask shel")
+    pane.expect("no tool is called 'shel' here")
+    pane.say("/ask shell")
+    pane.expect("run unasked in this session: read, list, grep;")
+    assert "context: shell asks first" in shell("tree", "agent_user_1").out
+    pane.say("go on")
+    pane.expect("command: echo 2 >> ran", "shell: Run it?")
+    pane.say("n")
+    pane.expect("Two.")
+    assert (shell.folder / "ran").read_text() == "0\n1\n"
+
+
+def test_a_turn_that_failed_is_tried_again(shell, script, chat):
+    """RUN-12: from where it began to fail, as `wakelog wake --retry` does; where none did, that is said."""
+    pane = begun(chat, script({"error": {"kind": "auth", "message": "no such key"}}, {"text": "Better."}))
+    pane.say("go")
+    pane.expect("the turn failed: no such key; /retry tries it again")
+    pane.until(pane.rests)
+    pane.say("/retry")
+    pane.until(lambda seen: seen.count("the turn failed: no such key") == 2)
+    script({"text": "Better."})
+    pane.say("/retry")
+    assert "the head was moved" not in pane.expect("Better.")
+    pane.until(pane.rests)
+    assert prompts(shell) == ["go"]
+    pane.say("/retry")
+    pane.expect("the last turn of agent_user_1 did not fail")
+
+
+def test_sessions(shell, script, chat):
+    """/new begins another one, on the same terms, with the next message."""
+    pane = begun(chat, script({"text": "One."}), "--agent", "crab")
+    said(pane, "first", "One.")
+    pane.say("/new")
+    pane.expect("the next message begins a session; /open crab_user_1 goes back")
+    assert not (shell.store / "crab_user_2.jsonl").exists()
+    said(pane, "again", "One.")
+    assert prompts(shell, "crab_user_2") == ["again"]
+
+
+def test_looking(script, chat):
+    pane = begun(chat, script({"text": "One."}), "--system", "Be very brief.")
+    said(pane, "first", "One.")
+    pane.say("/context")
+    pane.expect("sha256:", "instructions  4 tokens", "user  2 tokens")
+    pane.say("/usage")
+    pane.expect("agent_user_1: 1 call, ")
+    pane.say("/attention")
+    pane.expect("nothing waits for you here")
+    pane.say("/head")
+    pane.expect("the head is ")
+    pane.say("/model")
+    pane.expect("/model PROVIDER:NAME changes that")
+    pane.say("/help")
+    pane.expect("/compact [INSTRUCTIONS]", "Alt-Enter, Ctrl-J")
+    pane.say("/quit")
+    pane.ended(0)
+
+
+def test_busy_sessions_are_not_left_behind(script, chat, gate):
+    """What would take the session away from under a running agent waits; what only looks does not."""
+    pane = begun(chat, script({"toolCalls": [gate.call()]}, {"text": "Finished."}), "--yes")
+    pane.say("go")
+    pane.expect("shell cat gate")
+    for command in ("/new", "/fork", "/head 1", "/open agent_user_1"):
+        pane.say(command)
+    pane.until(lambda seen: seen.count("the agent is busy") == 4)
+    pane.say("/tree")
+    pane.expect("◀ head")
+    gate.open()
+    pane.expect("Finished.")
+
+
+def test_completion(script, chat):
+    """Commands, and behind them entries, models and sessions; Tab takes the first."""
+    pane = begun(chat, script({"text": "One."}))
+    said(pane, "first of all", "One.")
+    pane.type("/f")
+    pane.expect("/fork [ENTRY]")
+    pane.press("Tab")
+    pane.type(" ")
+    pane.expect("first of all")
+    pane.press("C-c", "C-c")
+    pane.type("/model ")
+    pane.expect("anthropic:", "demo")
+    pane.press("C-c", "C-c")
+    pane.type("/open ")
+    pane.expect("agent_user_1  first of all")
+
+
+def test_a_message_that_cannot_be_said_is_not_lost(shell, script, chat):
+    """A session that came to its end meanwhile takes no message; the words are still there to be said elsewhere."""
+    pane = begun(chat, script({"text": "One."}))
+    said(pane, "first", "One.")
+    (shell.folder / "script.jsonl").unlink()
+    pane.say("precious words")
+    seen = pane.expect("script.jsonl")
+    pane.until(lambda seen: "› precious words" in seen)
+    pane.press("C-c")
+    pane.say("/steer at once")
+    pane.until(lambda seen: seen.count("· the script") > 1 and "› /steer at once" in seen)
+    assert prompts(shell) == ["first"]
+    assert seen
+
+
+def test_the_model_that_was_named_last_answers(shell, script, chat):
+    """One that the command line named, and that no message has brought in yet, gives way to /model."""
+    pane = begun(chat, script({"text": "One."}))
+    said(pane, "first", "One.")
+    pane.press("C-d")
+    pane.ended(0)
+    again = begun(chat, f"scripted:{shell.folder}/script.jsonl", "-c")
+    again.say("/model demo")
+    again.expect("from here on demo answers")
+    said(again, "hello", "I am the demo model")
+    assert kinds(shell).count("model_change") == 1

@@ -1,0 +1,76 @@
+"""A session that begins with MCP servers: they are waited for beside the drawing, and none of them can hold it up."""
+
+import os
+import sys
+
+from tests.cli.chat.inspection import READY, entries, kinds, prompts
+from tests.tools.mcp.serving import PLAIN
+
+
+def test_the_line_lives_while_servers_start(shell, chat, gate, mcp_servers):
+    """One that is dead is a line, one that is slow is waited for; whoever types goes on, and all of it is said."""
+    slow = f"cat {shell.folder}/gate >&2; exec {sys.executable} -I -S {PLAIN}"
+    mcp_servers(slow=slow, dead="echo no luck >&2; exit 1")
+    pane = chat("--model", "demo", columns=160)
+    pane.expect(READY)
+    pane.say("hello there")
+    pane.expect("connecting to slow, dead", "The MCP server dead did not start")
+    pane.say("list .")
+    pane.expect("» waits: hello there", "» waits: list .")
+    pane.type("and so")
+    pane.expect("› and so")
+    assert not list(shell.store.glob("*.jsonl"))
+    gate.open()
+    pane.expect("› hello there", "› list .", "✓ list .", "› and so")
+    pane.until(lambda seen: pane.rests(seen) and "connecting" not in seen)
+    assert prompts(shell) == ["hello there", "list ."]
+    told = next(entry for entry in entries(shell) if entry["type"] == "context")["tools"]
+    assert "slow" in shell("context", "agent_user_1", "--exact", "--json").out
+    assert told
+
+
+def test_a_message_can_be_taken_back_while_servers_start(shell, chat, mcp_servers):
+    """Nothing was written, the words stand in the line again, and the server has gone; so it is for who leaves."""
+    os.mkfifo(shell.folder / "gate")
+    mcp_servers(mute=f"echo $$ > {shell.folder}/gate; exec sleep 600")
+    pane = chat("--model", "demo", columns=160)
+    pane.expect(READY)
+    pane.say("//list .")
+    pane.expect("connecting to mute")
+    begun = (shell.folder / "gate").read_text().strip()
+    pane.say("and more")
+    pane.expect("» waits: and more")
+    pane.press("Escape")
+    pane.until(lambda seen: "› //list .\n  and more" in seen and "connecting" not in seen)
+    pane.press("Enter")
+    pane.expect("connecting to mute")
+    pane.press("C-d")
+    pane.ended(0)
+    assert not list(shell.store.glob("*.jsonl"))
+    assert not os.path.exists(f"/proc/{begun}")
+
+
+def test_a_server_that_is_slow_to_go_is_seen_to_be_stopped(shell, chat, mcp_servers):
+    """Esc is answered at once, however long the server takes."""
+    os.mkfifo(shell.folder / "gate")
+    mcp_servers(mute=f"trap '' TERM INT; echo > {shell.folder}/gate; while :; do sleep 1; done")
+    pane = chat("--model", "demo", columns=160)
+    pane.expect(READY)
+    pane.say("list .")
+    pane.expect("connecting to mute")
+    (shell.folder / "gate").read_text()
+    pane.press("Escape")
+    pane.expect("stopping mute")
+    pane.until(lambda seen: "› list ." in seen and "stopping" not in seen)
+
+
+def test_a_session_that_was_made_and_never_run_waits_for_them_too(shell, chat, gate, mcp_servers):
+    mcp_servers(slow=f"cat {shell.folder}/gate >&2; exec {sys.executable} -I -S {PLAIN}")
+    assert shell.process("new", "--model", "demo").code == 0
+    pane = chat("agent_user_1", columns=160)
+    pane.expect(READY)
+    pane.say("list .")
+    pane.expect("connecting to slow")
+    assert kinds(shell) == ["session"]
+    gate.open()
+    pane.expect("✓ list .")

@@ -1,0 +1,299 @@
+"""`chat --pick`: however many sessions there are, the list is there, and a log is looked into only where one looks."""
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+
+import psycopg
+import pytest
+
+from tests.cli.chat.inspection import READY
+from wakelog.cli.chat.picker import last_message
+from wakelog.cli.chat.session_list import ReadProgress, SessionList, matches
+from wakelog.forking import fork
+from wakelog.log.codec import encode
+from wakelog.log.entry import Origin
+from wakelog.log.entry import SessionHeader as Begun
+from wakelog.ports.catalogs import SessionRow
+from wakelog.stores.catalog.index import index_path
+from wakelog.stores.memory import MemoryStore
+from wakelog.testing.builders import SessionBuilder
+
+MANY = 10_000
+
+
+def row(number, **more):
+    said = {"title": f"Session {number}", "prompt": "", "state": "rest", "model": "demo", "cwd": "/work", **more}
+    return SessionRow(
+        id=f"i{number}", name=f"crab_user_{number}", agent="crab", sender="user", updated="2026-01-01T00:00:00.000Z",
+        entries=1, created="", messages=1, size=1, number=number, archived=False, damage=0, origin=None, attached=False,
+        uptime=0.0,
+        cursor=str(number), **said,
+    )  # fmt: skip
+
+
+def listed(count, *, is_over=True, **more):
+    return ReadProgress([row(number) for number in range(count)], is_over=is_over, **more)
+
+
+def picking(*listings, height=15):
+    made = SessionList(height)
+    for one in listings:
+        made.take(one)
+    return made
+
+
+def test_ten_thousand_are_looked_at_no_further_than_one_sees(monkeypatch):
+    """Typed into like ten: the work is that of one window."""
+    looked = []
+    monkeypatch.setattr(
+        "wakelog.cli.chat.session_list.matches", lambda row, text: looked.append(row) or matches(row, text)
+    )
+    list_ = picking(listed(MANY))
+    assert [found.name for found in list_.window[1]] == [f"crab_user_{number}" for number in range(15)]
+    assert len(looked) == 15
+    list_.move(40)
+    assert (list_.row.name, len(looked)) == ("crab_user_40", 55)
+    list_.type("SESSION 7")
+    assert all("7" in found.title for found in list_.window[1])
+    assert len(looked) < 200
+    list_.move(1 << 40)
+    assert list_.row.name == "crab_user_9997"
+    list_.type("session 9999")
+    assert [found.name for found in list_.window[1]] == ["crab_user_9999"]
+    list_.type("")
+    assert list_.row.name == "crab_user_0"
+
+
+def test_choosing_stays_within_the_list():
+    list_ = picking(listed(3))
+    list_.move(-5)
+    assert list_.row.name == "crab_user_0"
+    list_.move(50)
+    assert list_.row.name == "crab_user_2"
+    list_.type("nothing like it")
+    list_.move(1)
+    assert (list_.row, list_.window) == (None, (0, []))
+
+
+# ── while rows come in ───────────────────────────────────────────────────────────────────────────
+
+
+def test_a_choice_stays_when_others_come_in():
+    list_ = picking(ReadProgress([row(5), row(6)]))
+    list_.move(1)
+    list_.take(listed(50, is_over=False))
+    assert (list_.row.name, list_.chosen) == ("crab_user_6", 6)
+    list_.take(ReadProgress([row(1)], is_over=True))
+    assert list_.row.name == "crab_user_1"
+
+
+def test_who_has_not_chosen_is_at_the_top():
+    list_ = picking(ReadProgress([row(5), row(6)]), listed(50))
+    assert list_.row.name == "crab_user_0"
+    list_.move(3)
+    list_.type("7")
+    list_.take(listed(60))
+    assert list_.row.name == "crab_user_7"
+
+
+def test_enter_is_what_one_sees():
+    assert picking(ReadProgress([row(5)])).enter().name == "crab_user_5"
+    assert picking(ReadProgress([row(5)])).due is None
+
+
+def test_enter_before_there_is_anything_to_see_waits_for_all():
+    list_ = picking()
+    list_.type("session 3")
+    assert list_.enter() is None
+    list_.take(ReadProgress([row(30)], 1, 2))
+    assert list_.due is None
+    list_.take(listed(40))
+    assert list_.due.name == "crab_user_3"
+
+
+@pytest.mark.parametrize("other", [lambda list_: list_.type("session"), lambda list_: list_.move(1)])
+def test_another_key_takes_enter_back(other):
+    list_ = picking()
+    list_.enter()
+    other(list_)
+    list_.take(listed(4))
+    assert (list_.due, list_.row.name) == (None, "crab_user_0")
+
+
+def test_enter_where_nothing_is_to_come_is_nothing():
+    list_ = picking(listed(0))
+    assert list_.enter() is None
+    list_.take(listed(4))
+    assert list_.due is None
+
+
+@pytest.mark.parametrize(
+    ("text", "fit"),
+    [
+        ("", True),
+        ("PARSER", True),
+        ("parser rest", True),
+        ("parser lexer", False),
+        ("/work", True),
+        ("crab_user_7", True),
+    ],
+)
+def test_what_fits(text, fit):
+    assert matches(row(7, title="The parser"), text) is fit
+
+
+def test_the_last_words_of_a_session():
+    """Of either side; what is no message is looked past."""
+    story = SessionBuilder()
+    assert last_message(story.store, story.session.name) == ""
+    story.user("A question")
+    assert last_message(story.store, story.session.name) == "you: A question"
+    reply = story.reply("An answer", calls=[("t", "read", {})])
+    story.result(reply, "t")
+    story.session.rename("x")
+    assert last_message(story.store, story.session.name) == "agent: An answer"
+
+
+def test_the_last_words_of_a_fork():
+    """One that has said nothing yet goes on from what it inherits, and not from what its parent said later."""
+    story = SessionBuilder()
+    story.user("A question")
+    story.reply("An answer")
+    child = fork(story.session)
+    story.user("Later")
+    assert last_message(story.store, child.name) == "agent: An answer"
+    child.say("Its own")
+    assert last_message(story.store, child.name) == "you: Its own"
+
+
+@pytest.mark.parametrize(
+    "origin", [Origin(session="x", entry="x"), Origin(session="gone", entry="e"), Origin(session="x", entry="e")]
+)
+def test_a_fork_that_leads_nowhere(origin):
+    """A log may say that it was forked from itself, or from what is not there: looking back comes to an end."""
+    store = MemoryStore()
+    store.create("x", "crab", "user", lambda number: encode(Begun(id="x", number=number, parent=origin)))
+    assert "crab" not in last_message(store, "x")
+
+
+def test_a_sub_agent_begins_with_what_it_says():
+    """It goes on from nothing that its sender has said."""
+    story = SessionBuilder()
+    story.user("A question")
+    origin = Origin(session=story.session.id, entry=story.session.branch().nodes[-1].id, kind="subagent")
+    story.store.create("y", "crab", "user", lambda number: encode(Begun(id="y", number=number, parent=origin)))
+    assert last_message(story.store, "y") == ""
+
+
+def test_the_last_words_are_read_no_further_than_they_are(monkeypatch):
+    """However long the log is: a preview must not read two hundred tool results to show one line."""
+    story, read = SessionBuilder(), []
+    for number in range(20):
+        story.user(f"question {number}")
+    tail = story.store.tail
+    monkeypatch.setattr(story.store, "tail", lambda name: (read.append(line) or line for line in tail(name)))
+    assert last_message(story.store, story.session.name) == "you: question 19"
+    assert len(read) == 1
+
+
+def test_the_last_words_of_nobody():
+    story = SessionBuilder()
+    assert "nobody" in last_message(story.store, "nobody")
+
+
+def test_picked_on_a_terminal(shell, script, chat):
+    """Typed into, chosen, opened; Esc leaves without a word."""
+    model = script({"text": "An answer."}, {"text": "More."})
+    for prompt in ("the parser", "the lexer", "the printer"):
+        assert shell.process("run", "--model", model, prompt, typed=b"").code == 0
+    pane = chat("--pick")
+    seen = pane.expect("Open which session? _", "the parser", "the lexer", "the printer", "agent: An answer.")
+    assert "›  the printer" in seen
+    assert all(f"agent_user_{number} " in seen for number in (1, 2, 3))
+    pane.press("Down")
+    pane.expect("›  the lexer")
+    pane.type("pars")
+    pane.until(lambda seen: "›  the parser" in seen and "the lexer" not in seen)
+    pane.press("BSpace", "BSpace", "BSpace", "BSpace")
+    pane.type("zzz")
+    pane.expect("no session fits")
+    pane.press("BSpace", "BSpace", "BSpace", "Enter")
+    pane.expect("› the printer", "An answer.", READY)
+    pane.say("go on")
+    pane.expect("More.")
+    other = chat("--pick")
+    other.expect("Open which session?")
+    other.press("Escape")
+    assert "Open which" not in other.ended(0)
+
+
+def test_keys_that_are_no_text(shell, script, chat):
+    """Arrows to the side, function keys and Alt are not typed; Ctrl-U and Ctrl-W take back what was."""
+    model = script({"text": "An answer."})
+    for prompt in ("the parser", "the lexer", "the printer"):
+        assert shell.process("run", "--model", model, prompt, typed=b"").code == 0
+    pane = chat("--pick")
+    pane.expect("Open which session? _", "1 of 3")
+    pane.press("Left", "Right", "F1", "F5", "DC", "IC", "S-Up", "C-Left", "BTab", "M-b", "End")
+    pane.expect("Open which session? _", "›  the parser", "3 of 3")
+    pane.press("Home")
+    pane.expect("›  the printer", "1 of 3")
+    pane.type("the pr")
+    pane.expect("Open which session? the pr_", "1 of 1")
+    pane.press("C-w")
+    pane.expect("Open which session? the_", "1 of 3")
+    pane.press("C-u", "PageDown")
+    pane.expect("Open which session? _", "3 of 3")
+    pane.resize(100, 6)
+    pane.until(lambda seen: "agent: An answer." not in seen and "›  the parser" in seen and "3 of 3" in seen)
+    pane.resize(100, 24)
+    pane.expect("›  the parser", "the lexer", "the printer", "agent: An answer.")
+
+
+# ── before anything is read ──────────────────────────────────────────────────────────────────────
+
+
+@contextlib.contextmanager
+def reading_held(url):
+    """Nobody can fill the catalog of this store meanwhile: its own lock is taken."""
+    with contextlib.ExitStack() as held:
+        if url.startswith("postgresql:"):
+            other = held.enter_context(psycopg.connect(url))
+            other.execute("SELECT pg_advisory_xact_lock(2002872165, 1818850164)")
+        elif url.startswith("sqlite:"):
+            other = held.enter_context(contextlib.closing(sqlite3.connect(url.partition(":")[2], isolation_level=None)))
+            other.execute("BEGIN IMMEDIATE")
+        else:
+            path = f"{index_path(url)}.lock"
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            fcntl.flock(held.enter_context(open(path, "wb")), fcntl.LOCK_EX)
+        yield
+
+
+@pytest.mark.parametrize("kind", ["files", "sqlite", "postgres"])
+def test_the_list_opens_before_anything_is_read(request, shell, script, chat, kind):
+    """At once, on a store that no catalog knows yet: what is typed counts, and Enter opens as soon as it can."""
+    url = {"sqlite": f"sqlite:{shell.folder}/sessions.db", "files": f"{shell.folder}/others"}.get(kind)
+    url = url or request.getfixturevalue("postgres_url")
+    model = script({"text": "An answer."})
+    for prompt in ("the parser", "the lexer"):
+        assert shell.process("run", "--store", url, "--model", model, prompt, typed=b"").code == 0
+    with reading_held(url):
+        pane = chat("--pick", "--store", url)
+        pane.expect("Open which session? _", "reading sessions")
+        pane.type("pars")
+        pane.expect("Open which session? pars_", "reading sessions")
+        pane.press("Enter")
+    pane.expect("› the parser", "An answer.", READY)
+
+
+def test_a_list_that_cannot_be_read_is_a_line(shell, script, chat):
+    """A store that goes away behind the list: one line, no traceback."""
+    url = f"sqlite:{shell.folder}/sessions.db"
+    assert shell.process("run", "--store", url, "--model", script({"text": "."}), "go", typed=b"").code == 0
+    (shell.folder / "sessions.db").write_bytes(b"not a database" * 500)
+    seen = chat("--pick", "--store", url).ended(1)
+    assert "Traceback" not in seen
+    assert "sessions.db" in seen

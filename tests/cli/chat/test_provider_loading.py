@@ -1,0 +1,57 @@
+"""What speaks to a model takes seconds to load: the line is there at once, and nobody waits who need not."""
+
+import os
+
+import pytest
+
+from tests.cli.chat.inspection import READY
+
+_SDK = """
+import os
+if not os.path.exists({gate!r} + ".open"):
+    open({gate!r}).read()
+raise ImportError("it is broken")
+"""
+
+
+@pytest.fixture
+def slow(shell, gate):
+    """The environment of a chat whose SDK stands at a gate while it is loaded, and turns out to be broken."""
+    folder = shell.folder / "slow" / "anthropic"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(_SDK.format(gate=str(shell.folder / "gate")))
+    path = os.pathsep.join(filter(None, (str(folder.parent), os.environ.get("PYTHONPATH"))))
+    return {"PYTHONPATH": path, "ANTHROPIC_API_KEY": "sk-none"}
+
+
+def test_a_message_waits_and_comes_back(shell, chat, slow):
+    """What cannot be asked is a line, the words stand where they were typed, and nothing is written."""
+    pane = chat("--model", "anthropic:m", columns=160, env=slow)
+    pane.expect(READY, "a new session · anthropic:m")
+    pane.say("precious words")
+    pane.expect("connecting to anthropic:m")
+    pane.say("and more")
+    pane.expect("» waits: precious words", "» waits: and more")
+    with open(shell.folder / "gate", "w") as opened:
+        # The SDK stands at the gate by now; whoever comes after it finds it open.
+        (shell.folder / "gate.open").touch()
+        opened.write("open\n")
+    pane.expect("anthropic models need an SDK that is not installed (it is broken)", "› precious words\n  and more")
+    pane.until(lambda seen: "connecting" not in seen)
+    assert pane.scrolled().count("it is broken") == 1
+    assert not list(shell.store.glob("*.jsonl"))
+    pane.press("C-c")
+    pane.say("/model demo")
+    pane.expect("a new session · demo")
+    pane.say("hello")
+    pane.expect("I am the demo model")
+
+
+def test_whoever_leaves_has_left(chat, slow):
+    """However long it would take."""
+    pane = chat("--model", "anthropic:m", env=slow)
+    pane.expect(READY)
+    pane.say("hello")
+    pane.expect("connecting to anthropic:m")
+    pane.press("C-d")
+    pane.ended(0)

@@ -1,0 +1,37 @@
+"""Questions in the chat: every answer that a question has can be typed, and a message is not taken for one (RUN-13)."""
+
+import pytest
+
+from wakelog.app.approvals import OpenQuestion
+from wakelog.cli.chat.questions import OpenQuestions, answer_lines
+from wakelog.cli.ui.session_run import ANSWER_KEYS
+from wakelog.cli.ui.terminal import TerminalStyle
+from wakelog.log.entry import Attention
+from wakelog.runtime.user_actions import Question
+
+QUESTIONS = [(reason, key, word) for reason, (_, answers) in ANSWER_KEYS.items() for key, word in answers.items()]
+
+
+def asked(story, reason):
+    attention = Attention(id="a1", parent_id=story.session.tree.head, reason=reason)
+    return OpenQuestion(story.session, Question(attention))
+
+
+@pytest.mark.parametrize(("reason", "key", "word"), QUESTIONS)
+def test_every_answer_is_offered_and_taken(story, reason, key, word):
+    """Law 6: also where a reply is lost, and the tools it called may have run."""
+    asking = OpenQuestions()
+    asking.left = [asked(story, reason)]
+    asking.see()
+    assert asking.takes(f" {key.upper()} "), word
+    (line,) = answer_lines(TerminalStyle(width=200), asking.left[0], is_open=True)
+    assert f"[{key}] " in line
+    assert not line.startswith(":")
+
+
+@pytest.mark.parametrize("reason", ANSWER_KEYS)
+def test_a_message_is_no_answer(story, reason):
+    asking = OpenQuestions()
+    asking.left = [asked(story, reason)]
+    asking.see()
+    assert not asking.takes("hello")

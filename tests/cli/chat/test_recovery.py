@@ -1,0 +1,237 @@
+"""A chat and what happens beside it: killed in the middle, run by another process, opened again (laws 5 and 15)."""
+
+import os
+import shlex
+import signal
+
+from tests.cli.chat.inspection import READY, entries, kinds, prompts
+from tests.cli.chat.tmux import Pane
+
+SLOW = {"text": "\n\n".join(f"Part {number} of it." for number in range(60)), "deltaChars": 5, "delayMs": 5}
+
+
+def test_a_killed_chat_goes_on(shell, script, chat):
+    """SIGKILL in the middle of a stream: a new chat shows what was said, and the turn goes on by itself."""
+    pane = chat("--model", script(SLOW, {"text": "Hello again."}))
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("Part 3 of it.")
+    os.kill(pane.pid(), signal.SIGKILL)
+    killed = pane.ended(137)
+    assert "Part 59" not in killed
+    again = chat("-c")
+    seen = again.expect("cut off there; starting over")
+    assert "› go" in seen
+    assert "Part 3 of it." in seen[: seen.index("starting over")]
+    again.expect("Part 59 of it.")
+    again.until(again.rests)
+    assert kinds(shell).count("partial") == 1
+    assert kinds(shell).count("resumed") == 1
+    again.say("and now?")
+    again.expect("Hello again.")
+    assert prompts(shell) == ["go", "and now?"]
+
+
+def test_a_killed_chat_goes_on_from_where_it_was(shell, script, chat):
+    """A model that can go on finishes the very block that was cut; nothing is said twice."""
+    pane = chat("--resume", "--model", script({"options": {"canResume": True}}, SLOW))
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("Part 3 of it.")
+    os.kill(pane.pid(), signal.SIGKILL)
+    pane.ended(137)
+    again = chat("-c")
+    again.expect("Part 59 of it.")
+    again.until(again.rests)
+    lines = [line for line in again.scrolled().splitlines() if line.startswith("Part")]
+    assert lines == [f"Part {number} of it." for number in range(60)]
+
+
+def test_options_wait_until_a_cut_turn_is_over(shell, script, chat, gate):
+    """RUN-11: a message to a busy agent is queued as it would be without them; the first one at rest brings them in."""
+    cut = {**SLOW, "toolCalls": [gate.call()]}
+    pane = chat("--yes", "--model", script(cut, {"text": "One."}, {"text": "Two."}, {"text": "Three."}))
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("Part 3 of it.")
+    os.kill(pane.pid(), signal.SIGKILL)
+    pane.ended(137)
+    again = chat("-c", "--unknown", "ask", columns=120)
+    again.expect("shell cat gate")
+    again.say("and this")
+    again.expect("the options hold from the first message on that finds it at rest", "» waits: and this")
+    again.say("/model demo")
+    again.expect("the agent is busy; wait until it rests, or cancel the turn with Esc")
+    again.say("/steer and that")
+    again.expect("» next: and that")
+    gate.open()
+    again.expect("› and that", "› and this")
+    again.until(again.rests)
+    assert (kinds(shell).count("context"), kinds(shell).count("model_change")) == (1, 0)
+    again.say("now")
+    again.expect("› now")
+    again.until(again.rests)
+    assert [entry["policy"].get("unknown") for entry in entries(shell) if entry["type"] == "context"][1:] == ["ask"]
+    assert again.scrolled().count("the options hold from") == 1
+
+
+def test_a_chat_that_is_ended_leaves_the_terminal_as_it_was(shell, script, chat):
+    """SIGTERM in the middle of a stream: the lease is given up, and the shell has its terminal back."""
+    pane = chat("--model", script(SLOW))
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("Part 3 of it.")
+    os.kill(pane.pid(), signal.SIGTERM)
+    assert "left; `wakelog wake agent_user_1` goes on" in pane.ended(143)
+    assert b"\x1b[?2004l" in bytes(pane.raw)
+    assert entries(shell)[-1]["event"] == "left"
+
+
+def test_stopped_and_taken_up_again(shell, script, tmp_path_factory):
+    """Ctrl-Z gives the terminal to the shell, and `fg` gives it back with everything on it."""
+    model = script({"text": "One."})
+    folder = tmp_path_factory.mktemp("t", numbered=True)
+    pane = Pane(folder, ["bash", "--norc", "--noprofile", "-i"], dict(os.environ), store=shell.store)
+    try:
+        pane.say(shlex.join(shell.command("chat", "--model", model)))
+        pane.expect(READY)
+        pane.type("hel")
+        pane.expect("› hel")
+        pane.press("C-z")
+        pane.expect("Stopped")
+        pane.say("echo $((6 * 7)) in the shell; fg")
+        pane.expect("42 in the shell")
+        pane.until(lambda seen: "› hel" in seen[seen.index("42 in the shell") :])
+        pane.say("lo")
+        pane.expect("› hello", "One.")
+    finally:
+        pane.close()
+
+
+def test_a_session_that_another_process_runs(shell, script, chat, gate):
+    """It looks the same; what is said here waits in its queue, and is answered by whoever runs it (RUN-11)."""
+    model = script({"text": "First I look.", "toolCalls": [gate.call()]}, {"text": "Seen."}, {"text": "Answered."})
+    other = shell.start("run", "--yes", "--model", model, "go", "--json")
+    for line in other.stdout:
+        if b'"tool_started"' in line:
+            break
+    pane = chat("agent_user_1")
+    pane.expect("› go", "First I look.", "shell cat gate", "run elsewhere")
+    pane.say("and this?")
+    pane.expect("» waits: and this?")
+    gate.open()
+    pane.expect("✓ shell cat gate", "Seen.", "› and this?", "Answered.")
+    other.communicate()
+    assert len({entry["holder"] for entry in entries(shell) if entry["type"] == "activity"}) <= 2
+
+
+def test_a_store_that_is_out_of_reach_for_a_while(shell, script, chat):
+    """It is said once, what is typed stays, and the chat goes on when the store is back."""
+    pane = chat("--model", script({"text": "One."}, {"text": "Two."}), columns=160)
+    pane.expect(READY)
+    pane.say("go")
+    pane.until(lambda seen: "One." in seen and pane.rests(seen))
+    shell.store.rename(shell.folder / "away")
+    pane.expect("cannot follow agent_user_1")
+    pane.type("and now?")
+    pane.expect("› and now?")
+    (shell.folder / "away").rename(shell.store)
+    pane.press("Enter")
+    seen = pane.expect("Two.")
+    assert seen.count("cannot follow agent_user_1") == 1
+    assert prompts(shell) == ["go", "and now?"]
+
+
+def test_cancelled_from_beside(shell, script, chat, gate):
+    """Another process cancels; the chat shows it as its own."""
+    pane = chat("--yes", "--model", script({"toolCalls": [gate.call()]}, {"text": "Next."}))
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("shell cat gate")
+    assert shell.process("cancel", "agent_user_1").code == 0
+    pane.expect("· cancelled")
+
+
+def test_decided_from_beside(shell, script, chat):
+    """Another process answers the question: it is not asked here any more, and the session goes on there."""
+    call = {"name": "shell", "input": {"command": "echo hi"}}
+    pane = chat("--model", script({"toolCalls": [call]}, {"text": "Finished."}))
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("[y] once")
+    assert shell.process("attention", "agent_user_1", "--approve", "--wake").code == 0
+    pane.expect("✓ shell echo hi", "Finished.")
+    pane.until(lambda seen: "[y] once" not in seen)
+
+
+def test_what_is_shown_of_a_session_that_is_opened(shell, script, chat):
+    """The last exchange, and how much stands above it."""
+    model = script({"text": "One."}, {"text": "Two."}, {"text": "Three."})
+    for word in ("first", "second", "third"):
+        words = ("-s", "agent_user_1") if word != "first" else ("--model", model)
+        assert shell.process("run", *words, word, typed=b"").code == 0
+    pane = chat("agent_user_1")
+    seen = pane.expect("4 messages above this; `wakelog show agent_user_1` shows all", "› third", "Three.", READY)
+    assert "second" not in seen
+    before = (shell.store / "agent_user_1.jsonl").read_bytes()
+    pane.press("C-d")
+    pane.ended(0)
+    assert (shell.store / "agent_user_1.jsonl").read_bytes() == before
+
+
+def test_a_long_exchange_is_shown_from_its_end(shell, script, chat):
+    long = {"text": "\n\n".join(f"Part {number}." for number in range(100))}
+    assert shell.process("run", "--model", script(long), "go", typed=b"").code == 0
+    seen = chat("@latest").expect("Part 99.", READY)
+    assert "61 blocks of the last exchange above this" in seen
+    assert "Part 10." not in seen
+
+
+def test_the_latest_here(shell, chat, monkeypatch):
+    """`-c` means the last changed session of this agent and sender in this folder, and never a sub-agent's."""
+    assert shell.process("run", "--yes", "--model", "demo", "ask an agent to list .", typed=b"").code == 0
+    elsewhere = shell.folder / "elsewhere"
+    elsewhere.mkdir()
+    assert shell.process("run", "--model", "demo", "--cwd", str(elsewhere), "list .", typed=b"").code == 0
+    assert shell.process("run", "--model", "demo", "--agent", "crab", "list .", typed=b"").code == 0
+    chat("-c").expect("› ask an agent to list .", READY)
+    chat("-c", "--agent", "crab").expect("crab_user_1", READY)
+    chat("-c", "--sender", "nobody").ended(3)
+    seen = shell.terminal("chat", "-c", "--sender", "nobody", columns=300).out
+    assert "`wakelog chat` begins one; `wakelog chat --pick` shows those there are" in seen
+
+
+def test_the_latest_here_is_of_exactly_this_pair(shell, chat):
+    """ST-1: neither a sender whose name looks alike, nor a fork in which no person has spoken, is gone on with."""
+    for sender, text in (("TG 1", "list ."), ("tg:1", "list src"), ("Иван", "list docs"), ("Мария", "list tests")):
+        assert shell.process("run", "--model", "demo", "--sender", sender, text, typed=b"").code == 0
+    chat("-c", "--sender", "TG 1").expect("› list .", READY)
+    chat("-c", "--sender", "Иван").expect("› list docs", READY)
+    chat("-c", "--sender", "tg-1").ended(3)
+    spoken = shell("ls", "--sender", "Иван", "--json").rows[0]["name"]
+    forked = shell("fork", spoken, "--new-session").out.strip()
+    assert shell("rename", forked, "later").code == 0
+    chat("-c", "--sender", "Иван").expect(spoken, READY)
+    assert shell("append", forked, "what now?").code == 0
+    chat("-c", "--sender", "Иван").expect(forked, READY)
+
+
+def test_an_unknown_outcome_is_asked_about(shell, script, chat, gate):
+    """Killed while a tool ran that may not run twice: a person says whether it did (law 6)."""
+    model = script({"toolCalls": [gate.call()]}, {"text": "Finished."})
+    pane = chat("--yes", "--unknown", "ask", "--model", model)
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("shell cat gate")
+    os.kill(pane.pid(), signal.SIGKILL)
+    pane.ended(137)
+    again = chat("-c")
+    again.expect("Did it run?  [y] yes  [n] no  [r] run it again  [l] later")
+    # What waits for a person does not run: no spinner, no seconds.
+    again.until(lambda seen: "• shell cat gate" in map(str.rstrip, seen.splitlines()))
+    again.say("l")
+    again.until(lambda seen: "[y] yes" not in seen and "1 question" in seen and "• shell cat gate" in seen)
+    again.say("/attention")
+    again.expect("[y] yes")
+    again.say("n")
+    again.expect("Finished.")

@@ -1,0 +1,143 @@
+"""A terminal that is made narrower while something is live on it: nothing of the frame before is left (RUN-13)."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prompt_toolkit.data_structures import Point
+from prompt_toolkit.layout.screen import Char, Screen
+
+from tests.cli.chat.inspection import READY
+from wakelog.cli.chat.terminal import count_added_rows, count_rows, rewraps_lines
+
+ABOVE = "\n\n".join(f"Above {number}." for number in range(20))
+
+
+def fence(lines):
+    return "```\n" + "\n".join(f"L{number:03d} " + "x" * 95 for number in range(lines)) + "\n```"
+
+
+FENCE = fence(60)
+
+
+def drawn(*lines):
+    screen = Screen()
+    for y, line in enumerate(lines):
+        x = 0
+        for sign in line:
+            screen.data_buffer[y][x] = cell = Char(sign)
+            # A wide sign has an empty cell behind it.
+            screen.data_buffer[y].update({x + more: Char("") for more in range(1, cell.width)})
+            x += cell.width
+    screen.height = len(lines)
+    return screen
+
+
+# ── counted ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(st.lists(st.integers(1, 2), max_size=60), st.integers(2, 30))
+def test_a_line_is_broken_where_the_next_sign_has_no_room(widths, columns):
+    rows = count_rows(widths, columns)
+    assert -(-sum(widths) // columns) <= rows
+    assert rows == max(1, -(-len(widths) // columns)) or 2 in widths
+    assert count_rows(widths, max(2, sum(widths))) == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "cursor", "added"),
+    [
+        (["", "x" * 10, "> "], Point(2, 2), 0),
+        (["", "x" * 11, "> "], Point(2, 2), 1),
+        (["x" * 31, "x" * 20, "> "], Point(2, 2), 4),
+        (["x" * 10 + " " * 5, "> "], Point(2, 1), 0),
+        (["日本語日本", "> "], Point(2, 1), 0),
+        (["x日本語日本", "> "], Point(2, 1), 1),
+        (["x" * 40, "y" * 25], Point(25, 1), 5),
+        (["> ", "x" * 40], Point(2, 0), 0),
+    ],
+)
+def test_rows_above_the_cursor(lines, cursor, added):
+    """What stands below it does not count, and blanks at the end of a line take no room."""
+    assert count_added_rows(drawn(*lines), cursor, 10) == added
+
+
+@pytest.mark.parametrize(
+    ("environment", "breaks"),
+    [
+        ({"TERM": "xterm-256color"}, True),
+        ({"TERM": "xterm-256color", "XTERM_VERSION": "XTerm(390)"}, False),
+        ({"TERM": "tmux-256color", "TMUX": "/tmp/x,1,0", "XTERM_VERSION": "XTerm(390)"}, True),
+        ({"TERM": "screen-256color", "TMUX": "/tmp/x,1,0"}, True),
+        ({"TERM": "screen", "STY": "1.x"}, False),
+        ({"TERM": "linux"}, False),
+        ({}, True),
+    ],
+)
+def test_who_breaks_lines(environment, breaks):
+    """Whoever cuts lines instead would lose rows that were printed."""
+    assert rewraps_lines(environment) is breaks
+
+
+# ── on a terminal ────────────────────────────────────────────────────────────────────────────────
+
+
+def frame_of(seen):
+    """What stands behind the last line that was printed: a blank line, what is live, the input, the status."""
+    rows = seen.partition("Above 19.\n")[2].splitlines()
+    # A frame may be seen half drawn.
+    whole = len(rows) > 3 and rows[-2].startswith("›") and rows[-1].startswith("agent_user_1")
+    return rows if whole else None
+
+
+@pytest.mark.parametrize("widths", [(60,), (90, 64, 50)])
+def test_narrowed_while_an_answer_comes(script, chat, widths):
+    """However often: below what was printed stands one blank line, and then the frame."""
+    # Long enough to go on for as long as anybody looks at it.
+    answer = {"text": f"{ABOVE}\n\n{fence(2_000)}", "deltaChars": 9, "delayMs": 8}
+    pane = chat("--model", script(answer), columns=104, rows=36)
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("L009")
+    for columns in widths:
+        pane.resize(columns, 36)
+        line = last_line(pane.until(lambda seen: last_line(seen) >= 0, "a line"))
+        pane.until(lambda seen: last_line(seen) >= line + 6 and _is_one_frame(seen), f"line {line + 6}")  # noqa: B023
+
+
+def last_line(seen):
+    """The number of the last line of the fence that is shown; -1 where there is none."""
+    return max(map(int, re.findall(r"L(\d{3,})", seen)), default=-1)
+
+
+def _is_one_frame(seen):
+    """Whether a blank line and one frame stand there. A screen may be seen while it is drawn anew."""
+    rows = frame_of(seen)
+    if not rows:
+        return False
+    blank, *live, _, _ = rows
+    return not blank.strip() and len(live) <= 8 and all(re.fullmatch(r"(L\d* ?)?x*", row.rstrip()) for row in live)
+
+
+def test_narrowed_while_tools_run(script, chat, gate):
+    """Each tool stands there once, on a line of its own; what was typed stays."""
+    calls = [gate.call(f"cat {{gate}} number {number} " + "and so on " * 10) for number in range(5)]
+    pane = chat("--yes", "--model", script({"text": ABOVE, "toolCalls": calls}), columns=110, rows=36)
+    pane.expect(READY)
+    pane.say("go")
+    pane.expect("gate number 4")
+    pane.type("half a line")
+    pane.expect("› half a line")
+    for columns in (80, 50):
+        pane.resize(columns, 36)
+        pane.until(lambda seen: _shows_five_tools(seen, columns), columns)  # noqa: B023
+
+
+def _shows_five_tools(seen, columns):
+    rows = frame_of(seen)
+    if not rows or max(map(len, rows)) > columns:
+        return False
+    blank, *live, typing, _ = rows
+    numbers = [found[1] for row in live if (found := re.search(r"number (\d)", row))]
+    return (blank.strip(), typing.strip()) == ("", "› half a line") and numbers == list("01234") and len(live) == 5

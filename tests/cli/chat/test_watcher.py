@@ -1,0 +1,98 @@
+"""What happens while somebody looks: every entry and every piece once, entries first, whoever writes them."""
+
+import pytest
+
+from wakelog.app.journal_stream import StreamedPiece
+from wakelog.cli.chat.runner import ChatWatcher, SessionEntry
+from wakelog.log.content import Text, TextDelta, encode_delta
+from wakelog.log.entry import Origin, Partial, Resumed, Spawned
+from wakelog.session import Session
+from wakelog.stores.jsonl import JsonlStore
+from wakelog.testing.builders import SessionBuilder
+
+
+@pytest.fixture
+def store(tmp_path):
+    opened = JsonlStore(str(tmp_path / "sessions"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def story(store):
+    return SessionBuilder(store)
+
+
+@pytest.fixture
+def watch(store, story):
+    return ChatWatcher(store, story.session.name, story.session.last_seq)
+
+
+def told(watch):
+    return [one.entry.type if isinstance(one, SessionEntry) else one.delta.text for one in watch.news()]
+
+
+def say(story, reply_id, *texts):
+    for text in texts:
+        story.store.journal(story.session.name, reply_id, encode_delta(TextDelta(text)))
+
+
+def test_each_thing_once(story, watch):
+    story.user("hello")
+    story.call("r")
+    say(story, "r", "a", "b")
+    assert told(watch) == ["message", "call", "a", "b"]
+    assert told(watch) == []
+    say(story, "r", "c")
+    assert watch.news() == [StreamedPiece("r", TextDelta("c"))]
+
+
+def test_a_journal_that_begins_again_is_read_again(story, watch):
+    """However many pieces the first one had: a reply that starts over loses no word."""
+    story.user("hello")
+    story.call("r")
+    say(story, "r", "a", "b", "c")
+    told(watch)
+    story.store.drop(story.session.name, "r")
+    story.session.append(Partial(reply_id="r", content=(Text(text="abc"),)))
+    story.session.append(Resumed(reply_id="r"))
+    say(story, "r", "A", "B", "C", "D", "E")
+    # Pieces of the moment in which it began anew could be of either: they are asked for again.
+    assert told(watch) == ["partial", "resumed"]
+    assert told(watch) == ["A", "B", "C", "D", "E"]
+
+
+def test_sub_agents(store, story, watch):
+    """Their entries too, from their first on; one that is named and does not exist yet is waited for."""
+    story.user("hello")
+    reply = story.reply(calls=[("t", "agent", {})])
+    story.session.append(Spawned(child_session="child", reply_id=reply.id, tool_call_id="t"), at=reply.id)
+    assert told(watch) == ["message", "message", "spawned"]
+    origin = Origin(session=story.session.id, entry=reply.id, kind="subagent")
+    child = Session.create(store, session_id="child", parent=origin)
+    child.say("look")
+    heard = watch.news()
+    assert [(one.session, one.entry.type) for one in heard] == [("child", "session"), ("child", "message")]
+    assert watch.news() == []
+
+
+def test_a_sub_agent_that_has_come_back_is_looked_at_no_more(store, story, watch):
+    """What it wrote before that is told; after that a chat costs what it would without it."""
+    story.user("hello")
+    reply = story.reply(calls=[("t", "agent", {})])
+    story.session.append(Spawned(child_session="child", reply_id=reply.id, tool_call_id="t"), at=reply.id)
+    told(watch)
+    origin = Origin(session=story.session.id, entry=reply.id, kind="subagent")
+    child = Session.create(store, session_id="child", parent=origin)
+    child.say("look")
+    story.result(reply, "t")
+    assert sorted(told(watch)) == ["message", "message", "session"]
+    child.say("more")
+    assert watch.news() == []
+
+
+def test_rubbish_in_a_log_or_a_journal_is_looked_past(story, watch):
+    story.user("hello")
+    story.store.journal(story.session.name, "r", b"rubbish")
+    say(story, "r", "a")
+    assert told(watch) == ["message", "a"]

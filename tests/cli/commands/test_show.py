@@ -1,0 +1,285 @@
+"""`show`, `context`, `tree`, `usage`, `tail`: the same log, read in different ways (VIEW-1 to VIEW-4, VIEW-8)."""
+
+import pytest
+
+from wakelog.app.addresses import Address
+from wakelog.cli.commands.tail import _last_entries
+from wakelog.cli.ui.transcripts import annotation_line
+from wakelog.log.content import BlobRef, Prompt, Usage
+from wakelog.log.entry import (
+    ANNOTATION_TYPES,
+    Activity,
+    Attention,
+    AttentionResolved,
+    ContextEntry,
+    DamageNote,
+    FaultReport,
+    Head,
+    Label,
+    ModelCall,
+    ModelChange,
+    Partial,
+    Queued,
+    Resumed,
+    SendFailed,
+    Sent,
+    SessionArchived,
+    SessionRenamed,
+    Spawned,
+    Terminated,
+    ToolStarted,
+    UnknownBody,
+)
+from wakelog.log.lines import EntryReader
+
+
+def test_show_gives_the_entries_as_stored(shell, story):
+    """Law 10: raw bytes, a line each, all branches."""
+    first = story.user("a")
+    story.reply("b")
+    story.user("c", at=first.id)
+    assert shell("show", "crab_user_1", "--json").raw == (shell.store / "crab_user_1.jsonl").read_bytes()
+
+
+def test_show_of_one_branch(shell, story):
+    first = story.user("a")
+    side = story.user("c", at=story.session.id)
+    story.session.label(side.id, "aside")
+    rows = shell("show", "crab_user_1", "--at", "aside", "--json").rows
+    assert [row["id"] for row in rows if row["type"] == "message"] == [side.id]
+    assert [row["type"] for row in rows] == ["session", "message", "label"]
+    assert first.id in shell("show", "crab_user_1", "--json").out
+    assert "1 other branch: wakelog tree crab_user_1" in shell("show", "crab_user_1").out
+
+
+def test_show_active_puts_the_summary_in_front(shell, story):
+    """VIEW-3: what follows the last fold, with the compaction line in front; without a fold, the branch."""
+    story.user("a")
+    kept = story.reply("b")
+    assert [row["type"] for row in shell("show", "crab_user_1", "--active", "--json").rows] == [
+        "session",
+        "message",
+        "message",
+    ]
+    story.session.compact("one", first_kept=kept.id)
+    story.user("c")
+    story.session.compact("two", first_kept=kept.id)
+    rows = shell("show", "crab_user_1", "--active", "--json").rows
+    assert [row.get("summary") or row["message"]["content"][0]["text"] for row in rows] == ["two", "b", "c"]
+    shown = shell("show", "crab_user_1", "--active").out
+    assert shown.index("two") < shown.index("     b\n") < shown.index("     c\n")
+
+
+def test_show_for_people(shell, story):
+    """A pipe gets every line of tool output; who speaks and where is said once per entry."""
+    story.user("look")
+    reply = story.reply("I will.", calls=[("t1", "bash", {"command": "ls -l"})])
+    story.result(reply, "t1", "\n".join(f"file {number}" for number in range(30)), status="error")
+    shown = shell("show", "crab_user_1").out
+    assert "  1  user" in shown
+    assert "ls -l" in shown
+    assert "error" in shown
+    assert "file 29" in shown
+    assert shown.count("assistant") == 1
+
+
+def test_show_counts_what_it_shows(shell, story):
+    """VIEW-3: the head counts the messages that follow it: those that a fork inherits, of one branch, or of its end."""
+    first = story.user("a")
+    story.reply("b")
+    story.user("c")
+    shell("fork", "crab_user_1", "--new-session")
+    shell("fork", "crab_user_1", "--new-session", "--at", first.id)
+    story.user("aside", at=first.id)
+    for words, counted in (
+        (("crab_user_1",), "3 messages"),
+        (("crab_user_1", "--at", first.id), "1 message "),
+        (("crab_user_2",), "3 messages"),
+        (("crab_user_3",), "1 message "),
+    ):
+        assert f" {counted}" in shell("show", *words).out.splitlines()[1], words
+        number = counted.split()[0]
+        assert f"- messages: {number}\n" in shell("export", *words, "-f", "md").out, words
+    assert [row["prompt"] for row in shell("ls", "--json").rows] == ["a"] * 3
+    shell("append", "crab_user_2", "d")
+    story.session.compact("folded", first_kept=story.session.branch().tip.id)
+    assert " 4 messages" in shell("show", "crab_user_2").out
+    assert " 1 message " in shell("show", "crab_user_1", "--active").out
+
+
+def test_context_json(shell, story):
+    """DESIGN 8: model, provider, strategy, messages, digest; and the entry each message came from."""
+    prompt = story.user("a")
+    story.session.append(ModelChange(model="m2", provider="p2"))
+    reply = story.reply("b", model="m1")
+    seen = shell("context", "crab_user_1", "--json").json
+    assert list(seen) == ["model", "provider", "strategy", "messages", "entries", "tokens", "digest"]
+    assert (seen["model"], seen["provider"], seen["strategy"]) == ("m2", "p2", "full")
+    assert seen["entries"] == [prompt.id, reply.id]
+    assert [message["role"] for message in seen["messages"]] == ["user", "assistant"]
+    assert seen["digest"].startswith("sha256:")
+    assert shell("context", "crab_user_1", "--at", "1", "--json").json["entries"] == [prompt.id]
+    assert shell("context", "crab_user_1", "--strategy", "window:1", "--json").json["strategy"] == "window:1"
+    assert shell("context", "crab_user_1", "--strategy", "most").code == 2
+    assert "2 messages" in shell("context", "crab_user_1").out
+
+
+def test_context_weighs_all_that_is_handed_over(shell, story):
+    """VIEW-4: instructions, tools and what was injected count as messages do; a long message says how long it is."""
+    four, eight = (BlobRef(digest="sha256:" + sign * 64, bytes=size) for sign, size in (("0", 4), ("1", 29)))
+    story.session.append(ContextEntry(system=four, tools=eight))
+    story.user("abcd\n" + "line\n" * 9)
+    story.session.append(ModelCall(reply_id="r", injected=(four, four)))
+    shown = shell("context", "crab_user_1").out
+    assert "1 message · about 24 tokens · full" in shown
+    assert "instructions  1 token\n" in shown
+    assert "tools  8 tokens\n" in shown
+    assert "injected at the last call  2 tokens\n" in shown
+    assert "      abcd\n      line\n      line\n      … 7 more lines\n" in shown
+
+
+def test_tree_json(shell, story):
+    first = story.user("a")
+    reply = story.reply("b", calls=[("t1", "bash", {"command": "ls"})])
+    story.result(reply, "t1", "done")
+    story.session.label(first.id, "start")
+    tree = shell("tree", "crab_user_1", "--json").json
+    assert list(tree) == ["head", "entries"]
+    assert [entry["type"] for entry in tree["entries"]] == ["session", "message", "message", "message", "label"]
+    assert [entry["parentId"] for entry in tree["entries"]][:3] == [None, story.session.id, first.id]
+    assert [entry.get("role") for entry in tree["entries"]][1:4] == ["user", "assistant", "toolResult"]
+    assert [entry["link"] for entry in tree["entries"]] == [True, True, True, True, False]
+    assert tree["head"] == tree["entries"][3]["id"]
+
+
+def test_tree_drawing(shell, story):
+    """A chain stays in its column, a side branch gets one of its own, the active branch and the head are marked."""
+    first = story.user("a")
+    story.reply("old")
+    story.user("older still")
+    story.session.move_head(first.id)
+    story.reply("new")
+    story.session.label(first.id, "here")
+    lines = [line.rsplit("  ", 1)[0] for line in shell("tree", "crab_user_1").out.splitlines()]
+    assert [line[:8] for line in lines] == ["0 ● sess", "1 ● user", "2 ├─○ as", "3 │ ○ us", "5 ● assi"]
+    assert lines[1].endswith("[here]")
+    assert lines[4].endswith("◀ head")
+    shell("head", "crab_user_1", "3")
+    back = [line[:8] for line in shell("tree", "crab_user_1").out.splitlines()]
+    assert back == ["0 ● sess", "1 ● user", "5 ├─○ as", "2 ● assi", "3 ● user"], (
+        "the active branch goes on in its column"
+    )
+
+
+def test_a_deep_tree_is_drawn_without_recursion(shell, story):
+    """A log may nest deeper than any stack: forks within forks, thousands deep."""
+    lines = (shell.store / "crab_user_1.jsonl").read_bytes()
+    session = story.session.id
+    for number in range(3_000):
+        parent = session if number < 2 else f"n{number - 2}"
+        body = (
+            f'{{"type":"message","id":"n{number}","parentId":"{parent}","message":{{"role":"user","content":"x"}}}}\n'
+        )
+        lines += body.encode()
+    (shell.store / "crab_user_1.jsonl").write_bytes(lines)
+    answer = shell("tree", "crab_user_1")
+    assert answer.code == 0
+    assert len(answer.out.splitlines()) == 3_001
+
+
+def test_usage_counts_each_call_once(shell, story):
+    """VIEW-8: shared by two branches, counted once; a price that is not known makes the sum unknown."""
+    first = story.user("a")
+    story.reply("b", usage=Usage(input_tokens=10, output_tokens=1, cost_micros=5))
+    story.user("c")
+    story.reply("d", usage=Usage(input_tokens=3, cache_read_tokens=7, cost_micros=2))
+    story.reply("e", at=first.id, usage=Usage(input_tokens=1, cost_micros=1))
+    used = shell("usage", "crab_user_1", "--json").json
+    branches = used.pop("branches")
+    assert used == {"calls": 3, "input": 14, "output": 1, "cacheRead": 7, "cacheWrite": 0, "cost": 8}
+    assert [(branch["calls"], branch["cost"], branch["alone"]["cost"]) for branch in branches] == [(2, 7, 7), (1, 1, 1)]
+    story.reply("f", usage=Usage(input_tokens=1))
+    assert shell("usage", "crab_user_1", "--json").json["cost"] is None
+    assert "price unknown" in shell("usage", "crab_user_1").out
+
+
+def test_tail_gives_the_last_entries_in_the_order_of_the_log(shell, story):
+    first = story.user("a")
+    story.reply("b")
+    story.user("c", at=first.id)
+    stored = (shell.store / "crab_user_1.jsonl").read_bytes().splitlines(keepends=True)
+    assert shell("tail", "crab_user_1", "-n", "2", "--json").raw == b"".join(stored[-2:])
+    assert shell("tail", "crab_user_1", "-n", "0", "--json").raw == b""
+    reader = EntryReader()
+    assert _last_entries(Address(story.store, "crab_user_1", "crab_user_1"), reader, 0) == []
+    assert reader.next_seq == 4, "what stands there already is not news to a follower"
+    assert shell("tail", "crab_user_1", "--json").raw == b"".join(stored)
+    story.session.label(first.id, "the start")
+    assert shell("tail", "crab_user_1", "-n", "1").out == "  4  label  the start\n\n"
+    assert "4 ┊ label  the start" in shell("tree", "crab_user_1", "--annotations").out
+
+
+@pytest.mark.parametrize("foreign", [b'{"type":"message","id":"f1","message":{"role":"user","content":"by hand"}}\n'])
+def test_tail_of_lines_without_numbers(shell, story, foreign):
+    """Hand-written lines say no seq: they are counted from the beginning."""
+    story.user("a")
+    log = shell.store / "crab_user_1.jsonl"
+    log.write_bytes(log.read_bytes() + foreign)
+    assert shell("tail", "crab_user_1", "-n", "1", "--json").raw == foreign
+    assert "  2  user" in shell("tail", "crab_user_1", "-n", "1").out
+
+
+ANNOTATIONS = [
+    (Label(target_id="x", label="named"), "label  named"),
+    (Head(target_id="x"), "head  x"),
+    (SessionRenamed(title="T"), "session_renamed  T"),
+    (SessionArchived(), "session_archived  put away"),
+    (Queued(message=Prompt(content="wait")), "queued  wait"),
+    (Queued(), "queued"),
+    (Queued(message=Prompt(content="now"), mode="steer"), "queued  steer: now"),
+    (Queued(mode="cancel"), "queued  cancel the turn"),
+    (Queued(mode="compact"), "queued  fold"),
+    (Queued(message=Prompt(content="names"), mode="compact"), "queued  fold: names"),
+    (Attention(reason="look"), "attention  look"),
+    (Attention(reason="approve", reply_id="r", tool_call_id="t1"), "attention  approve t1"),
+    (AttentionResolved(attention_id="a", decision="yes"), "attention_resolved  yes"),
+    (AttentionResolved(attention_id="a", decision="result", result="3"), "attention_resolved  result: 3"),
+    (Activity(holder="w", event="left"), "activity  left w"),
+    (ModelCall(call_id="c", reply_id="r", model="m"), "call  reply m"),
+    (Sent(reply_id="r", channel="terminal"), "sent  to terminal"),
+    (SendFailed(reply_id="r", channel="bot", attempt=2), "send_failed  to bot, attempt 2"),
+    (
+        SendFailed(reply_id="r", channel="bot", error=FaultReport(kind="OSError", message="gone")),
+        "send_failed  to bot, attempt 1: gone",
+    ),
+    (ToolStarted(reply_id="r", tool_call_id="t", name="bash"), "tool_started  bash"),
+    (ToolStarted(reply_id="r", tool_call_id="t", name="bash", attempt=2), "tool_started  bash, attempt 2"),
+    (Spawned(child_session="s", reply_id="r", tool_call_id="t"), "spawned  s"),
+    (DamageNote(bytes=7), "damage  torn, 7 bytes"),
+    (Terminated(reason="done"), "terminated  done"),
+    (Resumed(reply_id="r"), "resumed  from the beginning"),
+    (Resumed(reply_id="r", strategy="resume", prior_chars=9), "resumed  from character 9 on"),
+    (Partial(reply_id="r", content="so far"), "partial  6 characters: so far"),
+    (Partial(reply_id="r", error=FaultReport(kind="empty", message="it was empty")), "partial  it was empty"),
+    (UnknownBody(type="new\x1b", id="x"), "new␛"),
+]
+
+
+@pytest.mark.parametrize(("annotation", "line"), ANNOTATIONS, ids=[line for _, line in ANNOTATIONS])
+def test_annotations_in_a_few_words(annotation, line):
+    assert annotation_line(annotation) == line
+
+
+def test_no_annotation_is_forgotten():
+    assert {annotation.type for annotation, _ in ANNOTATIONS} >= ANNOTATION_TYPES
+
+
+def test_context_shows_what_tools_were_given(shell, story):
+    """VIEW-1: what the model sees of a call is its name and its input."""
+    story.user("look")
+    reply = story.reply("yes", calls=[("t1", "grep", {"pattern": "\x1b[2Jparser", "path": "src"})])
+    story.result(reply, "t1", "found")
+    out = shell("context", "crab_user_1").out
+    assert '[grep] {"path":"src","pattern":"' in out
+    assert "parser" in out
+    assert "\x1b" not in out

@@ -1,0 +1,59 @@
+"""RUN-12: a failure is said when it is met, another try when it begins, and nothing that does not come."""
+
+import msgspec
+import pytest
+
+from wakelog.cli.ui.renderers import RetryNotices
+from wakelog.log.content import Prompt
+from wakelog.log.entry import Cancelled, Compaction, Entry, Failed, FaultReport, Head, Message, ModelCall
+
+HERE = "crab_user_1"
+FAULT = Failed(reason="call", error=FaultReport(kind="connection", message="nobody there", retryable=True))
+CALL = ModelCall(reply_id="r")
+
+
+@pytest.fixture
+def tries():
+    return RetryNotices()
+
+
+def heard(tries, *bodies, session=HERE):
+    return [tries.hear(session, Entry(b"{}", body, seq)) for seq, body in enumerate(bodies)]
+
+
+def test_every_try_is_counted_and_none_is_announced(tries):
+    """The last failure announces nothing: no call comes behind it."""
+    over = Failed(reason="faults", error=FaultReport(kind="faults", message="3 calls in a row came to nothing"))
+    said = heard(tries, CALL, FAULT, CALL, FAULT, CALL, FAULT, over, CALL)
+    failed = "the model failed: nobody there"
+    assert said == ["", failed, "trying again (try 2)", failed, "trying again (try 3)", failed, "", ""]
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "words"), [(None, ""), (0, ""), (4_000, "; it may be asked again in 4.0 s"), (3_600_000, " in 60 min")]
+)
+def test_the_wait_that_a_server_asks_for(tries, delay_ms, words):
+    fault = Failed(reason="call", error=msgspec.structs.replace(FAULT.error, delay_ms=delay_ms))
+    (said,) = heard(tries, fault)
+    assert said.startswith("the model failed: nobody there")
+    assert said.endswith(words or "there")
+
+
+@pytest.mark.parametrize(
+    "between",
+    [Message(message=Prompt()), Cancelled(), Compaction(summary=""), Head(target_id="x")],
+    ids=["message", "cancelled", "fold", "head"],
+)
+def test_another_beginning_is_no_other_try(tries, between):
+    assert heard(tries, FAULT, between, CALL)[-1] == ""
+
+
+def test_a_summary_is_no_try(tries):
+    """The call for one comes in between where a context is too long."""
+    assert heard(tries, FAULT, ModelCall(reply_id="s", purpose="compaction")) == ["the model failed: nobody there", ""]
+
+
+def test_sessions_are_counted_apart(tries):
+    heard(tries, FAULT, FAULT)
+    assert heard(tries, CALL, FAULT, CALL, session="crab_user_2")[-1] == "trying again (try 2)"
+    assert heard(tries, CALL) == ["trying again (try 3)"]

@@ -1,0 +1,156 @@
+"""The nearest wins: user, project from the outside in, variables, options; each value with its place."""
+
+import pytest
+
+from tests.config.layers import ROOT, USER, loaded, place
+from wakelog.config.schema import DEFAULT, AgentConfig, LoadedConfig
+from wakelog.errors import UsageError
+
+
+def test_nothing_said():
+    made = loaded()
+    assert (made.config.model, made.config.agent, made.config.store, made.config.redact) == (
+        None,
+        "agent",
+        None,
+        "assignments",
+    )
+    assert made.config.agents == {"agent": AgentConfig()}
+    assert made.place_of("model") == DEFAULT
+    assert (made.mistakes, made.notices) == ((), ())
+
+
+def test_the_nearest_wins():
+    user = "model = 'openai:user'\nstore = '/user'"
+    files = (user, "model = 'openai:outer'", "\nmodel = 'openai:inner'")
+    places = [(files[:1], f"{USER}:1"), (files[:2], f"{ROOT}/.wakelog.toml:1"), (files, f"{ROOT}/sub/.wakelog.toml:2")]
+    for texts, where in places:
+        assert place(loaded(*texts), "model") == where
+    said = loaded(*files, environ={"WAKELOG_MODEL": "demo", "WAKELOG_STORE": "/e"}, options={"--store": "/o"})
+    assert (said.config.model, place(said, "model")) == ("demo", "$WAKELOG_MODEL")
+    assert (said.config.store, place(said, "store")) == ("/o", "--store")
+
+
+def test_an_empty_value_replaces_too():
+    made = loaded("[agents.a.extra]\nx = {y = 1}", "[agents.a.extra]\nx = {}", trusted=True)
+    assert made.config.agents["a"].extra == {"x": {}}
+
+
+def test_tables_are_merged_and_lists_are_not():
+    made = loaded(
+        "[agents.a]\ntools = ['read', 'list']\nkeep = 7\n[agents.a.extra]\nx = 1\ny = 1",
+        "[agents.a]\ntools = ['read']\n[agents.a.extra]\ny = 2",
+        trusted=True,
+    )
+    agent = made.config.agents["a"]
+    assert (agent.tools, agent.keep, agent.extra) == (("read",), 7, {"x": 1, "y": 2})
+
+
+@pytest.mark.parametrize(
+    ("user", "project", "kept"),
+    [
+        ("[agents.a]\nsystem = 'x'", "[agents.a]\nsystem_file = 'f'", (None, f"{ROOT}/f")),
+        ("[agents.a]\nsystem_file = 'f'", "[agents.a]\nsystem = 'x'", ("x", None)),
+    ],
+)
+def test_two_ways_to_say_one_thing(user, project, kept):
+    """The nearer file replaces the other way too."""
+    agent = loaded(user, project).config.agents["a"]
+    assert (agent.system, agent.system_file) == kept
+
+
+def test_a_server_moves_elsewhere():
+    made = loaded("[mcp.x]\ncommand = ['a']", "[mcp.x]\nurl = 'http://b'", trusted=True)
+    assert (made.config.mcp["x"].command, made.config.mcp["x"].url) == (None, "http://b")
+    assert made.mistakes == ()
+
+
+def test_what_is_said_for_one_run_wins_over_the_model_of_an_agent():
+    user = "model = 'openai:all'\n[agents.a]\nmodel = 'openai:a'\n[agents.b]"
+    models = {name: agent.model for name, agent in loaded(user).config.agents.items()}
+    assert models == {"a": "openai:a", "b": "openai:all", "agent": "openai:all"}
+    assert place(loaded(user), "agents", "b", "model") == f"{USER}:1"
+    said = loaded(user, options={"--model": "demo"})
+    assert {agent.model for agent in said.config.agents.values()} == {"demo"}
+    assert place(said, "agents", "a", "model") == "--model"
+
+
+def test_variables():
+    """An empty one says nothing, and a wrong one is named."""
+    assert loaded("model = 'openai:x'", environ={"WAKELOG_MODEL": ""}).config.model == "openai:x"
+    for said, meant in {"off": "off", "0": "off", "no": "off", "1": "keys", "TRUE": "keys", "Keys": "keys"}.items():
+        assert loaded(environ={"WAKELOG_REDACT": said}).config.redact == meant
+    assert loaded(environ={"WAKELOG_REDACT": "assignments"}).config.redact == "assignments"
+    assert loaded(environ={"WAKELOG_STORE": "/odd/\udcff"}).config.store == "/odd/\udcff"
+    (mistake,) = loaded(environ={"WAKELOG_REDACT": "maybe"}).mistakes
+    assert str(mistake) == "$WAKELOG_REDACT: redact must be keys, assignments or off"
+
+
+# ── names that lead nowhere ──────────────────────────────────────────────────────────────────────
+
+
+def test_an_agent_that_nobody_configured():
+    (mistake,) = loaded("agent = 'reviwer'\n[agents.reviewer]").mistakes
+    assert str(mistake) == f'{USER}:1: there is no agent "reviwer"; did you mean reviewer?'
+    (mistake,) = loaded(environ={"WAKELOG_AGENT": "x"}).mistakes
+    assert str(mistake) == '$WAKELOG_AGENT: there is no agent "x"; no agent is configured'
+    assert loaded(options={"--agent": "anybody"}).mistakes == ()
+
+
+def test_an_agent_that_only_a_project_describes():
+    assert loaded("agent = 'reviewer'", "[agents.reviewer]").mistakes == ()
+
+
+def test_a_server_that_nobody_configured():
+    (mistake,) = loaded("[agents.a]\nmcp = ['serch']\n[mcp.search]\nurl = 'http://x'").mistakes
+    assert str(mistake) == f'{USER}:2: there is no server "serch"; did you mean search?'
+
+
+def test_a_tool_that_is_none():
+    """Without a server there are only those that ship; with one, its tools are known when it is asked."""
+    (mistake,) = loaded("[agents.a.approvals]\nshel = 'deny'").mistakes
+    assert str(mistake) == f'{USER}:2: there is no tool "shel"; did you mean shell?'
+    server = "[mcp.x]\nurl = 'http://x'\n[agents.a]\nmcp = ['x']\napprovals.mcp__x__find = 'auto'"
+    assert loaded(server).mistakes == ()
+
+
+@pytest.mark.parametrize(
+    ("server", "says"),
+    [
+        ("", "1: the server x has neither a command nor a url"),
+        # Said once: that there is none is only because this is none.
+        ('command = "x"', '2: mcp.x.command must be a program and its words, as ["program", "word"], not text'),
+        (
+            "command = ['a']\nbearer_env = 'B'",
+            "3: the server x is a program: it has no bearer; hand the variable through with env",
+        ),
+        (
+            "url = 'http://x'\nenv = ['B']",
+            "3: the server x is elsewhere: env means nothing there; leave it out; bearer_env names its key",
+        ),
+        (
+            "url = 'http://x'\ncwd = '/'",
+            "3: the server x is elsewhere: cwd means nothing there; leave it out; bearer_env names its key",
+        ),
+    ],
+)
+def test_a_server_that_cannot_be_reached(server, says):
+    (mistake,) = loaded(f"[mcp.x]\n{server}").mistakes
+    assert str(mistake) == f"{USER}:{says}"
+
+
+def test_a_key_that_no_server_has_says_nothing_of_how_it_is_reached():
+    """Both are reported: the one is not the reason for the other."""
+    assert [mistake.path for mistake in loaded("[mcp.x]\nzzz = 1").mistakes] == [("mcp", "x"), ("mcp", "x", "zzz")]
+
+
+def test_nobody_runs_on_half_of_what_was_meant():
+    made = loaded("modl = 'x'\nstor = 'y'\nredact = false")
+    with pytest.raises(UsageError) as error:
+        made.sound()
+    assert (
+        error.value.message
+        == f"{USER}:1: nothing is called modl; did you mean model?; 1 more: see `wakelog config check`"
+    )
+    assert made.config.redact is False
+    assert LoadedConfig().sound() == LoadedConfig().config

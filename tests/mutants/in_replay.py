@@ -1,0 +1,114 @@
+"""Mutants in `replaying/`: what is told again, and what a replay must not pass over."""
+
+from tests.mutants.mutant import Mutant
+
+DELIVERING = "tests/runtime/test_delivery.py"
+VERIFY = "tests/runtime/replay/test_verification.py"
+PLAYS = "tests/laws/test_kernel_replay.py::test_whatever_happens_it_rests_and_can_be_replayed"
+
+IN_REPLAYING = (
+    Mutant(
+        "a replay compares nothing",
+        "law 11, RUN-14",
+        "runtime/replay/recording.py::ReplayStore._compare",
+        "recorded.raw != line.raw",
+        "False",
+        (f"{VERIFY}::test_other_words_are_found_where_they_stand",),
+    ),
+    Mutant(
+        "the last thing a worker did is where it parted",
+        "RUN-14",
+        "runtime/replay/recording.py::ReplayStore.append",
+        "self.ended",
+        "False",
+        (f"{VERIFY}::test_other_words_are_found_where_they_stand",),
+    ),
+    Mutant(
+        "a replay waits for ever",
+        "RUN-14",
+        "runtime/replay/verification.py::_replay_worker",
+        "stalled.done() and not waking.done()",
+        "False",
+        (f"{VERIFY}::test_an_entry_that_no_worker_would_write_is_named",),
+    ),
+    Mutant(
+        "any result of a reply is a sub-agent's",
+        "law 11",
+        "runtime/replay/recorded_runtime.py::RecordedAnswers._send.is_over",
+        "_is_result(entry, subagent_task.reply_id, subagent_task.tool_call_id)",
+        "isinstance(entry.value, Message)",
+        (PLAYS,),
+    ),
+    Mutant(
+        "a later failure to send is taken for one of the stream",
+        "law 11, RUN-23",
+        "runtime/replay/recorded_runtime.py::RecordedAnswers._send_failures",
+        "order[last + 1 :]",
+        "order",
+        (f"{DELIVERING}::test_both_channels_may_fail_in_any_order",),
+    ),
+    Mutant(
+        "a replayed channel never raises",
+        "law 11, RUN-23",
+        "runtime/replay/recorded_runtime.py::_RecordedChannel.begin",
+        "raise _RecordedFault(fault)",
+        "pass",
+        (f"{DELIVERING}::test_every_store",),
+    ),
+    Mutant(
+        "a cut reply is told whole",
+        "law 11",
+        "runtime/replay/recorded_runtime.py::RecordedAnswers.end_of",
+        "case ModelCall(reply_id=call.reply_id): return (said, None)",
+        "",
+        (PLAYS,),
+    ),
+    Mutant(
+        "what is clipped is told clipped",
+        "law 11, VIEW-6",
+        "runtime/replay/recorded_runtime.py::RecordedAnswers.outcome",
+        "self._whole(result.blob) if result.blob is not None else self.text_of(result.content)",
+        "result.text",
+        (PLAYS,),
+    ),
+    Mutant(
+        "results the runtime wrote are given to it",
+        "RUN-14",
+        "runtime/replay/recording.py::_is_written_by_runtime",
+        "return True",
+        "return False",
+        (f"{VERIFY}::test_other_words_are_found_where_they_stand",),
+    ),
+    Mutant(
+        "the dead sit out their waits",
+        "law 11, RUN-12",
+        "runtime/replay/recorded_runtime.py::RecordedAnswers._pause",
+        "self.store.worker_is_gone",
+        "False",
+        (f"{VERIFY}::test_a_worker_that_was_gone_while_it_waited",),
+    ),
+    Mutant(
+        "a replay writes to the real blobs",
+        "law 9",
+        "runtime/replay/recording.py::ReplayStore.__init__",
+        "self._blobs = _ReplayBlobs(behind.blobs)",
+        'self._blobs = behind.blobs\nbehind.blobs.put(b"replayed")',
+        (f"{VERIFY}::test_replay_writes_nothing",),
+    ),
+    Mutant(
+        "a replay reads the environment",
+        "law 11",
+        "runtime/replay/verification.py::replay",
+        "name = store.name(session)",
+        '__import__("os").environ.get("WAKELOG_STORE")\nname = store.name(session)',
+        (f"{VERIFY}::test_nothing_outside_the_log_is_touched",),
+    ),
+    Mutant(
+        "a replay opens a file",
+        "law 11",
+        "runtime/replay/verification.py::replay",
+        "name = store.name(session)",
+        'open("/dev/null").close()\nname = store.name(session)',
+        (f"{VERIFY}::test_nothing_outside_the_log_is_touched",),
+    ),
+)

@@ -1,0 +1,45 @@
+"""What changes with a `context` entry is said, and what tools may do unasked is never hidden (RUN-13)."""
+
+from wakelog.log.content import BlobRef
+from wakelog.log.entry import ContextEntry, InstructionSource
+from wakelog.projections.context_changes import describe_context
+
+BLOB, OTHER = (BlobRef(digest="sha256:" + sign * 64, bytes=3) for sign in "01")
+LOOKS = {"read": "auto", "grep": "auto"}
+
+
+def record(approval="ask", approvals=LOOKS, **said):
+    policy = {"approval": approval, "approvals": approvals, **said.pop("policy", {})}
+    return ContextEntry(tools=BLOB, policy=policy, **said)
+
+
+def test_the_first_one_says_all_of_it():
+    first = record(sources=(InstructionSource(path="A.md"),), system=BLOB)
+    assert describe_context(first) == "A.md, instructions, tools, approval ask, read, grep run unasked"
+    assert describe_context(ContextEntry()) == "no tools"
+    assert describe_context(record("auto", {"shell": "deny"})) == "tools, approval auto, shell never runs"
+
+
+def test_later_ones_say_what_is_new():
+    before = record(system=BLOB, sources=(InstructionSource(path="A.md"),))
+
+    def told(**said):
+        return describe_context(record(**{"system": BLOB, "sources": before.sources, **said}), before)
+
+    assert told() == "as it was"
+    assert told(approvals={**LOOKS, "shell": "auto"}) == "shell runs unasked"
+    assert told(approvals={"read": "ask"}) == "read, grep ask first"
+    assert told(approval="auto", approvals={}) == "approval auto"
+    assert (
+        told(system=OTHER, sources=(InstructionSource(path="A.md"), InstructionSource(path="B.md")))
+        == "B.md, instructions"
+    )
+    assert told(system=None) == "no instructions"
+    assert told(policy={"compactAt": 9}, params={"effort": "low"}) == "compactAt, effort"
+
+
+def test_what_is_no_policy_is_passed_over():
+    """Law 13: a log may come from anybody."""
+    for strange in ({"approval": 1}, {"approvals": ["shell"]}, {"approvals": {"shell": {}}}, {"approval": None}):
+        assert describe_context(ContextEntry(policy=strange)) == "no tools"
+        assert "shell runs" not in describe_context(ContextEntry(policy=strange), record())

@@ -1,0 +1,160 @@
+"""RUN-22: a queued message waits for the session, whatever branch it was queued on, and is taken up once."""
+
+import asyncio
+
+import pytest
+
+from tests.runtime.rigs import Rig
+from wakelog.app.agent import Agent
+from wakelog.decide.decisions import Idle, TakeQueued
+from wakelog.decide.policy import QUEUE_MAX
+from wakelog.decide.table import decide
+from wakelog.errors import Conflict
+from wakelog.log.content import Prompt, Text
+from wakelog.log.entry import Activity, Compaction, Message, Queued
+from wakelog.projections.overview import overview
+from wakelog.projections.queue import must_record_queue, waiting_messages
+from wakelog.projections.transcript import transcript
+from wakelog.reading import read_active, read_log
+from wakelog.runtime.live import live_runtime
+from wakelog.runtime.replay.verification import replay
+from wakelog.runtime.wake import wake
+from wakelog.session import Session
+from wakelog.stores import open_store
+
+
+def later(text):
+    return Queued(message=Prompt(content=(Text(text=text),)))
+
+
+def left_behind(session):
+    """A message is queued at the end of a turn, and the head goes back to where the talk began."""
+    queued = session.append(later("Go on."))
+    first = next(node.id for node in session.branch().nodes if isinstance(node.value, Message))
+    return queued.id, session.tree.parent(first)
+
+
+def taken(session):
+    said = [entry.value.message for entry in session.read().entries if isinstance(entry.value, Message)]
+    return [message.queued_id for message in said if isinstance(message, Prompt) and message.queued_id]
+
+
+@pytest.fixture(params=["memory", "jsonl", "sqlite", "postgres"])
+def store(request, tmp_path):
+    """A store of each kind."""
+    urls = {"memory": "memory:", "jsonl": f"jsonl:{tmp_path}/logs", "sqlite": f"sqlite:{tmp_path}/logs.db"}
+    opened = open_store(urls.get(request.param) or request.getfixturevalue("postgres_url"))
+    yield opened
+    opened.close()
+
+
+def test_it_is_taken_up_at_the_new_head_once(store):
+    """RUN-22: visible in state and queue after the head has moved, and said there; not again on the old branch."""
+    name = asyncio.run(Agent(model="demo").run(store, "Hello!")).session
+    session = Session(store, name)
+    old = session.tree.head
+    queued, place = left_behind(session)
+    session.move_head(place)
+    assert [waiting.id for waiting in overview(session.tree).queue] == [queued]
+    assert [row.text for row in transcript(session.branch(), waiting=waiting_messages(session.tree))][-1] == "Go on."
+    world = live_runtime(store)
+    asyncio.run(wake(world, name))
+    assert (taken(session), overview(session.tree).queue) == ([queued], ())
+    session.move_head(old)
+    assert asyncio.run(wake(world, name)).decision == Idle()
+    assert taken(session) == [queued]
+    assert asyncio.run(replay(store, name)).ok
+
+
+@pytest.mark.parametrize("moves_first", [True, False])
+def test_a_compaction_carries_the_queue_of_the_whole_session(moves_first):
+    """RUN-22, law 2: a message on a branch that was left is known from a compaction alone."""
+    rig = Rig({"Hi.": [{"text": "Hello."}], "So far.": [{"text": "I see."}], "Go on.": [{"text": "Gone."}]})
+    rig.say("Hi.")
+    queued, place = left_behind(rig.session)
+    if moves_first:
+        rig.session.move_head(place)
+    rig.session.compact("So far.")
+    state = rig.values(Compaction)[-1].state
+    assert (state.rules, [one.id for one in state.queue]) == (2, [queued])
+    if not moves_first:
+        rig.session.move_head(place)
+    assert [waiting.id for waiting in overview(read_active(rig.store, "s").tree).queue] == [queued]
+    assert rig.wake().decision == Idle()
+    assert taken(rig.session) == [queued]
+
+
+def old_session(rig):
+    """A session in which a version before rules 2 left a message behind and compacted on the new branch."""
+    rig.say("Hi.")
+    queued, place = left_behind(rig.session)
+    old = Session(rig.store, "s", clock=rig.clock, rules=1)
+    old.move_head(place)
+    old.append(Message(message=Prompt(content="Other plan")))
+    old.compact("Another plan.")
+    return queued
+
+
+def test_an_older_compaction_is_read_past_once():
+    """RUN-22: what waits before a compaction of rules 1 is found, taken up once, and recorded by the next worker."""
+    rig = Rig({"Hi.": [{"text": "Hello."}], "Another plan.": [{"text": "As planned."}], "Go on.": [{"text": "Gone."}]})
+    queued = old_session(rig)
+    tail = read_active(rig.store, "s")
+    assert tail.tree.partial
+    assert [one.id for one in waiting_messages(tail.tree)] == [queued]
+    assert must_record_queue(tail.tree)
+    assert rig.wake().decision == Idle()
+    assert taken(rig.session) == [queued]
+    attached = [value for value in rig.values(Activity) if value.event == "attached"][-1]
+    assert [one.id for one in attached.queue] == [queued]
+    # From here on the record is enough, and nothing is read past.
+    again = read_active(rig.store, "s", queue=False)
+    assert again.tree.partial
+    assert (waiting_messages(again.tree), must_record_queue(again.tree)) == ((), False)
+    rig.say("Go on.")
+    assert [value.queue for value in rig.values(Activity) if value.event == "attached"][-1] is None
+
+
+def test_an_append_does_not_read_past_older_compactions():
+    """RUN-22: only what needs the queue pays for an old log; people who speak to a resting session do not."""
+    rig = Rig({"Hi.": [{"text": "Hello."}]})
+    old_session(rig)
+    session = rig.session
+    session.say("A word.")
+    assert session._log.tree.queued_before is None
+    assert session.tree.queued_before is not None
+
+
+def test_rules_1_take_up_on_their_own_branch_only():
+    """Law 11: replay of what older versions wrote finds the queue that they found."""
+    rig = Rig({"Hi.": [{"text": "Hello."}]})
+    rig.say("Hi.")
+    queued, place = left_behind(rig.session)
+    rig.session.move_head(place)
+    tree = rig.session.read().tree
+    assert decide(tree, 0, rules=1).decision == Idle()
+    assert decide(tree, 0).decision == TakeQueued(rig.session.tree.entry(queued).value)
+
+
+def test_the_whole_session_has_one_full_queue():
+    """RUN-11: the bound holds for the session; moving the head does not empty the queue."""
+    rig = Rig({"Hi.": [{"text": "Hello."}]})
+    rig.say("Hi.")
+    place = left_behind(rig.session)[1]
+    for _ in range(QUEUE_MAX - 1):
+        rig.session.append(later("More."))
+    rig.session.move_head(place)
+    rig.session.acquire("busy", ttl_s=1e6)
+    with pytest.raises(Conflict, match="wait in"):
+        rig.session.say("One too many.")
+
+
+def test_requests_do_not_move_with_the_head():
+    """RUN-22: a cancel or a compact is about the turn it was asked in."""
+    rig = Rig({"Hi.": [{"text": "Hello."}], "Go on.": [{"text": "Gone."}]})
+    rig.say("Hi.")
+    place = left_behind(rig.session)[1]
+    rig.session.append(Queued(mode="cancel"))
+    rig.session.append(Queued(mode="compact"))
+    rig.session.move_head(place)
+    assert [waiting.mode for waiting in overview(read_log(rig.store, "s").tree).queue] == ["followUp"]

@@ -1,0 +1,122 @@
+"""Folding by hand: the session's own model writes the summary; what is no use changes nothing (RUN-16, VIEW-4)."""
+
+import asyncio
+
+import pytest
+
+from wakelog.errors import Conflict, UsageError
+from wakelog.log.entry import Cancelled, Compaction, Failed, FaultReport
+from wakelog.projections.context import build_context
+from wakelog.providers.scripted import ScriptedProvider
+from wakelog.runtime.live import live_runtime
+from wakelog.runtime.user_actions import compact_now
+from wakelog.runtime.wake import wake
+from wakelog.testing.builders import SessionBuilder
+
+
+def story_of(turns):
+    story = SessionBuilder()
+    for turn in range(turns):
+        story.user(f"prompt {turn} " + "long " * 40)
+        story.reply(f"reply {turn} " + "long " * 40)
+    return story
+
+
+def fold(story, *replies, **more):
+    asked = []
+
+    class Watched(ScriptedProvider):
+        def stream(self, request):
+            asked.append(request)
+            return super().stream(request)
+
+    world = live_runtime(story.store, provider=lambda *_: Watched(replies))
+    done = asyncio.run(compact_now(world, story.session.name, **more))
+    return done, asked
+
+
+def test_the_model_is_asked():
+    """The summary stands for the older part; the call, its purpose and the instructions are in the log."""
+    story = story_of(3)
+    before = build_context(story.session.branch())
+    done, [request] = fold(story, {"text": "In short."}, instructions="Mind the names.")
+    value = done.entry.value
+    assert isinstance(value, Compaction)
+    assert (value.trigger, value.tokens_before) == ("manual", before.tokens)
+    assert value.first_kept_entry_id == before.entry_ids[-1], "of a short talk only the last group is kept"
+    assert value.tokens_after == build_context(story.session.branch()).tokens < before.tokens
+    assert (request.purpose, request.injected[0].endswith("Mind the names.")) == ("compaction", True)
+    assert [entry.type for entry in story.session.read().entries[-4:]] == ["activity", "call", "compaction", "activity"]
+    assert story.session.read().entries[-5].value.mode == "compact"
+    assert story.store.held(story.session.name) is None
+
+
+def test_what_is_kept():
+    """From an entry on; one that is no message means the next that is."""
+    story = story_of(3)
+    ids = build_context(story.session.branch()).entry_ids
+    done, _ = fold(story, {"text": "In short."}, keep=ids[4])
+    assert done.entry.value.first_kept_entry_id == ids[4]
+    assert build_context(story.session.branch()).entry_ids[1:] == ids[4:]
+
+
+def test_nothing_to_fold():
+    story = SessionBuilder()
+    story.user("hi")
+    done, asked = fold(story, {"text": "x"})
+    assert (done.entry, done.why_not, asked) == (None, "there is nothing to fold", [])
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ({"text": " "}, "the summary was empty"),
+        ({"text": "longer " * 400}, "the summary was no shorter than what it stood for"),
+        ({"error": {"kind": "down", "message": "no line"}}, "no line"),
+    ],
+)
+def test_a_summary_that_is_no_use(reply, why):
+    story = story_of(3)
+    before = build_context(story.session.branch()).digest
+    done, _ = fold(story, reply)
+    assert (done.entry, done.why_not) == (None, why)
+    assert build_context(story.session.branch()).digest == before
+
+
+def test_never_between_a_call_and_its_result():
+    """Law 7: a session in the middle of something is left alone, and so is what would part a call from its result."""
+    story = story_of(2)
+    reply = story.reply("", calls=[("t1", "bash", {})])
+    with pytest.raises(Conflict):
+        fold(story, {"text": "x"})
+    result = story.result(reply, "t1")
+    story.reply("done")
+    with pytest.raises(UsageError):
+        fold(story, {"text": "x"}, keep=result.id)
+    with pytest.raises(UsageError):
+        fold(story, {"text": "x"}, keep="nothing")
+    assert fold(story, {"text": "x"}, keep=reply.id)[0].entry is not None
+
+
+@pytest.mark.meddled
+def test_somebody_runs_it():
+    """The request waits in the log, and whoever runs the session next takes it up, once."""
+    story = story_of(2)
+    lease = story.session.acquire("a worker", ttl_s=60)
+    done, asked = fold(story, {"text": "x"})
+    assert (done.entry.value.mode, asked) == ("compact", [])
+    story.session.release(lease)
+    world = live_runtime(story.store, provider=lambda *_: ScriptedProvider([{"text": "In short."}]))
+    assert asyncio.run(wake(world, story.session.name)).rows == ("fold asked", "rest")
+    assert [entry.type for entry in story.session.read().entries].count("compaction") == 1
+
+
+@pytest.mark.parametrize("end", [Cancelled(reason="x"), Failed(error=FaultReport(kind="x", message="too long"))])
+def test_after_a_turn_that_ended_badly(end):
+    """A context that has grown too long is the very reason to fold: a failed turn must not stand in the way."""
+    story = story_of(2)
+    story.user("more")
+    story.session.append(end)
+    done, _ = fold(story, {"text": "In short."})
+    assert isinstance(done.entry.value, Compaction)
+    assert [entry.type for entry in story.session.read().entries].count("call") == 1

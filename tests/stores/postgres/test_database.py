@@ -1,0 +1,131 @@
+"""The schema in PostgreSQL: made by the first write, by one process, from wherever it stands; never by a reader."""
+
+import multiprocessing
+import uuid
+
+import psycopg
+import pytest
+
+from tests.stores.postgres.rig import PostgresRig
+from wakelog.errors import NewerFormat, NotFound, StoreError
+from wakelog.stores.database.migrations import migrations, newest
+from wakelog.stores.postgres import PostgresStore
+from wakelog.testing.store_rig import body, log_bytes, make
+
+TABLES = "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace('wakelog') ORDER BY relname"
+
+
+@pytest.fixture
+def rig(postgres_url):
+    rig = PostgresRig(postgres_url)
+    yield rig
+    rig.close()
+
+
+def test_reading_makes_nothing(rig):
+    """Law 9: an empty database reads as an empty store, and is still empty afterwards."""
+    assert list(rig.store.sessions()) == []
+    for ask in (rig.store.name, rig.store.held, lambda session: list(rig.store.load(session))):
+        with pytest.raises(NotFound):
+            ask("s")
+    assert rig.run(TABLES) == []
+    make(rig.again())
+    assert [stat.name for stat in rig.store.sessions()] == ["crab_user_1"]
+
+
+def _make(url, number, begin):
+    begin.wait()
+    store = PostgresStore(url)
+    make(store, f"s{number}")
+    store.close()
+
+
+def test_many_begin_at_once(rig):
+    """LOG-10: eight processes meet an empty database at the same moment; all of them get what they came for."""
+    fork = multiprocessing.get_context("fork")
+    begin = fork.Barrier(8)
+    starters = [fork.Process(target=_make, args=(rig.url, number, begin)) for number in range(8)]
+    for starter in starters:
+        starter.start()
+    for starter in starters:
+        starter.join(60)
+    assert [starter.exitcode for starter in starters] == [0] * 8
+    assert {stat.name for stat in rig.store.sessions()} == {f"crab_user_{number}" for number in range(1, 9)}
+    assert rig.run("SELECT version FROM wakelog.schema_version") == [(step.version,) for step in migrations("postgres")]
+
+
+def test_a_newer_schema_is_left_alone(rig):
+    """Law 10: what a newer wakelog has made is neither read nor written by this one, and says so."""
+    make(rig.store)
+    rig.run("INSERT INTO wakelog.schema_version VALUES (%(version)s, now())", version=newest("postgres") + 1)
+    for ask in (lambda store: list(store.sessions()), make):
+        with pytest.raises(NewerFormat) as caught:
+            ask(rig.again())
+        assert caught.value.hint == "upgrade wakelog"
+
+
+@pytest.mark.parametrize("version", [0, *(step.version for step in migrations("postgres"))])
+def test_from_every_earlier_schema(rig, version):
+    """LOG-11: a database of any earlier version is read as it is, and brought up to date by the first write."""
+    rig.store.database.bring_up_to_date(to=version)
+    if version:
+        rig.run("INSERT INTO wakelog.directory VALUES ('s', 'crab_user_1', 'crab_user_', 1)")
+        rig.run("INSERT INTO wakelog.logs (session, rows, size) VALUES ('s', 0, 0)")
+        rig.plant("s", b'{"type":"session","id":"s"}\n')
+        assert log_bytes(rig.again()) == b'{"type":"session","id":"s"}\n'
+    store = rig.again()
+    assert store.database.version() == version
+    make(store)
+    store.append("s", body("m1"), after=0)
+    assert store.database.version() == newest("postgres")
+    assert log_bytes(rig.again()).count(b"\n") == 2
+    assert rig.run("SELECT max(version) FROM wakelog.schema_version") == [(newest("postgres"),)]
+
+
+def test_steps_are_all_or_nothing(rig):
+    """Law 2: a step that fails leaves nothing behind, and the next one who tries begins anew."""
+    rig.run("CREATE SCHEMA wakelog")
+    rig.run("CREATE TABLE wakelog.blobs (in_the_way text)")
+    with pytest.raises(StoreError, match="already exists"):
+        make(rig.store)
+    assert rig.run(TABLES) == [("blobs",)]
+    rig.run("DROP TABLE wakelog.blobs")
+    make(rig.store)
+    assert log_bytes(rig.store)
+
+
+def test_a_database_that_cannot_hold_every_text(rig, postgres):
+    """Law 10: what could not be stored later is refused at the beginning."""
+    name = f"wakelog_{uuid.uuid4().hex}"
+    with postgres.connect() as server:
+        server.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'")
+    store = PostgresStore(postgres.url(name))
+    with pytest.raises(StoreError, match="cannot hold every text"):
+        make(store)
+    store.close()
+    postgres.drop(postgres.url(name))
+
+
+def test_bytes_that_are_ascii_only_by_name(postgres):
+    """Law 12: a database without an encoding gives the same bytes back."""
+    name = f"wakelog_{uuid.uuid4().hex}"
+    with postgres.connect() as server:
+        server.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'")
+    store = PostgresStore(postgres.url(name))
+    make(store)
+    store.append("s", body("m1", "ä ☃ \U0001f600"), after=0)
+    assert "ä ☃ \U0001f600".encode() in log_bytes(store)
+    assert store.name("s") == "crab_user_1"
+    store.close()
+    postgres.drop(postgres.url(name))
+
+
+def test_repeatable_reads_are_not_ours_to_choose(rig):
+    """LOG-10: a role that reads repeatably by default meets no error when another one was there first."""
+    make(rig.store)
+    user = psycopg.conninfo.conninfo_to_dict(rig.url)["user"]
+    database = psycopg.conninfo.conninfo_to_dict(rig.url)["dbname"]
+    rig.run(f"ALTER ROLE {user} IN DATABASE {database} SET default_transaction_isolation = 'serializable'")
+    store = rig.again()
+    with store.database.connections.using() as connection:
+        assert connection.execute("SHOW transaction_isolation").fetchone() == ("read committed",)

@@ -1,0 +1,161 @@
+"""Following in PostgreSQL: a notice wakes who waits, and where none can come, looking is enough."""
+
+import contextlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
+
+import psycopg
+import pytest
+
+from tests.stores.postgres.rig import PATIENCE_S, PostgresRig
+from wakelog.log.seal import find_seq
+from wakelog.ports.stores import AppendRequest
+from wakelog.testing.store_rig import activity_body, body, make
+
+LISTENING = """
+SELECT pid FROM pg_stat_activity
+WHERE datname = current_database() AND query ~ 'SET followed|^(UN)?LISTEN' AND pid <> pg_backend_pid()
+"""
+
+
+@pytest.fixture
+def rig(postgres_url):
+    rig = PostgresRig(postgres_url)
+    make(rig.store)
+    yield rig
+    rig.close()
+
+
+class Follower:
+    """Somebody who follows session `s`. `look_s`: how long it waits before it looks without being told."""
+
+    def __init__(self, store, *, look_s):
+        self.store = store
+        self._waits = threading.Event()
+        self._pool = ThreadPoolExecutor(1)
+        self._news = store._tables._news
+        self.look_every(look_s)
+        self._watching = self._news.watching
+        self._news.watching = self._noted
+
+    def look_every(self, seconds):
+        self._news._look_s = seconds
+
+    @contextlib.contextmanager
+    def _noted(self, session):
+        with self._watching(session) as wait:
+
+            def noted(seconds):
+                self._waits.set()
+                wait(seconds)
+
+            yield noted
+
+    def follow(self, *, after=0, pieces=None):
+        """Begins to follow; returns when it has looked and waits: what comes now is news."""
+        self._waits.clear()
+        found = self._pool.submit(self.store.follow, "s", after=after, pieces=pieces or {}, timeout_s=PATIENCE_S + 10)
+        assert self._waits.wait(PATIENCE_S)
+        return found
+
+    def close(self):
+        self._pool.shutdown()
+
+
+@pytest.fixture
+def follower(rig):
+    """One that never looks by itself: only a notice can wake it."""
+    follower = Follower(rig.again(), look_s=1_000.0)
+    yield follower
+    follower.close()
+
+
+ACTS = {
+    "append": lambda store: store.append("s", body("m1"), after=0),
+    "append of many": lambda store: store.append_all(
+        [AppendRequest("t", body("m1"), 0), AppendRequest("s", body("m1"), 0)]
+    ),
+    "lease": lambda store: store.acquire("s", activity_body("a1", "one"), after=0, holder="one", ttl_s=10),
+    "journal": lambda store: store.journal("s", "r1", b"piece"),
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_a_notice_wakes(rig, follower, act):
+    """RUN-10: who waits is woken by whatever is added, without looking."""
+    make(rig.store, "t")
+    news = follower.follow()
+    ACTS[act](rig.store)
+    got = news.result(PATIENCE_S)
+    assert [find_seq(line.raw) for line in got.lines] == ([] if act == "journal" else [1])
+    assert [piece.raw for piece in got.pieces] == ([b"piece"] if act == "journal" else [])
+
+
+def test_one_who_follows_on_is_woken_again(rig, follower):
+    """RUN-10: the connection that listens is kept from one wait to the next, also for another session."""
+    for number in range(3):
+        news = follower.follow(after=number)
+        rig.store.append("s", body(f"m{number}"), after=number)
+        assert [find_seq(line.raw) for line in news.result(PATIENCE_S).lines] == [number + 1]
+    assert len(rig.run(LISTENING)) == 1
+
+
+def test_a_notice_passes_a_pooler(rig, pgbouncer, postgres_url):
+    """RUN-10: behind a pooler who waits listens on the way past it, and who writes sends through it."""
+    pooled = f"{pgbouncer.url(postgres_url)}?pooler=transaction&direct={quote(postgres_url, safe='')}"
+    through = PostgresRig(pooled, direct=postgres_url)
+    follower = Follower(through.store, look_s=1_000.0)
+    news = follower.follow()
+    through.again().append("s", body("m1"), after=0)
+    assert [find_seq(line.raw) for line in news.result(PATIENCE_S).lines] == [1]
+    follower.close()
+    through.close()
+
+
+def test_nobody_is_told_where_nobody_listens(rig):
+    """ST-6: a notice makes the server's commits wait for one another, so that none is sent for nothing."""
+    with psycopg.connect(rig.url, autocommit=True) as other:
+        other.execute("LISTEN wakelog")
+        rig.store.append("s", body("m1"), after=0)
+        rig.store.journal("s", "r1", b"piece")
+        rig.run("NOTIFY wakelog, 'the end'")
+        heard = list(other.notifies(timeout=PATIENCE_S, stop_after=1))
+    assert [notice.payload for notice in heard] == ["the end"]
+
+
+def test_who_goes_on_waiting_stays_known(rig, follower, monkeypatch):
+    """RUN-10: a follower says again that it follows before those who append stop telling it."""
+    monkeypatch.setattr("wakelog.stores.postgres.notifications._FOLLOWED_S", 0.4)
+    follower.look_every(0.05)
+    follower.follow()
+    first = rig.run("SELECT followed FROM wakelog.logs")[0][0]
+    rig.wait_for("SELECT true FROM wakelog.logs WHERE followed > %(first)s + interval '1 second'", first=first)
+    rig.store.append("s", body("m1"), after=0)
+
+
+def test_who_does_not_hear_looks(rig, postgres):
+    """RUN-10: a listener whose connection was cut, or whose name was lost, sees what is new all the same."""
+    follower = Follower(rig.again(), look_s=0.1)
+    news = follower.follow()
+    rig.run("UPDATE wakelog.logs SET followed = NULL")
+    rig.store.append("s", body("m1"), after=0)
+    assert [find_seq(line.raw) for line in news.result(PATIENCE_S).lines] == [1]
+    news = follower.follow(after=1)
+    for (pid,) in rig.run(LISTENING):
+        postgres.terminate(pid)
+    rig.store.append("s", body("m2"), after=1)
+    assert [find_seq(line.raw) for line in news.result(PATIENCE_S).lines] == [2]
+    news = follower.follow(after=2)
+    rig.store.append("s", body("m3"), after=2)
+    assert [find_seq(line.raw) for line in news.result(PATIENCE_S).lines] == [3]
+    follower.close()
+
+
+def test_who_does_not_wait_does_not_listen(rig, follower):
+    """A bound on everything: the server keeps no notices for a follower that has stopped to ask."""
+    news = follower.follow()
+    rig.store.append("s", body("m1"), after=0)
+    news.result(PATIENCE_S)
+    kept = follower.store._tables._news._idle[0]._connection
+    assert kept.execute("SELECT pg_listening_channels()").fetchall() == []

@@ -1,0 +1,52 @@
+"""Where a project is, as git itself would say, from files alone; a hostile repository makes nobody wait (law 13)."""
+
+import os
+import subprocess
+
+from wakelog.folders import folders_from_root, git_branch, git_root
+
+
+def git(folder, *words):
+    config = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "init.defaultBranch=main"]
+    subprocess.run(["git", *config, *words], cwd=folder, check=True, capture_output=True)
+
+
+def test_branches_worktrees_and_loose_commits(tmp_path):
+    """What git itself would say, in a repository, below it, in a worktree of it, and on no branch at all."""
+    repo, tree = tmp_path / "repo", tmp_path / "tree"
+    (repo / "a" / "b").mkdir(parents=True)
+    git(repo, "init")
+    assert git_branch(str(repo / "a" / "b")) == "main"
+    git(repo, "commit", "--allow-empty", "-m", "one")
+    git(repo, "worktree", "add", "-b", "side/branch", str(tree))
+    assert (git_branch(str(tree)), git_branch(str(repo))) == ("side/branch", "main")
+    git(repo, "checkout", "--detach")
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=repo, capture_output=True, text=True, check=True).stdout
+    assert git_branch(str(repo)) == commit[:12]
+    assert git_root(str(repo / "a")) == str(repo)
+
+
+def test_a_repository_that_is_none(tmp_path):
+    """Law 13: what a hostile folder holds in the place of git's files is at most a short line."""
+    (tmp_path / ".git").mkdir()
+    assert git_branch(str(tmp_path)) == ""
+    (tmp_path / ".git" / "HEAD").write_bytes(b"ref: refs/heads/" + b"x" * 100_000 + b"\nmore")
+    assert len(git_branch(str(tmp_path))) < 5_000
+
+
+def test_a_pipe_in_the_place_of_a_file(tmp_path):
+    """Law 13: nobody waits for somebody to write into it."""
+    (tmp_path / ".git").mkdir()
+    os.mkfifo(tmp_path / ".git" / "HEAD")
+    assert git_branch(str(tmp_path)) == ""
+
+
+def test_the_folders_on_the_way(tmp_path):
+    """From the top of the repository; a link is where it leads to."""
+    repo = tmp_path / "repo"
+    (repo / ".git").mkdir(parents=True)
+    (repo / "a" / "b").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(repo / "a")
+    assert folders_from_root(str(repo / "a" / "b")) == [str(repo), str(repo / "a"), str(repo / "a" / "b")]
+    assert folders_from_root(str(tmp_path / "link")) == [str(repo), str(repo / "a")]
+    assert folders_from_root(str(tmp_path)) == [str(tmp_path)]

@@ -1,0 +1,82 @@
+"""The store that dies: as good as any while it lives (law 12), and dead for good afterwards."""
+
+import pytest
+
+from wakelog.log.integrity import LogEnd
+from wakelog.stores.memory import MemoryStore
+from wakelog.testing.crashing_store import CrashingStore, SimulatedCrash
+from wakelog.testing.store_rig import body, make
+from wakelog.testing.store_suite import StoreSuite
+
+
+class DyingRig:
+    def __init__(self):
+        self.now = 0.0
+        self.under = MemoryStore(now=lambda: self.now)
+        self.store = CrashingStore(self.under)
+
+    def again(self):
+        return CrashingStore(self.under)
+
+    def advance(self, seconds):
+        self.now += seconds
+
+    def plant(self, session, raw):
+        self.under._log(session).data.extend(raw)
+
+    def files(self, session):
+        return ()
+
+    def hurt(self, session, old, new):
+        log = self.under._log(session)
+        log.data[:] = log.data.replace(old, new)
+        log.end = LogEnd()
+
+
+class TestDyingStore(StoreSuite):
+    @pytest.fixture
+    def rig(self):
+        return DyingRig()
+
+
+@pytest.mark.parametrize(("after", "lines"), [(False, 1), (True, 2)])
+def test_it_dies_before_or_after_its_write(after, lines):
+    """Law 4: what was written stays, what was not is not there, and nobody is told either way."""
+    under = MemoryStore()
+    store = CrashingStore(under, dies_at=1, after=after)
+    make(store)
+    with pytest.raises(SimulatedCrash):
+        store.append("s", body("a"), after=0)
+    assert len(list(under.load("s"))) == lines
+    assert store.life.is_over
+
+
+def test_the_dead_stay_dead():
+    """Nothing gets through any more, in either direction; closing is left to the living."""
+    under = MemoryStore()
+    store = CrashingStore(under)
+    make(store)
+    with pytest.raises(SimulatedCrash):
+        store.life.end()
+    for use in (
+        lambda: store.load("s"),
+        lambda: store.tail("s"),
+        lambda: store.name("s"),
+        lambda: store.held("s"),
+        store.sessions,
+        lambda: store.journals("s"),
+        lambda: store.journal("s", "r", b"x"),
+        lambda: store.drop("s", "r"),
+        lambda: store.append("s", body("a"), after=0),
+        lambda: store.blobs.put(b"x"),
+        store.blobs.stored,
+    ):
+        with pytest.raises(SimulatedCrash):
+            use()
+    store.close()
+    assert len(list(under.load("s"))) == 1
+
+
+def test_a_death_is_nothing_that_can_be_caught_by_the_way():
+    """Whoever catches what the outside world does wrong does not catch this."""
+    assert not issubclass(SimulatedCrash, Exception)
